@@ -1,0 +1,50 @@
+# Everything a newcomer types. Each target does its own set-up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test check bench docs conformance lock format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP) ## run every local model, show cost and books; PHOTO=path edits your picture, ONCE=1 stops by itself
+	@$(BIN)/fairlead demo --output demo-output $(if $(PHOTO),--photo "$(PHOTO)") $(if $(ONCE),--once)
+
+test: check ## lint, types, contracts and the whole test suite on both databases
+	@$(BIN)/python -m pytest -n auto --dist worksteal
+
+check: $(STAMP) ## lint, types and import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
+	@$(BIN)/python bench/synchronous.py
+	@$(BIN)/python bench/held.py
+
+docs: conformance ## rewrite what is generated: schema snapshots and the conformance page
+	@$(BIN)/fairlead catalog snapshots
+
+conformance: $(STAMP) ## rewrite docs/conformance.md from the tests' marks
+	@$(BIN)/python tests/conformance.py
+
+lock: $(STAMP) ## pin every dependency anew, with hashes and without addresses
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --python-version 3.11 pyproject.toml -o requirements/run.txt
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --python-version 3.11 pyproject.toml --group dev -o requirements/dev.txt
+
+format: $(STAMP) ## repair what can be repaired
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean: ## remove what the targets made
+	@rm -rf $(VENV) demo-output demo-data .mypy_cache .ruff_cache .pytest_cache .hypothesis
