@@ -1,0 +1,97 @@
+"""Who is calling, and what they may do (R-37, R-38)."""
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from fairlead.domain.faults import Fault, Forbidden, NotEnabled, ServiceUnavailable
+
+ROUTER_GATE: Final = "router"
+_WORKSPACE_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
+
+
+def is_workspace_name(text: str) -> bool:
+    """Whether a workspace may be called so: up to 64 lower-case letters, digits, dots, dashes and underscores."""
+    return _WORKSPACE_NAME.fullmatch(text) is not None
+
+
+class Billing(enum.StrEnum):
+    """How a workspace pays: out of a balance that is enforced, or later, up to a cap."""
+
+    PREPAID = "prepaid"
+    POSTPAID = "postpaid"
+
+
+class Gate(enum.Enum):
+    """A rollout switch as read for one caller; UNKNOWN when it could not be evaluated."""
+
+    ON = "on"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """A list of allowed names: exact, or ending in `*` to mean a prefix. `None` allows everything."""
+
+    allowed: tuple[str, ...] | None = None
+
+    def allow(self, name: str) -> bool:
+        """Whether a name is on the list."""
+        if self.allowed is None:
+            return True
+        return any(
+            name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern for pattern in self.allowed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An authenticated caller: the workspace that pays, the credential used, and what both allow.
+
+    `gates` holds only the switches that differ from ON; `exhausted` is a hint that a prepaid workspace had nothing
+    left when it was read, to be confirmed before it is believed.
+    """
+
+    workspace_id: str
+    workspace: str
+    key_id: str | None = None
+    subject: str | None = None
+    workspace_models: Patterns = Patterns()
+    credential_models: Patterns = Patterns()
+    providers: Patterns = Patterns()
+    gates: Mapping[str, Gate] = field(default_factory=dict)
+    exhausted: bool = False
+
+    def may_run(self, model_id: str) -> bool:
+        """Whether workspace and credential are both entitled to a model; also what the catalog shows."""
+        return self.workspace_models.allow(model_id) and self.credential_models.allow(model_id)
+
+
+def provider_gate(provider: str) -> str:
+    """Name the rollout switch of a provider."""
+    return f"provider:{provider}"
+
+
+def refuse_gate(caller: Caller, name: str, what: str) -> Fault | None:
+    """Refuse a caller for whom a switch is off (403 `not_enabled`) or unreadable (503), else None."""
+    match caller.gates.get(name, Gate.ON):
+        case Gate.OFF:
+            return NotEnabled(f"{what} is not enabled for this workspace yet.")
+        case Gate.UNKNOWN:
+            return ServiceUnavailable(f"Whether {what} is enabled for this workspace cannot be determined right now.")
+        case Gate.ON:
+            return None
+
+
+def refuse_run(caller: Caller, model_id: str, provider: str) -> Fault | None:
+    """Say why a caller with the router enabled may not run a model on a provider (R-38), or None when they may."""
+    if not caller.may_run(model_id):
+        return Forbidden(f"This credential is not entitled to run {model_id}.")
+    if fault := refuse_gate(caller, provider_gate(provider), f"The provider {provider}"):
+        return fault
+    if not caller.providers.allow(provider):
+        return Forbidden(f"The policy of this workspace does not allow the provider {provider}.")
+    return None

@@ -1,0 +1,1 @@
+"""What can be run: models, their schemas, and who serves them."""

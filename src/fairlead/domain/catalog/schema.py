@@ -1,0 +1,105 @@
+"""Input schemas (R-08, R-21): the document that is served is the document that calls are validated against."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import jsonschema_rs
+
+from fairlead.domain.faults import Violation
+
+VIOLATIONS_MAX: Final = 50
+"""At most this many failing fields are reported; a body of nonsense must not make a larger answer than itself."""
+_MESSAGE_MAX: Final = 300
+_ECHO_MAX: Final = 200
+
+_BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
+    "minimum": ("greater_than_equal", "ge"),
+    "exclusiveMinimum": ("greater_than", "gt"),
+    "maximum": ("less_than_equal", "le"),
+    "exclusiveMaximum": ("less_than", "lt"),
+    "minLength": ("string_too_short", "min_length"),
+    "maxLength": ("string_too_long", "max_length"),
+    "pattern": ("string_pattern_mismatch", "pattern"),
+    "minItems": ("too_short", "min_length"),
+    "maxItems": ("too_long", "max_length"),
+    "multipleOf": ("multiple_of", "multiple_of"),
+    "enum": ("enum", "expected"),
+    "const": ("const", "expected"),
+    "type": ("type", "expected"),
+    "format": ("format", "format"),
+}
+
+
+class InputSchema:
+    """A compiled JSON Schema (draft 2020-12) for a model's body.
+
+    Patterns are matched in linear time, so that a body cannot make a schema's expression run away.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document = document
+        properties = document.get("properties", {})
+        self.defaults = {
+            name: field["default"]
+            for name, field in properties.items()
+            if isinstance(field, Mapping) and "default" in field  # a schema may be a plain true or false
+        }
+        """The model's own values for top-level fields a caller leaves out."""
+        self._validator = jsonschema_rs.Draft202012Validator(
+            dict(document), validate_formats=True, offline=True, pattern_options=jsonschema_rs.RegexOptions()
+        )
+
+    def violations(self, body: Any) -> tuple[Violation, ...]:
+        """Every failing field of a body, at most VIOLATIONS_MAX of them; empty for a valid body."""
+        if self._validator.is_valid(body):
+            return ()
+        found: list[Violation] = []
+        for error in self._validator.iter_errors(body):
+            found.extend(_violations_of(error))
+            if len(found) >= VIOLATIONS_MAX:
+                break
+        return tuple(found[:VIOLATIONS_MAX])
+
+
+def _violations_of(error: jsonschema_rs.ValidationError) -> list[Violation]:
+    """Translate one schema error; a missing or unexpected field is named in its own path."""
+    path = ("body", *(step[:_ECHO_MAX] if isinstance(step, str) else step for step in error.instance_path))
+    kind = error.kind
+    match kind:
+        case jsonschema_rs.ValidationErrorKind.Required():
+            return [Violation((*path, str(kind.property)), "Field required", "missing")]
+        case jsonschema_rs.ValidationErrorKind.AdditionalProperties():
+            return [_unexpected((*path, name[:_ECHO_MAX])) for name in kind.unexpected]
+        case jsonschema_rs.ValidationErrorKind.UnevaluatedProperties():
+            return [_unexpected((*path, name[:_ECHO_MAX])) for name in kind.unexpected]
+        case _:
+            keyword = kind.name
+            name, bound = _BOUNDS.get(keyword, (keyword, None))
+            ctx = {bound: kind.value} if bound is not None else None
+            echo = _echo(error.instance)
+            return [Violation(path, _message(error, bound), name, ctx, echo, has_input=echo is not None)]
+
+
+def _message(error: jsonschema_rs.ValidationError, bound: str | None) -> str:
+    """The validator's sentence, unless it repeats a large value: then one that names the rule alone."""
+    if len(error.message) <= _MESSAGE_MAX:
+        return error.message
+    rule = f"{error.kind.name} {error.kind.value}" if bound is not None else error.kind.name
+    return f"This value does not satisfy {rule}"[:_MESSAGE_MAX]
+
+
+def _unexpected(path: tuple[str | int, ...]) -> Violation:
+    return Violation(path, "Extra inputs are not permitted", "extra_forbidden")
+
+
+def _echo(value: Any) -> Any:
+    """Echo a small scalar back; long texts (prompts, inline images) and containers stay out of the answer."""
+    if isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= _ECHO_MAX):
+        return value
+    return None
+
+
+def strong_etag(content: bytes) -> str:
+    """A strong entity tag over bytes: their quoted SHA-256 (decisions: schema document caching)."""
+    return f'"{hashlib.sha256(content).hexdigest()}"'

@@ -1,0 +1,276 @@
+"""Every way a call can fail, as data (R-19).
+
+    Fault
+    ├── request-level    InvalidInput  BodyTooLarge  KeyConflict  InputRejected  ContentPolicyViolation
+    │                    ProviderError  ProviderTimeout  InsufficientCredits  ModelNotFound
+    └── transport-level  Unauthorized  Forbidden  ConcurrencyLimitExceeded  ClientDisconnected  InternalError
+                         DeadlineExceeded  NotEnabled  ServiceUnavailable  RateLimited
+                         Cancelled  QueueTimeout  RequestNotFound  QueueBacklogFull
+
+A fault carries what happened, never a status code or an envelope: those belong to the surface that answers
+(`surfaces/<api>/errors.py`). Several faults may share a bucket; no bucket is without a fault.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+REFUSAL_SUBJECTS: Final = frozenset(
+    {"input", "output"}
+    | {f"{side}_{kind}" for side in ("input", "output") for kind in ("text", "image", "video", "audio")}
+)
+"""The closed vocabulary of what a partner may have refused (R-20)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """What the partner's own answer said: its HTTP status, and its reason where one may be shown (R-20, R-22)."""
+
+    status: int | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidInput:
+    """The request was malformed, conflicting, or refused by the model; `detail` says how to mend it."""
+
+    detail: str
+    upstream: Upstream = Upstream()
+
+
+@dataclass(frozen=True, slots=True)
+class BodyTooLarge:
+    """The request body passed the cap, in bytes."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyConflict:
+    """The idempotency key belongs to another call, or its result can no longer be replayed (R-18)."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One failing field (R-21): its path outermost first, a sentence, a machine-readable kind, bounds and the value."""
+
+    loc: tuple[str | int, ...]
+    msg: str
+    type: str
+    ctx: dict[str, Any] | None = None
+    input: Any = None
+    has_input: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InputRejected:
+    """The body breaks the model's schema, as found by us or as told by the partner."""
+
+    violations: tuple[Violation, ...]
+    upstream: Upstream = Upstream()
+
+
+@dataclass(frozen=True, slots=True)
+class ContentPolicyViolation:
+    """The partner refused on content grounds; `subject` is of the closed vocabulary of R-20, or unknown."""
+
+    subject: str | None = None
+    upstream: Upstream = Upstream()
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderError:
+    """The partner failed, or answered something that cannot be read as a result (R-26)."""
+
+    detail: str = "The provider reported a failure of its own."
+    upstream: Upstream = Upstream()
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderTimeout:
+    """The partner did not answer within its own deadline (R-24)."""
+
+    upstream: Upstream = Upstream()
+
+
+@dataclass(frozen=True, slots=True)
+class InsufficientCredits:
+    """The workspace cannot pay the run at its upper bound; amounts in 10^-8 dollars."""
+
+    available: int
+    needed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNotFound:
+    """No runnable model has this id; suggestions come from the models the caller may see (R-05, R-06)."""
+
+    model_id: str
+    suggestions: tuple[str, ...] = ()
+    retired_on: str | None = None
+    successor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unauthorized:
+    """No usable credential; `detail` says which kind was expected, never why one was refused in secret terms."""
+
+    detail: str = "Send an API key in X-API-Key, or a bearer token in Authorization."
+
+
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """A valid credential without entitlement to the model, the provider or the operation (R-38)."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnabled:
+    """A feature that is not rolled out to this caller yet; terminal (R-38)."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrencyLimitExceeded:
+    """As many runs in flight as allowed (R-23); clears when one of the caller's own runs ends."""
+
+    limit: int
+    current: int
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimited:
+    """A windowed quota is spent; `window` names it and `retry_after` is in seconds."""
+
+    window: str
+    limit: int
+    retry_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientDisconnected:
+    """The caller left first (R-25). Recorded, never delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class InternalError:
+    """We failed. The caller learns nothing of the cause; the log has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineExceeded:
+    """We stopped holding the connection; the run goes on (R-24)."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceUnavailable:
+    """A dependency is down. `retry_after` (seconds) only where it is a matter of capacity (R-39)."""
+
+    detail: str
+    retry_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The caller cancelled the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTimeout:
+    """The run waited in the queue longer than allowed and was never dispatched."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestNotFound:
+    """No such request for this caller, or its result is no longer kept (`expired`)."""
+
+    expired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBacklogFull:
+    """The workspace already has as many requests waiting as allowed."""
+
+    limit: int
+
+
+Fault: TypeAlias = (
+    InvalidInput
+    | BodyTooLarge
+    | KeyConflict
+    | InputRejected
+    | ContentPolicyViolation
+    | ProviderError
+    | ProviderTimeout
+    | InsufficientCredits
+    | ModelNotFound
+    | Unauthorized
+    | Forbidden
+    | NotEnabled
+    | ConcurrencyLimitExceeded
+    | RateLimited
+    | ClientDisconnected
+    | InternalError
+    | DeadlineExceeded
+    | ServiceUnavailable
+    | Cancelled
+    | QueueTimeout
+    | RequestNotFound
+    | QueueBacklogFull
+)
+
+
+class FaultError(Exception):
+    """Carries a fault up to the surface that words it."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(repr(fault))
+        self.fault = fault
+
+
+def bucket(fault: Fault) -> str:  # noqa: PLR0911, PLR0912, C901 -- one total table; splitting it would hide a missing row
+    """Name the bucket of a fault: the nineteen values of R-19, spelled as on the wire and in the books."""
+    match fault:
+        case InvalidInput() | BodyTooLarge() | KeyConflict() | InputRejected():
+            return "invalid_input"
+        case ContentPolicyViolation():
+            return "content_policy_violation"
+        case ProviderError():
+            return "provider_error"
+        case ProviderTimeout():
+            return "provider_timeout"
+        case InsufficientCredits():
+            return "insufficient_credits"
+        case ModelNotFound():
+            return "model_not_found"
+        case Unauthorized():
+            return "unauthorized"
+        case Forbidden():
+            return "forbidden"
+        case NotEnabled():
+            return "not_enabled"
+        case ConcurrencyLimitExceeded():
+            return "concurrency_limit_exceeded"
+        case RateLimited():
+            return "rate_limited"
+        case ClientDisconnected():
+            return "client_disconnected"
+        case InternalError():
+            return "internal_error"
+        case DeadlineExceeded():
+            return "deadline_exceeded"
+        case ServiceUnavailable():
+            return "service_unavailable"
+        case Cancelled():
+            return "cancelled"
+        case QueueTimeout():
+            return "queue_timeout"
+        case RequestNotFound():
+            return "request_not_found"
+        case QueueBacklogFull():
+            return "queue_backlog_full"

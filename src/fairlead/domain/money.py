@@ -1,0 +1,53 @@
+"""Money as integers of 10^-8 US dollars, and its two faces: dollars and platform credits."""
+
+import functools
+import re
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Final
+
+UNITS_PER_DOLLAR: Final = 100_000_000
+CREDITS_PER_DOLLAR: Final = 211
+_UNITS_PER_CENT_OF_CREDIT: Final = CREDITS_PER_DOLLAR * 100
+_AMOUNT: Final = re.compile(r"(?P<sign>-?)(?P<whole>[0-9]{1,9})(?:\.(?P<decimals>[0-9]{1,8}))?")
+"""Less than a billion dollars: every sum of some of them fits into 64 bits."""
+
+
+class NotAnAmountError(ValueError):
+    """A text is not a dollar amount with at most eight decimals."""
+
+
+def from_dollars(text: str) -> int:
+    """Read a decimal dollar amount such as `"0.0042"`; NotAnAmountError when it is none or has over eight decimals."""
+    found = _AMOUNT.fullmatch(text)
+    if found is None:
+        raise NotAnAmountError(f"{text!r} is not a dollar amount with at most eight decimals")
+    units = int(found["whole"]) * UNITS_PER_DOLLAR + int((found["decimals"] or "").ljust(8, "0"))
+    return -units if found["sign"] else units
+
+
+def as_dollars(amount: int) -> str:
+    """Write an amount in dollars without an exponent and without trailing zeros: `"0.0042"`, `"-1.5"`, `"0"`."""
+    sign = "-" if amount < 0 else ""
+    whole, fraction = divmod(abs(amount), UNITS_PER_DOLLAR)
+    decimals = f"{fraction:08d}".rstrip("0")
+    return f"{sign}{whole}.{decimals}" if decimals else f"{sign}{whole}"
+
+
+@functools.lru_cache(maxsize=4096)
+def as_credits(amount: int) -> str:
+    """Write an amount in platform credits, rounded half-even to two decimals (R-28: $1 = 211 credits).
+
+    Integers only, and remembered: this runs once per answer, and most answers cost what another has cost.
+    """
+    hundredths, rest = divmod(abs(amount) * _UNITS_PER_CENT_OF_CREDIT, UNITS_PER_DOLLAR)
+    if rest * 2 > UNITS_PER_DOLLAR or (rest * 2 == UNITS_PER_DOLLAR and hundredths % 2):
+        hundredths += 1
+    whole, fraction = divmod(hundredths, 100)
+    sign = "-" if amount < 0 and hundredths else ""
+    decimals = f"{fraction:02d}".rstrip("0")
+    return f"{sign}{whole}.{decimals}" if decimals else f"{sign}{whole}"
+
+
+def times(price: int, quantity: Decimal) -> int:
+    """Price a quantity: `price` units each, rounded half-even to the nearest 10^-8 dollar."""
+    return int((price * quantity).to_integral_value(ROUND_HALF_EVEN))

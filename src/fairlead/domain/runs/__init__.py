@@ -1,0 +1,1 @@
+"""A run: one call of a model, from admission to its entry in the books."""

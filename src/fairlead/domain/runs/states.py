@@ -1,0 +1,65 @@
+"""The states of a run, as a table (drawn in docs/states.md)."""
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+
+class RunState(enum.StrEnum):
+    """Where a run is. The public statuses are views of these."""
+
+    DISPATCHED = "dispatched"
+    """Admitted and held for; the intent to call the partner is durable."""
+    ACCEPTED = "accepted"
+    """The partner took the work and gave a handle, which is durable."""
+    SUCCEEDED = "succeeded"
+    """A generation completed and was charged."""
+    FAILED = "failed"
+    """The run ended without a generation; its hold was voided unless the failure itself is billed."""
+    LOST = "lost"
+    """The partner may or may not have worked, and cannot be asked: voided, listed and counted."""
+
+
+class RunEvent(enum.StrEnum):
+    """What can happen to a run."""
+
+    ACCEPT = "accept"
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    LOSE = "lose"
+    TAKE_OVER = "take_over"
+
+
+LIVE: Final = frozenset({RunState.DISPATCHED, RunState.ACCEPTED})
+
+TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = MappingProxyType(
+    {
+        (RunState.DISPATCHED, RunEvent.ACCEPT): RunState.ACCEPTED,
+        (RunState.DISPATCHED, RunEvent.SUCCEED): RunState.SUCCEEDED,
+        (RunState.DISPATCHED, RunEvent.FAIL): RunState.FAILED,
+        (RunState.DISPATCHED, RunEvent.LOSE): RunState.LOST,
+        (RunState.DISPATCHED, RunEvent.TAKE_OVER): RunState.DISPATCHED,
+        (RunState.ACCEPTED, RunEvent.SUCCEED): RunState.SUCCEEDED,
+        (RunState.ACCEPTED, RunEvent.FAIL): RunState.FAILED,
+        (RunState.ACCEPTED, RunEvent.LOSE): RunState.LOST,
+        (RunState.ACCEPTED, RunEvent.TAKE_OVER): RunState.ACCEPTED,
+    }
+)
+
+
+class IllegalTransitionError(Exception):
+    """An event arrived in a state that has no place for it: a programmer's error, never the caller's."""
+
+
+def advance(state: RunState, event: RunEvent) -> RunState:
+    """Follow the table; IllegalTransitionError where it has no row."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise IllegalTransitionError(f"a run that is {state} cannot {event}") from None
+
+
+def states_before(event: RunEvent) -> tuple[RunState, ...]:
+    """The states an event may find a run in: what storage repeats in its WHERE."""
+    return tuple(state for state, possible in TRANSITIONS if possible is event)

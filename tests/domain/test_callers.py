@@ -1,0 +1,67 @@
+"""What a caller may run, and in which order it is refused."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.domain.callers import Caller, Gate, Patterns, refuse_run
+from fairlead.domain.faults import Forbidden, NotEnabled, ServiceUnavailable
+
+REFUSALS: tuple[tuple[dict[str, Any], type], ...] = (
+    ({"credential_models": Patterns(())}, Forbidden),
+    ({"gates": {"provider:acme": Gate.UNKNOWN}}, ServiceUnavailable),
+    ({"providers": Patterns(("other",))}, Forbidden),
+)
+
+
+def caller(**changes: Any) -> Caller:
+    """Return a caller who may do everything but for these changes."""
+    return Caller("id", "lab", **changes)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "name", "answer"),
+    [
+        (None, "acme/one", True),
+        ((), "acme/one", False),
+        (("acme/one",), "acme/one", True),
+        (("acme/one",), "acme/one-more", False),
+        (("acme/*",), "acme/one", True),
+        (("acme/*",), "acme", False),
+        (("acme/o*", "b/*"), "b/x", True),
+        (("*",), "anything/else", True),
+        (("a*e/one",), "acme/one", False),
+    ],
+)
+def test_a_pattern_allows_another_name(allowed: tuple[str, ...] | None, name: str, *, answer: bool) -> None:
+    """A pattern is a name, or a prefix before a star at its end."""
+    assert Patterns(allowed).allow(name) is answer
+
+
+@pytest.mark.req("R-38")
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({}, type(None)),
+        ({"gates": {"router": Gate.ON, "provider:acme": Gate.ON}}, type(None)),
+        ({"gates": {"provider:acme": Gate.OFF}}, NotEnabled),
+        ({"gates": {"provider:acme": Gate.UNKNOWN}}, ServiceUnavailable),
+        ({"gates": {"provider:other": Gate.OFF}}, type(None)),
+        ({"workspace_models": Patterns(("b/*",))}, Forbidden),
+        ({"credential_models": Patterns(("b/*",))}, Forbidden),
+        ({"providers": Patterns(("b",))}, Forbidden),
+    ],
+)
+def test_a_caller_is_refused_for_another_reason(changes: dict[str, Any], kind: type) -> None:
+    """Each thing that forbids a run has its own answer."""
+    assert type(refuse_run(caller(**changes), "acme/one", "acme")) is kind
+
+
+@pytest.mark.req("R-38")
+@pytest.mark.parametrize("first", range(len(REFUSALS) - 1))
+def test_a_later_refusal_wins(first: int) -> None:
+    """With two reasons the earlier one is told, even when the later cannot be evaluated."""
+    earlier, later = REFUSALS[first], REFUSALS[first + 1]
+    gates = {**earlier[0].get("gates", {}), **later[0].get("gates", {})}
+    both = {**later[0], **earlier[0], "gates": gates}
+    assert type(refuse_run(caller(**both), "acme/one", "acme")) is earlier[1]

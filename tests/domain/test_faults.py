@@ -1,0 +1,66 @@
+"""Each fault has its bucket, and the buckets are those of the specification."""
+
+import typing
+
+import pytest
+
+from fairlead.domain import faults
+from fairlead.domain.faults import Fault, FaultError, bucket
+
+MADE: dict[str, Fault] = {
+    "invalid_input": faults.InvalidInput("x"),
+    "content_policy_violation": faults.ContentPolicyViolation(),
+    "provider_error": faults.ProviderError(),
+    "provider_timeout": faults.ProviderTimeout(),
+    "insufficient_credits": faults.InsufficientCredits(0),
+    "model_not_found": faults.ModelNotFound("a/b"),
+    "unauthorized": faults.Unauthorized(),
+    "forbidden": faults.Forbidden("x"),
+    "not_enabled": faults.NotEnabled("x"),
+    "concurrency_limit_exceeded": faults.ConcurrencyLimitExceeded(1, 1),
+    "rate_limited": faults.RateLimited("minute", 1, 1),
+    "client_disconnected": faults.ClientDisconnected(),
+    "internal_error": faults.InternalError(),
+    "deadline_exceeded": faults.DeadlineExceeded(1.0),
+    "service_unavailable": faults.ServiceUnavailable("x"),
+    "cancelled": faults.Cancelled(),
+    "queue_timeout": faults.QueueTimeout(),
+    "request_not_found": faults.RequestNotFound(),
+    "queue_backlog_full": faults.QueueBacklogFull(1),
+}
+ALSO_INVALID: tuple[Fault, ...] = (faults.BodyTooLarge(1), faults.KeyConflict("x"), faults.InputRejected(()))
+
+
+@pytest.mark.req("R-19")
+@pytest.mark.parametrize("name", MADE)
+def test_a_fault_falls_into_another_bucket(name: str) -> None:
+    """The nineteen buckets, spelled as on the wire."""
+    assert bucket(MADE[name]) == name
+
+
+@pytest.mark.req("R-19", "R-26")
+@pytest.mark.parametrize("fault", ALSO_INVALID, ids=lambda fault: type(fault).__name__)
+def test_a_bad_request_is_not_invalid_input(fault: Fault) -> None:
+    """Some faults share a bucket and differ in their answer."""
+    assert bucket(fault) == "invalid_input"
+
+
+@pytest.mark.req("R-19")
+def test_a_fault_has_no_bucket() -> None:
+    """Every kind of fault is tried here, and there are nineteen buckets."""
+    tried = {type(fault) for fault in (*MADE.values(), *ALSO_INVALID)}
+    assert tried == set(typing.get_args(Fault))
+    assert len(MADE) == 19
+
+
+@pytest.mark.req("R-24")
+def test_both_kinds_of_timeout_are_one() -> None:
+    """Our deadline and the partner's are told apart."""
+    assert bucket(faults.DeadlineExceeded(1.0)) != bucket(faults.ProviderTimeout())
+
+
+def test_an_error_loses_its_fault() -> None:
+    """The error carries the fault as it is, and its text is for logs."""
+    fault = faults.RateLimited("minute", 5, 9)
+    assert FaultError(fault).fault is fault
+    assert "minute" in str(FaultError(fault))

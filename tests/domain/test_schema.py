@@ -1,0 +1,140 @@
+"""Violations of an input schema: where, what, of which kind, and within bounds."""
+
+from typing import Any
+
+import pytest
+
+from fairlead.domain.catalog.schema import VIOLATIONS_MAX, InputSchema, strong_etag
+from fairlead.domain.faults import Violation
+
+SCHEMA = InputSchema(
+    {
+        "type": "object",
+        "required": ["prompt"],
+        "additionalProperties": False,
+        "properties": {
+            "prompt": {"type": "string", "minLength": 1, "maxLength": 5, "pattern": "^[a-z]*$"},
+            "n": {"type": "integer", "minimum": 1, "maximum": 4, "multipleOf": 2, "default": 2},
+            "size": {"enum": ["s", "m"], "default": "s"},
+            "over": {"exclusiveMinimum": 0, "exclusiveMaximum": 9},
+            "fixed": {"const": 7},
+            "items": {"type": "array", "minItems": 1, "maxItems": 60, "items": {"$ref": "#/$defs/item"}},
+            "link": {"type": "string", "format": "uri"},
+            "anything": True,
+        },
+        "$defs": {"item": {"type": "object", "properties": {"w": {"type": "integer"}}, "required": ["w"]}},
+    }
+)
+
+
+def violation(**body: Any) -> Violation:
+    """Return the one violation of a body."""
+    (found,) = SCHEMA.violations({"prompt": "a", **body})
+    return found
+
+
+@pytest.mark.req("R-08")
+@pytest.mark.parametrize("body", [{"prompt": "abc"}, {"prompt": "a", "n": 2, "items": [{"w": 1}], "anything": [None]}])
+def test_a_valid_body_is_rejected(body: dict[str, Any]) -> None:
+    """A valid body has no violations."""
+    assert SCHEMA.violations(body) == ()
+
+
+@pytest.mark.req("R-21")
+@pytest.mark.parametrize(
+    ("field", "value", "kind", "ctx"),
+    [
+        ("n", 0, "greater_than_equal", {"ge": 1}),
+        ("n", 6, "less_than_equal", {"le": 4}),
+        ("n", 3, "multiple_of", {"multiple_of": 2}),
+        ("n", "2", "type", {"expected": ["integer"]}),
+        ("n", True, "type", {"expected": ["integer"]}),
+        ("over", 0, "greater_than", {"gt": 0}),
+        ("over", 9, "less_than", {"lt": 9}),
+        ("prompt", "", "string_too_short", {"min_length": 1}),
+        ("prompt", "abcdef", "string_too_long", {"max_length": 5}),
+        ("prompt", "A", "string_pattern_mismatch", {"pattern": "^[a-z]*$"}),
+        ("size", "l", "enum", {"expected": ["s", "m"]}),
+        ("fixed", 8, "const", {"expected": 7}),
+        ("link", "::", "format", {"format": "uri"}),
+    ],
+)
+def test_a_violation_has_another_shape(field: str, value: Any, kind: str, ctx: dict[str, Any]) -> None:
+    """Path, kind, bounds and the value, as the specification lays them out."""
+    found = violation(**{field: value})
+    assert (found.loc, found.type, found.ctx) == (("body", field), kind, ctx)
+    assert (found.input, found.has_input) == (value, True)
+    assert found.msg
+
+
+@pytest.mark.req("R-21")
+def test_a_missing_or_unexpected_field_is_blamed_on_its_parent() -> None:
+    """Both are named in their own path, and without a value."""
+    assert SCHEMA.violations({}) == (Violation(("body", "prompt"), "Field required", "missing"),)
+    assert violation(colour=1) == Violation(("body", "colour"), "Extra inputs are not permitted", "extra_forbidden")
+
+
+@pytest.mark.req("R-21")
+def test_an_index_is_a_text() -> None:
+    """A place in an array is an integer in the path."""
+    found = violation(items=[{"w": 1}, {"w": "x"}, {}][:2])
+    assert found.loc == ("body", "items", 1, "w")
+    assert violation(items=[{}]).loc == ("body", "items", 0, "w")
+
+
+@pytest.mark.req("R-21")
+@pytest.mark.parametrize(("items", "kind"), [([], "too_short"), ([{"w": 1}] * 61, "too_long")])
+def test_an_array_is_measured_like_a_text(items: list[Any], kind: str) -> None:
+    """Arrays have their own kinds, and are not repeated in the answer."""
+    found = violation(items=items)
+    assert (found.type, found.input, found.has_input) == (kind, None, False)
+
+
+@pytest.mark.req("R-21")
+def test_nonsense_makes_a_larger_answer_than_itself() -> None:
+    """At most fifty violations are told, from one error or from many."""
+    assert len(SCHEMA.violations({"prompt": "a", "items": [{}] * 60})) == VIOLATIONS_MAX
+    assert len(SCHEMA.violations({"prompt": "a", **{f"x{n}": 1 for n in range(200)}})) == VIOLATIONS_MAX
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"prompt": "SECRET" * 10_000},
+        {"prompt": "a", "size": "SECRET" * 10_000},
+        {"prompt": "a", "items": {"SECRET": ["SECRET"] * 10_000}},
+        {"prompt": "a", "SECRET" * 10_000: 1},
+    ],
+)
+@pytest.mark.req("R-21")
+def test_a_large_value_is_repeated(body: dict[str, Any]) -> None:
+    """Long texts and containers stay out of the answer, also out of its sentences."""
+    for found in SCHEMA.violations(body):
+        assert found.input is None
+        assert "SECRET" not in found.msg
+        assert len(str(found.loc)) < 300
+
+
+def test_a_default_is_forgotten() -> None:
+    """The defaults are those of the top-level fields that have one."""
+    assert SCHEMA.defaults == {"n": 2, "size": "s"}
+
+
+def test_a_pattern_runs_away() -> None:
+    """Patterns are matched in linear time."""
+    schema = InputSchema({"properties": {"a": {"pattern": "^(a+)+$"}}})
+    assert len(schema.violations({"a": "a" * 5000 + "!"})) == 1
+
+
+@pytest.mark.parametrize("document", [{"type": "whole"}, {"pattern": "(?=a)"}, {"$ref": "https://nowhere.test/schema"}])
+def test_a_schema_that_cannot_be_used_is_taken(document: dict[str, Any]) -> None:
+    """A document that is no schema, or needs another from elsewhere, is refused when it is compiled."""
+    with pytest.raises(Exception, match=r"."):
+        InputSchema({"properties": {"a": document}})
+
+
+@pytest.mark.req("R-07")
+def test_an_entity_tag_is_weak() -> None:
+    """A tag is quoted, strong, and changes with every byte."""
+    assert strong_etag(b"a").startswith('"')
+    assert strong_etag(b"a") != strong_etag(b"b")

@@ -1,0 +1,42 @@
+"""The states of a run: what can follow what, and that the end is the end."""
+
+import itertools
+
+import pytest
+
+from fairlead.domain.runs.states import (
+    LIVE,
+    TRANSITIONS,
+    IllegalTransitionError,
+    RunEvent,
+    RunState,
+    advance,
+    states_before,
+)
+
+TERMINAL = (RunState.SUCCEEDED, RunState.FAILED, RunState.LOST)
+
+
+@pytest.mark.parametrize(("state", "event"), list(itertools.product(RunState, RunEvent)))
+def test_an_event_leads_elsewhere_than_the_table(state: RunState, event: RunEvent) -> None:
+    """Every state and event is a row of the table, or illegal."""
+    if (state, event) in TRANSITIONS:
+        assert advance(state, event) is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(IllegalTransitionError, match=f"{state} cannot {event}"):
+            advance(state, event)
+
+
+@pytest.mark.parametrize("state", TERMINAL)
+def test_a_run_that_ended_goes_on(state: RunState) -> None:
+    """Nothing follows an end."""
+    assert state not in LIVE
+    assert not [event for event in RunEvent if (state, event) in TRANSITIONS]
+
+
+def test_a_live_run_cannot_end() -> None:
+    """Each live state can succeed, fail, be lost and be taken over."""
+    assert {state for state in RunState if any(before is state for before, _ in TRANSITIONS)} == LIVE
+    for event in (RunEvent.SUCCEED, RunEvent.FAIL, RunEvent.LOSE, RunEvent.TAKE_OVER):
+        assert set(states_before(event)) == LIVE
+    assert states_before(RunEvent.ACCEPT) == (RunState.DISPATCHED,)
