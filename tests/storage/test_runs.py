@@ -1,0 +1,302 @@
+"""How a batch of entries becomes rows: admissions on what is left, ends that happen once, takeovers."""
+
+from functools import partial
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from fairlead.domain.billing.books import UNLIMITED
+from fairlead.domain.callers import Billing
+from fairlead.domain.faults import ConcurrencyLimitExceeded, Forbidden, InsufficientCredits, Unauthorized
+from fairlead.domain.runs.entries import Superseded
+from fairlead.domain.runs.states import RunState
+from fairlead.storage import callers, runs
+from storage.bookings import LAB, NOW, Books, acceptance, admission, failure, new_key, settlement
+
+
+def test_an_admitted_run_holds_nothing(books: Books) -> None:
+    """An admission takes a slot and its hold, and writes one run and one entry."""
+    books.open(balance=500)
+    assert books.write(admission()) == [None]
+    assert books.figures() == (500, 100, 1)
+    assert books.entries() == [("credit", 500, 0), ("hold", 0, 100)]
+    assert {"state": "dispatched", "attempt": 1, "request": b"{}"}.items() <= books.state().items()
+
+
+@pytest.mark.req("R-29")
+def test_a_settled_run_is_not_charged_what_it_cost(books: Books) -> None:
+    """A success releases its hold and takes its charge, and the request is kept no longer."""
+    books.open(balance=500)
+    books.write(admission())
+    assert books.write(settlement(charge=60)) == [None]
+    assert books.figures() == (440, 0, 0)
+    row = books.state()
+    assert (row["state"], row["charge"], row["reason"], row["request"]) == ("succeeded", 60, "completed", None)
+
+
+@pytest.mark.req("R-29")
+def test_a_failed_run_is_charged(books: Books) -> None:
+    """A failure gives the whole hold back."""
+    books.open(balance=500)
+    books.write(admission())
+    assert books.write(failure()) == [None]
+    assert books.figures() == (500, 0, 0)
+    assert books.entries()[-1] == ("void", 0, -100)
+
+
+def test_a_prepaid_workspace_cannot_spend_its_last_unit(books: Books) -> None:
+    """A balance that is exactly enough is enough."""
+    books.open(balance=100)
+    assert books.write(admission(hold=100)) == [None]
+
+
+def test_a_prepaid_workspace_spends_more_than_it_has(books: Books) -> None:
+    """One unit short is too little, and leaves nothing behind."""
+    books.open(balance=99)
+    assert books.write(admission(hold=100)) == [InsufficientCredits(available=99, needed=100)]
+    assert books.figures() == (99, 0, 0)
+    assert books.rows("SELECT id FROM runs") == []
+
+
+def test_what_other_runs_hold_is_promised_twice(books: Books) -> None:
+    """Two runs of one batch cannot both hold the same money."""
+    books.open(balance=150)
+    refused = InsufficientCredits(available=50, needed=100)
+    assert books.write(admission("run-1"), admission("run-2")) == [None, refused]
+    assert books.figures() == (150, 100, 1)
+
+
+def test_a_postpaid_workspace_passes_its_cap(books: Books) -> None:
+    """A postpaid workspace owes at most its cap, what it holds included."""
+    books.open(billing=Billing.POSTPAID, cap=250)
+    first, second, third = books.write(admission("run-1"), admission("run-2"), admission("run-3"))
+    assert (first, second, third) == (None, None, InsufficientCredits(available=50, needed=100))
+
+
+def test_more_runs_are_in_flight_than_allowed(books: Books) -> None:
+    """The run after the last slot is refused, and told the figures."""
+    books.open(balance=1000, in_flight_limit=2)
+    verdicts = books.write(admission("run-1"), admission("run-2"), admission("run-3"))
+    assert verdicts == [None, None, ConcurrencyLimitExceeded(limit=2, current=2)]
+
+
+def test_a_blocked_workspace_runs(books: Books) -> None:
+    """A limit of 0 blocks, which is not a matter of waiting."""
+    books.open(balance=1000, in_flight_limit=0)
+    (verdict,) = books.write(admission())
+    assert isinstance(verdict, Forbidden)
+
+
+def test_an_unlimited_workspace_is_limited(books: Books) -> None:
+    """A limit of -1 is none."""
+    books.open(balance=10_000, in_flight_limit=UNLIMITED)
+    assert books.write(*(admission(f"run-{n}") for n in range(50))) == [None] * 50
+
+
+def test_a_run_that_ends_in_the_same_batch_does_not_make_room(books: Books) -> None:
+    """Ends come before admissions, wherever they stand in a batch: they free slot and money."""
+    books.open(balance=100, in_flight_limit=1)
+    books.write(admission("run-1"))
+    assert books.write(admission("run-2", hold=40), settlement("run-1", charge=60)) == [None, None]
+    assert books.figures() == (40, 40, 1)
+
+
+def test_a_batch_charges_one_workspace_for_another(books: Books) -> None:
+    """Each entry moves the money of its own workspace."""
+    books.open(balance=100)
+    books.open(id_="office-id", balance=300)
+    books.write(admission("run-1"), admission("run-2", hold=200, workspace_id="office-id"))
+    assert (books.figures(), books.figures("office-id")) == ((100, 100, 1), (300, 200, 1))
+
+
+@pytest.mark.req("R-37")
+def test_a_revoked_key_is_admitted_because_its_caller_was_remembered(books: Books) -> None:
+    """Admission looks at the key again, in the transaction that takes the money."""
+    books.open(balance=1000)
+    for key_id in ("key-1", "key-2"):
+        books.do(partial(callers.create_key, new=new_key(key_id)))
+    books.do(lambda c: callers.revoke_key(c, "key-1", NOW))
+    refused, admitted = books.write(admission("run-1", key_id="key-1"), admission("run-2", key_id="key-2"))
+    assert isinstance(refused, Unauthorized)
+    assert admitted is None
+
+
+def test_a_run_of_an_unknown_workspace_is_admitted(books: Books) -> None:
+    """A workspace that is not in the books has no money to hold."""
+    (verdict,) = books.write(admission(workspace_id="nobody"))
+    assert isinstance(verdict, Unauthorized)
+
+
+def test_an_id_is_admitted_twice(books: Books) -> None:
+    """The database refuses a second run of an id, and with it the whole batch."""
+    books.open(balance=1000)
+    books.write(admission())
+    with pytest.raises(IntegrityError):
+        books.write(admission(), admission("run-2"))
+    assert books.figures() == (1000, 100, 1)
+
+
+@pytest.mark.req("R-29")
+def test_a_second_settlement_charges_again(books: Books) -> None:
+    """What has ended stays as it ended."""
+    books.open(balance=500)
+    books.write(admission())
+    books.write(settlement(charge=60))
+    assert books.write(settlement(charge=80)) == [Superseded()]
+    assert books.write(failure()) == [Superseded()]
+    assert (books.figures(), books.state()["charge"]) == ((440, 0, 0), 60)
+
+
+def test_a_settlement_whose_commit_went_unanswered_is_superseded(books: Books) -> None:
+    """The very same end, written once and handed in again, is answered as written and booked once."""
+    books.open(balance=500)
+    books.write(admission())
+    assert [books.write(settlement(charge=60)), books.write(settlement(charge=60))] == [[None], [None]]
+    assert books.figures() == (440, 0, 0)
+
+
+@pytest.mark.req("R-29")
+def test_two_settlements_in_one_batch_are_both_booked(books: Books) -> None:
+    """The database itself refuses a second end, and nothing of the batch is written."""
+    books.open(balance=500)
+    books.write(admission())
+    with pytest.raises(IntegrityError):
+        books.write(settlement(charge=60), settlement(charge=60))
+    assert books.figures() == (500, 100, 1)
+
+
+def test_the_end_of_an_unknown_run_is_booked(books: Books) -> None:
+    """A settlement without its run changes nothing."""
+    books.open(balance=500)
+    assert books.write(settlement("run-nobody-knows")) == [Superseded()]
+    assert books.figures() == (500, 0, 0)
+
+
+def test_a_handle_is_forgotten(books: Books) -> None:
+    """An acceptance stores the partner's handle, and the run can still end."""
+    books.open(balance=500)
+    books.write(admission())
+    assert books.write(acceptance(handle="task-7")) == [None]
+    assert (books.state()["state"], books.state()["handle"]) == ("accepted", "task-7")
+    assert books.write(settlement()) == [None]
+
+
+def test_a_second_handle_replaces_the_first(books: Books) -> None:
+    """A run that is accepted has no place for another acceptance."""
+    books.open(balance=500)
+    books.write(admission())
+    books.write(acceptance(handle="task-7"))
+    books.write(acceptance(handle="task-8"))
+    assert books.state()["handle"] == "task-7"
+
+
+def test_an_acceptance_revives_an_ended_run(books: Books) -> None:
+    """A run that has ended accepts nothing."""
+    books.open(balance=500)
+    books.write(admission())
+    books.write(failure())
+    assert books.write(acceptance()) == [Superseded()]
+    assert books.state()["state"] == "failed"
+
+
+def test_a_takeover_forgets_what_it_needs(books: Books) -> None:
+    """A claimed run comes with its next attempt, its handle, its hold and its request."""
+    books.open(balance=500)
+    books.write(admission(request=b'{"n":1}'))
+    books.write(acceptance())
+    (taken,) = books.take_over()
+    assert (taken.run_id, taken.attempt, taken.state, taken.handle) == ("run-1", 2, RunState.ACCEPTED, "task-7")
+    assert (taken.hold, taken.request, taken.workspace_id, taken.rate_version) == (100, b'{"n":1}', LAB, "v1")
+    assert books.state()["server_id"] == "server-2"
+
+
+def test_a_server_presumed_dead_still_writes(books: Books) -> None:
+    """The old attempt neither accepts nor settles; the new one does."""
+    books.open(balance=500)
+    books.write(admission())
+    books.take_over()
+    assert books.write(acceptance(), settlement(charge=90)) == [Superseded(), Superseded()]
+    assert books.figures() == (500, 100, 1)
+    assert books.write(settlement(charge=60, attempt=2)) == [None]
+
+
+def test_a_stale_settlement_takes_the_good_one_of_its_batch_with_it(books: Books) -> None:
+    """Entries of one run are judged one by one: an old attempt says nothing about the new."""
+    books.open(balance=500)
+    books.write(admission())
+    books.take_over()
+    assert books.write(settlement(charge=90), settlement(charge=60, attempt=2)) == [Superseded(), None]
+    assert books.figures() == (440, 0, 0)
+
+
+def test_the_runs_of_the_living_are_taken_over(books: Books) -> None:
+    """A server that was seen lately keeps its runs, and nobody takes his own."""
+    books.open(balance=500)
+    books.write(admission("run-1", server_id="alive"), admission("run-2", server_id="silent"))
+    books.do(lambda c: runs.announce_server(c, "alive", NOW + 1, 0))
+    books.do(lambda c: runs.announce_server(c, "silent", NOW - 1, 0))
+    assert [run.run_id for run in books.take_over("server-2", NOW)] == ["run-2"]
+    assert books.take_over("server-2", NOW) == []
+
+
+def test_a_run_that_has_ended_is_taken_over(books: Books) -> None:
+    """Only live runs have an owner to lose."""
+    books.open(balance=500)
+    books.write(admission())
+    books.write(settlement())
+    assert books.take_over() == []
+
+
+def test_a_takeover_claims_more_than_it_was_asked_for(books: Books) -> None:
+    """A takeover takes the oldest runs first, and no more than its limit."""
+    books.open(balance=500)
+    books.write(*(admission(f"run-{n}") for n in range(3)))
+    assert [run.run_id for run in books.take_over(limit=2)] == ["run-0", "run-1"]
+
+
+def test_a_run_is_taken_over_twice_without_a_new_attempt(books: Books) -> None:
+    """Each takeover raises the attempt."""
+    books.open(balance=500)
+    books.write(admission())
+    attempts = [books.take_over(f"server-{n}")[0].attempt for n in (2, 3, 4)]
+    assert attempts == [2, 3, 4]
+
+
+def test_silent_servers_are_remembered_for_ever(books: Books) -> None:
+    """A server long silent is forgotten, unless it left runs behind."""
+    books.open(balance=500)
+    books.write(admission(server_id="owner"))
+    books.do(lambda c: runs.announce_server(c, "owner", NOW, 0))
+    books.do(lambda c: runs.announce_server(c, "empty", NOW, 0))
+    books.do(lambda c: runs.announce_server(c, "fresh", NOW + 10, NOW + 5))
+    assert [row["id"] for row in books.rows("SELECT id FROM servers ORDER BY id")] == ["fresh", "owner"]
+
+
+def test_an_announcement_adds_a_server_twice(books: Books) -> None:
+    """Announcing again moves the time it was seen."""
+    books.do(lambda c: runs.announce_server(c, "server-1", NOW, 0))
+    books.do(lambda c: runs.announce_server(c, "server-1", NOW + 7, 0))
+    assert books.rows("SELECT * FROM servers") == [{"id": "server-1", "seen_at": NOW + 7}]
+
+
+def test_a_lost_run_is_not_listed(books: Books) -> None:
+    """Lost runs are voided and listed, newest first, as many as asked for."""
+    books.open(balance=500)
+    books.write(*(admission(f"run-{n}") for n in range(4)))
+    lost = [failure(f"run-{n}", state=RunState.LOST, reason="lost", finished_at=NOW + n) for n in range(3)]
+    assert books.write(*lost, failure("run-3")) == [None] * 4
+    listed = books.do(lambda c: runs.lost_runs(c, 2))
+    assert [(row["id"], row["hold"], row["workspace_id"]) for row in listed] == [
+        ("run-2", 100, LAB),
+        ("run-1", 100, LAB),
+    ]
+
+
+@pytest.mark.req("R-25")
+def test_a_caller_that_left_is_not_recorded(books: Books) -> None:
+    """Whether the caller left is kept with the run, beside what it was charged."""
+    books.open(balance=500)
+    books.write(admission())
+    books.write(settlement(caller_left=True))
+    row = books.state()
+    assert (bool(row["caller_left"]), row["charge"], row["upstream_status"]) == (True, 60, 200)
