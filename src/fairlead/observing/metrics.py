@@ -1,0 +1,113 @@
+"""Prometheus metrics, as one listener to observations (docs/observing.md names them all)."""
+
+import functools
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from fairlead.observing.observations import (
+    CatalogRefused,
+    DatabaseTrouble,
+    DeadlinePassed,
+    FaultAnswered,
+    JournalSplit,
+    JournalWaiting,
+    Observation,
+    PartnerStopped,
+    RunEnded,
+    RunTakenOver,
+    UnexpectedError,
+)
+
+_CHILDREN: Final = 4096
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_OURS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+_PARTNERS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+
+
+class Metrics:
+    """Counts what is observed; `page` is what /metrics answers."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._runs = Counter(
+            "fairlead_runs",
+            "Runs that ended, by how they ended: success, or the bucket of the failure.",
+            ("model", "provider", "bucket"),
+            registry=self.registry,
+        )
+        self._charged = Counter(
+            "fairlead_charged_dollars", "Money charged for runs.", ("model", "provider"), registry=self.registry
+        )
+        self._ours = Histogram(
+            "fairlead_run_own_seconds",
+            "Time of a run that was ours: all of it but the partner's.",
+            buckets=_OURS,
+            registry=self.registry,
+        )
+        self._partners = Histogram(
+            "fairlead_run_partner_seconds",
+            "Time of a run that was the partner's.",
+            ("provider",),
+            buckets=_PARTNERS,
+            registry=self.registry,
+        )
+        self.in_flight = Gauge("fairlead_runs_in_flight", "Runs under way in this process.", registry=self.registry)
+        self._journal = Gauge(
+            "fairlead_journal_entries_waiting", "Entries that wait to be durable.", registry=self.registry
+        )
+        self._faults = Counter(
+            "fairlead_faults_answered",
+            "Calls that were answered with a fault.",
+            ("bucket",),
+            registry=self.registry,
+        )
+        self._left = Counter("fairlead_callers_left", "Callers that left before their answer.", registry=self.registry)
+        self._lost = Counter(
+            "fairlead_runs_outcome_unknown",
+            "Runs voided because a restart could not know what became of them.",
+            registry=self.registry,
+        )
+        # Looking a labelled child up costs more than counting with it, and every run does.
+        self._count_run = functools.lru_cache(maxsize=_CHILDREN)(self._runs.labels)
+        self._time_partner = functools.lru_cache(maxsize=_CHILDREN)(self._partners.labels)
+        self._events = Counter(
+            "fairlead_events", "Things an operator should look into, by kind.", ("kind",), registry=self.registry
+        )
+
+    def page(self) -> bytes:
+        """The metrics in Prometheus's text format."""
+        return generate_latest(self.registry)
+
+    def observe(self, observation: Observation) -> None:
+        """Count one observation."""
+        match observation:
+            case RunEnded():
+                self._run_ended(observation)
+            case JournalWaiting(entries=entries):
+                self._journal.set(entries)
+            case FaultAnswered(result=result):
+                self._faults.labels(result).inc()
+            case (
+                DatabaseTrouble()
+                | JournalSplit()
+                | RunTakenOver()
+                | CatalogRefused()
+                | PartnerStopped()
+                | UnexpectedError()
+                | DeadlinePassed()
+            ):
+                self._events.labels(type(observation).__name__).inc()
+            case _:
+                pass
+
+    def _run_ended(self, run: RunEnded) -> None:
+        self._count_run(run.model_id, run.provider, run.result).inc()
+        self._ours.observe(max(0.0, run.seconds - run.partner_seconds))
+        self._time_partner(run.provider).observe(run.partner_seconds)
+        if run.charge:
+            self._charged.labels(run.model_id, run.provider).inc(run.charge / 1e8)
+        if run.caller_left:
+            self._left.inc()
+        if run.result == "lost":
+            self._lost.inc()

@@ -1,0 +1,156 @@
+"""The closed list of observations. Rules and operations make them; logs, metrics and traces choose from them.
+
+An observation carries data, never prose and never a secret: no keys, no bodies, no partner's words.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+
+class RunEnded(msgspec.Struct, frozen=True):
+    """A run reached its end and its books are closed. Times in seconds, money in 10^-8 dollars."""
+
+    run_id: str
+    workspace: str
+    model_id: str
+    provider: str
+    result: str
+    charge: int
+    upstream_status: int | None
+    started_at_ns: int
+    seconds: float
+    partner_seconds: float
+    caller_left: bool
+    attempt: int
+    traceparent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FaultAnswered:
+    """A call was answered with a fault, whoever was at fault."""
+
+    request_id: str
+    path: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlinePassed:
+    """A caller was told to come back; its run goes on."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunTakenOver:
+    """An unfinished run of a server that fell silent was claimed."""
+
+    run_id: str
+    model_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunSuperseded:
+    """A write named an attempt that is no longer the run's: another server has it by now."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseTrouble:
+    """The database could not be written; what was to be written waits or was refused."""
+
+    doing: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSplit:
+    """A batch failed for one of its entries and is being written in parts."""
+
+    entries: int
+    error: str
+
+
+class JournalWaiting(msgspec.Struct, frozen=True):
+    """How many entries wait to be durable."""
+
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogLoaded:
+    """A catalog took effect."""
+
+    build: str
+    models: int
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRefused:
+    """Changed catalog files cannot be used; the catalog before them stays."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartnerStarted:
+    """The built-in partner was called and is being started."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartnerStopped:
+    """The built-in partner ended without being asked to; the next call starts it again."""
+
+    code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnexpectedError:
+    """A bug: the caller was told nothing, the log has everything."""
+
+    doing: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReady:
+    """The server answers."""
+
+    url: str
+
+
+Observation: TypeAlias = (
+    RunEnded
+    | FaultAnswered
+    | DeadlinePassed
+    | RunTakenOver
+    | RunSuperseded
+    | DatabaseTrouble
+    | JournalSplit
+    | JournalWaiting
+    | CatalogLoaded
+    | CatalogRefused
+    | PartnerStarted
+    | PartnerStopped
+    | UnexpectedError
+    | ServerReady
+)
+
+Observer: TypeAlias = Callable[[Observation], None]
+
+
+def all_of(observers: Sequence[Observer]) -> Observer:
+    """Tell several listeners, in order."""
+
+    def observe(observation: Observation) -> None:
+        for observer in observers:
+            observer(observation)
+
+    return observe

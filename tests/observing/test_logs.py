@@ -1,0 +1,81 @@
+"""Logs: one JSON object a line, at the level an observation deserves."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from fairlead.observing.logs import Logs
+from fairlead.observing.observations import (
+    DatabaseTrouble,
+    FaultAnswered,
+    JournalWaiting,
+    Observation,
+    UnexpectedError,
+)
+from observing.test_metrics import ENDED
+
+
+def written(
+    capfdbinary: pytest.CaptureFixture[bytes], *observations: Observation, level: str = "info"
+) -> list[dict[str, Any]]:
+    """What some observations are written as."""
+    logs = Logs(level, readable=False)
+    for observation in observations:
+        logs.observe(observation)
+    logs.close()
+    return [json.loads(line) for line in capfdbinary.readouterr().err.splitlines()]
+
+
+def test_a_run_has_no_line(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A run's line has its request id, what it cost and both parts of its time."""
+    (line,) = written(capfdbinary, ENDED)
+    assert (line["event"], line["level"], line["request_id"]) == ("RunEnded", "info", "run-1")
+    assert (line["charge"], line["ms"], line["partner_ms"], line["result"]) == (50_000_000, 1500.0, 1250.0, "success")
+    assert line["timestamp"].endswith("Z")
+
+
+def test_an_error_is_logged_without_its_cause(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A bug is written with its traceback, trouble as a warning."""
+    error, warning = written(
+        capfdbinary, UnexpectedError("answer r", ValueError("boom")), DatabaseTrouble("admit", "locked")
+    )
+    assert error["level"] == "error"
+    assert "ValueError: boom" in error["exception"]
+    assert (warning["level"], warning["error"]) == ("warning", "locked")
+
+
+def test_a_quiet_log_is_noisy(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """At the level `warning` only what needs looking into is written; gauges never are."""
+    lines = written(
+        capfdbinary,
+        ENDED,
+        FaultAnswered("r", "/x", "forbidden"),
+        JournalWaiting(3),
+        DatabaseTrouble("a", "b"),
+        level="warning",
+    )
+    assert [line["event"] for line in lines] == ["DatabaseTrouble"]
+
+
+def test_a_line_waits_for_ever(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """In a running server lines are gathered for a moment, then written together; a warning takes them along."""
+
+    async def work() -> tuple[bytes, bytes]:
+        logs = Logs("info", readable=False)
+        logs.observe(ENDED)
+        before = capfdbinary.readouterr().err
+        logs.observe(DatabaseTrouble("a", "b"))
+        return before, capfdbinary.readouterr().err
+
+    before, after = asyncio.run(work())
+    assert before == b""
+    assert [json.loads(line)["event"] for line in after.splitlines()] == ["RunEnded", "DatabaseTrouble"]
+
+
+def test_people_are_shown_json(capfd: pytest.CaptureFixture[str]) -> None:
+    """The readable form is for a terminal."""
+    logs = Logs("info", readable=True)
+    logs.observe(FaultAnswered("r", "/x", "forbidden"))
+    assert "FaultAnswered" in capfd.readouterr().err

@@ -1,0 +1,62 @@
+"""Metrics: what is observed is counted under the names the manual gives."""
+
+import msgspec
+
+from fairlead.observing.metrics import Metrics
+from fairlead.observing.observations import (
+    DatabaseTrouble,
+    FaultAnswered,
+    JournalWaiting,
+    RunEnded,
+    ServerReady,
+)
+
+ENDED = RunEnded(
+    run_id="run-1",
+    workspace="default",
+    model_id="acme/x",
+    provider="acme",
+    result="success",
+    charge=50_000_000,
+    upstream_status=200,
+    started_at_ns=0,
+    seconds=1.5,
+    partner_seconds=1.25,
+    caller_left=False,
+    attempt=1,
+    traceparent=None,
+)
+
+
+def test_a_run_is_not_counted() -> None:
+    """A run counts by model, provider and result, with its charge and both parts of its time."""
+    metrics = Metrics()
+    metrics.observe(ENDED)
+    page = metrics.page().decode()
+    assert 'fairlead_runs_total{bucket="success",model="acme/x",provider="acme"} 1.0' in page
+    assert 'fairlead_charged_dollars_total{model="acme/x",provider="acme"} 0.5' in page
+    assert "fairlead_run_own_seconds_sum 0.25" in page
+    assert 'fairlead_run_partner_seconds_sum{provider="acme"} 1.25' in page
+
+
+def test_a_lost_run_or_a_caller_that_left_is_not_counted() -> None:
+    """What an operator should look into has counters of its own."""
+    metrics = Metrics()
+    metrics.observe(msgspec.structs.replace(ENDED, result="lost", charge=0, caller_left=True))
+    page = metrics.page().decode()
+    assert "fairlead_runs_outcome_unknown_total 1.0" in page
+    assert "fairlead_callers_left_total 1.0" in page
+    assert "fairlead_charged_dollars_total{" not in page
+
+
+def test_trouble_is_not_counted() -> None:
+    """Faults count by bucket, events by kind; the journal's queue is a gauge; the rest is not counted."""
+    metrics = Metrics()
+    metrics.observe(FaultAnswered("r", "/v2/models", "unauthorized"))
+    metrics.observe(DatabaseTrouble("admit", "locked"))
+    metrics.observe(JournalWaiting(7))
+    metrics.observe(ServerReady("http://x"))
+    page = metrics.page().decode()
+    assert 'fairlead_faults_answered_total{bucket="unauthorized"} 1.0' in page
+    assert 'fairlead_events_total{kind="DatabaseTrouble"} 1.0' in page
+    assert "fairlead_journal_entries_waiting 7.0" in page
