@@ -1,0 +1,205 @@
+"""Verification of JSON Web Tokens: who signed, for whom, until when, and what it says of the caller (R-37).
+
+PyJWT checks signatures only. What a token says is checked here, by our clock and in a fixed order, so that every
+refusal has one reason that is fit for a log.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jiter
+
+from fairlead.identity.key_sets import KeySource, VerificationKey
+
+_TOKEN_BYTES_MAX: Final = 8 * 1024
+_WORKSPACE_CHARACTERS_MAX: Final = 64
+_MODELS_MAX: Final = 100
+_TIME_MAX: Final = 253_402_300_799  # the end of the year 9999: a time in milliseconds is a mistake, not far away
+_CACHE_ENTRIES_MAX: Final = 4096
+_CACHE_SECONDS: Final = 60.0
+_FORM: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
+
+
+class InvalidTokenError(Exception):
+    """A token that proves nothing. Its text is a reason for the log and never repeats the token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a verified token says: who, for which workspace, which models (`None`: all), until when in seconds."""
+
+    subject: str
+    workspace: str
+    models: tuple[str, ...] | None
+    expires_at: int
+
+
+class TokenVerifier:
+    """Verifies tokens of one issuer with the keys of one source.
+
+    A verified token is believed again without its signature for at most a minute, and never past its end; so a key
+    that its issuer withdraws goes on working that long for tokens already seen.
+    """
+
+    def __init__(
+        self,
+        keys: KeySource,
+        *,
+        issuer: str | None = None,
+        audience: str | None = None,
+        leeway: float = 30,
+        workspace_claim: str = "workspace",
+        models_claim: str = "models",
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        from jwt.api_jws import PyJWS  # noqa: PLC0415 -- a server without tokens must not pay for PyJWT
+
+        self._signatures = PyJWS(algorithms=sorted(keys.algorithms))
+        self._keys = keys
+        self._issuer = issuer
+        self._audience = audience
+        self._leeway = leeway
+        self._workspace_claim = workspace_claim
+        self._models_claim = models_claim
+        self._now = now
+        self._verified: dict[bytes, tuple[float, Claims]] = {}
+
+    async def verify(self, token: str) -> Claims:
+        """Return what a token says; InvalidTokenError when it proves nothing, KeysUnavailableError when none can."""
+        if len(token) > _TOKEN_BYTES_MAX:
+            raise InvalidTokenError("the token is too long")
+        if (form := _FORM.fullmatch(token)) is None:
+            raise InvalidTokenError("the token does not have the form of one")
+        digest = hashlib.sha256(token.encode()).digest()
+        if (claims := self._remembered(digest)) is not None:
+            return claims
+        header, payload, _ = (_decode(segment) for segment in form.groups())
+        await self._check_signature(token, _read_object(header, "header"))
+        claims = self._read_claims(_read_object(payload, "payload"))
+        self._remember(digest, claims)
+        return claims
+
+    async def close(self) -> None:
+        """Release what the source of keys holds."""
+        await self._keys.close()
+
+    async def _check_signature(self, token: str, header: Mapping[str, Any]) -> None:
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if not isinstance(algorithm, str) or algorithm not in self._keys.algorithms:
+            raise InvalidTokenError("the algorithm is not accepted")
+        if "crit" in header:
+            raise InvalidTokenError("the header demands an extension")
+        if not isinstance(kid, str | None):
+            raise InvalidTokenError("the name of the key is no text")
+        found = await self._keys.find(algorithm, kid)
+        if not found:
+            raise InvalidTokenError("the key is unknown")
+        if not any(self._is_signed_with(key, token) for key in found):
+            raise InvalidTokenError("the signature is wrong")
+
+    def _is_signed_with(self, key: VerificationKey, token: str) -> bool:
+        from jwt import PyJWTError  # noqa: PLC0415 -- a server without tokens must not pay for PyJWT
+
+        try:
+            self._signatures.decode_complete(token, key.material, algorithms=[key.algorithm])
+        except PyJWTError:
+            return False
+        return True
+
+    def _read_claims(self, payload: Mapping[str, Any]) -> Claims:
+        expires_at = self._check_times(payload)
+        if self._issuer is not None and payload.get("iss") != self._issuer:
+            raise InvalidTokenError("the issuer is another")
+        if self._audience is not None and not _is_meant_for(self._audience, payload.get("aud")):
+            raise InvalidTokenError("the token is meant for another audience")
+        subject = _text(payload, "sub")
+        workspace = _text(payload, self._workspace_claim)
+        if len(workspace) > _WORKSPACE_CHARACTERS_MAX:
+            raise InvalidTokenError("the name of the workspace is too long")
+        return Claims(subject, workspace, _models(payload, self._models_claim), expires_at)
+
+    def _check_times(self, payload: Mapping[str, Any]) -> int:
+        now = self._now()
+        expires_at = _time(payload, "exp")
+        if expires_at is None:
+            raise InvalidTokenError("the token never expires")
+        if now >= expires_at + self._leeway:
+            raise InvalidTokenError("the token has expired")
+        for claim in ("nbf", "iat"):
+            begins_at = _time(payload, claim)
+            if begins_at is not None and begins_at > now + self._leeway:
+                raise InvalidTokenError("the token is not valid yet")
+        return int(expires_at)
+
+    def _remembered(self, digest: bytes) -> Claims | None:
+        until, claims = self._verified.get(digest, (0.0, None))
+        if claims is not None and self._now() >= until:
+            del self._verified[digest]
+            return None
+        return claims
+
+    def _remember(self, digest: bytes, claims: Claims) -> None:
+        self._verified.pop(digest, None)
+        if len(self._verified) >= _CACHE_ENTRIES_MAX:
+            del self._verified[next(iter(self._verified))]
+        until = min(claims.expires_at + self._leeway, self._now() + _CACHE_SECONDS)
+        self._verified[digest] = (until, claims)
+
+
+def _decode(segment: str) -> bytes:
+    """Decode base64url strictly: one text for one value, or a token could be altered and still be good."""
+    try:
+        data = base64.urlsafe_b64decode(segment + "=" * (-len(segment) % 4))
+    except binascii.Error:
+        data = b""
+    if base64.urlsafe_b64encode(data).rstrip(b"=") != segment.encode():
+        raise InvalidTokenError("the token is not encoded as one")
+    return data
+
+
+def _read_object(text: bytes, part: str) -> dict[str, Any]:
+    try:
+        document = jiter.from_json(text, allow_inf_nan=False, catch_duplicate_keys=True)
+    except ValueError as error:
+        raise InvalidTokenError(f"the {part} is no JSON") from error
+    if not isinstance(document, dict):
+        raise InvalidTokenError(f"the {part} is no JSON object")
+    return document
+
+
+def _time(payload: Mapping[str, Any], claim: str) -> float | None:
+    """Read a time in seconds since 1970; None when the token does not say."""
+    if claim not in payload:
+        return None
+    value = payload[claim]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _TIME_MAX:
+        raise InvalidTokenError(f"the claim {claim} is no time")
+    return value
+
+
+def _is_meant_for(audience: str, claimed: Any) -> bool:
+    return claimed == audience or (isinstance(claimed, list) and audience in claimed)
+
+
+def _text(payload: Mapping[str, Any], claim: str) -> str:
+    """Read a claim that must be there and that ends up in logs and queries: no control characters."""
+    value = payload.get(claim)
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise InvalidTokenError(f"the claim {claim} is missing or no printable text")
+    return value
+
+
+def _models(payload: Mapping[str, Any], claim: str) -> tuple[str, ...] | None:
+    if claim not in payload:
+        return None
+    match payload[claim]:
+        case [*names] if len(names) <= _MODELS_MAX and all(isinstance(name, str) for name in names):
+            return tuple(names)
+        case _:
+            raise InvalidTokenError(f"the claim {claim} is no list of at most {_MODELS_MAX} names")
