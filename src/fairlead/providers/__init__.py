@@ -1,0 +1,1 @@
+"""How partners are spoken to: each is a file, and one exchange serves them all."""

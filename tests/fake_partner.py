@@ -1,0 +1,441 @@
+"""A partner made of sockets: it answers what a test scripts, byte by byte, and remembers every request.
+
+Scripts are per path. A path with several behaviours plays them in order and repeats the last one for ever.
+"""
+
+import asyncio
+import gzip
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+NAME: Final = "fake"
+SECRET: Final = "fake-partner-secret"
+_HEAD_MAX: Final = 64 * 1024
+_REASONS: Final = {200: "OK", 302: "Found", 400: "Bad Request"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it arrived; header names are lower-case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def path(self) -> str:
+        """The path, still encoded, without its query."""
+        return self.target.partition("?")[0]
+
+
+class HangUpError(Exception):
+    """A behaviour is done with its connection."""
+
+
+Behaviour: TypeAlias = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
+
+
+def reply(status: int = 200, body: bytes = b"{}", content_type: str = "application/json", **headers: str) -> Behaviour:
+    """Answer whole and at once; underscores in header names stand for hyphens."""
+
+    async def behave(_: Request, writer: asyncio.StreamWriter) -> None:
+        await _send(writer, status, {"Content-Type": content_type, **_hyphenated(headers)}, body, len(body))
+
+    return behave
+
+
+def reply_json(document: Any, status: int = 200, **headers: str) -> Behaviour:
+    """Answer with a JSON document."""
+    return reply(status, json.dumps(document).encode(), **headers)
+
+
+def hang() -> Behaviour:
+    """Never answer."""
+
+    async def behave(_: Request, __: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    return behave
+
+
+def drop() -> Behaviour:
+    """Close the connection without a word."""
+
+    async def behave(_: Request, __: asyncio.StreamWriter) -> None:
+        raise HangUpError
+
+    return behave
+
+
+def half(body: bytes, promised: int) -> Behaviour:
+    """Promise more bytes than are sent, then close."""
+
+    async def behave(_: Request, writer: asyncio.StreamWriter) -> None:
+        await _send(writer, 200, {"Content-Type": "application/json"}, body, promised)
+        raise HangUpError
+
+    return behave
+
+
+def cut_chunks(body: bytes) -> Behaviour:
+    """Send a chunk, then close where the next one should begin."""
+
+    async def behave(_: Request, writer: asyncio.StreamWriter) -> None:
+        await _begin_chunks(writer)
+        writer.write(b"%x\r\n%b\r\n" % (len(body), body))
+        await writer.drain()
+        raise HangUpError
+
+    return behave
+
+
+def endless(chunk: bytes = b" " * 65536) -> Behaviour:
+    """Stream a body without end."""
+
+    async def behave(_: Request, writer: asyncio.StreamWriter) -> None:
+        await _begin_chunks(writer)
+        while True:
+            writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            await writer.drain()
+
+    return behave
+
+
+def trickle(pause: float) -> Behaviour:
+    """Stream a body without end, a byte at a time, so that only a bound on the whole can end it."""
+
+    async def behave(_: Request, writer: asyncio.StreamWriter) -> None:
+        await _begin_chunks(writer)
+        while True:
+            writer.write(b"1\r\n \r\n")
+            await writer.drain()
+            await asyncio.sleep(pause)
+
+    return behave
+
+
+def raw(content: bytes) -> Behaviour:
+    """Send bytes that need not be HTTP, then close."""
+
+    async def behave(_: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(content)
+        await writer.drain()
+        raise HangUpError
+
+    return behave
+
+
+def gzipped(body: bytes) -> Behaviour:
+    """Answer encoded, whatever was accepted."""
+    return reply(200, gzip.compress(body), Content_Encoding="gzip")
+
+
+def redirect(to: str) -> Behaviour:
+    """Answer 302 to another address."""
+    return reply(302, b"", Location=to)
+
+
+def echo() -> Behaviour:
+    """Answer the request's own body."""
+
+    async def behave(request: Request, writer: asyncio.StreamWriter) -> None:
+        await _send(writer, 200, {"Content-Type": "application/json"}, request.body, len(request.body))
+
+    return behave
+
+
+class FakePartner:
+    """The partner, on a port of its own and in a thread of its own. `url` is where it listens."""
+
+    def __init__(self) -> None:
+        self._scripts: dict[str, list[Behaviour]] = {}
+        self._requests: list[Request] = []
+        self._lock = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._connections: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fake-partner")
+        self._thread.start()
+        self._server = self._call(self._listen())
+        self._gate = self._call(_new_event())
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def script(self, path: str, *behaviours: Behaviour) -> None:
+        """Say how a path answers from now on."""
+        with self._lock:
+            self._scripts[path] = list(behaviours)
+
+    def held(self, behaviour: Behaviour) -> Behaviour:
+        """Put off a behaviour until `release` is called."""
+
+        async def behave(request: Request, writer: asyncio.StreamWriter) -> None:
+            await self._gate.wait()
+            await behaviour(request, writer)
+
+        return behave
+
+    def release(self) -> None:
+        """Let everything that is held go on, and whatever is held later."""
+        self._loop.call_soon_threadsafe(self._gate.set)
+
+    def requests(self, path: str | None = None, method: str | None = None) -> Sequence[Request]:
+        """What arrived so far."""
+        with self._lock:
+            return [
+                request
+                for request in self._requests
+                if path in (None, request.path) and method in (None, request.method)
+            ]
+
+    def reset(self) -> None:
+        """Forget scripts and requests, hang up, and hold again what is to be held."""
+        with self._lock:
+            self._scripts.clear()
+            self._requests.clear()
+        self._call(self._hang_up())
+        self._loop.call_soon_threadsafe(self._gate.clear)
+
+    def stop(self) -> None:
+        """Close every connection and end the thread."""
+        self._server.close()
+        self._call(self._hang_up())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _call(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self._accept, "127.0.0.1", 0, backlog=1024, limit=_HEAD_MAX)
+
+    async def _hang_up(self) -> None:
+        current = asyncio.current_task()
+        tasks = [task for task in self._connections if task is not current]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                request = await _read(reader)
+                await self._behaviour_for(request)(request, writer)
+        except (HangUpError, asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the connection is over, and so is this task
+        finally:
+            writer.close()
+
+    def _behaviour_for(self, request: Request) -> Behaviour:
+        with self._lock:
+            self._requests.append(request)
+            script = self._scripts.get(request.path)
+            if not script:
+                return reply(404, b'{"error":{"code":"unscripted"}}')
+            return script.pop(0) if len(script) > 1 else script[0]
+
+
+@contextmanager
+def running_partner() -> Iterator[FakePartner]:
+    """Start a partner, and end it whatever happens."""
+    partner = FakePartner()
+    try:
+        yield partner
+    finally:
+        partner.stop()
+
+
+async def _new_event() -> asyncio.Event:
+    return asyncio.Event()
+
+
+async def _read(reader: asyncio.StreamReader) -> Request:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    line, *lines = head.split("\r\n")
+    method, target, _ = line.split(" ")
+    pairs = (header.partition(":") for header in lines if header)
+    headers = {name.lower(): value.strip() for name, _, value in pairs}
+    return Request(method, target, headers, await reader.readexactly(int(headers.get("content-length", "0"))))
+
+
+async def _send(
+    writer: asyncio.StreamWriter, status: int, headers: Mapping[str, str], body: bytes, length: int
+) -> None:
+    lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'As Told')}", f"Content-Length: {length}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    writer.write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
+    await writer.drain()
+
+
+async def _begin_chunks(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+    await writer.drain()
+
+
+def _hyphenated(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+_PROVIDER: Final = """\
+provider = "{name}"
+title = "A partner that does as it is told"
+base_url = "{url}"
+{idempotency}
+[auth]
+scheme = "bearer"
+
+[headers]
+X-Fixed = "always"
+
+[calls.json]
+protocol = "sync-json"
+path = "/json"
+timeout = 30
+answer_limit_mib = 1
+
+[calls.picky]
+protocol = "sync-json"
+path = "/picky"
+require = ["/ok"]
+assets = ["/url"]
+
+[calls.hasty]
+protocol = "sync-json"
+path = "/hasty"
+timeout = 0.3
+
+[calls.bytes]
+protocol = "sync-bytes"
+path = "/bytes"
+media_types = ["audio/wav", "image/png"]
+
+[calls.task]
+protocol = "submit-and-poll"
+path = "/tasks"
+handle = "/id"
+
+[calls.task.poll]
+path = "/tasks/{{handle}}"
+every = 0.02
+at_most_every = 0.1
+give_up_after = {give_up_after}
+patience = 2
+status = "/state"
+pending = ["queued", "running"]
+succeeded = ["done"]
+failed = ["failed"]
+
+[[signs]]
+means = "refused"
+at = "/error/code"
+equals = ["refused"]
+subject = "/error/side"
+subjects = {{ prompt = "input_text", picture = "output_image" }}
+
+[[signs]]
+means = "invalid"
+status = [200]
+at = "/state"
+equals = ["rejected"]
+reason = "/why"
+
+[[signs]]
+means = "timeout"
+at = "/error/code"
+equals = ["late"]
+
+[[signs]]
+means = "failed"
+at = "/error/code"
+equals = ["broken"]
+
+[[signs]]
+means = "unavailable"
+at = "/error/code"
+equals = ["busy"]
+
+[[signs]]
+means = "invalid"
+status = [422]
+reason = "/error/message"
+field = "/error/param"
+kind = "/error/kind"
+
+[[signs]]
+means = "invalid"
+status = [400]
+reason = "/error/message"
+"""
+
+
+def provider_text(url: str, name: str = NAME, *, repeats_safely: bool = True, give_up_after: float = 3) -> str:
+    """The provider file of a fake partner."""
+    idempotency = 'idempotency_header = "Idempotency-Key"\n' if repeats_safely else ""
+    return _PROVIDER.format(name=name, url=url, idempotency=idempotency, give_up_after=give_up_after)
+
+
+@dataclass
+class CatalogFolder:
+    """A folder as `--catalog` takes it, with a partner and models that point at it."""
+
+    path: Path
+    models: list[str] = field(default_factory=list)
+
+    def add_provider(
+        self, url: str, name: str = NAME, *, repeats_safely: bool = True, give_up_after: float = 3
+    ) -> None:
+        """Write the provider file of a fake partner."""
+        text = provider_text(url, name, repeats_safely=repeats_safely, give_up_after=give_up_after)
+        self.write(f"providers/{name}.toml", text)
+
+    def add_model(
+        self,
+        model_id: str,
+        call: str = "json",
+        *,
+        provider: str = NAME,
+        schema: Any = None,
+        price: str = "0.01",
+        component: str = "",
+        tail: str = "",
+    ) -> Path:
+        """Write a model file, and its input schema when it has one; `tail` is more TOML at the end."""
+        stem = model_id.replace("/", "--")
+        named = ""
+        if schema is not None:
+            self.write(f"models/{stem}.input.json", json.dumps(schema, indent=2))
+            named = f'input_schema = "{stem}.input.json"\n'
+        text = (
+            f'id = "{model_id}"\ntitle = "A fake model"\ncharges_on_policy_rejection = "unknown"\n{named}\n'
+            f'[leg]\nprovider = "{provider}"\ncall = "{call}"\n\n'
+            f'[[leg.rate_cards]]\nversion = "fake-1"\neffective = 2020-01-01\n\n'
+            f'[[leg.rate_cards.components]]\nunit = "run"\nprice = "{price}"\n{component}\n{tail}'
+        )
+        self.models.append(model_id)
+        return self.write(f"models/{stem}.toml", text)
+
+    def write(self, name: str, text: str) -> Path:
+        """Write any file of the folder, whole or not at all, as a careful operator would."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        half_written = path.with_suffix(".new")
+        half_written.write_text(text, encoding="utf-8")
+        return half_written.replace(path)
+
+
+def port_of(url: str) -> int:
+    """The port of an address with one."""
+    port = urlsplit(url).port
+    assert port is not None
+    return port

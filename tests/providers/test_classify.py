@@ -1,0 +1,404 @@
+"""Reading a partner's answer, as a table: every branch, the order of the signs, and what may be shown of its words."""
+
+import json
+import unicodedata
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.domain.faults import (
+    REFUSAL_SUBJECTS,
+    ContentPolicyViolation,
+    Fault,
+    InputRejected,
+    InvalidInput,
+    ProviderError,
+    ProviderTimeout,
+    ServiceUnavailable,
+    Upstream,
+    Violation,
+)
+from fairlead.domain.runs.outcomes import Completed, Failed
+from fairlead.providers.classify import (
+    HANDLE_MAX,
+    REASON_MAX,
+    Accepted,
+    Pending,
+    Reply,
+    classify_answer,
+    classify_poll,
+    sanitized,
+)
+from fairlead.providers.spec import Polling, Provider, load_provider
+from fake_partner import provider_text
+
+_PROVIDER: Final[Provider] = load_provider(provider_text("http://127.0.0.1:9"), "fake.toml")
+_UNREADABLE: Final = "The provider's answer could not be read as a result."
+_GOOD: Final = {"ok": 1, "url": "https://files.example/a.png"}
+
+
+def _reply(status: int = 200, document: Any = None, content_type: str = "application/json", **headers: str) -> Reply:
+    content = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return Reply(status, {"content-type": content_type, **headers}, content)
+
+
+def _answered(call: str, reply: Reply) -> Any:
+    return classify_answer(_PROVIDER, _PROVIDER.calls[call], reply)
+
+
+def _polling() -> Polling:
+    polling = _PROVIDER.calls["task"].polling
+    assert polling is not None
+    return polling
+
+
+def _polled(reply: Reply) -> Any:
+    return classify_poll(_PROVIDER, _PROVIDER.calls["task"], _polling(), reply)
+
+
+def _fault(call: str, reply: Reply) -> Fault:
+    reading = _answered(call, reply)
+    assert isinstance(reading, Failed), reading
+    assert reading.upstream_status == reply.status
+    return reading.fault
+
+
+def _failed(code: str, status: int = 400, **more: str) -> Reply:
+    return _reply(status, {"error": {"code": code, **more}})
+
+
+@pytest.mark.req("R-10")
+@pytest.mark.parametrize("content", [b'{"a":1}', b' {\n"a" : 1.0e0 ,"b":"\\u00e9"}\t', b'{"a":1}\n\n'])
+def test_a_json_result_is_rewritten(content: bytes) -> None:
+    """The bytes of a result are kept as they came, with the partner's own content type."""
+    reading = _answered("json", _reply(200, content, "application/json; charset=utf-8"))
+    assert isinstance(reading, Completed)
+    assert (reading.content, reading.content_type) == (content, "application/json; charset=utf-8")
+
+
+@pytest.mark.req("R-10")
+def test_a_bytes_result_loses_its_media_type() -> None:
+    """Bytes keep the partner's content type, parameters and all."""
+    reading = _answered("bytes", _reply(200, b"RIFF", "Audio/WAV; rate=44100"))
+    assert isinstance(reading, Completed)
+    assert (reading.content, reading.content_type, reading.answer) == (b"RIFF", "Audio/WAV; rate=44100", None)
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 206, 299])
+def test_a_success_of_another_number_is_a_failure(status: int) -> None:
+    """Every 2xx can carry a result."""
+    assert isinstance(_answered("json", _reply(status, {})), Completed)
+
+
+def test_a_vendor_media_type_is_not_json() -> None:
+    """`application/problem+json` and capital letters are JSON too."""
+    for content_type in ("application/vnd.fake+json", "Application/JSON"):
+        assert isinstance(_answered("json", _reply(200, {}, content_type)), Completed)
+
+
+@pytest.mark.req("R-26")
+@pytest.mark.parametrize(
+    ("call", "reply"),
+    [
+        pytest.param("json", _reply(200, b"<html>busy</html>", "text/html"), id="HTML with 200"),
+        pytest.param("json", _reply(200, b"{", "application/json"), id="cut JSON"),
+        pytest.param("json", _reply(200, b'{"a":NaN}'), id="NaN"),
+        pytest.param("json", _reply(200, b"\xff{}"), id="bad UTF-8"),
+        pytest.param("json", _reply(200, b""), id="nothing"),
+        pytest.param("json", _reply(200, [1]), id="an array"),
+        pytest.param("json", _reply(200, b"null"), id="null"),
+        pytest.param("json", _reply(200, {}, "text/plain"), id="JSON under another name"),
+        pytest.param("picky", _reply(200, {"url": "https://x"}), id="a required member is missing"),
+        pytest.param("picky", _reply(200, {"ok": 1}), id="an asset is missing"),
+        pytest.param("picky", _reply(200, {"ok": 1, "url": 7}), id="an asset is no text"),
+        pytest.param("picky", _reply(200, {"ok": 1, "url": "javascript:alert(1)"}), id="an asset is no link"),
+        pytest.param("bytes", _reply(200, b"", "audio/wav"), id="no bytes"),
+        pytest.param("bytes", _reply(200, b"x", "text/html"), id="bytes of another type"),
+        pytest.param("task", _reply(200, {}), id="no handle"),
+        pytest.param("task", _reply(200, {"id": ""}), id="an empty handle"),
+        pytest.param("task", _reply(200, {"id": True}), id="a handle of truth"),
+        pytest.param("task", _reply(200, {"id": ["a"]}), id="a handle of many"),
+        pytest.param("task", _reply(200, {"id": "x" * (HANDLE_MAX + 1)}), id="a handle without end"),
+        pytest.param("task", _reply(200, {"id": "a\0b"}), id="a handle no database keeps"),
+    ],
+)
+def test_an_unreadable_result_is_delivered(call: str, reply: Reply) -> None:
+    """A success that cannot be read as the result the call promises is the partner's failure."""
+    assert _fault(call, reply) == ProviderError(_UNREADABLE, Upstream(200))
+
+
+def test_a_link_that_looks_odd_breaks_the_reading() -> None:
+    """Links are recognised by their scheme alone; whatever else is in them is the caller's to open."""
+    for link in ("http://[", "HTTPS://x", "https://"):
+        assert isinstance(_answered("picky", _reply(200, {"ok": 1, "url": link})), Completed)
+
+
+@pytest.mark.parametrize(
+    ("found", "handle"), [("task/1 ä", "task/1 ä"), (17, "17"), ("x" * HANDLE_MAX, "x" * HANDLE_MAX)]
+)
+def test_a_handle_is_lost(found: Any, handle: str) -> None:
+    """Texts and numbers name a task."""
+    assert _answered("task", _reply(202, {"id": found})) == Accepted(handle)
+
+
+_STATUSES: Final[list[tuple[int, Fault]]] = [
+    *(
+        (status, InvalidInput("The provider rejected the input.", Upstream(status)))
+        for status in (404, 405, 406, 409, 410, 411, 413, 414, 415)
+    ),
+    *((status, ProviderTimeout(Upstream(status))) for status in (408, 504)),
+    *(
+        (status, ProviderError(upstream=Upstream(status)))
+        for status in (100, 199, 300, 301, 302, 304, 401, 402, 403, 407, 418, 451, 500, 501, 502, 503, 599)
+    ),
+    (429, ServiceUnavailable("The provider is at capacity.", 1)),
+]
+
+
+@pytest.mark.parametrize(("status", "fault"), _STATUSES)
+def test_a_status_is_read_as_something_else(status: int, fault: Fault) -> None:
+    """What no sign claims is read by its status; our own credentials being refused is never the caller's fault."""
+    assert _fault("json", _reply(status, b"", "text/plain")) == fault
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        ("7", 7),
+        ("0", 1),
+        ("3600", 3600),
+        ("3601", 3600),
+        ("9" * 5000, 3600),
+        ("", 1),
+        ("-3", 1),
+        ("1.5", 1),
+        ("Fri, 20 Nov 2026 23:59:59 GMT", 1),
+        ("\u0661", 1),
+    ],
+)
+def test_a_partner_at_capacity_names_no_sane_wait(told: str, seconds: int) -> None:
+    """`Retry-After` of a 429 is passed on as whole seconds from 1 to an hour."""
+    assert _fault("json", _reply(429, b"", **{"retry-after": told})) == ServiceUnavailable(
+        "The provider is at capacity.", seconds
+    )
+
+
+def test_a_sign_behind_another_wins() -> None:
+    """Signs are looked for in the order of the file: the first that matches decides."""
+    assert isinstance(_fault("json", _failed("refused", 422)), ContentPolicyViolation)
+    assert _fault("json", _failed("late", 400)) == ProviderTimeout(Upstream(400))
+    assert isinstance(_fault("json", _failed("anything", 400)), InvalidInput)
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("late", ProviderTimeout(Upstream(500))),
+        ("broken", ProviderError(upstream=Upstream(500))),
+        ("busy", ServiceUnavailable("The provider is at capacity.", 1)),
+        ("refused", ContentPolicyViolation(None, Upstream(500))),
+    ],
+)
+def test_a_sign_means_something_else(code: str, fault: Fault) -> None:
+    """Each meaning is one fault, whatever the status was."""
+    assert _fault("json", _failed(code, 500)) == fault
+
+
+@pytest.mark.req("R-20")
+def test_a_refusal_inside_a_success_is_a_result() -> None:
+    """A partner that says no with 200 is understood, and its reason may be shown."""
+    reading = _fault("json", _reply(200, {"state": "rejected", "why": "too  many\nfingers"}))
+    assert reading == InvalidInput("too many fingers", Upstream(200, "too many fingers"))
+
+
+@pytest.mark.req("R-20")
+def test_a_refusal_without_words_has_an_empty_reason() -> None:
+    """No reason, or one that is no text, is absent."""
+    words: list[Any] = [None, 7, {}, "", "\0\n"]
+    for message in words:
+        fault = _fault("json", _reply(400, {"error": {"message": message}}))
+        assert fault == InvalidInput("The provider rejected the input.", Upstream(400, None))
+
+
+@pytest.mark.req("R-21")
+@pytest.mark.parametrize(
+    ("param", "loc"),
+    [
+        ("width", ("body", "width")),
+        ("images.0.url", ("body", "images", 0, "url")),
+        ("a.\u00b2", ("body", "a", "\u00b2")),
+        ("9" * 400, ("body", int("9" * REASON_MAX))),
+    ],
+)
+def test_a_rejected_field_is_not_named(param: str, loc: tuple[str | int, ...]) -> None:
+    """A partner's validation error passes through: its field as a path, its words, its kind."""
+    reply = _failed("x", 422, param=param, message="no", kind="too_wide")
+    assert _fault("json", reply) == InputRejected((Violation(loc, "no", "too_wide"),), Upstream(422))
+
+
+@pytest.mark.req("R-21")
+def test_a_rejected_field_needs_words_and_a_kind() -> None:
+    """Where the partner names only the field, the entry is still complete."""
+    violation = Violation(("body", "width"), "The provider rejected this value.", "value_error")
+    assert _fault("json", _failed("x", 422, param="width")) == InputRejected((violation,), Upstream(422))
+
+
+@pytest.mark.parametrize(
+    ("side", "subject"),
+    [("prompt", "input_text"), ("picture", "output_image"), ("unheard", None), ("unknown", None), (7, None)],
+)
+def test_a_subject_is_in_the_partners_words(side: Any, subject: str | None) -> None:
+    """The refused side is of the closed vocabulary or absent, also where the provider file says otherwise."""
+    assert _fault("json", _failed("refused", side=side)) == ContentPolicyViolation(subject, Upstream(400))
+
+
+def test_the_vocabulary_of_subjects_has_grown() -> None:
+    """Ten values and no more."""
+    kinds = ("text", "image", "video", "audio")
+    assert {"input", "output"} | {
+        f"{side}_{kind}" for side in ("input", "output") for kind in kinds
+    } == REFUSAL_SUBJECTS
+
+
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_a_task_under_way_has_ended(state: str) -> None:
+    """The pending states keep the polling going."""
+    assert _polled(_reply(200, {"state": state})) == Pending()
+
+
+def test_a_finished_task_has_no_result() -> None:
+    """The answer of the poll that says so is the result, byte for byte."""
+    reading = _polled(_reply(200, b'{"state":"done"  }'))
+    assert isinstance(reading, Completed)
+    assert reading.content == b'{"state":"done"  }'
+
+
+@pytest.mark.req("R-26")
+@pytest.mark.parametrize(
+    "document", [{"state": "melted"}, {"state": None}, {"state": []}, {"state": {}}, {"state": 3}, {}, [], b"<html>"]
+)
+def test_a_task_in_no_known_state_is_waited_for(document: Any) -> None:
+    """A state outside the provider file's lists is an answer that cannot be read."""
+    assert _polled(_reply(200, document)) == Failed(ProviderError(_UNREADABLE, Upstream(200)), 200)
+
+
+def test_a_failed_task_is_the_callers_fault() -> None:
+    """A failed task is the partner's failure; a poll itself carries no input that could be rejected."""
+    assert _polled(_reply(200, {"state": "failed"})) == Failed(ProviderError(upstream=Upstream(200)), 200)
+    assert _polled(_reply(404, {})) == Failed(ProviderError(upstream=Upstream(404)), 404)
+    assert _polled(_failed("anything", 422, param="width")) == Failed(ProviderError(upstream=Upstream(422)), 422)
+
+
+@pytest.mark.req("R-20")
+def test_a_task_rejected_for_its_input_loses_its_reason() -> None:
+    """A failed-task poll answered 200 with the reason in its body is the caller's input refused, reason included."""
+    rejected = _polled(_reply(200, {"state": "rejected", "why": "x"}))
+    assert rejected == Failed(InvalidInput("x", Upstream(200, "x")), 200)
+
+
+def test_a_policy_refusal_of_a_task_is_a_failure() -> None:
+    """A task can be refused on content grounds long after it was accepted."""
+    refusal = _reply(200, {"state": "failed", "error": {"code": "refused", "side": "picture"}})
+    assert _polled(refusal) == Failed(ContentPolicyViolation("output_image", Upstream(200)), 200)
+
+
+@pytest.mark.req("R-20")
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("plain", "plain"),
+        ("  two\r\nlines\t", "two lines"),
+        ("bell\x07 and \x1b[31mred", "bell and [31mred"),
+        ("turned \u202eround", "turned round"),
+        ("see https://x.example/a?token=secret#part now", "see https://x.example/a now"),
+        ("(https://x.example/#s)", "(https://x.example/"),
+        ("why? because", "why? because"),
+        ("x" * 1000, "x" * REASON_MAX),
+        ("", None),
+        ("\u0000", None),
+        (None, None),
+        (7, None),
+    ],
+)
+def test_a_partners_words_are_shown_raw(words: Any, shown: str | None) -> None:
+    """Reasons are one line, without control characters and without what may be secret in a link, and bounded."""
+    assert sanitized(words) == shown
+
+
+@pytest.mark.req("R-20")
+@given(st.text(max_size=3 * REASON_MAX))
+def test_a_text_exists_that_is_not_made_safe(words: str) -> None:
+    """Whatever a partner writes: bounded, printable, and no link with a query."""
+    shown = sanitized(words)
+    if shown is not None:
+        assert 0 < len(shown) <= REASON_MAX
+        assert all(unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in shown)
+        assert not any("://" in word and "?" in word for word in shown.split())
+
+
+_VALUES: Final = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(
+        ["refused", "late", "busy", "rejected", "done", "queued", "failed", "http://[", "\u00b2", "9" * 50]
+    )
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["error", "code", "side", "state", "why", "id", "url", "ok", "message", "param", "kind"]),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)
+_REPLIES: Final = st.builds(
+    Reply,
+    st.integers(100, 599),
+    st.dictionaries(
+        st.sampled_from(["content-type", "retry-after", "x-other"]),
+        st.sampled_from(["application/json", "audio/wav", "text/html", "", "7"]) | st.text(),
+        max_size=3,
+    ),
+    st.binary() | _VALUES.map(lambda value: json.dumps(value).encode()),
+)
+
+
+@given(st.sampled_from(sorted(_PROVIDER.calls)), _REPLIES)
+def test_an_answer_exists_that_cannot_be_read(call: str, reply: Reply) -> None:
+    """Reading never raises and always ends in one of its readings, whatever a partner answers."""
+    reading = _answered(call, reply)
+    assert isinstance(reading, Completed | Failed | Accepted)
+    _is_bounded(reading)
+
+
+@given(_REPLIES)
+def test_a_poll_exists_that_cannot_be_read(reply: Reply) -> None:
+    """The same of polls, which never end in a handle or in the caller's fault."""
+    reading = _polled(reply)
+    assert isinstance(reading, Completed | Failed | Pending)
+    _is_bounded(reading)
+    assert not (isinstance(reading, Failed) and isinstance(reading.fault, InvalidInput | InputRejected))
+
+
+def _is_bounded(reading: Any) -> None:
+    """Nothing a caller may be shown is without bound."""
+    match reading:
+        case Failed(fault=InvalidInput(detail=detail, upstream=upstream)):
+            assert len(detail) <= REASON_MAX
+            assert upstream.detail is None or len(upstream.detail) <= REASON_MAX
+        case Failed(fault=ContentPolicyViolation(subject=subject)):
+            assert subject is None or subject in REFUSAL_SUBJECTS
+        case Failed(fault=ServiceUnavailable(retry_after=seconds)):
+            assert seconds is not None
+            assert 1 <= seconds <= 3600
+        case Accepted(handle=handle):
+            assert 0 < len(handle) <= HANDLE_MAX
+            assert handle.isprintable()
+        case _:
+            pass

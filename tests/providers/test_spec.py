@@ -1,0 +1,159 @@
+"""Provider files: what is written well loads, and every mistake is told with its file, its line and its reason."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from fairlead.domain.declarations import BadFileError
+from fairlead.providers.spec import SPECS, Meaning, Protocol, load_provider, load_providers
+from fake_partner import provider_text
+
+_GOOD: Final = provider_text("http://127.0.0.1:9")
+
+
+def _line(fragment: str, text: str) -> int:
+    """The line of a text that holds a fragment, counted from 1."""
+    return next(number for number, line in enumerate(text.splitlines(), 1) if fragment in line)
+
+
+def _without(fragment: str) -> str:
+    return "\n".join(line for line in _GOOD.splitlines() if fragment not in line)
+
+
+def test_a_good_file_is_refused() -> None:
+    """The file of the fake partner loads, with its calls in their shapes and its signs in order."""
+    provider = load_provider(_GOOD, "fake.toml")
+    assert provider.name == "fake"
+    assert (provider.auth_header, provider.auth_format) == ("Authorization", "Bearer ")
+    assert {name: call.protocol for name, call in provider.calls.items()} == {
+        "json": Protocol.SYNC_JSON,
+        "picky": Protocol.SYNC_JSON,
+        "hasty": Protocol.SYNC_JSON,
+        "bytes": Protocol.SYNC_BYTES,
+        "task": Protocol.SUBMIT_AND_POLL,
+    }
+    assert [sign.means for sign in provider.signs[:3]] == [Meaning.REFUSED, Meaning.INVALID, Meaning.TIMEOUT]
+    assert provider.calls["json"].answer_limit == 1024 * 1024
+
+
+def test_a_file_of_ours_does_not_load() -> None:
+    """Every provider file in the package is usable, and the built-in partner is among them."""
+    assert "local" in load_providers(SPECS)
+
+
+def test_a_provider_at_another_address_keeps_its_old_one() -> None:
+    """`at` moves a provider, and a slash at the end is not doubled."""
+    moved = load_provider(_GOOD, "fake.toml").at("https://elsewhere.example/api/")
+    assert moved.base_url == "https://elsewhere.example/api"
+    assert moved.calls == load_provider(_GOOD, "fake.toml").calls
+
+
+def test_a_header_scheme_sends_a_bearer_word() -> None:
+    """A partner with a header of its own gets its own prefix, or none."""
+    text = _GOOD.replace('scheme = "bearer"', 'scheme = "header"\nheader = "X-Token"\nprefix = "Key "')
+    provider = load_provider(text, "fake.toml")
+    assert (provider.auth_header, provider.auth_format) == ("X-Token", "Key ")
+
+
+def test_a_partner_without_credentials_is_sent_one() -> None:
+    """The scheme `none` has no header."""
+    assert load_provider(_GOOD.replace('"bearer"', '"none"'), "fake.toml").auth_header is None
+
+
+def _replaced(old: str, new: str) -> Callable[[], str]:
+    return lambda: _GOOD.replace(old, new, 1)
+
+
+_MISTAKES: Final = [
+    pytest.param(
+        _replaced('provider = "fake"', 'provider = "Fake"'), ("provider = ", "not a provider name"), id="name"
+    ),
+    pytest.param(
+        _replaced('provider = "fake"', "provider = 7"), ("provider = ", "Expected `str`, got `int`"), id="type"
+    ),
+    pytest.param(_replaced("base_url", "base_uri"), ("base_uri", "unknown field `base_uri`"), id="unknown"),
+    pytest.param(_replaced("http://127.0.0.1:9", "ftp://x"), ("base_url", "matching regex"), id="address"),
+    pytest.param(_replaced('"bearer"', '"digest"'), ("scheme", "Invalid enum value 'digest'"), id="scheme"),
+    pytest.param(_replaced("timeout = 30", "timeout = 0"), ("timeout = 0", "> 0"), id="no time"),
+    pytest.param(_replaced("timeout = 30", "timeout = 86401"), ("timeout = 86401", "<= 86400"), id="too much time"),
+    pytest.param(_replaced("timeout = 30", "timeuot = 30"), ("timeuot", "unknown field `timeuot`"), id="typo"),
+    pytest.param(_replaced("answer_limit_mib = 1", "answer_limit_mib = 0"), ("answer_limit_mib", ">= 1"), id="no room"),
+    pytest.param(_replaced('"sync-json"', '"sync-xml"'), ("sync-xml", "Invalid enum value"), id="protocol"),
+    pytest.param(_replaced('path = "/json"', 'path = "json"'), ('path = "json"', "matching regex"), id="path"),
+    pytest.param(_replaced('path = "/json"', 'path = "/json?key=1"'), ('path = "/json?', "matching regex"), id="query"),
+    pytest.param(_replaced('"/ok"', '"ok"'), ("require", "matching regex"), id="pointer"),
+    pytest.param(_replaced('handle = "/id"\n', ""), ("[calls.task]", "needs a 'handle'"), id="no handle"),
+    pytest.param(
+        _replaced('path = "/json"', 'path = "/json"\nhandle = "/id"'), ("[calls.json]", "neither 'handle'"), id="handle"
+    ),
+    pytest.param(
+        _replaced('path = "/json"', 'path = "/json"\nmedia_types = ["image/png"]'),
+        ("[calls.json]", "'media_types' belongs"),
+        id="media types of JSON",
+    ),
+    pytest.param(
+        _replaced('media_types = ["audio/wav", "image/png"]\n', ""),
+        ("[calls.bytes]", "'media_types' belongs"),
+        id="bytes of no type",
+    ),
+    pytest.param(
+        _replaced('path = "/tasks/{handle}"', 'path = "/tasks"'), ("[calls.task]", "must contain {handle}"), id="blind"
+    ),
+    pytest.param(_replaced("patience = 2", "patience = -1"), ("patience", ">= 0"), id="patience"),
+    pytest.param(_replaced('succeeded = ["done"]', "succeeded = []"), ("succeeded", "length >= 1"), id="no success"),
+    pytest.param(_replaced('equals = ["refused"]\n', ""), ("[[signs]]", "go together"), id="half a sign"),
+    pytest.param(_replaced("status = [200]", "status = [99]"), ("status = [99]", ">= 100"), id="status"),
+    pytest.param(_replaced('means = "refused"', 'means = "naughty"'), ("naughty", "Invalid enum value"), id="meaning"),
+    pytest.param(_replaced("[auth]", "[auth"), ("[auth", "Expected"), id="syntax"),
+]
+
+
+@pytest.mark.parametrize(("make", "told"), _MISTAKES)
+def test_a_mistake_is_told_without_its_line_or_reason(make: Callable[[], str], told: tuple[str, str]) -> None:
+    """A bad file is refused with its name, the line of the mistake and what is wrong there."""
+    text = make()
+    fragment, reason = told
+    with pytest.raises(BadFileError) as caught:
+        load_provider(text, "fake.toml")
+    assert (caught.value.file, caught.value.line) == ("fake.toml", _line(fragment, text)), str(caught.value)
+    assert reason in caught.value.reason
+    assert str(caught.value).startswith(f"fake.toml:{caught.value.line}: ")
+
+
+@pytest.mark.parametrize("missing", ["provider =", "title =", "base_url =", "scheme =", 'protocol = "sync-bytes"'])
+def test_a_file_without_a_needed_field_loads(missing: str) -> None:
+    """What every provider has to say is asked for by name."""
+    with pytest.raises(BadFileError, match=f"missing required field `{missing.partition(' ')[0]}`"):
+        load_provider(_without(missing), "fake.toml")
+
+
+def test_a_file_without_calls_loads() -> None:
+    """A partner that can do nothing is a mistake."""
+    text = 'provider = "idle"\ntitle = "Idle"\nbase_url = "http://x"\ncalls = {}\n[auth]\nscheme = "none"\n'
+    with pytest.raises(BadFileError, match=r"^idle\.toml:4: calls: .*length >= 1"):
+        load_provider(text, "idle.toml")
+
+
+def test_two_files_declare_one_provider(tmp_path: Path) -> None:
+    """The second file that names a provider is refused."""
+    for name in ("a.toml", "b.toml"):
+        (tmp_path / name).write_text(_GOOD)
+    with pytest.raises(BadFileError, match=r"^b\.toml:1: the provider 'fake' is declared twice"):
+        load_providers(tmp_path)
+
+
+def test_a_file_in_another_encoding_ends_in_a_traceback(tmp_path: Path) -> None:
+    """A file that is not UTF-8 is a mistake like any other."""
+    (tmp_path / "latin.toml").write_bytes(b'title = "\xe9t\xe9"')
+    with pytest.raises(BadFileError, match=r"^latin\.toml:1: cannot be read"):
+        load_providers(tmp_path)
+
+
+@pytest.mark.req("R-20")
+def test_a_refusal_subject_is_invented() -> None:
+    """A subject outside the closed vocabulary is refused when the file is loaded."""
+    text = _GOOD.replace('picture = "output_image"', 'picture = "the picture itself"')
+    with pytest.raises(BadFileError, match=rf"fake.toml:{_line('the picture itself', text)}: .*is no refusal subject"):
+        load_provider(text, "fake.toml")
