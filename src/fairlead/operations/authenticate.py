@@ -1,0 +1,108 @@
+"""Who is calling: from a credential to a Caller, or 401."""
+
+import hashlib
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from fairlead.domain.callers import Caller, Patterns
+from fairlead.domain.faults import FaultError, Forbidden, ServiceUnavailable, Unauthorized
+from fairlead.identity.key_sets import KeysUnavailableError
+from fairlead.identity.tokens import InvalidTokenError, TokenVerifier
+from fairlead.storage import callers
+from fairlead.storage.database import Database, DatabaseUnavailableError
+
+_CACHE_MAX: Final = 10_000
+_CACHE_SECONDS: Final = 1.0
+"""How long a caller's rights may lag behind a change. Money never does: admission looks at the key again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """An API key as it was sent."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A JSON Web Token as it was sent."""
+
+    text: str
+
+
+Credential: TypeAlias = ApiKey | Token
+
+
+class Authenticator:
+    """Looks callers up and remembers them for a moment, by the digest of what they sent."""
+
+    def __init__(self, database: Database, verifier: TokenVerifier | None) -> None:
+        self._database = database
+        self._verifier = verifier
+        self._known: OrderedDict[tuple[str, str], tuple[float, Caller]] = OrderedDict()
+
+    def remembered(self, credential: Credential | None) -> Caller | None:
+        """The caller of an API key looked up a moment ago, without waiting for anything."""
+        if not isinstance(credential, ApiKey):
+            return None
+        entry = self._known.get(("key", _digest(credential.text)))
+        return entry[1] if entry is not None and entry[0] > time.monotonic() else None
+
+    async def authenticate(self, credential: Credential | None) -> Caller:
+        """The caller behind a credential; FaultError with Unauthorized, Forbidden or ServiceUnavailable."""
+        match credential:
+            case None:
+                raise FaultError(Unauthorized())
+            case ApiKey(text):
+                return await self._by_key(text)
+            case Token(text):
+                return await self._by_token(text)
+
+    async def _by_key(self, text: str) -> Caller:
+        digest = _digest(text)
+        caller = await self._look_up(("key", digest), lambda c: callers.caller_by_key(c, digest))
+        if caller is None:
+            raise FaultError(Unauthorized("This API key is not valid."))
+        return caller
+
+    async def _by_token(self, text: str) -> Caller:
+        if self._verifier is None:
+            raise FaultError(Unauthorized("This server takes API keys only; no token issuer is configured."))
+        try:
+            claims = await self._verifier.verify(text)
+        except InvalidTokenError as error:
+            raise FaultError(Unauthorized("This token is not valid.")) from error
+        except KeysUnavailableError as error:
+            raise FaultError(ServiceUnavailable("The keys of the token issuer cannot be read right now.")) from error
+        caller = await self._look_up(
+            ("token", _digest(text)),
+            lambda c: callers.caller_by_workspace(c, claims.workspace, claims.subject, Patterns(claims.models)),
+        )
+        if caller is None:
+            raise FaultError(Forbidden("The workspace this token names does not exist here."))
+        return caller
+
+    async def _look_up(self, key: tuple[str, str], work: callers.FindCaller) -> Caller | None:
+        now = time.monotonic()
+        known = self._known.get(key)
+        if known is not None:
+            if known[0] > now:
+                return known[1]
+            # One call renews; those that arrive meanwhile go on with what is known instead of asking all at once.
+            self._known[key] = (now + _CACHE_SECONDS, known[1])
+        try:
+            caller = await self._database.read(work)
+        except DatabaseUnavailableError as error:
+            raise FaultError(ServiceUnavailable("Credentials cannot be checked right now.")) from error
+        self._known.pop(key, None)
+        if caller is not None:
+            self._known[key] = (now + _CACHE_SECONDS, caller)
+            if len(self._known) > _CACHE_MAX:
+                self._known.popitem(last=False)
+        return caller
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

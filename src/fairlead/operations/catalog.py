@@ -1,0 +1,92 @@
+"""The catalog in force: loaded from files, replaced when they change, never by one that cannot be used."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.catalog.models import Catalog, Model
+from fairlead.domain.declarations import BadFileError
+from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
+from fairlead.domain.paging import catalog_limit, page_after
+from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observer
+from fairlead.operations.clock import Clock
+from fairlead.providers.spec import Provider
+from fairlead.storage.catalog import fingerprint, load_catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of the catalog; `after` is the position of the next page, None on the last."""
+
+    models: Sequence[Model]
+    limit: int
+    after: str | None
+
+
+class CatalogKeeper:
+    """Holds the catalog in force. Reading it never waits; a reload swaps it whole."""
+
+    def __init__(
+        self, folders: Sequence[Path], providers: Mapping[str, Provider], clock: Clock, observe: Observer
+    ) -> None:
+        self._folders = folders
+        self._calls = _calls(providers)
+        self._clock = clock
+        self._observe = observe
+        self._seen = fingerprint(folders)
+        self.current: Catalog = load_catalog(folders, self._calls)
+        observe(CatalogLoaded(self.current.build, len(self.current.models)))
+
+    def reload(self) -> None:
+        """Read the files again. A mistake in them is observed and changes nothing."""
+        self._seen = fingerprint(self._folders)
+        try:
+            catalog = load_catalog(self._folders, self._calls)
+        except BadFileError as error:
+            self._observe(CatalogRefused(str(error)))
+            return
+        self.current = catalog
+        self._observe(CatalogLoaded(catalog.build, len(catalog.models)))
+
+    def reload_if_changed(self) -> None:
+        """Reload when a file was added, removed or written since the last look."""
+        if fingerprint(self._folders) != self._seen:
+            self.reload()
+
+    def page(self, caller: Caller, limit: int | None, build: str | None, after: str | None) -> Page:
+        """A page of what a caller may see (R-02); FaultError when the cursor's catalog is no longer in force (R-03)."""
+        catalog = self.current
+        if build is not None and build != catalog.build:
+            raise FaultError(InvalidInput("The cursor has expired: the catalog changed. Start again without one."))
+        applied = catalog_limit(limit)
+        ids, more = page_after(catalog.visible_ids(caller, self._clock.today()), after, applied)
+        return Page([catalog.models[model_id] for model_id in ids], applied, ids[-1] if more else None)
+
+    def model(self, model_id: str, caller: Caller) -> Model:
+        """A runnable model by id (R-05, R-06); FaultError(ModelNotFound)."""
+        found = self.current.find(model_id, caller, self._clock.today())
+        if isinstance(found, ModelNotFound):
+            raise FaultError(found)
+        return found
+
+
+def read_catalog(folders: Sequence[Path], providers: Mapping[str, Provider]) -> Catalog:
+    """Read the catalog's files without a server; BadFileError."""
+    return load_catalog(folders, _calls(providers))
+
+
+def write_snapshots(catalog: Catalog, folder: Path) -> int:
+    """Write the public snapshot of every authored schema (R-09), drop those of models that are gone, count them."""
+    wanted = {folder / f"{model.id}.json": model for model in catalog.models.values() if model.input_schema is not None}
+    for path in set(folder.glob("*/*.json")) - set(wanted):
+        path.unlink()
+    for path, model in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(model.openapi.content)
+    return len(wanted)
+
+
+def _calls(providers: Mapping[str, Provider]) -> dict[str, frozenset[str]]:
+    """What each provider offers, as model files may name it."""
+    return {name: frozenset(provider.calls) for name, provider in providers.items()}

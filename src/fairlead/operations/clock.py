@@ -1,0 +1,28 @@
+"""Ids and times: made here, so that rules and storage are given them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+import uuid_utils
+
+
+def new_id() -> str:
+    """A UUIDv7: it sorts by the time it was made, which keeps indexes local."""
+    return str(uuid_utils.uuid7())
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The time of day. `now_ns` is nanoseconds since 1970; tests give their own."""
+
+    now_ns: Callable[[], int] = time.time_ns
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return self.now_ns() // 1_000_000
+
+    def today(self) -> date:
+        """The date in UTC."""
+        return datetime.fromtimestamp(self.now_ns() // 1_000_000_000, UTC).date()

@@ -1,0 +1,67 @@
+"""API keys: issued once, kept as digests, revoked for good."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairlead.operations.clock import Clock, new_id
+from fairlead.storage import callers
+from fairlead.storage.database import Database
+
+_ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_SECRET_BYTES: Final = 32
+_SECRET_DIGITS: Final = 43
+"""Enough base-62 digits for 32 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A new key, in the only moment it is known in full."""
+
+    id: str
+    text: str
+
+
+async def issue_key(
+    database: Database, workspace: str, label: str, models: tuple[str, ...] | None, prefix: str, clock: Clock
+) -> IssuedKey:
+    """Make a key for a workspace (by name or id); UnknownWorkspaceError."""
+    text = prefix + _base62(secrets.token_bytes(_SECRET_BYTES))
+    issued = IssuedKey(new_id(), text)
+    now = clock.now_ms()
+
+    await database.write(
+        lambda c: callers.create_key(
+            c,
+            callers.NewKey(
+                id=issued.id,
+                workspace_id=callers.workspace_id_of(c, workspace),
+                digest=hashlib.sha256(text.encode("ascii")).hexdigest(),
+                hint=f"{text[: len(prefix) + 2]}…{text[-2:]}"[:16],
+                label=label,
+                created_at=now,
+                models=models,
+            ),
+        )
+    )
+    return issued
+
+
+async def revoke_key(database: Database, key_id: str, clock: Clock) -> bool:
+    """Revoke a key by id; False when no living key has it. No run is admitted with it from this moment on."""
+    now = clock.now_ms()
+    return await database.write(lambda c: callers.revoke_key(c, key_id, now))
+
+
+async def list_keys(database: Database) -> list[dict[str, Any]]:
+    """Every key, without anything secret."""
+    return await database.read(callers.list_keys)
+
+
+def _base62(raw: bytes) -> str:
+    number, digits = int.from_bytes(raw, "big"), ""
+    while number:
+        number, digit = divmod(number, len(_ALPHABET))
+        digits = _ALPHABET[digit] + digits
+    return digits.rjust(_SECRET_DIGITS, _ALPHABET[0])

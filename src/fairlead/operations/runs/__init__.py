@@ -1,0 +1,1 @@
+"""What is done with runs: admitted, executed, answered in time, taken over."""

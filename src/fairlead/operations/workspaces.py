@@ -1,0 +1,86 @@
+"""Workspaces: made, changed, paid for; and the first one of a new installation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairlead.domain.callers import Billing, Gate, is_workspace_name
+from fairlead.domain.money import UNITS_PER_DOLLAR
+from fairlead.operations.clock import Clock, new_id
+from fairlead.operations.keys import IssuedKey, issue_key
+from fairlead.storage import callers
+from fairlead.storage.callers import NameTakenError, UnknownWorkspaceError
+from fairlead.storage.database import Database
+
+__all__ = ["NameTakenError", "UnknownWorkspaceError"]
+
+DEFAULT_NAME: Final = "default"
+DEFAULT_CAP: Final = 100 * UNITS_PER_DOLLAR
+DEFAULT_IN_FLIGHT: Final = 40
+
+
+class BadNameError(Exception):
+    """A workspace cannot have this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceCommand:
+    """A workspace to be made; money in 10^-8 dollars, `None` allows everything."""
+
+    name: str
+    billing: Billing = Billing.POSTPAID
+    cap: int = DEFAULT_CAP
+    in_flight_limit: int = DEFAULT_IN_FLIGHT
+    models: tuple[str, ...] | None = None
+    providers: tuple[str, ...] | None = None
+    gates: Mapping[str, Gate] | None = None
+
+
+async def create_workspace(database: Database, command: WorkspaceCommand, clock: Clock) -> str:
+    """Make a workspace and return its id; BadNameError, NameTakenError."""
+    if not is_workspace_name(command.name):
+        raise BadNameError(command.name)
+    new = callers.NewWorkspace(
+        id=new_id(),
+        name=command.name,
+        billing=command.billing,
+        cap=command.cap,
+        in_flight_limit=command.in_flight_limit,
+        created_at=clock.now_ms(),
+        models=command.models,
+        providers=command.providers,
+        gates=command.gates,
+    )
+    await database.write(lambda c: callers.create_workspace(c, new))
+    return new.id
+
+
+async def change_workspace(database: Database, name_or_id: str, changes: Mapping[str, Any]) -> None:
+    """Change some settings of a workspace; UnknownWorkspaceError."""
+    await database.write(
+        lambda c: callers.change_workspace(c, callers.workspace_id_of(c, name_or_id), changes) if changes else None
+    )
+
+
+async def credit(database: Database, name_or_id: str, amount: int, reason: str, clock: Clock) -> int:
+    """Book money in, or a correction out, and return the new balance in 10^-8 dollars; UnknownWorkspaceError."""
+    now = clock.now_ms()
+    return await database.write(
+        lambda c: callers.credit(c, callers.workspace_id_of(c, name_or_id), amount, reason, now)
+    )
+
+
+async def list_workspaces(database: Database) -> list[dict[str, Any]]:
+    """Every workspace with its figures."""
+    return await database.read(callers.list_workspaces)
+
+
+async def bootstrap(database: Database, key_prefix: str, clock: Clock) -> IssuedKey | None:
+    """Give an empty installation its `default` workspace and a first key; None when it has workspaces already."""
+    if await list_workspaces(database):
+        return None
+    try:
+        await create_workspace(database, WorkspaceCommand(name=DEFAULT_NAME), clock)
+    except NameTakenError:  # another server started at the same moment, and was first
+        return None
+    return await issue_key(database, DEFAULT_NAME, "first key", None, key_prefix, clock)

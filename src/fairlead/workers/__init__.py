@@ -1,0 +1,1 @@
+"""The other way in: what goes on without anybody asking for it."""

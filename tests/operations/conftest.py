@@ -1,0 +1,101 @@
+"""Servers, partners, callers and catalogs for the tests of operations."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run
+from fairlead.domain.billing.books import UNLIMITED
+from fairlead.domain.callers import Billing, Caller
+from fairlead.operations.authenticate import ApiKey
+from fairlead.operations.keys import issue_key
+from fairlead.operations.workspaces import WorkspaceCommand, create_workspace, credit
+from fairlead.storage.database import Database
+from operations.servers import DOLLAR, MODEL, SCHEMA, Guarded, Partner, Server
+from storage.bookings import Books
+
+
+@pytest.fixture(autouse=True)
+def _books_are_proven(proven_books: None) -> None:
+    """Prove the books after each test of this folder."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a model for each way of calling."""
+    models = tmp_path / "models"
+    models.mkdir()
+    (models / "input.json").write_text(json.dumps(SCHEMA))
+    for provider in ("plain", "careful"):
+        for call in ("now", "later"):
+            text = MODEL.format(name=f"{provider}-{call}", provider=provider, call=call)
+            (models / f"{provider}-{call}.toml").write_text(text)
+    return models
+
+
+@pytest.fixture
+def guarded(database: Database) -> Guarded:
+    """Return the test's database, guarded."""
+    return Guarded(database)
+
+
+@pytest.fixture
+def partner(guarded: Guarded, run: Run) -> Iterator[Partner]:
+    """Return a listening partner; a call of ours inside a transaction fails the test."""
+    started = Partner(guarded)
+    run(started.start())
+    yield started
+    run(started.stop())
+    assert started.in_transaction == 0, "a partner was called while a transaction was open"
+
+
+@pytest.fixture
+def start_server(guarded: Guarded, partner: Partner, folder: Path, run: Run) -> Iterator[Callable[[str], Server]]:
+    """Return a function that starts a server of a given id."""
+    servers: list[Server] = []
+
+    async def start(server_id: str) -> Server:
+        servers.append(Server(guarded, partner, folder, server_id))
+        return servers[-1]
+
+    yield lambda server_id: run(start(server_id))
+    for server in servers:
+        run(server.close())
+
+
+@pytest.fixture
+def server(start_server: Callable[[str], Server]) -> Server:
+    """Return a server."""
+    return start_server("server-1")
+
+
+@pytest.fixture
+def books(database: Database, run: Run) -> Books:
+    """Return the books of the test's database."""
+    return Books(database, run)
+
+
+@pytest.fixture
+def new_caller(server: Server, run: Run) -> Callable[..., Caller]:
+    """Return a function that makes a workspace with a key and authenticates with it."""
+
+    async def make(balance: int = DOLLAR, **options: Any) -> Caller:
+        command = WorkspaceCommand(
+            **{"name": "lab", "billing": Billing.PREPAID, "in_flight_limit": UNLIMITED, **options}
+        )
+        await create_workspace(server.database, command, server.clock)
+        if balance:
+            await credit(server.database, command.name, balance, "paid in", server.clock)
+        key = await issue_key(server.database, command.name, "", None, "flk_", server.clock)
+        return await server.authenticator.authenticate(ApiKey(key.text))
+
+    return lambda **options: run(make(**options))
+
+
+@pytest.fixture
+def caller(new_caller: Callable[..., Caller]) -> Caller:
+    """Return a caller whose prepaid workspace has one dollar."""
+    return new_caller()

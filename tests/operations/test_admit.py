@@ -1,0 +1,192 @@
+"""Admission: what is refused before a partner is asked, and in which order."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run
+from fairlead.domain.callers import Billing, Caller, Gate
+from fairlead.domain.faults import (
+    ConcurrencyLimitExceeded,
+    Fault,
+    FaultError,
+    Forbidden,
+    InputRejected,
+    InsufficientCredits,
+    InvalidInput,
+    ModelNotFound,
+    NotEnabled,
+    ServiceUnavailable,
+    Unauthorized,
+)
+from fairlead.observing.observations import DatabaseTrouble
+from fairlead.operations.keys import revoke_key
+from fairlead.operations.workspaces import credit
+from operations.servers import CENT, DOLLAR, Partner, Server
+from storage.bookings import Books
+
+NewCaller = Callable[..., Caller]
+Refusal = Callable[..., Fault]
+
+
+@pytest.fixture
+def refusal(server: Server, partner: Partner, run: Run) -> Refusal:
+    """Return a function that checks that a run is refused, asks no partner, and returns the fault."""
+
+    def check(caller: Caller, model: str = "plain-now", body: Any = b"{}") -> Fault:
+        with pytest.raises(FaultError) as caught:
+            run(server.admit(caller, model, body))
+        assert partner.calls == []
+        return caught.value.fault
+
+    return check
+
+
+def test_an_admitted_run_is_not_in_the_books(server: Server, caller: Caller, books: Books, run: Run) -> None:
+    """An admission is durable before anything is asked, with its hold, its key and its request."""
+    admitted = run(server.admit(caller, body={"n": 2}))
+    assert admitted.hold == 20 * CENT
+    row = books.state()
+    assert (row["state"], row["hold"], row["key_id"], row["request"]) == (
+        "dispatched",
+        20 * CENT,
+        caller.key_id,
+        b'{"n": 2}',
+    )
+
+
+def test_a_default_of_the_model_is_not_priced(server: Server, caller: Caller, run: Run) -> None:
+    """A field left out counts as the model's own default."""
+    assert run(server.admit(caller)).hold == 10 * CENT
+
+
+@pytest.mark.req("R-05")
+def test_an_unknown_model_runs(refusal: Refusal, caller: Caller) -> None:
+    """An unknown model is refused with what was perhaps meant."""
+    fault = refusal(caller, "plain-new")
+    assert isinstance(fault, ModelNotFound)
+    assert "acme/plain-now" in fault.suggestions
+
+
+@pytest.mark.req("R-08", "R-21")
+@pytest.mark.parametrize("body", [{"n": 0}, {"n": "2"}, {"model": 5}])
+def test_a_body_that_breaks_the_schema_is_sent(refusal: Refusal, caller: Caller, body: dict[str, Any]) -> None:
+    """The model's schema decides what reaches a partner."""
+    assert isinstance(refusal(caller, body=body), InputRejected)
+
+
+@pytest.mark.req("R-21")
+@pytest.mark.parametrize("named", ["acme/other", "other", ""])
+def test_a_body_that_names_another_model_is_sent(refusal: Refusal, caller: Caller, named: str) -> None:
+    """Path and body must name the same model."""
+    fault = refusal(caller, body={"model": named})
+    assert isinstance(fault, InputRejected)
+    assert (fault.violations[0].loc, fault.violations[0].type) == (("body", "model"), "model_mismatch")
+
+
+@pytest.mark.parametrize("named", ["acme/plain-now", "plain-now"])
+def test_a_body_that_names_its_model_is_refused(server: Server, caller: Caller, run: Run, named: str) -> None:
+    """The model may be named in full or by its last part."""
+    assert run(server.admit(caller, body={"model": named})).model_id == "acme/plain-now"
+
+
+@pytest.mark.req("R-38")
+def test_a_later_refusal_is_told_first(new_caller: NewCaller, refusal: Refusal) -> None:
+    """With everything wrong at once: rollout, unknown model, entitlement, then what is the provider's."""
+    wrong = {"models": ("b/*",), "providers": ("b",), "gates": {"provider:plain": Gate.UNKNOWN}}
+    blocked = new_caller(name="other", balance=0, **{**wrong, "gates": {"router": Gate.OFF}})
+    assert isinstance(refusal(blocked, "nothing-like-it"), NotEnabled)
+    caller = new_caller(balance=0, **wrong)
+    assert isinstance(refusal(caller, "nothing-like-it"), ModelNotFound)
+    assert isinstance(refusal(caller), Forbidden)
+
+
+@pytest.mark.req("R-38")
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({"gates": {"router": Gate.OFF}}, NotEnabled),
+        ({"models": ("b/*",)}, Forbidden),
+        ({"gates": {"provider:plain": Gate.OFF}}, NotEnabled),
+        ({"providers": ("careful",)}, Forbidden),
+        ({"in_flight_limit": 0}, Forbidden),
+    ],
+)
+def test_a_right_that_is_missing_is_overlooked(
+    new_caller: NewCaller, refusal: Refusal, options: dict[str, Any], kind: type
+) -> None:
+    """Rollout, entitlement, provider and the block of a workspace each refuse."""
+    assert type(refusal(new_caller(**options))) is kind
+
+
+@pytest.mark.req("R-38")
+def test_rights_are_looked_at_after_the_body(new_caller: NewCaller, refusal: Refusal) -> None:
+    """Whoever may not run a model learns that, not what is wrong with the body."""
+    assert isinstance(refusal(new_caller(models=("b/*",)), body=b"not json"), Forbidden)
+
+
+def test_an_empty_workspace_has_its_body_corrected(new_caller: NewCaller, refusal: Refusal) -> None:
+    """Without any money the body is not looked at."""
+    assert refusal(new_caller(balance=0), body=b"not json") == InsufficientCredits(available=0)
+
+
+def test_money_that_came_in_lately_is_overlooked(
+    server: Server, new_caller: NewCaller, refusal: Refusal, run: Run
+) -> None:
+    """That a workspace was empty a moment ago is confirmed before it is believed."""
+    caller = new_caller(balance=0)
+    assert caller.exhausted
+    run(credit(server.database, "lab", DOLLAR, "just now", server.clock))
+    assert isinstance(refusal(caller, body=b"not json"), InvalidInput)
+    assert run(server.admit(caller)).hold == 10 * CENT
+
+
+def test_a_body_is_looked_at_after_the_price(new_caller: NewCaller, refusal: Refusal) -> None:
+    """A bad body is told before a price that cannot be paid."""
+    caller = new_caller(balance=1)
+    assert isinstance(refusal(caller, body={"n": 0}), InputRejected)
+    assert refusal(caller) == InsufficientCredits(available=1, needed=10 * CENT)
+
+
+def test_a_slot_is_looked_at_after_the_money(server: Server, new_caller: NewCaller, refusal: Refusal, run: Run) -> None:
+    """Without a slot it does not matter that the money is short, too."""
+    caller = new_caller(balance=10 * CENT, in_flight_limit=1)
+    run(server.admit(caller, run_id="run-0"))
+    assert refusal(caller) == ConcurrencyLimitExceeded(limit=1, current=1)
+
+
+def test_a_postpaid_workspace_needs_money(server: Server, new_caller: NewCaller, run: Run) -> None:
+    """A postpaid workspace runs up to its cap without having paid in."""
+    caller = new_caller(balance=0, billing=Billing.POSTPAID, cap=10 * CENT)
+    assert not caller.exhausted
+    assert run(server.admit(caller)).hold == 10 * CENT
+
+
+@pytest.mark.req("R-37")
+def test_a_key_revoked_a_moment_ago_runs(server: Server, caller: Caller, refusal: Refusal, run: Run) -> None:
+    """A caller that is still remembered cannot spend with a revoked key."""
+    run(revoke_key(server.database, str(caller.key_id), server.clock))
+    assert isinstance(refusal(caller), Unauthorized)
+
+
+@pytest.mark.req("R-31")
+def test_a_model_without_a_price_runs(server: Server, caller: Caller, refusal: Refusal, folder: Path) -> None:
+    """Without a card in force nothing is quoted, and nothing guessed."""
+    file = folder / "plain-now.toml"
+    file.write_text(file.read_text().replace("2020-01-01", "2999-01-01"))
+    server.catalog.reload()
+    assert isinstance(refusal(caller), ServiceUnavailable)
+
+
+def test_a_run_starts_that_could_not_be_recorded(
+    server: Server, caller: Caller, refusal: Refusal, books: Books
+) -> None:
+    """Without the database nothing starts, and the trouble is observed."""
+    server.database.refusals = 1
+    fault = refusal(caller)
+    assert isinstance(fault, ServiceUnavailable)
+    assert fault.retry_after is None
+    assert [trouble.doing for trouble in server.observed(DatabaseTrouble)] == ["admit"]
+    assert books.rows("SELECT id FROM runs") == []

@@ -1,0 +1,145 @@
+"""The catalog in force: replaced whole when its files change, kept when they are wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from fairlead.domain.callers import Caller, Patterns
+from fairlead.domain.declarations import BadFileError
+from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
+from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observation
+from fairlead.operations.catalog import CatalogKeeper, read_catalog, write_snapshots
+from fairlead.operations.clock import Clock
+from fairlead.providers.spec import Provider, load_provider
+from operations.servers import PROVIDER
+
+ANYBODY = Caller("id", "lab")
+IDS = ["acme/careful-later", "acme/careful-now", "acme/plain-later", "acme/plain-now"]
+
+
+@pytest.fixture
+def proven_books() -> None:
+    """Take the folder's proof away: there are no books here."""
+
+
+@pytest.fixture
+def providers() -> dict[str, Provider]:
+    """Return the providers the models name."""
+    return {
+        name: load_provider(PROVIDER.format(name=name, base_url="http://127.0.0.1:1", idempotency=""), name)
+        for name in ("plain", "careful")
+    }
+
+
+@pytest.fixture
+def seen() -> list[Observation]:
+    """Return what has been observed."""
+    return []
+
+
+@pytest.fixture
+def keeper(folder: Path, providers: dict[str, Provider], seen: list[Observation]) -> CatalogKeeper:
+    """Return a keeper of the folder."""
+    return CatalogKeeper([folder], providers, Clock(), seen.append)
+
+
+def ids(
+    keeper: CatalogKeeper, limit: int | None = None, build: str | None = None, after: str | None = None
+) -> list[str]:
+    """Return the ids of a page."""
+    return [model.id for model in keeper.page(ANYBODY, limit, build, after).models]
+
+
+def test_unchanged_files_are_read_again(keeper: CatalogKeeper, seen: list[Observation]) -> None:
+    """A look that finds nothing new changes and observes nothing."""
+    before = keeper.current
+    keeper.reload_if_changed()
+    assert keeper.current is before
+    assert seen == [CatalogLoaded(before.build, 4)]
+
+
+@pytest.mark.req("R-02")
+def test_a_new_file_waits_for_a_restart(keeper: CatalogKeeper, folder: Path, seen: list[Observation]) -> None:
+    """A file that was added takes effect whole, under a new build."""
+    build = keeper.current.build
+    (folder / "more.toml").write_text((folder / "plain-now.toml").read_text().replace("acme/", "more/"))
+    keeper.reload_if_changed()
+    assert ids(keeper) == [*IDS, "more/plain-now"]
+    assert keeper.current.build != build
+    assert seen[1:] == [CatalogLoaded(keeper.current.build, 5)]
+
+
+def test_a_mistake_empties_the_catalog(keeper: CatalogKeeper, folder: Path, seen: list[Observation]) -> None:
+    """A file that cannot be used is observed once, and the catalog before it stays until it is mended."""
+    file = folder / "plain-now.toml"
+    good = file.read_text()
+    file.write_text(good.replace('call = "now"', 'call = "never"'))
+    for _ in range(3):
+        keeper.reload_if_changed()
+    assert ids(keeper) == IDS
+    (refused,) = (entry for entry in seen if isinstance(entry, CatalogRefused))
+    assert "plain-now.toml:8: " in refused.error
+    file.unlink()
+    keeper.reload_if_changed()
+    assert "acme/plain-now" not in ids(keeper)
+
+
+def test_a_server_starts_with_a_mistake(folder: Path, providers: dict[str, Provider], seen: list[Observation]) -> None:
+    """At the start there is no catalog to keep: the mistake is the operator's to mend."""
+    (folder / "plain-now.toml").write_text("id = 5")
+    with pytest.raises(BadFileError, match=r"plain-now\.toml:1: "):
+        CatalogKeeper([folder], providers, Clock(), seen.append)
+
+
+@pytest.mark.req("R-02")
+def test_pages_miss_or_repeat_a_model(keeper: CatalogKeeper) -> None:
+    """Each page says where the next begins, and the last says nothing."""
+    first = keeper.page(ANYBODY, 3, None, None)
+    assert ([model.id for model in first.models], first.limit, first.after) == (IDS[:3], 3, IDS[2])
+    second = keeper.page(ANYBODY, 3, keeper.current.build, first.after)
+    assert ([model.id for model in second.models], second.after) == (IDS[3:], None)
+    assert keeper.page(ANYBODY, 500, None, None).limit == 100
+    assert keeper.page(ANYBODY, None, None, None).limit == 20
+
+
+@pytest.mark.req("R-03")
+def test_a_cursor_outlives_its_catalog(keeper: CatalogKeeper, folder: Path) -> None:
+    """A cursor dies with the catalog it was made for, whichever catalog that was."""
+    build = keeper.current.build
+    (folder / "plain-now.toml").unlink()
+    keeper.reload()
+    for old in (build, "0" * 16, ""):
+        with pytest.raises(FaultError) as caught:
+            ids(keeper, 2, old, IDS[0])
+        assert isinstance(caught.value.fault, InvalidInput)
+
+
+@pytest.mark.req("R-02")
+def test_a_caller_pages_through_what_it_may_not_see(keeper: CatalogKeeper) -> None:
+    """Only models the caller may run are counted and listed."""
+    limited = Caller("id", "lab", credential_models=Patterns(("acme/plain-*",)))
+    page = keeper.page(limited, 2, None, None)
+    assert ([model.id for model in page.models], page.after) == (IDS[2:], None)
+
+
+@pytest.mark.req("R-05", "R-06")
+def test_a_retired_model_is_served(keeper: CatalogKeeper, folder: Path) -> None:
+    """A model is found until its date, and afterwards refused with it."""
+    assert keeper.model("acme/plain-now", ANYBODY).id == "acme/plain-now"
+    file = folder / "plain-now.toml"
+    file.write_text(file.read_text() + "\n[retirement]\ndate = 2021-05-06\n")
+    keeper.reload()
+    with pytest.raises(FaultError) as caught:
+        keeper.model("acme/plain-now", ANYBODY)
+    assert caught.value.fault == ModelNotFound("acme/plain-now", retired_on="2021-05-06")
+
+
+@pytest.mark.req("R-09")
+def test_a_snapshot_outlives_its_model(folder: Path, providers: dict[str, Provider], tmp_path: Path) -> None:
+    """Snapshots are the served documents of authored schemas; those of models that are gone are dropped."""
+    catalog, snapshots = read_catalog([folder], providers), tmp_path / "snapshots"
+    assert write_snapshots(catalog, snapshots) == 4
+    assert (snapshots / "acme" / "plain-now.json").read_bytes() == catalog.models["acme/plain-now"].openapi.content
+    (folder / "plain-now.toml").unlink()
+    assert write_snapshots(read_catalog([folder], providers), snapshots) == 3
+    assert not (snapshots / "acme" / "plain-now.json").exists()
