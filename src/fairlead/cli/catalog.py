@@ -1,0 +1,100 @@
+"""`fairlead catalog`: the models on offer, read from their files without a server."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairlead.assembly import SNAPSHOTS, catalog_folders, provider_files
+from fairlead.cli.output import json_option, print_json, print_rows, shown
+from fairlead.domain.catalog.models import Catalog, Model
+from fairlead.domain.money import as_dollars
+from fairlead.operations.catalog import read_catalog, write_snapshots
+from fairlead.settings import read_settings
+
+_COLUMNS = ("id", "provider", "call", "schema", "rates", "retires")
+
+
+@click.group()
+def catalog() -> None:
+    """Check, list and show the catalog's files."""
+
+
+def _folder_option(command: Any) -> Any:
+    return click.option("--catalog", "folder", metavar="DIR", help="A folder with more providers and models.")(command)
+
+
+def _load(folder: str | None) -> Catalog:
+    settings = read_settings(catalog=None if folder is None else Path(folder))
+    return read_catalog(catalog_folders(settings), provider_files(settings))
+
+
+@catalog.command()
+@_folder_option
+@json_option
+def check(folder: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """Check every file; the first mistake is shown with its file, line and reason, and ends with status 1."""
+    loaded = _load(folder)
+    if as_json:
+        print_json({"build": loaded.build, "models": len(loaded.models)})
+    else:
+        click.echo(f"{len(loaded.models)} models are in order (build {loaded.build}).")
+
+
+@catalog.command("list")
+@_folder_option
+@json_option
+def list_command(folder: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """List every model."""
+    rows = [_row(model) for model in _load(folder).models.values()]
+    print_rows(sorted(rows, key=lambda row: row["id"]), _COLUMNS, as_json=as_json, empty="The catalog is empty.")
+
+
+@catalog.command()
+@click.argument("model_id")
+@_folder_option
+@json_option
+def show(model_id: str, folder: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """Show one model: its facts, its prices and its input fields."""
+    model = _load(folder).models.get(model_id)
+    if model is None:
+        raise click.ClickException(f"there is no model {model_id}; `fairlead catalog list` shows them")
+    details = {**_row(model), "prices": _prices(model), "input": model.input_schema and model.input_schema.document}
+    if as_json:
+        print_json(details)
+        return
+    for name, value in _row(model).items():
+        click.echo(f"{name:10} {shown(value)}")
+    for price in _prices(model):
+        click.echo(f"price      {price['dollars']} dollars per {price['unit']} (from {price['effective']})")
+    required = set(model.input_schema.document.get("required", [])) if model.input_schema else set()
+    for name, field in (model.input_schema.document.get("properties", {}) if model.input_schema else {}).items():
+        click.echo(f"input      {name}{'*' if name in required else ''}  {field.get('description', '')}")
+
+
+@catalog.command()
+@click.option("--output", metavar="DIR", help="Where to write them. [default: inside the package]")
+@_folder_option
+def snapshots(output: str | None, folder: str | None) -> None:
+    """Write the public schema snapshots (one file a model with an authored schema)."""
+    written = write_snapshots(_load(folder), SNAPSHOTS if output is None else Path(output))
+    click.echo(f"Wrote {written} snapshots.")
+
+
+def _row(model: Model) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "provider": model.native.provider,
+        "call": model.native.call,
+        "schema": "authored" if model.input_schema is not None else "open",
+        "rates": model.native.rate_cards[-1].version,
+        "retires": model.retirement.date.isoformat() if model.retirement else None,
+    }
+
+
+def _prices(model: Model) -> list[dict[str, str]]:
+    return [
+        {"unit": component.unit, "dollars": as_dollars(component.price), "effective": card.effective.isoformat()}
+        for card in model.native.rate_cards
+        for component in card.components
+    ]

@@ -1,0 +1,113 @@
+"""`fairlead doctor`: what on this machine would keep a server from working."""
+
+import asyncio
+import os
+import resource
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from fairlead.assembly import catalog_folders, opened_database, provider_files
+from fairlead.cli.output import data_option, json_option, print_json, print_table
+from fairlead.cli.workspaces import settings_of
+from fairlead.operations.books import audit
+from fairlead.operations.catalog import read_catalog
+from fairlead.settings import Settings
+from fairlead.storage.database import file_of
+
+_FILES_WANTED: Final = 4096
+_FREE_MIB_WANTED: Final = 512
+
+
+class _ProblemError(Exception):
+    """Something a check found wrong, in a sentence that says what to do."""
+
+
+@click.command()
+@data_option
+@json_option
+def doctor(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """Check this machine and this installation; exits with status 1 when something needs mending."""
+    settings = settings_of(data, database)
+    findings = [_examine(name, check, settings) for name, check in _CHECKS]
+    if as_json:
+        print_json(findings)
+    else:
+        print_table([[f["check"], f["result"], f["detail"]] for f in findings], ("check", "result", "detail"))
+    if any(finding["result"] == "problem" for finding in findings):
+        raise click.exceptions.Exit(1)
+
+
+def _examine(name: str, check: Callable[[Settings], str], settings: Settings) -> dict[str, str]:
+    try:
+        return {"check": name, "result": "ok", "detail": check(settings)}
+    except Exception as error:  # noqa: BLE001 -- whatever a check dies of is its finding
+        return {"check": name, "result": "problem", "detail": str(error) or type(error).__name__}
+
+
+def _python(_: Settings) -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
+
+
+def _data_directory(settings: Settings) -> str:
+    if not settings.data.exists():
+        return f"{settings.data} will be made by the first `fairlead serve`"
+    mode = settings.data.stat().st_mode & 0o777
+    if mode & 0o077:
+        raise _ProblemError(f"{settings.data} is open to others ({mode:o}); run chmod 700 on it")
+    if not os.access(settings.data, os.W_OK):
+        raise _ProblemError(f"{settings.data} cannot be written")
+    return str(settings.data)
+
+
+def _disk(settings: Settings) -> str:
+    folder = next(path for path in (settings.data.absolute(), *settings.data.absolute().parents) if path.exists())
+    free = shutil.disk_usage(folder).free // 2**20
+    if free < _FREE_MIB_WANTED:
+        raise _ProblemError(f"only {free} MiB are free; a full disk stops every run")
+    return f"{free} MiB free"
+
+
+def _open_files(_: Settings) -> str:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if 0 <= limit < _FILES_WANTED:
+        raise _ProblemError(f"only {limit} open files are allowed, two are needed for every run; raise `ulimit -n`")
+    return f"{limit} allowed"
+
+
+def _catalog(settings: Settings) -> str:
+    loaded = read_catalog(catalog_folders(settings), provider_files(settings))
+    return f"{len(loaded.models)} models, build {loaded.build}"
+
+
+def _provider_keys(settings: Settings) -> str:
+    return ", ".join(sorted(settings.provider_keys)) or "none; only the built-in partner can be run"
+
+
+def _books(settings: Settings) -> str:
+    file = file_of(settings.database_url())
+    if file is not None and not file.exists():
+        return f"{file} will be made by the first `fairlead serve`"
+
+    async def work() -> Any:
+        async with opened_database(settings) as opened:
+            return await audit(opened)
+
+    report = asyncio.run(work())
+    if not report.clean:
+        raise _ProblemError(f"{len(report.disagreements)} disagreements; see `fairlead audit`")
+    return f"{report.totals['entries']} entries add up"
+
+
+_CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
+    ("python", _python),
+    ("data directory", _data_directory),
+    ("disk", _disk),
+    ("open files", _open_files),
+    ("catalog", _catalog),
+    ("provider keys", _provider_keys),
+    ("database and books", _books),
+)

@@ -1,0 +1,98 @@
+"""`fairlead serve`: run a server."""
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import uvicorn
+import uvloop
+
+import fairlead
+from fairlead.assembly import RunningServer, reload_on_hangup, running_server
+from fairlead.cli.output import data_option
+from fairlead.observing.observations import ServerReady
+from fairlead.settings import Settings, read_settings
+
+_BACKLOG: Final = 8192
+_KEEP_ALIVE_SECONDS: Final = 75
+
+
+@click.command()
+@data_option
+@click.option("--host", metavar="ADDRESS", help="The address to listen on. [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one. [default: 8080]")
+@click.option("--catalog", metavar="DIR", help="A folder with more providers and models.")
+@click.option("--local-partner/--no-local-partner", default=None, help="Whether to run the built-in partner.")
+@click.option("--json", "as_json", is_flag=True, help="Print the address and the first key as one line of JSON.")
+def serve(as_json: bool, **given: Any) -> None:  # noqa: FBT001 -- click passes flags by name
+    """Run a server.
+
+    The first start makes the data directory, the database, a workspace named `default` and an API key, which is shown
+    once and saved in the file `first-key`. Ctrl-C stops the server; runs under way are waited for.
+    """
+    given = {
+        name: Path(value) if name in ("data", "catalog") and value is not None else value
+        for name, value in given.items()
+    }
+    uvloop.run(_serve(read_settings(**given), as_json=as_json))
+
+
+async def _serve(settings: Settings, *, as_json: bool) -> None:
+    with _listen(settings) as listener:
+        async with running_server(settings) as server:
+            reload_on_hangup(server)
+            url = f"http://{settings.host}:{listener.getsockname()[1]}"
+            web = _QuietServer(_config(server, settings))
+            _announce(server, settings, url, as_json=as_json)
+            serving = asyncio.ensure_future(web.serve(sockets=[listener]))
+            await serving
+
+
+class _QuietServer(uvicorn.Server):
+    """uvicorn, which would end a stopped server by raising the signal again: for us, stopping is success."""
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        super().handle_exit(sig, frame)
+        self._captured_signals.clear()
+
+
+def _config(server: RunningServer, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        server.application,
+        http="httptools",
+        loop="none",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
+    )
+
+
+def _listen(settings: Settings) -> socket.socket:
+    try:
+        return socket.create_server((settings.host, settings.port), backlog=_BACKLOG, reuse_port=False)
+    except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (while")[0]  # the address stands in front of it already
+        raise click.ClickException(f"cannot listen on {settings.host}:{settings.port}: {reason}") from error
+
+
+def _announce(server: RunningServer, settings: Settings, url: str, *, as_json: bool) -> None:
+    """Say on standard output that the server is ready, and show a key that was just made."""
+    key = None if server.first_key is None else server.first_key.text
+    if as_json:
+        click.echo(json.dumps({"url": url, "first_key": key}))
+    else:
+        click.echo(f"Fairlead {fairlead.__version__} listens on {url}")
+        if key is not None:
+            click.echo(f"API key (shown once, saved in {settings.data / 'first-key'}): {key}")
+    server.observe(ServerReady(url))

@@ -1,0 +1,163 @@
+"""`fairlead workspaces`: who pays."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairlead.assembly import opened_database
+from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_dollars, with_times
+from fairlead.domain.callers import Billing, Gate
+from fairlead.domain.money import as_dollars, from_dollars
+from fairlead.operations import workspaces as operations
+from fairlead.operations.clock import Clock
+from fairlead.settings import Settings, read_settings
+
+_COLUMNS = ("name", "billing", "balance", "held", "cap", "in_flight", "in_flight_limit", "models", "providers", "gates")
+
+
+def settings_of(data: str | None, database: str | None) -> Settings:
+    """The settings of a command that names a data directory or a database."""
+    return read_settings(data=None if data is None else Path(data), database=database)
+
+
+@click.group()
+def workspaces() -> None:
+    """Make, list and credit workspaces.
+
+    A prepaid workspace runs on its balance; a postpaid one may owe up to its cap.
+    """
+
+
+_RIGHTS = (
+    click.option("--cap", metavar="DOLLARS", help="What a postpaid workspace may owe; 100 at first."),
+    click.option("--in-flight-limit", type=int, help="Runs at a time; -1 for no limit, 0 to block; 40 at first."),
+    click.option("--models", help="Allowed models, separated by commas; `*` at the end is a prefix; `all` allows all."),
+    click.option("--providers", help="Allowed providers, separated by commas; `all` allows all."),
+    click.option(
+        "--gate",
+        "gates",
+        multiple=True,
+        metavar="NAME=on|off",
+        help="A rollout switch: router or provider:NAME; all are on at first.",
+    ),
+)
+
+
+def _rights(command: Any) -> Any:
+    for option in reversed(_RIGHTS):
+        command = option(command)
+    return command
+
+
+@workspaces.command()
+@click.argument("name")
+@click.option(
+    "--billing",
+    type=click.Choice(["prepaid", "postpaid"]),
+    default="postpaid",
+    show_default=True,
+    help="Whether it runs on its balance, or may owe up to its cap.",
+)
+@_rights
+@data_option
+@json_option
+def create(name: str, billing: str, data: str | None, database: str | None, as_json: bool, **rights: Any) -> None:  # noqa: FBT001 -- click passes flags by name
+    """Make a workspace."""
+    command = operations.WorkspaceCommand(name=name, billing=Billing(billing), **_changes(**rights))
+
+    async def work() -> str:
+        async with opened_database(settings_of(data, database)) as opened:
+            return await operations.create_workspace(opened, command, Clock())
+
+    workspace_id = asyncio.run(work())
+    if as_json:
+        print_json({"id": workspace_id, "name": name, "billing": billing})
+    else:
+        click.echo(f"Made the {billing} workspace {name} ({workspace_id}).")
+
+
+@workspaces.command()
+@click.argument("workspace")
+@_rights
+@data_option
+def change(workspace: str, data: str | None, database: str | None, **rights: Any) -> None:
+    """Change what a workspace may do."""
+    changes = _changes(**rights)
+
+    async def work() -> None:
+        async with opened_database(settings_of(data, database)) as opened:
+            await operations.change_workspace(opened, workspace, changes)
+
+    asyncio.run(work())
+    click.echo(f"Changed {workspace}.")
+
+
+@workspaces.command("list")
+@data_option
+@json_option
+def list_command(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """List workspaces with their figures, in dollars."""
+
+    async def work() -> list[dict[str, Any]]:
+        async with opened_database(settings_of(data, database)) as opened:
+            return await operations.list_workspaces(opened)
+
+    rows = [with_times(with_dollars(row, "balance", "held", "cap"), "created_at") for row in asyncio.run(work())]
+    print_rows(rows, _COLUMNS, as_json=as_json, empty="There are no workspaces.")
+
+
+@workspaces.command()
+@click.argument("workspace")
+@click.argument("dollars")
+@click.option("--reason", default="payment", show_default=True, help="Why, for the ledger.")
+@data_option
+@json_option
+def credit(workspace: str, dollars: str, reason: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """Book DOLLARS into a workspace; a negative amount (after `--`) corrects it."""
+    amount = from_dollars(dollars)
+
+    async def work() -> int:
+        async with opened_database(settings_of(data, database)) as opened:
+            return await operations.credit(opened, workspace, amount, reason[:200], Clock())
+
+    balance = as_dollars(asyncio.run(work()))
+    if as_json:
+        print_json({"workspace": workspace, "balance": balance})
+    else:
+        click.echo(f"Booked {as_dollars(amount)} dollars into {workspace}; its balance is {balance}.")
+
+
+def _changes(
+    cap: str | None, in_flight_limit: int | None, models: str | None, providers: str | None, gates: tuple[str, ...]
+) -> dict[str, Any]:
+    """The rights that were given, as the operation takes them."""
+    changes: dict[str, Any] = {}
+    if cap is not None:
+        changes["cap"] = from_dollars(cap)
+    if in_flight_limit is not None:
+        if in_flight_limit < -1:
+            raise click.BadParameter("must be -1, 0 or more", param_hint="--in-flight-limit")
+        changes["in_flight_limit"] = in_flight_limit
+    if models is not None:
+        changes["models"] = names_of(models)
+    if providers is not None:
+        changes["providers"] = names_of(providers)
+    if gates:
+        changes["gates"] = dict(_gate(text) for text in gates)
+    return changes
+
+
+def names_of(text: str) -> tuple[str, ...] | None:
+    """A comma-separated list; None for `all`."""
+    return None if text == "all" else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _gate(text: str) -> tuple[str, Gate]:
+    name, _, state = text.partition("=")
+    if state not in ("on", "off") or not (name == "router" or name.startswith("provider:")):
+        raise click.BadParameter(
+            "write router=on, router=off, provider:NAME=on or provider:NAME=off", param_hint="--gate"
+        )
+    return name, Gate(state)

@@ -1,0 +1,184 @@
+"""Every option of a server: its name, its default and a sentence. Read once, then frozen.
+
+Each can be given in the environment as `FAIRLEAD_<NAME>`; `serve` has flags for those people change by hand.
+`docs/settings.md` describes them all, and a test keeps it honest.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+_DEFAULT_DATA: Final = Path("fairlead-data")
+_PREFIX: Final = "FAIRLEAD_"
+_PROVIDER_KEY: Final = re.compile(r"FAIRLEAD_PROVIDER_([A-Z0-9_]+)_KEY")
+_PROVIDER_URL: Final = re.compile(r"FAIRLEAD_PROVIDER_([A-Z0-9_]+)_BASE_URL")
+
+
+class BadSettingError(Exception):
+    """A setting has a value that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How one option is read."""
+
+    name: str
+    sentence: str
+    read: Callable[[str], Any]
+
+    @property
+    def env(self) -> str:
+        """The environment variable of the option."""
+        return _PREFIX + self.name.upper()
+
+
+def _boolean(text: str) -> bool:
+    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if text.lower() not in known:
+        raise ValueError("must be true or false")
+    return known[text.lower()]
+
+
+def _number(low: float, high: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        value = float(text)
+        if not low <= value <= high:
+            raise ValueError(f"must be between {low:g} and {high:g}")
+        return value
+
+    return read
+
+
+def _integer(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError(f"must be between {low} and {high}")
+        return value
+
+    return read
+
+
+def _choice(*values: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError(f"must be one of {', '.join(values)}")
+        return text
+
+    return read
+
+
+def _base_url(text: str) -> str:
+    if not re.fullmatch(r"https?://[^\s?#]+", text):
+        raise ValueError("must be an http or https URL without query")
+    return text.rstrip("/")
+
+
+def _database_url(text: str) -> str:
+    if not text.startswith(("sqlite:///", "postgresql://")):
+        raise ValueError("must be sqlite:///PATH or postgresql://…")
+    return text
+
+
+def _option(default: Any, /, sentence: str, read: Callable[[str], Any] = str) -> Any:
+    return field(default=default, metadata={"sentence": sentence, "read": read})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The options of one server."""
+
+    data: Path = _option(_DEFAULT_DATA, "The data directory: database, first key, lock; made 0700.", Path)
+    database: str | None = _option(
+        None,
+        "The database URL; empty means SQLite in the data directory, postgresql://… shares one between servers.",
+        _database_url,
+    )
+    host: str = _option("127.0.0.1", "The address to listen on.")
+    port: int = _option(8080, "The port to listen on; 0 takes a free one.", _integer(0, 65535))
+    public_base_url: str | None = _option(
+        None, "How callers reach this server, for the absolute links it hands out.", _base_url
+    )
+    catalog: Path | None = _option(
+        None, "A folder with more providers (providers/*.toml) and models (models/**/*.toml).", Path
+    )
+    local_partner: bool = _option(True, "Whether to run the built-in procedural partner.", _boolean)
+    key_prefix: str = _option("flk_", "What API keys begin with; tells a key from a token in a Bearer header.")
+    body_limit_mib: int = _option(64, "The largest body of a run, in MiB.", _integer(1, 1024))
+    deadline_seconds: float = _option(
+        600.0, "How long a synchronous call is held; the run goes on after it.", _number(0.01, 86_400)
+    )
+    drain_seconds: float = _option(
+        20.0,
+        "How long a stopping server waits for runs under way before it leaves them to its next start.",
+        _number(0, 3600),
+    )
+    jwt_jwks: str | None = _option(None, "A file or URL with the JSON Web Key Set of the token issuer (RS256, ES256).")
+    jwt_secret: str | None = _option(None, "A shared secret for HS256 tokens, instead of a key set.")
+    jwt_issuer: str | None = _option(None, "The issuer (`iss`) tokens must name.")
+    jwt_audience: str | None = _option(None, "The audience (`aud`) tokens must name.")
+    jwt_leeway_seconds: float = _option(30.0, "How far the clocks of issuer and server may differ.", _number(0, 600))
+    jwt_workspace_claim: str = _option("workspace", "The claim that names the workspace a token speaks for.")
+    jwt_models_claim: str = _option("models", "The claim that limits a token to some models (an array of patterns).")
+    log_level: str = _option(
+        "info", "What is logged: debug, info, warning or error.", _choice("debug", "info", "warning", "error")
+    )
+    log_format: str = _option("auto", "json, text, or auto: text at a terminal.", _choice("auto", "json", "text"))
+    otlp_endpoint: str | None = _option(
+        None, "Where to send OpenTelemetry traces (OTLP over HTTP); needs fairlead[telemetry].", _base_url
+    )
+    provider_keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    provider_base_urls: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def database_url(self) -> str:
+        """The database's URL, with the default filled in."""
+        return self.database or f"sqlite:///{(self.data / 'fairlead.db').absolute()}"
+
+
+SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
+    {
+        option.name: Setting(option.name, option.metadata["sentence"], option.metadata["read"])
+        for option in fields(Settings)
+        if option.metadata
+    }
+)
+
+
+def read_settings(environment: Mapping[str, str] = os.environ, **given: Any) -> Settings:
+    """Read the options: those given (and not None) first, then the environment, then the defaults. BadSettingError."""
+    values: dict[str, Any] = {}
+    for name, setting in SETTINGS.items():
+        text = environment.get(setting.env)
+        if text:
+            values[name] = _read(setting, text)
+    values["provider_keys"] = _by_provider(environment, _PROVIDER_KEY, str)
+    values["provider_base_urls"] = _by_provider(environment, _PROVIDER_URL, _base_url)
+    for name, value in given.items():
+        if value is not None:
+            values[name] = _read(SETTINGS[name], value) if isinstance(value, str) else value
+    return Settings(**values)
+
+
+def _read(setting: Setting, text: str) -> Any:
+    try:
+        return setting.read(text)
+    except ValueError as error:
+        raise BadSettingError(f"{setting.env}: {error}") from error
+
+
+def _by_provider(
+    environment: Mapping[str, str], pattern: re.Pattern[str], read: Callable[[str], str]
+) -> Mapping[str, str]:
+    """Options given per provider: `FAIRLEAD_PROVIDER_<NAME>_KEY` and `…_BASE_URL`; `_` stands for `.`, `-` and `_`."""
+    found: dict[str, str] = {}
+    for variable, text in environment.items():
+        if text and (match := pattern.fullmatch(variable)):
+            try:
+                found[match.group(1).lower()] = read(text)
+            except ValueError as error:
+                raise BadSettingError(f"{variable}: {error}") from error
+    return MappingProxyType(found)

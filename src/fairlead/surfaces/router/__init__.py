@@ -1,0 +1,1 @@
+"""The model router's API: /v1 and /v2 models."""

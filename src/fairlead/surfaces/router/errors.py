@@ -1,0 +1,174 @@
+"""The router's error envelope: every fault gets its status, its words and its headers here, and nowhere else.
+
+An ErrorResponse is `{"detail", "error_type"}` with two optional fields (R-20); a ValidationErrorResponse is a `detail`
+array (R-21). Both carry the bucket and the request id in headers.
+"""
+
+from typing import Any, Final, assert_never
+
+import msgspec
+
+from fairlead.domain.faults import (
+    BodyTooLarge,
+    Cancelled,
+    ClientDisconnected,
+    ConcurrencyLimitExceeded,
+    ContentPolicyViolation,
+    DeadlineExceeded,
+    Fault,
+    Forbidden,
+    InputRejected,
+    InsufficientCredits,
+    InternalError,
+    InvalidInput,
+    KeyConflict,
+    ModelNotFound,
+    NotEnabled,
+    ProviderError,
+    ProviderTimeout,
+    QueueBacklogFull,
+    QueueTimeout,
+    RateLimited,
+    RequestNotFound,
+    ServiceUnavailable,
+    Unauthorized,
+    Upstream,
+    Violation,
+    bucket,
+)
+from fairlead.domain.money import as_dollars
+from fairlead.surfaces.asgi import Headers
+from fairlead.surfaces.router.generations import Generation
+from fairlead.surfaces.router.headers import (
+    CONCURRENCY_CURRENT,
+    CONCURRENCY_LIMIT,
+    CONCURRENCY_REMAINING,
+    JSON,
+    RETRY_AFTER,
+    HeaderNames,
+    header_text,
+)
+
+TIMEOUT_RETRY_SECONDS: Final = 5
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def error_response(
+    fault: Fault, request_id: str, generation: Generation, names: HeaderNames
+) -> tuple[int, Headers, bytes]:
+    """Status, headers and body of a fault, for one generation of the API."""
+    name = generation.bucket(bucket(fault))
+    headers: Headers = [JSON, (names.request_id, request_id.encode()), (names.error_type, name.encode())]
+    headers += _extra_headers(fault, names)
+    status, detail = _status_and_detail(fault)
+    if isinstance(fault, InputRejected):
+        return status, headers, _encode({"detail": [_violation(found) for found in fault.violations]})
+    body: dict[str, Any] = {"detail": detail, "error_type": name}
+    if isinstance(fault, InvalidInput) and (reason := _shown_reason(fault.upstream)):
+        body["upstream_detail"] = reason
+    if isinstance(fault, ContentPolicyViolation) and fault.subject:
+        body["refusal_subject"] = fault.subject
+    return status, headers, _encode(body)
+
+
+def _status_and_detail(fault: Fault) -> tuple[int, str]:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault
+    match fault:
+        case InvalidInput(detail):
+            return 400, detail
+        case BodyTooLarge(limit):
+            return 413, f"The request body is larger than {limit} bytes."
+        case KeyConflict(detail):
+            return 409, detail
+        case InputRejected():
+            return 422, ""
+        case ContentPolicyViolation():
+            return 400, "The provider refused this request on content-policy grounds."
+        case ProviderError(detail):
+            return 502, detail
+        case ProviderTimeout():
+            return 504, "The provider did not answer in time."
+        case InsufficientCredits():
+            return 402, _credits_detail(fault)
+        case ModelNotFound():
+            return 404, _model_detail(fault)
+        case Unauthorized(detail):
+            return 401, detail
+        case Forbidden(detail) | NotEnabled(detail):
+            return 403, detail
+        case ConcurrencyLimitExceeded(limit, current):
+            return 429, f"{current} of {limit} runs of this workspace are in flight; wait for one to end."
+        case RateLimited(window, limit):
+            return 429, f"The quota of {limit} requests per {window} is spent."
+        case ClientDisconnected():
+            return 499, "The caller closed the connection."
+        case InternalError():
+            return 500, "The router failed. The request id names the failure in its log."
+        case DeadlineExceeded(seconds):
+            return 504, f"The run did not end within {seconds:g} seconds. It goes on; nothing was rejected."
+        case ServiceUnavailable(detail):
+            return 503, detail
+        case Cancelled():
+            return 409, "The run was cancelled."
+        case QueueTimeout():
+            return 504, "The run waited in the queue longer than allowed and was never started."
+        case RequestNotFound(expired):
+            return (410, "The result is no longer kept.") if expired else (404, "There is no such request.")
+        case QueueBacklogFull(limit):
+            return 429, f"{limit} requests of this workspace are already waiting."
+        case _:
+            assert_never(fault)
+
+
+def _credits_detail(fault: InsufficientCredits) -> str:
+    have = as_dollars(fault.available)
+    if fault.needed is None:
+        return f"The workspace has {have} US dollars left."
+    return f"The run may cost {as_dollars(fault.needed)} US dollars; the workspace has {have} left."
+
+
+def _model_detail(fault: ModelNotFound) -> str:
+    """The wording of R-05 and R-06; display text, but quoted by people."""
+    if fault.retired_on is not None:
+        use = f"; use {fault.successor}" if fault.successor else ""
+        return f"{fault.model_id} was retired on {fault.retired_on}{use}"
+    hint = f" Did you mean {', '.join(fault.suggestions)}?" if fault.suggestions else ""
+    return f"There is no model {fault.model_id}.{hint}"
+
+
+def _extra_headers(fault: Fault, names: HeaderNames) -> Headers:
+    headers: Headers = []
+    upstream = getattr(fault, "upstream", None)
+    if isinstance(upstream, Upstream) and upstream.status is not None:
+        headers.append((names.upstream_status, b"%d" % upstream.status))
+    match fault:
+        case InvalidInput() if reason := _shown_reason(fault.upstream):
+            headers.append((names.upstream_detail, header_text(reason)))
+        case ContentPolicyViolation(subject) if subject:
+            headers.append((names.refusal_subject, subject.encode()))
+        case ProviderTimeout() | DeadlineExceeded():
+            headers.append((RETRY_AFTER, b"%d" % TIMEOUT_RETRY_SECONDS))
+        case ServiceUnavailable(retry_after=int(seconds)) | RateLimited(retry_after=seconds):
+            headers.append((RETRY_AFTER, b"%d" % max(1, seconds)))
+        case ConcurrencyLimitExceeded(limit, current):
+            headers.append((CONCURRENCY_LIMIT, b"%d" % limit))
+            headers.append((CONCURRENCY_CURRENT, b"%d" % current))
+            headers.append((CONCURRENCY_REMAINING, b"%d" % max(0, limit - current)))
+        case _:
+            pass
+    return headers
+
+
+def _shown_reason(upstream: Upstream) -> str | None:
+    """The partner's reason under the presence rule of R-20: only with a status of its own that is 2xx or 4xx."""
+    if upstream.status is None or upstream.status // 100 not in (2, 4):
+        return None
+    return upstream.detail
+
+
+def _violation(found: Violation) -> dict[str, Any]:
+    entry: dict[str, Any] = {"loc": list(found.loc), "msg": found.msg, "type": found.type}
+    if found.ctx is not None:
+        entry["ctx"] = found.ctx
+    if found.has_input:
+        entry["input"] = found.input
+    return entry

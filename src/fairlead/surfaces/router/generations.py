@@ -1,0 +1,36 @@
+"""The two generations of the router's API, and everything they differ in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from fairlead.operations.authenticate import Credential
+from fairlead.surfaces.asgi import Scope
+from fairlead.surfaces.credentials import key_or_token, token_only
+
+_FOLDED_IN_V1: Final = MappingProxyType(
+    {
+        "cancelled": "internal_error",
+        "queue_timeout": "internal_error",
+        "request_not_found": "model_not_found",
+        "queue_backlog_full": "rate_limited",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One generation: its path prefix, the credentials it takes, and the buckets it does not know."""
+
+    prefix: str
+    credential: Callable[[Scope, str], Credential | None]
+    folded: Mapping[str, str]
+
+    def bucket(self, name: str) -> str:
+        """The bucket as this generation names it (R-19, decisions: v1)."""
+        return self.folded.get(name, name)
+
+
+V1: Final = Generation("/v1", token_only, _FOLDED_IN_V1)
+V2: Final = Generation("/v2", key_or_token, MappingProxyType({}))

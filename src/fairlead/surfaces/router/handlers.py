@@ -1,0 +1,98 @@
+"""The router's reading routes: catalog, detail, schema document, public snapshot. They translate, not decide."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate
+from fairlead.domain.catalog.models import Model
+from fairlead.domain.catalog.schema import strong_etag
+from fairlead.domain.faults import FaultError, Forbidden, ModelNotFound
+from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.catalog import CatalogKeeper
+from fairlead.surfaces.router.generations import Generation
+from fairlead.surfaces.router.headers import SCHEMA_CACHING
+from fairlead.surfaces.router.runs import model_id_of
+from fairlead.surfaces.router.wire import detail_response, list_response, page_query
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """Answers the reading routes of both generations."""
+
+    authenticator: Authenticator
+    catalog: CatalogKeeper
+    is_configured: Callable[[str], bool]
+    key_prefix: str
+    public_base_url: str | None
+    snapshots: Path
+
+    async def list_models(self, request: Request, generation: Generation) -> Response:
+        """`GET /models`: a page of the catalog (R-02), with an entity tag."""
+        caller = await self._caller(request, generation)
+        limit, build, after = page_query(request.url.query.encode("ascii", "replace"))
+        catalog = self.catalog.current
+        page = self.catalog.page(caller, limit, build, after)
+        content = _encode(list_response(page, catalog.build))
+        return _tagged(request, content, strong_etag(content))
+
+    async def show_model(self, request: Request, generation: Generation) -> Response:
+        """`GET /models/{provider}/{model}`: one model (R-05)."""
+        caller = await self._caller(request, generation)
+        model = self._find(request, caller)
+        base = self.public_base_url or str(request.base_url).rstrip("/")
+        url = f"{base}{generation.prefix}/models/{model.id}/openapi.json"
+        detail = detail_response(model, url, available=self.is_configured(model.native.provider))
+        return Response(_encode(detail), media_type="application/json")
+
+    async def show_schema(self, request: Request, generation: Generation) -> Response:
+        """`GET …/openapi.json`: the document calls are validated against (R-07, R-08)."""
+        caller = await self._caller(request, generation)
+        document = self._find(request, caller).openapi
+        return _tagged(request, document.content, document.etag)
+
+    async def show_snapshot(self, request: Request) -> Response:
+        """`GET /router-schemas/{provider}/{model}.json`: the public snapshot of a schema, without a key (R-09)."""
+        name = request.path_params["model"].removesuffix(".json")
+        model_id = model_id_of(request.path_params["provider"], name)
+        # The name is looked up among the files there are; a path is never made of it.
+        found = next((path for path in self.snapshots.glob("*/*.json") if _snapshot_id(path) == model_id), None)
+        if found is None or not request.path_params["model"].endswith(".json"):
+            raise FaultError(ModelNotFound(model_id))
+        return Response(found.read_bytes(), media_type="application/json")
+
+    async def _caller(self, request: Request, generation: Generation) -> Caller:
+        caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
+        if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
+            raise FaultError(fault)
+        return caller
+
+    def _find(self, request: Request, caller: Caller) -> Model:
+        model = self.catalog.model(model_id_of(request.path_params["provider"], request.path_params["model"]), caller)
+        if not caller.may_run(model.id):
+            raise FaultError(Forbidden(f"This credential is not entitled to {model.id}."))
+        return model
+
+
+def _snapshot_id(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+def _tagged(request: Request, content: bytes, etag: str) -> Response:
+    """A document with its tag, or 304 when the caller has it (RFC 9110 weak comparison)."""
+    headers = {"ETag": etag, "Cache-Control": SCHEMA_CACHING}
+    wanted = request.headers.get("if-none-match")
+    if wanted is not None and _matches(wanted, etag):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="application/json", headers=headers)
+
+
+def _matches(wanted: str, etag: str) -> bool:
+    tags = [tag.strip() for tag in wanted.split(",")]
+    return "*" in tags or any(tag.removeprefix("W/") == etag for tag in tags)

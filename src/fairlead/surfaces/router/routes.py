@@ -1,0 +1,28 @@
+"""The router's route table, and nothing else: what may be called, and what answers it."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from fairlead.surfaces.router.generations import V1, V2, Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route: the handler is a method of `handlers.Handlers` or, for `run`, `runs.RunHandler`."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    handler: Literal["run", "list_models", "show_model", "show_schema"]
+    generation: Generation
+
+
+ROUTES: Final = (
+    Route("POST", "/v2/models/{provider}/{model}", "run", V2),
+    Route("GET", "/v2/models", "list_models", V2),
+    Route("GET", "/v2/models/{provider}/{model}", "show_model", V2),
+    Route("GET", "/v2/models/{provider}/{model}/openapi.json", "show_schema", V2),
+    Route("POST", "/v1/models/{provider}/{model}", "run", V1),
+    Route("GET", "/v1/models", "list_models", V1),
+    Route("GET", "/v1/models/{provider}/{model}", "show_model", V1),
+    Route("GET", "/v1/models/{provider}/{model}/openapi.json", "show_schema", V1),
+)

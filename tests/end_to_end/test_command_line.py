@@ -1,0 +1,379 @@
+"""The command line as people and scripts meet it: what it prints, what it refuses, and with which exit status."""
+
+import json
+import re
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import click
+import httpx
+import pytest
+
+import fairlead
+from fairlead.cli import commands, main
+from fairlead.storage.migrate import HEAD
+from servers import COMMAND, Server, ServerFailedError, environment, serving
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command printed, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The JSON document it printed."""
+        return json.loads(self.out)
+
+
+Command: TypeAlias = Callable[..., Ran]
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return a function that runs a command as its entry point does, in this process because that is quick."""
+
+    def run(*arguments: str) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["fairlead", *arguments])
+        for name in environment():
+            if name.startswith("FAIRLEAD_"):
+                monkeypatch.delenv(name, raising=False)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return Ran(ended.value.code if isinstance(ended.value.code, int) else 0, printed.out, printed.err)
+
+    return run
+
+
+@contextmanager
+def sqlite_copy(source: Path, target: Path) -> Iterator[Callable[[str], object]]:
+    """Copy a database as it is and give a function that changes the copy behind everybody's back."""
+    with closing(sqlite3.connect(source)) as original, closing(sqlite3.connect(target)) as copy:
+        original.backup(copy)
+        yield copy.execute
+        copy.commit()
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server with one run in its books."""
+    with serving(tmp_path_factory.mktemp("used") / "data") as server:
+        body = {"prompt": "a", "max_characters": 200, "seed": 1}
+        assert server.client.post("/v2/models/local/procedural-text-1", json=body).status_code == 200
+        yield server
+
+
+def _all_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from _all_commands(command, (*path, name))
+
+
+_NAMES: Final = sorted(_all_commands(commands))
+
+
+@pytest.mark.parametrize("path", [(), *_NAMES], ids=" ".join)
+def test_a_command_has_no_help(ran: Command, path: tuple[str, ...]) -> None:
+    """Every command explains itself in a sentence, and each of its options too."""
+    shown = ran(*path, "--help")
+    assert (shown.status, shown.err) == (0, "")
+    assert " ".join(path) in shown.out.splitlines()[0]
+    command: click.Command = commands
+    for name in path:
+        assert isinstance(command, click.Group)
+        command = command.commands[name]
+    assert command.help
+    assert command.help.splitlines()[0].endswith(".")
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    unexplained = [option.name for option in options if not option.help and option.name != "billing"]
+    assert unexplained == []
+
+
+def test_the_entry_point_is_broken() -> None:
+    """`python -m fairlead` and the installed script both answer, as processes of their own."""
+    for program in (COMMAND, (str(Path(sys.executable).parent / "fairlead"),)):
+        done = subprocess.run(
+            [*program, "--version"], capture_output=True, text=True, check=True, timeout=50, env=environment()
+        )
+        assert done.stdout == f"fairlead, version {fairlead.__version__}\n"
+
+
+_READING: Final = [
+    pytest.param(("workspaces", "list"), "default", id="workspaces list"),
+    pytest.param(("keys", "list"), "first key", id="keys list"),
+    pytest.param(("audit",), "The books are right.", id="audit"),
+    pytest.param(("ledger", "show"), "local/procedural-text-1", id="ledger show"),
+    pytest.param(("ledger", "show", "default", "--limit", "1"), "post", id="ledger show a workspace"),
+    pytest.param(("migrate",), f"The database is at {HEAD}.", id="migrate"),
+    pytest.param(("doctor",), "add up", id="doctor"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), _READING)
+def test_a_reading_command_prints_nothing_useful(
+    used: Server, ran: Command, arguments: tuple[str, ...], words: str
+) -> None:
+    """For people words, for scripts one JSON document; both leave with 0 and say nothing on standard error."""
+    people = ran(*arguments, "--data", str(used.data))
+    scripts = ran(*arguments, "--data", str(used.data), "--json")
+    assert (people.status, people.err, scripts.status, scripts.err) == (0, "", 0, "")
+    assert words in people.out
+    assert scripts.document
+
+
+def test_a_secret_is_listed(used: Server, ran: Command) -> None:
+    """Keys are listed without what would let anybody use them."""
+    for arguments in (("keys", "list"), ("keys", "list", "--json")):
+        assert used.key not in ran(*arguments, "--data", str(used.data)).out
+
+
+def test_the_figures_of_a_workspace_are_not_dollars(used: Server, ran: Command) -> None:
+    """Figures are in dollars as text, times in ISO 8601."""
+    (row,) = [row for row in ran("workspaces", "list", "--data", str(used.data), "--json").document
+              if row["name"] == "default"]  # fmt: skip
+    assert (row["cap"], row["held"], row["in_flight"]) == ("100", "0", 0)
+    assert re.fullmatch(r"-0\.000\d+", row["balance"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z", row["created_at"])
+
+
+def test_an_audit_hides_a_wrong_book(used: Server, ran: Command, tmp_path: Path) -> None:
+    """Books that do not add up are told, for people and scripts, with exit status 1."""
+    copy = tmp_path / "copy.db"
+    url = f"sqlite:///{copy}"
+    with sqlite_copy(used.data / "fairlead.db", copy) as change:
+        change("UPDATE workspaces SET balance = balance + 1")
+    people = ran("audit", "--database", url)
+    assert (people.status, "The books are WRONG." in people.out) == (1, True)
+    scripts = ran("audit", "--database", url, "--json")
+    assert (scripts.status, scripts.document["clean"]) == (1, False)
+    assert "workspace figures differ" in scripts.document["disagreements"][0]["check"]
+    doctor = ran("doctor", "--database", url, "--json")
+    assert doctor.status == 1
+    assert [row["check"] for row in doctor.document if row["result"] == "problem"] == ["database and books"]
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["people", "scripts"])
+def test_a_workspace_cannot_be_made_or_paid(used: Server, ran: Command, *, as_json: bool) -> None:
+    """A workspace is made, changed, credited and given a key, and says so in either form."""
+    data = ("--data", str(used.data))
+    form = ("--json",) if as_json else ()
+    name = "scripted" if as_json else "typed"
+    made = ran("workspaces", "create", name, "--billing", "prepaid", *data, *form)
+    paid = ran("workspaces", "credit", name, "12.5", "--reason", "invoice 7", *data, *form)
+    corrected = ran("workspaces", "credit", name, *data, *form, "--", "-2.5")
+    changed = ran("workspaces", "change", name, "--cap", "3", "--in-flight-limit", "-1", "--models", "fake/*,local/*",
+                  "--providers", "local", "--gate", "router=off", "--gate", "provider:local=on", *data)  # fmt: skip
+    key = ran("keys", "create", name, "--label", "a laptop", "--models", "local/*", *data, *form)
+    assert [step.status for step in (made, paid, corrected, changed, key)] == [0] * 5
+    if as_json:
+        assert made.document == {"id": made.document["id"], "name": name, "billing": "prepaid"}
+        assert (paid.document, corrected.document["balance"]) == ({"workspace": name, "balance": "12.5"}, "10")
+        secret = key.document["key"]
+    else:
+        assert made.out.startswith(f"Made the prepaid workspace {name} (")
+        assert paid.out == f"Booked 12.5 dollars into {name}; its balance is 12.5.\n"
+        secret = key.out.strip()
+    assert re.fullmatch(r"flk_[0-9A-Za-z]{43}", secret)
+    row = used.workspace(name)
+    assert (row["models"], row["providers"], row["gates"]) == (
+        ["fake/*", "local/*"],
+        ["local"],
+        {"provider:local": "on", "router": "off"},
+    )
+    assert (row["balance"], row["cap"], row["in_flight_limit"]) == ("10", "3", -1)
+    assert [entry["reason"] for entry in used.ledger(name)] == ["invoice 7", "payment"]
+
+
+def test_a_key_cannot_be_revoked_or_twice(used: Server, ran: Command) -> None:
+    """A key is revoked once, by its id; a second time is told."""
+    made = used.cli("keys", "create", "default", "--json")
+    revoked = ran("keys", "revoke", made["id"], "--data", str(used.data))
+    assert (revoked.status, revoked.out) == (0, f"Revoked {made['id']}.\n")
+    again = ran("keys", "revoke", made["id"], "--data", str(used.data))
+    assert (again.status, again.out) == (1, "")
+    assert "there is no living key" in again.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(("catalog", "list"), "local/procedural-image-1", id="list"),
+        pytest.param(("catalog", "check"), "4 models are in order", id="check"),
+        pytest.param(("catalog", "show", "local/procedural-image-1"), "0.004 dollars per megapixel", id="show"),
+    ],
+)
+def test_the_catalog_cannot_be_read_without_a_server(ran: Command, arguments: tuple[str, ...], words: str) -> None:
+    """The catalog's commands read the files themselves, in either form."""
+    people, scripts = ran(*arguments), ran(*arguments, "--json")
+    assert (people.status, scripts.status) == (0, 0)
+    assert words in people.out
+    assert scripts.document
+
+
+@pytest.mark.req("R-09")
+def test_a_snapshot_is_not_written(ran: Command, tmp_path: Path) -> None:
+    """`catalog snapshots` writes one file a model with a schema, and removes what is none any more."""
+    old = tmp_path / "local" / "gone.json"
+    old.parent.mkdir()
+    old.write_text("{}")
+    done = ran("catalog", "snapshots", "--output", str(tmp_path))
+    assert (done.status, done.out) == (0, "Wrote 4 snapshots.\n")
+    names = sorted(path.name for path in tmp_path.glob("*/*.json"))
+    assert names == [f"procedural-{name}-1.json" for name in ("audio", "image", "text", "video")]
+
+
+def test_a_new_database_cannot_be_made_ahead(ran: Command, tmp_path: Path) -> None:
+    """`migrate` makes the database of a new installation, and doing it again changes nothing."""
+    data = str(tmp_path / "data")
+    first = ran("migrate", "--data", data, "--json")
+    assert first.document == {"before": None, "now": HEAD}
+    assert ran("migrate", "--data", data).out == f"The database is at {HEAD}.\n"
+    assert ran("keys", "list", "--data", data).out == "There are no keys.\n"
+    assert ran("workspaces", "list", "--data", data).out == "There are no workspaces.\n"
+
+
+_MISTAKES: Final = [
+    pytest.param(("audit", "--data", "{new}"), "there is no database at", id="no database"),
+    pytest.param(("workspaces", "list", "--data", "{new}"), "`fairlead migrate` makes it", id="no database to list"),
+    pytest.param(("audit", "--database", "mysql://x/y"), "sqlite:///", id="another database"),
+    pytest.param(("audit", "--database", "nonsense"), "sqlite:///", id="no database's address"),
+    pytest.param(("audit", "--database", "postgresql://x@127.0.0.1:1/x"), "cannot be used", id="nobody there"),
+    pytest.param(("ledger", "show", "nobody", "--data", "{data}"), "no workspace nobody", id="unknown workspace"),
+    pytest.param(("keys", "create", "nobody", "--data", "{data}"), "no workspace nobody", id="a key for nobody"),
+    pytest.param(("workspaces", "credit", "nobody", "1", "--data", "{data}"), "no workspace nobody", id="pays nobody"),
+    pytest.param(("workspaces", "change", "nobody", "--cap", "1", "--data", "{data}"), "no workspace", id="changes"),
+    pytest.param(("workspaces", "create", "default", "--data", "{data}"), "exists already", id="a name twice"),
+    pytest.param(("workspaces", "credit", "default", "much", "--data", "{data}"), "'much'", id="no amount"),
+    pytest.param(
+        ("workspaces", "credit", "default", "0.000000001", "--data", "{data}"), "eight decimals", id="too fine"
+    ),
+    pytest.param(("workspaces", "credit", "default", "9" * 30, "--data", "{data}"), "9999", id="too much"),
+    pytest.param(("workspaces", "create", "x", "--cap", "NaN", "--data", "{data}"), "'NaN'", id="a cap of nothing"),
+    pytest.param(("keys", "revoke", "nothing", "--data", "{data}"), "no living key", id="unknown key"),
+    pytest.param(("catalog", "show", "local/nothing"), "no model local/nothing", id="unknown model"),
+    pytest.param(("catalog", "check", "--catalog", "{bad}"), "bad.toml:2:", id="a bad file"),
+    pytest.param(("migrate", "--data", "{file}"), "cannot be used", id="a data directory that is a file"),
+    pytest.param(("serve", "--data", "{file}", "--port", "0"), "cannot be used", id="a server in a file"),
+    pytest.param(("serve", "--data", "{new}", "--port", "{port}"), "cannot listen on 127.0.0.1:", id="a taken port"),
+    pytest.param(
+        ("serve", "--data", "{new}", "--host", "no-such-host.invalid", "--port", "0"),
+        "cannot listen on no-such-host.invalid:0: Name or service not known",
+        id="a host that is none",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), _MISTAKES)
+def test_a_mistake_is_a_traceback(
+    used: Server, ran: Command, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    """What an operator can mend is said in one line on standard error, with exit status 1 and nothing printed."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "bad" / "models").mkdir(parents=True)
+    (tmp_path / "bad" / "models" / "bad.toml").write_text('id = "a/b"\ntitel = "x"\n')
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = ran(
+            *(
+                argument.format(
+                    new=tmp_path / "new",
+                    data=used.data,
+                    bad=tmp_path / "bad",
+                    file=tmp_path / "file",
+                    port=taken.getsockname()[1],
+                )
+                for argument in arguments
+            )
+        )
+    assert (told.status, told.out) == (1, "")
+    assert words in told.err
+    assert told.err.count("\n") == 1
+    assert re.match(r"(fairlead|Error): ", told.err)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("serve", "--port", "65536"),
+        ("serve", "--prot", "1"),
+        ("workspaces", "create"),
+        ("workspaces", "create", "x", "--billing", "never"),
+        ("workspaces", "change", "default", "--gate", "router=maybe"),
+        ("workspaces", "change", "default", "--in-flight-limit", "-2"),
+        ("ledger", "show", "--limit", "0"),
+        ("keys", "create", "default", "extra"),
+    ],
+    ids=" ".join,
+)
+def test_a_misspelt_command_is_taken(ran: Command, arguments: tuple[str, ...]) -> None:
+    """What a command does not know is a usage error with status 2, and nothing is done."""
+    told = ran(*arguments)
+    assert (told.status, told.out) == (2, "")
+    assert "Error: " in told.err
+
+
+def test_a_bad_setting_is_a_traceback(ran: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting that cannot be read is named."""
+    monkeypatch.setenv("FAIRLEAD_DEADLINE_SECONDS", "soon")
+    told = ran("doctor")
+    assert (told.status, told.out) == (1, "")
+    assert told.err.startswith("fairlead: FAIRLEAD_DEADLINE_SECONDS: ")
+
+
+def test_a_first_start_is_open_to_others(tmp_path: Path) -> None:
+    """The data directory is its owner's alone; so is the file with the first key, which is shown once."""
+    with serving(tmp_path / "data", arguments=("--no-local-partner",)) as server:
+        assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
+        assert stat.S_IMODE((server.data / "first-key").stat().st_mode) == 0o600
+        assert (server.data / "first-key").read_text() == server.key + "\n"
+        first = server.key
+    done = _started_and_stopped(tmp_path / "data")
+    assert json.loads(done)["first_key"] is None
+    assert (tmp_path / "data" / "first-key").read_text() == first + "\n"
+
+
+def _started_and_stopped(data: Path, *arguments: str, by: int = signal.SIGTERM) -> str:
+    """Start a server, stop it when it is ready, assert that it ends well, and return what it printed."""
+    command = [*COMMAND, "serve", "--data", str(data), "--port", "0", "--no-local-partner", *(arguments or ("--json",))]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not arguments:
+            assert httpx.get(json.loads(line)["url"] + "/healthz").status_code == 200
+        else:
+            line += process.stdout.readline()
+        process.send_signal(by)
+        assert process.wait(30) in ((0,) if by == signal.SIGTERM else (0, 130))
+        return line + process.stdout.read()
+
+
+def test_ctrl_c_is_a_failure(tmp_path: Path) -> None:
+    """SIGINT ends a server well; without --json it says in words where it listens and which key it made."""
+    said = _started_and_stopped(tmp_path / "data", "--host", "127.0.0.1", by=signal.SIGINT)
+    key = (tmp_path / "data" / "first-key").read_text().strip()
+    assert re.match(rf"Fairlead {re.escape(fairlead.__version__)} listens on http://127\.0\.0\.1:\d+\n", said)
+    assert key in said
+
+
+def test_two_servers_share_a_data_directory(used: Server) -> None:
+    """A second server on the same directory is refused; the first goes on."""
+    with pytest.raises(ServerFailedError, match=r"exit status 1:[\s\S]*another server uses the data directory"):
+        Server(used.data)
+    assert used.client.get("/healthz").status_code == 200

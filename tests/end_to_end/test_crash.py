@@ -1,0 +1,187 @@
+"""A server killed in the middle of its work, and the one that is started after it.
+
+The crash is made once for each kind of database, with four kinds of runs under way: two hundred pictures of the
+built-in partner, runs of a partner that honours idempotency keys, runs of one that does not, and tasks of the latter
+that it has accepted. Every test then reads the same facts.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from databases import Postgres
+from fake_partner import SECRET, CatalogFolder, FakePartner, Request, reply, reply_json
+from servers import Server, serving, wait_until
+
+_PICTURES: Final = 200
+_ANSWERED_FIRST: Final = 20
+_FEW: Final = 12
+_PICTURE: Final = {"prompt": "a harbour at dawn", "width": 64, "height": 64}
+_ENV: Final = {"FAIRLEAD_PROVIDER_FAKE_KEY": SECRET, "FAIRLEAD_PROVIDER_ONCE_KEY": SECRET}
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """What is known when the second server has nothing left to do."""
+
+    server: Server
+    answered: frozenset[str]
+    ledger: Sequence[dict[str, Any]]
+    report: dict[str, Any]
+    requests: Sequence[Request]
+
+    def runs_of(self, model_id: str) -> set[str]:
+        """The admitted runs of a model."""
+        return {row["run_id"] for row in self.ledger if row["kind"] == "hold" and row["model_id"] == model_id}
+
+    def ended(self, model_id: str) -> Counter[str]:
+        """How the runs of a model were settled: kinds of entries with their numbers."""
+        return Counter(row["kind"] for row in self.ledger if row["model_id"] == model_id and row["kind"] != "hold")
+
+    def posted(self) -> Counter[str]:
+        """How often each run was charged."""
+        return Counter(row["run_id"] for row in self.ledger if row["kind"] == "post")
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return an empty database of each kind, for a whole crash."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path_factory.mktemp('crash')}/crash.db"
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    name = server.create()
+    yield server.url(name)
+    server.drop(name)
+
+
+@pytest.fixture(scope="module")
+def aftermath(
+    database: str, shared_partner: FakePartner, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Aftermath]:
+    """Crash a server, start another on its books, and wait until that one has nothing left to do."""
+    folder = tmp_path_factory.mktemp("crashed")
+    catalog = _catalog(folder, shared_partner)
+    first = Server(folder / "data", database, catalog.path, _ENV)
+    first.cli("workspaces", "change", "default", "--in-flight-limit", "-1")
+    answered = asyncio.run(_crash(first, shared_partner))
+    shared_partner.release()
+    with serving(folder / "data", database=database, catalog=catalog.path, env=_ENV) as second:
+        wait_until(lambda: second.workspace()["in_flight"] == 0, "no live runs", seconds=50, pause=0.1)
+        yield Aftermath(second, answered, second.ledger(), second.audit(), shared_partner.requests())
+    shared_partner.reset()
+
+
+def _catalog(folder: Path, partner: FakePartner) -> CatalogFolder:
+    """A partner that honours idempotency keys and one that does not; tasks that are accepted, and done much later."""
+    partner.reset()
+    catalog = CatalogFolder(folder / "catalog")
+    catalog.add_provider(partner.url)
+    catalog.add_provider(partner.url, "once", repeats_safely=False, give_up_after=60)
+    catalog.add_model("fake/json-1")
+    catalog.add_model("once/hasty-1", "picky", provider="once")
+    catalog.add_model("once/task-1", "task", provider="once")
+    partner.script("/json", partner.held(reply(200, b"{}")))
+    partner.script("/picky", partner.held(reply_json({"ok": 1, "url": "https://x"})))
+    partner.script("/tasks", *(reply_json({"id": f"t{number}"}, 202) for number in range(_FEW)))
+    for number in range(_FEW):
+        pending = [reply_json({"state": "running"})] * 3
+        partner.script(f"/tasks/t{number}", *pending, partner.held(reply_json({"state": "done"})))
+    return catalog
+
+
+async def _crash(server: Server, partner: FakePartner) -> frozenset[str]:
+    """Have every kind of run under way, kill the server, and return the runs that were answered before."""
+    answered: list[str] = []
+    enough = asyncio.Event()
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(
+        base_url=server.url, headers={"X-API-Key": server.key}, timeout=50, limits=limits
+    ) as client:
+
+        async def run(model_id: str, body: Any) -> None:
+            response = await client.post(f"/v2/models/{model_id}", json=body)
+            assert response.status_code == 200, response.text
+            answered.append(response.headers["x-service-request-id"])
+            if len(answered) == _ANSWERED_FIRST:
+                enough.set()
+
+        held = [run(model_id, {}) for model_id in ("fake/json-1", "once/hasty-1", "once/task-1") for _ in range(_FEW)]
+        tasks = [asyncio.create_task(work) for work in held]
+        paths = ("/json", "/picky", *(f"/tasks/t{number}" for number in range(_FEW)))
+        await asyncio.to_thread(
+            wait_until,
+            lambda: (
+                [len(partner.requests(path)) for path in paths[:2]] == [_FEW, _FEW]
+                and all(partner.requests(path) for path in paths)
+            ),
+            "the fake partner has every run",
+        )
+        tasks += [asyncio.create_task(run("local/procedural-image-1", _PICTURE)) for _ in range(_PICTURES)]
+        await enough.wait()
+        server.kill()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert not [end for end in ends if end is not None and not isinstance(end, httpx.TransportError)]
+    assert len(answered) < _PICTURES, "the server was killed too late"
+    return frozenset(answered)
+
+
+@pytest.mark.req("R-29")
+def test_the_books_are_wrong_after_a_crash(aftermath: Aftermath) -> None:
+    """`fairlead audit` is clean, and nothing is held."""
+    assert (aftermath.report["clean"], aftermath.report["disagreements"]) == (True, [])
+    figures = aftermath.server.workspace()
+    assert (figures["held"], figures["in_flight"]) == ("0", 0)
+
+
+@pytest.mark.req("R-29")
+def test_a_picture_is_lost_or_charged_twice(aftermath: Aftermath) -> None:
+    """Every admitted run of the built-in partner, answered or not, is charged exactly once; none is lost."""
+    admitted = aftermath.runs_of("local/procedural-image-1")
+    assert len(admitted) > _ANSWERED_FIRST
+    assert aftermath.answered <= admitted
+    assert {aftermath.posted()[run_id] for run_id in admitted} == {1}
+    assert aftermath.ended("local/procedural-image-1") == {"post": len(admitted)}
+
+
+@pytest.mark.req("R-29")
+def test_a_repeatable_run_gets_another_key(aftermath: Aftermath) -> None:
+    """A partner that honours keys is asked again under the same one, and the run is charged once."""
+    admitted = aftermath.runs_of("fake/json-1")
+    keys = Counter(request.headers["idempotency-key"] for request in aftermath.requests if request.path == "/json")
+    assert set(keys) == admitted
+    assert set(keys.values()) == {2}
+    assert aftermath.ended("fake/json-1") == {"post": _FEW}
+
+
+@pytest.mark.req("R-29")
+def test_an_unrepeatable_run_is_sent_twice_or_charged(aftermath: Aftermath) -> None:
+    """A run whose outcome cannot be known is not sent again, not charged, but voided, listed and counted."""
+    assert len([request for request in aftermath.requests if request.path == "/picky"]) == _FEW
+    assert aftermath.ended("once/hasty-1") == {"void": _FEW}
+    assert {row["id"] for row in aftermath.report["lost"]} == aftermath.runs_of("once/hasty-1")
+    assert aftermath.report["totals"]["runs_lost"] == _FEW
+    assert aftermath.server.metric("fairlead_runs_outcome_unknown_total") == _FEW
+
+
+@pytest.mark.req("R-29")
+def test_an_accepted_task_is_submitted_again(aftermath: Aftermath) -> None:
+    """Work a partner has accepted is polled on under its handle, and charged once."""
+    submitted = [request for request in aftermath.requests if request.path == "/tasks"]
+    assert len(submitted) == _FEW
+    assert aftermath.ended("once/task-1") == {"post": _FEW}
+    polled = {request.path for request in aftermath.requests if request.method == "GET"}
+    assert polled == {f"/tasks/t{number}" for number in range(_FEW)}
+
+
+def test_a_takeover_goes_unnoticed(aftermath: Aftermath) -> None:
+    """Each run that was taken over is counted, and none was a surprise to the server."""
+    left = sum(len(aftermath.runs_of(model)) for model in ("fake/json-1", "once/hasty-1", "once/task-1"))
+    assert aftermath.server.metric("fairlead_events_total", kind="RunTakenOver") >= left
+    assert aftermath.server.metric("fairlead_events_total", kind="UnexpectedError") == 0

@@ -1,0 +1,140 @@
+"""A database that is locked or gone under a running server: nothing starts that cannot be recorded, nothing is lost."""
+
+import asyncio
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from databases import Postgres, running_postgres
+from fake_partner import SECRET, CatalogFolder, FakePartner, reply
+from servers import Server, serving, wait_until
+
+_ENV = {"FAIRLEAD_PROVIDER_FAKE_KEY": SECRET}
+_PLAIN = ("--no-local-partner",)
+
+
+@pytest.fixture
+def server(tmp_path: Path, catalog: CatalogFolder) -> Iterator[Server]:
+    """Return a server on SQLite, and its model answers at once."""
+    with serving(tmp_path / "data", catalog=catalog.path, env=_ENV, arguments=_PLAIN) as running:
+        yield running
+
+
+@contextmanager
+def _locked(server: Server) -> Iterator[None]:
+    """Hold the database's only write lock, as a backup or another program may."""
+    with closing(sqlite3.connect(server.data / "fairlead.db", isolation_level=None, timeout=20)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+def _runs(server: Server, count: int) -> list[httpx.Response]:
+    async def gather() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=server.url, headers={"X-API-Key": server.key}, timeout=40) as client:
+            return await asyncio.gather(*(client.post("/v2/models/fake/json-1", json={}) for _ in range(count)))
+
+    return asyncio.run(gather())
+
+
+def _answered(server: Server, responses: list[httpx.Response]) -> None:
+    """Assert that exactly the runs that were answered with 200 were charged, each once."""
+    good = [answer.headers["x-service-request-id"] for answer in responses if answer.status_code == 200]
+    posted = Counter(row["run_id"] for row in server.ledger() if row["kind"] == "post")
+    assert posted == Counter(good)
+
+
+@pytest.mark.req("R-29", "R-38", "R-39")
+def test_a_locked_database_starts_runs(server: Server, partner: FakePartner) -> None:
+    """Runs that cannot be recorded are 503 without a wait, reach no partner, and work again without a restart."""
+    partner.script("/json", reply())
+    before = _runs(server, 3)
+    with _locked(server):
+        refused = _runs(server, 5)
+    after = _runs(server, 3)
+    assert [answer.status_code for answer in [*before, *refused, *after]] == [200] * 3 + [503] * 5 + [200] * 3
+    for answer in refused:
+        assert answer.json() == {
+            "detail": "The run cannot be recorded right now; nothing was started.",
+            "error_type": "service_unavailable",
+        }
+        assert "retry-after" not in answer.headers
+    assert len(partner.requests("/json")) == 6
+    _answered(server, [*before, *refused, *after])
+
+
+@pytest.mark.req("R-29")
+def test_a_database_locked_at_the_end_of_a_run_loses_it(server: Server, partner: FakePartner) -> None:
+    """A finished run whose end cannot be recorded waits: its answer comes when its books are closed, once."""
+    partner.script("/json", partner.held(reply(200, b'{"late":1}')))
+    responses: list[httpx.Response] = []
+    asked = threading.Thread(target=lambda: responses.extend(_runs(server, 3)))
+    asked.start()
+    wait_until(lambda: len(partner.requests("/json")) == 3, "three runs at the partner")
+    with _locked(server):
+        partner.release()
+        troubled = wait_until(
+            lambda: server.metric("fairlead_events_total", kind="DatabaseTrouble"), "the end cannot be recorded"
+        )
+        assert (troubled > 0, responses) == (True, [])
+    asked.join(30)
+    assert [(answer.status_code, answer.content) for answer in responses] == [(200, b'{"late":1}')] * 3
+    _answered(server, responses)
+
+
+@pytest.mark.req("R-29")
+def test_a_database_that_is_gone_takes_runs_with_it(server: Server, partner: FakePartner, tmp_path: Path) -> None:
+    """A file that is moved away refuses runs and ends none; moved back, the books go on where they were."""
+    partner.script("/json", reply(), partner.held(reply()))
+    responses = _runs(server, 1)
+    asked = threading.Thread(target=lambda: responses.extend(_runs(server, 1)))
+    asked.start()
+    wait_until(lambda: len(partner.requests("/json")) == 2, "a run at the partner")
+    database = server.data / "fairlead.db"
+    away = database.rename(tmp_path / "away.db")
+    assert _runs(server, 1)[0].status_code == 503
+    partner.release()
+    wait_until(lambda: server.metric("fairlead_events_total", kind="DatabaseTrouble") > 1, "trouble is told")
+    away.rename(database)
+    asked.join(30)
+    assert [answer.status_code for answer in responses] == [200, 200]
+    _answered(server, responses)
+
+
+@pytest.fixture(scope="module")
+def own_postgres() -> Iterator[Postgres]:
+    """Return a PostgreSQL that these tests may stop."""
+    with running_postgres() as running:
+        yield running
+
+
+@pytest.mark.req("R-29", "R-38")
+def test_a_restart_of_postgresql_loses_runs(
+    own_postgres: Postgres, tmp_path: Path, catalog: CatalogFolder, partner: FakePartner
+) -> None:
+    """Runs are 503 while PostgreSQL is down; one under way is answered afterwards, and the server needs no restart."""
+    partner.script("/json", reply(), partner.held(reply()))
+    url = own_postgres.url(own_postgres.create())
+    with serving(tmp_path / "data", database=url, catalog=catalog.path, env=_ENV, arguments=_PLAIN) as server:
+        responses = _runs(server, 1)
+        asked = threading.Thread(target=lambda: responses.extend(_runs(server, 1)))
+        asked.start()
+        wait_until(lambda: len(partner.requests("/json")) == 2, "a run at the partner")
+        own_postgres.stop()
+        assert [answer.status_code for answer in _runs(server, 3)] == [503] * 3
+        assert server.client.get("/readyz").status_code == 503
+        partner.release()
+        wait_until(lambda: server.metric("fairlead_events_total", kind="DatabaseTrouble") > 0, "trouble is told")
+        own_postgres.start()
+        wait_until(lambda: server.client.get("/readyz").status_code == 200, "ready again")
+        asked.join(30)
+        partner.script("/json", reply())
+        responses += _runs(server, 5)
+        assert [answer.status_code for answer in responses] == [200] * 7
+        _answered(server, responses)

@@ -1,0 +1,203 @@
+"""The real `fairlead serve` as a process, and the books behind it: started, asked, stopped, and proven."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import httpx
+from click.testing import CliRunner
+
+from fairlead.cli import commands
+
+T = TypeVar("T")
+
+COMMAND: Final = (sys.executable, "-m", "fairlead")
+_SAMPLE: Final = re.compile(r"([a-z_]+)(\{[^}]*\})? ([0-9.e+-]+)")
+
+
+class ServerFailedError(Exception):
+    """A server ended instead of getting ready; its text is what it said."""
+
+
+class Server:
+    """A running server: its address, its first key, its data directory, and a client that sends the key."""
+
+    def __init__(
+        self,
+        data: Path,
+        database: str | None = None,
+        catalog: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        arguments: tuple[str, ...] = (),
+    ) -> None:
+        self.data = data
+        self.database = database
+        self.log = data.with_name(data.name + ".log")
+        options = [*([] if database is None else ["--database", database])]
+        options += [] if catalog is None else ["--catalog", str(catalog)]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*COMMAND, "serve", "--data", str(data), "--port", "0", "--json", *options, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment(env),
+            )
+        self.url, self.key = self._ready()
+        self.client = httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=30)
+
+    def _ready(self) -> tuple[str, str]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            status = self.process.wait(10)
+            self.process.stdout.close()
+            raise ServerFailedError(f"exit status {status}: {self.log.read_text('utf-8')}")
+        ready = json.loads(line)
+        return ready["url"], ready["first_key"] or (self.data / "first-key").read_text("ascii").strip()
+
+    def stop(self, by: int = signal.SIGTERM) -> int:
+        """Stop the server as an operator does, and return its exit status."""
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.send_signal(by)
+        status = self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return status
+
+    def kill(self) -> None:
+        """End the server as a power cut does."""
+        self.stop(signal.SIGKILL)
+
+    def cli(self, *arguments: str) -> Any:
+        """Run a command on the server's data, in this process because that is quick; its JSON where it prints some."""
+        return command(*arguments, "--data", str(self.data), *self._database_option())
+
+    def audit(self) -> dict[str, Any]:
+        """Prove the books; the report."""
+        report: dict[str, Any] = self.cli("audit", "--json")
+        return report
+
+    def workspace(self, name: str = "default") -> dict[str, Any]:
+        """The figures of a workspace, in dollars as text."""
+        rows: list[dict[str, Any]] = self.cli("workspaces", "list", "--json")
+        return next(row for row in rows if row["name"] == name)
+
+    def ledger(self, workspace: str = "default") -> list[dict[str, Any]]:
+        """The entries of a workspace, oldest first."""
+        rows: list[dict[str, Any]] = self.cli("ledger", "show", workspace, "--limit", "10000", "--json")
+        return rows
+
+    def charges(self, run_id: str, workspace: str = "default") -> list[str]:
+        """What was posted for a run, in dollars."""
+        return [
+            row["balance_change"].removeprefix("-")
+            for row in self.ledger(workspace)
+            if row["run_id"] == run_id and row["kind"] == "post"
+        ]
+
+    def new_workspace(self, name: str, *options: str, credit: str | None = None, models: str = "all") -> str:
+        """Make a workspace with a key and return the key."""
+        self.cli("workspaces", "create", name, *options)
+        if credit is not None:
+            self.cli("workspaces", "credit", name, credit)
+        key: str = self.cli("keys", "create", name, "--models", models, "--json")["key"]
+        return key
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that carry some labels; 0 where there is none."""
+        page = self.client.get("/metrics").text
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        samples = (match for line in page.splitlines() if (match := _SAMPLE.fullmatch(line)))
+        return sum(
+            float(value)
+            for found, given, value in (sample.groups() for sample in samples)
+            if found == name and all(label in (given or "") for label in wanted)
+        )
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        """Every line of one event that the server has logged so far."""
+        lines = self.log.read_text("utf-8").splitlines()
+        records = [json.loads(line) for line in lines if line.startswith("{")]
+        return [record for record in records if record.get("event") == event]
+
+    def idle(self) -> None:
+        """Wait until no run is under way."""
+        wait_until(lambda: self.metric("fairlead_runs_in_flight") == 0, "no run in flight")
+
+    def settled(self) -> None:
+        """Prove that no run, hold or slot was left behind (the books after every test)."""
+        self.idle()
+        self.proven()
+
+    def proven(self) -> None:
+        """Prove the books of a server without live runs."""
+        report = self.audit()
+        assert report["clean"], report
+        rows = self.cli("workspaces", "list", "--json")
+        assert [row for row in rows if row["held"] != "0" or row["in_flight"] != 0] == []
+
+    def _database_option(self) -> tuple[str, ...]:
+        return () if self.database is None else ("--database", self.database)
+
+
+@contextmanager
+def serving(
+    data: Path,
+    *,
+    database: str | None = None,
+    catalog: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    arguments: tuple[str, ...] = (),
+) -> Iterator[Server]:
+    """Run a server; afterwards it must end with status 0 and leave clean books, unless the test ended it."""
+    server = Server(data, database, catalog, env, arguments)
+    try:
+        yield server
+    except BaseException:
+        server.kill()
+        raise
+    was_running = server.process.poll() is None
+    status = server.stop()
+    if was_running:
+        assert status == 0, server.log.read_text("utf-8")
+    server.proven()
+    assert server.logged("UnexpectedError") == []
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Our environment without the settings of whoever runs the tests."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLEAD_")}
+    return {**ours, "FAIRLEAD_LOG_FORMAT": "json", **(more or {})}
+
+
+def command(*arguments: str) -> Any:
+    """Run a command that must succeed; its JSON where it printed some, else its text."""
+    result = CliRunner().invoke(commands, list(arguments))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code in (0, 1 if "audit" in arguments else 0), result.output
+    return json.loads(result.stdout) if "--json" in arguments else result.stdout
+
+
+def wait_until(condition: Callable[[], T], what: str, seconds: float = 20, pause: float = 0.02) -> T:
+    """Ask until the answer is true, within bounds; AssertionError says what was waited for in vain."""
+    give_up_at = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < give_up_at, f"waited in vain for: {what}"
+        time.sleep(pause)
+    return found
+
+
+async def wait_until_async(condition: Callable[[], T], what: str, seconds: float = 20) -> T:
+    """Ask as `wait_until` does, while an event loop goes on."""
+    return await asyncio.to_thread(wait_until, condition, what, seconds)

@@ -1,0 +1,203 @@
+"""Schema documents over HTTP: the tag, the flag, and that what is served is what validates (R-07, R-08, R-09)."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import pytest
+
+from fairlead.assembly import CATALOG, SNAPSHOTS
+from fairlead.operations.catalog import read_catalog, write_snapshots
+from fairlead.providers.spec import SPECS, load_providers
+from servers import Server
+from surfaces.conftest import NESTED, MakeToken
+
+_PATH = "/v2/models/fake/closed-1/openapi.json"
+
+
+@pytest.fixture
+def document(router: Server) -> httpx.Response:
+    """Return the schema document of a model with an authored schema."""
+    return router.client.get(_PATH)
+
+
+@pytest.mark.req("R-07")
+def test_the_document_has_other_headers(document: httpx.Response) -> None:
+    """A strong tag over the very bytes, and caching that is private and revalidates."""
+    assert document.status_code == 200
+    assert document.headers["etag"] == f'"{hashlib.sha256(document.content).hexdigest()}"'
+    assert document.headers["cache-control"] == "private, max-age=300, must-revalidate"
+    assert document.headers["content-type"] == "application/json"
+    assert set(document.headers) == {
+        "date",
+        "etag",
+        "cache-control",
+        "content-length",
+        "content-type",
+        "x-service-request-id",
+    }
+
+
+@pytest.mark.req("R-07")
+def test_the_document_is_no_openapi(document: httpx.Response) -> None:
+    """It stands alone as OpenAPI 3.1: the request's schema and the answer's media type."""
+    told = document.json()
+    operation = told["paths"]["/v2/models/fake/closed-1"]["post"]
+    assert (told["openapi"], told["info"]["title"]) == ("3.1.0", "fake/closed-1")
+    assert operation["requestBody"]["required"] is True
+    assert operation["requestBody"]["content"]["application/json"]["schema"] == NESTED
+    assert list(operation["responses"]["200"]["content"]) == ["*/*"]
+
+
+@pytest.mark.req("R-07")
+@pytest.mark.parametrize(
+    ("wanted", "status"),
+    [
+        pytest.param("{tag}", 304, id="the tag"),
+        pytest.param("W/{tag}", 304, id="the tag, weakly"),
+        pytest.param("*", 304, id="any"),
+        pytest.param('"other", {tag}', 304, id="in a list"),
+        pytest.param('"other" ,W/{tag} , "more"', 304, id="weakly in a list"),
+        pytest.param('"other"', 200, id="another"),
+        pytest.param("{bare}", 200, id="the tag without quotes"),
+        pytest.param('"{bare}x"', 200, id="a longer tag"),
+        pytest.param("", 200, id="nothing"),
+        pytest.param("W/*", 200, id="no tag at all"),
+    ],
+)
+def test_a_known_document_is_sent_again(
+    router: Server, document: httpx.Response, token: MakeToken, wanted: str, status: int
+) -> None:
+    """`If-None-Match` is weak, takes lists and `*`; a 304 has no body and the same three headers, in v1 too."""
+    tag = document.headers["etag"]
+    conditional = {"If-None-Match": wanted.format(tag=tag, bare=tag.strip('"'))}
+    answers = [
+        router.client.get(_PATH, headers=conditional),
+        httpx.get(
+            router.url + _PATH.replace("/v2/", "/v1/"), headers={**conditional, "Authorization": f"Bearer {token()}"}
+        ),
+    ]
+    for answer in answers:
+        assert answer.status_code == status
+        assert (answer.headers["etag"], answer.headers["cache-control"]) == (tag, document.headers["cache-control"])
+        assert answer.headers["x-service-request-id"]
+        if status == 304:
+            assert answer.content == b""
+            assert set(answer.headers) == {"date", "etag", "cache-control", "x-service-request-id"}
+
+
+@pytest.mark.req("R-07")
+@pytest.mark.parametrize(
+    ("path", "status", "name"),
+    [
+        ("fake/nothing-1", 404, "model_not_found"),
+        ("fake/retired-1", 404, "model_not_found"),
+        ("local/procedural-image-1", 403, "forbidden"),
+    ],
+)
+def test_a_document_is_shown_to_whom_it_may_not(router: Server, path: str, status: int, name: str) -> None:
+    """The document of a model one may not run, or that is no model, is refused as the model itself is."""
+    key = router.cli("keys", "create", "default", "--models", "fake/*", "--json")["key"]
+    answer = router.client.get(f"/v2/models/{path}/openapi.json", headers={"X-API-Key": key, "If-None-Match": "*"})
+    assert (answer.status_code, answer.headers["x-service-error-type"]) == (status, name)
+
+
+@pytest.mark.req("R-07")
+def test_a_document_needs_no_credential(router: Server) -> None:
+    """Without a credential the document is 401; the public snapshot is what needs none."""
+    assert httpx.get(router.url + _PATH).status_code == 401
+
+
+@pytest.mark.req("R-08")
+def test_the_flag_of_an_open_model_is_true(router: Server, document: httpx.Response) -> None:
+    """The flag says whether a schema is authored."""
+    open_model = router.client.get("/v2/models/fake/json-1/openapi.json").json()
+    assert (document.json()["x-service-input-schema-authored"], open_model["x-service-input-schema-authored"]) == (
+        True,
+        False,
+    )
+
+
+@pytest.mark.req("R-08")
+@pytest.mark.parametrize(
+    "body", [{}, {"anything": [1, {"goes": None}]}, {"model": "another/model"}, {"é": "\U0001f600"}]
+)
+def test_an_open_model_validates(router: Server, body: dict[str, Any]) -> None:
+    """Where no schema is authored, any JSON object is passed on."""
+    assert router.client.post("/v2/models/fake/json-1", json=body).status_code == 200
+
+
+_BODIES: list[dict[str, Any]] = [
+    {"prompt": "a"},
+    {"prompt": "a", "count": 4, "layers": [{"kind": "sky", "alpha": 0.5, "more": 1}]},
+    {"prompt": "x" * 20},
+    {"prompt": "x" * 21},
+    {"prompt": ""},
+    {"prompt": 7},
+    {},
+    {"prompt": "a", "extra": 1},
+    {"prompt": "a", "count": 0},
+    {"prompt": "a", "count": 5},
+    {"prompt": "a", "count": 1.5},
+    {"prompt": "a", "count": 2.0},
+    {"prompt": "a", "count": True},
+    {"prompt": "a", "layers": [{"kind": "sky"}, {"kind": "fog"}]},
+    {"prompt": "a", "layers": [{"alpha": 1}]},
+    {"prompt": "a", "layers": [{"kind": "sea", "alpha": 1.01}]},
+    {"prompt": "a", "layers": {}},
+    {"prompt": None},
+]
+
+
+@pytest.mark.req("R-07", "R-08")
+@pytest.mark.parametrize("body", _BODIES, ids=str)
+def test_the_served_schema_is_not_the_one_that_validates(
+    router: Server, document: httpx.Response, body: dict[str, Any]
+) -> None:
+    """A body is run if and only if the schema in the served document takes it."""
+    path = document.json()["paths"]["/v2/models/fake/closed-1"]["post"]
+    schema = path["requestBody"]["content"]["application/json"]["schema"]
+    expected = 200 if jsonschema_rs.is_valid(schema, body) else 422
+    assert router.client.post("/v2/models/fake/closed-1", json=body).status_code == expected
+
+
+@pytest.mark.req("R-09")
+@pytest.mark.parametrize("name", ["image", "audio", "text", "video"])
+def test_a_snapshot_needs_a_key_or_differs(router: Server, name: str) -> None:
+    """The public snapshot of an authored schema is the document itself, for everybody."""
+    path = f"local/procedural-{name}-1"
+    public = httpx.get(f"{router.url}/router-schemas/{path}.json")
+    assert public.status_code == 200
+    assert public.headers["x-service-request-id"]
+    assert public.content == router.client.get(f"/v2/models/{path}/openapi.json").content
+
+
+@pytest.mark.req("R-09")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "local/procedural-image-1",
+        "local/procedural-image-1.json.json",
+        "local/nothing.json",
+        "Local/x.json",
+        "fake/closed-1.json",
+        "local/.json",
+        "..%2F..%2Fcatalog/local/procedural-image-1.input.json",
+    ],
+)
+def test_a_path_is_made_of_a_snapshots_name(router: Server, ask_raw: Any, path: str) -> None:
+    """Only the files there are can be named, and only by a model's id."""
+    status, headers, _ = ask_raw(router, "GET", f"/router-schemas/{path}")
+    assert status == 404
+    assert headers["x-service-error-type"] in ("model_not_found", "request_not_found")
+
+
+@pytest.mark.req("R-09")
+def test_a_snapshot_in_the_package_is_out_of_date(tmp_path: Path) -> None:
+    """`fairlead catalog snapshots` was run since the catalog changed."""
+    write_snapshots(read_catalog([CATALOG], load_providers(SPECS)), tmp_path)
+    made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.glob("*/*.json")}
+    kept = {path.relative_to(SNAPSHOTS): path.read_bytes() for path in SNAPSHOTS.glob("*/*.json")}
+    assert kept == made, "run `fairlead catalog snapshots`"
