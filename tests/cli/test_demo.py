@@ -1,0 +1,88 @@
+"""`fairlead demo` shows a newcomer everything, and fails in one line when it cannot."""
+
+import re
+import subprocess
+import sys
+import wave
+from pathlib import Path
+
+import cv2
+import PIL.Image
+import pytest
+
+_SECONDS = 120
+
+
+def _demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the demonstration in a folder of its own, on a free port."""
+    return subprocess.run(
+        [sys.executable, "-m", "fairlead", "demo", "--once", "--port", "0", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.timeout(_SECONDS)
+def test_everything_is_run_and_shown(tmp_path: Path) -> None:
+    """One run of each model and an edit, each on a line of the table with what it cost, in files that open."""
+    shown = _demo(tmp_path)
+
+    assert (shown.returncode, shown.stderr) == (0, "")
+    for name in ("an image", "audio", "video", "text", "an edit of that image"):
+        assert re.search(rf"^{name} +200 +\d+\.\d\d +\d+\.\d\d? ", shown.stdout, re.MULTILINE), name
+    assert re.search(r"^a model's schema +200 ", shown.stdout, re.MULTILINE)
+    assert re.search(r"^the same, with its ETag +304 ", shown.stdout, re.MULTILINE)
+    assert "HTTP/1.1 422 Unprocessable Entity" in shown.stdout
+    assert "x-service-error-type: invalid_input" in shown.stdout
+    assert len(re.findall(r"^  (?:hold|post) +local/", shown.stdout, re.MULTILINE)) == 10
+    assert shown.stdout.endswith("The books are right.\n")
+    _check_results(tmp_path / "demo-output")
+
+
+def _check_results(output: Path) -> None:
+    for name in ("picture.png", "picture-edited.png"):
+        with PIL.Image.open(output / name) as picture:
+            assert picture.size == (768, 512)
+    with wave.open(str(output / "music.wav")) as sound:
+        assert sound.getnframes() / sound.getframerate() == pytest.approx(4, abs=0.1)
+    assert cv2.VideoCapture(str(output / "clip.mp4")).read()[0]
+    assert (output / "prose.txt").read_text("utf-8").strip()
+
+
+@pytest.mark.timeout(_SECONDS * 2)
+def test_a_photo_is_edited_and_the_data_directory_used_again(tmp_path: Path) -> None:
+    """A picture of the caller's keeps its shape; a second demonstration finds the key the first one made."""
+    PIL.Image.new("RGB", (300, 200), "teal").save(tmp_path / "holiday.jpg")
+
+    assert _demo(tmp_path).returncode == 0
+    shown = _demo(tmp_path, "--photo", "holiday.jpg")
+
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert re.search(r"^an edit of holiday\.jpg +200 ", shown.stdout, re.MULTILINE)
+    with PIL.Image.open(tmp_path / "demo-output" / "photo-edited.png") as picture:
+        assert picture.size == (300, 200)
+    assert len(re.findall(r"^  (?:hold|post) +local/", shown.stdout, re.MULTILINE)) == 10
+
+
+def test_a_photo_that_is_no_picture_is_refused_in_one_line(tmp_path: Path) -> None:
+    """Nothing is started for it."""
+    (tmp_path / "notes.txt").write_text("not a picture")
+
+    shown = _demo(tmp_path, "--photo", "notes.txt")
+
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert shown.stderr == "Error: notes.txt is no picture that can be edited; give a PNG, JPEG or WebP file\n"
+    assert not (tmp_path / "demo-data").exists()
+
+
+def test_a_photo_that_is_too_large_is_refused_in_one_line(tmp_path: Path) -> None:
+    """The limit is named."""
+    PIL.Image.new("L", (4097, 1)).save(tmp_path / "panorama.png")
+
+    shown = _demo(tmp_path, "--photo", "panorama.png")
+
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert re.fullmatch(r"Error: panorama\.png is too large; .*4,096 pixels.*\n", shown.stderr)
