@@ -1,0 +1,109 @@
+"""The requirements are numbered soundly, the marks name them, and the page that joins both is current."""
+
+import re
+from collections import Counter
+from textwrap import dedent
+
+import pytest
+
+import conformance
+
+
+def _rules() -> list[conformance.Rule]:
+    return conformance.read_rules(conformance.REQUIREMENTS.read_text(encoding="utf-8"))
+
+
+def _found(source: str) -> set[tuple[str, str]]:
+    proofs = conformance.proofs_in(dedent(source), "tests/test_made_up.py")
+    return {(proof.test, proof.rule_id) for proof in proofs}
+
+
+def test_the_conformance_page_is_out_of_date() -> None:
+    """docs/conformance.md is what the marks say now."""
+    assert conformance.current_page() == conformance.PAGE.read_text(encoding="utf-8"), "run `make conformance`"
+
+
+def test_a_mark_names_an_unknown_rule() -> None:
+    """Every id on a test is a row of docs/requirements.md."""
+    known = {rule.id for rule in _rules()}
+    assert [proof for proof in conformance.read_proofs() if proof.rule_id not in known] == []
+
+
+def test_a_rule_id_is_malformed() -> None:
+    """An id is the letter of its section and two digits."""
+    assert [rule for rule in _rules() if not re.fullmatch(rf"{rule.letter}-\d\d", rule.id)] == []
+
+
+def test_a_rule_id_is_used_twice() -> None:
+    """An id names one rule."""
+    assert {name: count for name, count in Counter(rule.id for rule in _rules()).items() if count > 1} == {}
+
+
+def test_a_section_of_rules_is_missing() -> None:
+    """The page has the four sections, none empty."""
+    sections = {rule.letter: rule.section for rule in _rules()}
+    assert sections == {"R": "Model router", "J": "Jobs", "C": "Cloud workflow", "G": "Registry"}
+
+
+def test_a_mark_on_a_function_class_or_module_is_not_read() -> None:
+    """Marks add up from the module through the class to the function."""
+    source = """
+        pytestmark = [pytest.mark.req("R-01"), pytest.mark.slow]
+
+        @pytest.mark.req("R-02")
+        class TestSubject:
+            pytestmark = pytest.mark.req("R-03")
+
+            @pytest.mark.req("R-04", "R-05")
+            async def test_inside(self): ...
+
+        def test_outside(): ...
+    """
+    inside = {("test_inside", f"R-0{number}") for number in range(1, 6)}
+    assert inside | {("test_outside", "R-01")} == _found(source)
+
+
+def test_a_mark_on_a_parameter_is_not_read() -> None:
+    """Marks on parameters count for their test, written in place or in a constant of the module."""
+    source = """
+        CASES = [pytest.param(1, marks=pytest.mark.req("R-01"))]
+
+        @pytest.mark.parametrize("case", [*CASES, pytest.param(2, marks=[pytest.mark.req("R-02")])])
+        def test_case(case): ...
+    """
+    assert {("test_case", "R-01"), ("test_case", "R-02")} == _found(source)
+
+
+@pytest.mark.parametrize("excuse", ["skip", "skip('later')", "xfail(strict=True)"])
+def test_a_test_that_cannot_fail_is_a_proof(excuse: str) -> None:
+    """A skipped test, or one expected to fail, proves nothing."""
+    assert set() == _found(f"@pytest.mark.{excuse}\n@pytest.mark.req('R-01')\ndef test_later(): ...")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "@pytest.mark.req('R-01')\ndef check(): ...",
+        "@pytest.mark.req('R-01')\nclass Suite:\n    def test_it(self): ...",
+        "proves = pytest.mark.req\n@proves('R-01')\ndef test_it(): ...",
+        "@pytest.mark.req(*IDS)\ndef test_it(): ...",
+        "@pytest.mark.req\ndef test_it(): ...",
+    ],
+)
+def test_a_mark_that_marks_nothing_is_passed_over(source: str) -> None:
+    """A mark that cannot be given to a test with its ids is an error, never silence."""
+    with pytest.raises(conformance.UnreadableMarkError, match=r"tests/test_made_up\.py:\d+"):
+        _found(source)
+
+
+def test_the_page_forgets_a_rule_or_a_proof() -> None:
+    """Each rule has a row with its tests linked in order, or reads open; each section has its counts."""
+    rules = [conformance.Rule("Jobs", "J", "J-01", "one"), conformance.Rule("Jobs", "J", "J-02", "two")]
+    proofs = [
+        conformance.Proof("tests/b/test_b.py", "test_b", "J-01"),
+        conformance.Proof("tests/a/test_a.py", "test_a", "J-01"),
+    ]
+    lines = conformance.page(rules, proofs).splitlines()
+    assert "| [Jobs](#jobs) | 2 | 1 | 1 |" in lines
+    assert "| J-01 | one | [test_a](../tests/a/test_a.py), [test_b](../tests/b/test_b.py) |" in lines
+    assert "| J-02 | two | open |" in lines
