@@ -11,7 +11,6 @@ import structlog
 from fairlead.observing.observations import (
     CatalogRefused,
     DatabaseTrouble,
-    FaultAnswered,
     JournalSplit,
     JournalWaiting,
     Observation,
@@ -79,7 +78,7 @@ class Logs:
                 render,
             ],
             wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        )
+        ).bind()  # once, instead of with every line
 
     def close(self) -> None:
         """Write what still waits."""
@@ -95,8 +94,6 @@ class Logs:
                 self._log.info(name, **_run(observation))
             case UnexpectedError(doing=doing, error=error):
                 self._log.error(name, doing=doing, exc_info=error)
-            case FaultAnswered():
-                self._log.info(name, **_named(observation))
             case _ if isinstance(observation, _WARNINGS):
                 self._log.warning(name, **_named(observation))
             case _:
