@@ -20,7 +20,7 @@ WAITING_MAX: Final = 20_000
 _CAPACITY_RETRY_SECONDS: Final = 1
 _PACED_FROM: Final = 8
 _PACE_SECONDS: Final = 0.004
-"""Under load, batches begin no closer than this: half the commits for a millisecond of waiting (cf. commit_delay in
+"""Under load, batches begin no closer than this: half the commits for two milliseconds of waiting (cf. commit_delay in
 PostgreSQL). A batch smaller than _PACED_FROM is never followed by a pause, so a lone call waits for nobody."""
 
 
