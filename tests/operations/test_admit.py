@@ -171,7 +171,6 @@ def test_a_key_revoked_a_moment_ago_runs(server: Server, caller: Caller, refusal
     assert isinstance(refusal(caller), Unauthorized)
 
 
-@pytest.mark.req("R-31")
 def test_a_model_without_a_price_runs(server: Server, caller: Caller, refusal: Refusal, folder: Path) -> None:
     """Without a card in force nothing is quoted, and nothing guessed."""
     file = folder / "plain-now.toml"
