@@ -112,6 +112,11 @@ class Settings:
     deadline_seconds: float = _option(
         600.0, "How long a synchronous call is held; the run goes on after it.", _number(0.01, 86_400)
     )
+    silence_seconds: float = _option(
+        120.0,
+        "How long a connection may have no request under way before it is closed.",
+        _number(1, 86_400),
+    )
     drain_seconds: float = _option(
         20.0,
         "How long a stopping server waits for runs under way before it leaves them to its next start.",

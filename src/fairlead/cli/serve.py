@@ -1,6 +1,5 @@
 """`fairlead serve`: run a server."""
 
-import asyncio
 import json
 import socket
 from pathlib import Path
@@ -13,6 +12,7 @@ import uvloop
 import fairlead
 from fairlead.assembly import RunningServer, reload_on_hangup, running_server
 from fairlead.cli.output import data_option
+from fairlead.cli.web import WebServer
 from fairlead.observing.observations import ServerReady
 from fairlead.settings import Settings, read_settings
 
@@ -45,18 +45,9 @@ async def _serve(settings: Settings, *, as_json: bool) -> None:
         async with running_server(settings) as server:
             reload_on_hangup(server)
             url = f"http://{settings.host}:{listener.getsockname()[1]}"
-            web = _QuietServer(_config(server, settings))
+            web = WebServer(_config(server, settings), settings.silence_seconds)
             _announce(server, settings, url, as_json=as_json)
-            serving = asyncio.ensure_future(web.serve(sockets=[listener]))
-            await serving
-
-
-class _QuietServer(uvicorn.Server):
-    """uvicorn, which would end a stopped server by raising the signal again: for us, stopping is success."""
-
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        super().handle_exit(sig, frame)
-        self._captured_signals.clear()
+            await web.serve(sockets=[listener])
 
 
 def _config(server: RunningServer, settings: Settings) -> uvicorn.Config:

@@ -1,0 +1,47 @@
+"""uvicorn as `serve` runs it: stopping is success, and no connection may be silent for ever."""
+
+import asyncio
+from typing import Any, Final
+
+import uvicorn
+
+_TICKS_BETWEEN_LOOKS: Final = 10
+"""uvicorn ticks ten times a second."""
+
+
+class WebServer(uvicorn.Server):
+    """A uvicorn server that closes connections on which no request has been under way for `patience` seconds.
+
+    uvicorn bounds the time between two requests of a connection, but neither the time to the first one nor the time a
+    request's head may take to arrive: a caller that sends nothing, or a byte a minute, would keep its place for ever.
+    """
+
+    def __init__(self, config: uvicorn.Config, patience: float) -> None:
+        super().__init__(config)
+        self._patience = patience
+        self._silent: dict[Any, tuple[Any, float]] = {}
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Stop in good order; uvicorn would raise the signal again afterwards, as if we had died of it."""
+        super().handle_exit(sig, frame)
+        self._captured_signals.clear()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look after the connections once a second."""
+        if counter % _TICKS_BETWEEN_LOOKS == 0:
+            self._close_silent(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
+
+    def _close_silent(self, now: float) -> None:
+        silent: dict[Any, tuple[Any, float]] = {}
+        for connection in self.server_state.connections:
+            exchange = getattr(connection, "cycle", None)
+            if exchange is not None and not exchange.response_complete:
+                continue
+            known = self._silent.get(connection)
+            # The same last exchange as before: not a byte of a whole request since then.
+            since = known[1] if known is not None and known[0] is exchange else now
+            silent[connection] = (exchange, since)
+            if now - since > self._patience:
+                connection.transport.close()
+        self._silent = silent
