@@ -1,0 +1,107 @@
+"""Higgsfield (platform.higgsfield.ai): the path names the application; requests are polled for at their status."""
+
+from typing import Any
+
+from fairlead.partners.simulator import checks, keys
+from fairlead.partners.simulator.answers import error_reply, identifier, rejection, said
+from fairlead.partners.simulator.media import clip, picture
+from fairlead.partners.simulator.tasks import Task
+from fairlead.partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
+
+IMAGE_WORDS = ("soul", "image", "flux", "seedream", "nano-banana", "reve")
+
+_STATUSES = {"queued": "queued", "running": "in_progress", "ended": "completed", "cancelled": "canceled"}
+
+
+def _problem(problem: Problem) -> Reply:
+    if problem.kind == "invalid" and not problem.status:
+        kind = "missing" if problem.code == "missing" else "value_error"
+        place = ["body", *problem.field.split(".")] if problem.field else ["body"]
+        return json_reply(422, {"detail": [{"type": kind, "loc": place, "msg": problem.message}]})
+    words = said(
+        problem,
+        {
+            "unauthorized": "Invalid credentials",
+            "rate_limited": "Too many requests",
+            "server_error": "Internal server error",
+        },
+    )
+    return error_reply(problem, {"detail": words})
+
+
+def _key(call: Call) -> str | None:
+    """Take a pair, in one header or in two."""
+    given, _, pair = call.headers.get("authorization", "").partition(" ")
+    if given.lower() == "key":
+        id_, _, secret = pair.partition(":")
+    else:
+        id_, secret = call.headers.get("hf-api-key", ""), call.headers.get("hf-secret", "")
+    return keys.accepted(id_) or keys.accepted(secret)
+
+
+def _submit(call: Call) -> Reply:
+    body, application = call.json(), call.parameters["application"]
+    if "/" not in application:
+        raise Problem("not_found", "Not found")
+    checks.text(body, "prompt", 10_000, required=True)
+    checks.number(body, "duration", 1, 60)
+    checks.integer(body, "seed", 0, 2**32 - 1)
+    checks.items(body, "image_urls", 20)
+    task = call.submit(identifier(), body, application=application, seed=call.seed())
+    call.notify(task, call.query.get("hf_webhook"), lambda: _document(call, task))
+    return json_reply(200, _document(call, task))
+
+
+def _status(call: Call) -> Reply:
+    return json_reply(200, _document(call, _found(call)))
+
+
+def _cancel(call: Call) -> Reply:
+    task = _found(call)
+    if task.stage != "queued":
+        raise Problem("invalid", "Request is already in progress", status=400)
+    task.cancel()
+    return Reply(202, b"")
+
+
+def _found(call: Call) -> Task:
+    task = call.desk.tasks.get(call.vendor, call.parameters["id"])
+    if task is None:
+        raise Problem("not_found", "Request not found")
+    return task
+
+
+def _document(call: Call, task: Task) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "status": _STATUSES[task.stage],
+        "request_id": task.id,
+        "status_url": call.url(f"/requests/{task.id}/status"),
+        "cancel_url": call.url(f"/requests/{task.id}/cancel"),
+    }
+    match rejection(task):
+        case "refused" | "refused-output":
+            return document | {"status": "nsfw"}
+        case "failed":
+            return document | {"status": "failed", "error": "Generation failed"}
+        case None:
+            return document | (_outcome(call, task) if task.stage == "ended" else {})
+
+
+def _outcome(call: Call, task: Task) -> dict[str, Any]:
+    application = task.facts["application"]
+    if any(word in application for word in IMAGE_WORDS) and "video" not in application:
+        return {"images": [{"url": call.link(picture("png", seed=task.facts["seed"]), "image.png", task)}]}
+    return {"video": {"url": call.link(clip(), "video.mp4", task)}}
+
+
+VENDOR = Vendor(
+    name="higgsfield",
+    routes=(
+        Route("GET", "/requests/{id}/status", _status),
+        Route("POST", "/requests/{id}/cancel", _cancel, creates=False),
+        Route("POST", "/{application:path}", _submit),
+    ),
+    authorize=_key,
+    problem=_problem,
+    supports=frozenset({"refused", "refused-output", "failed", "stuck", "expired-link", "duplicate-webhook"}),
+)
