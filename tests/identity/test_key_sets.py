@@ -289,7 +289,7 @@ def test_issuer_that_is_down_locks_everyone_out(issuer: Any, clock: Any, keys: A
         issuer.close()
         clock.time = NOW + 3899
         assert await judged(verifier, tokens[1]) == "good"
-        assert source.failure == "ClientConnectorError"
+        assert source.failure == "UnreachableError"
         assert await judged(verifier, sign(keys.other_rsa, exp=NOW + 9999)) == "the signature is wrong"
         clock.time = NOW + 3900
         assert await judged(verifier, tokens[2]) == "unavailable"
@@ -373,7 +373,7 @@ def test_silent_issuer_is_waited_for_forever(issuer: Any, clock: Any, monkeypatc
     issuer.pause = 0.2
 
     async def _steps(source: KeyUrl) -> None:
-        with pytest.raises(KeysUnavailableError, match="Timeout"):
+        with pytest.raises(KeysUnavailableError, match="TooSlowError"):
             await found(source)
 
     run(issuer, clock, _steps)
@@ -383,15 +383,15 @@ def test_silent_issuer_is_waited_for_forever(issuer: Any, clock: Any, monkeypatc
     ("answer", "reason"),
     [
         ((200, b'{"keys":[]}'.ljust(256 * 1024 + 1), {}), "larger than 262144 bytes"),
-        ((200, b"x" * 3_000_000, {}), "larger than 262144 bytes"),
-        ((200, b"x" * 3_000_000, {"content-length": "9000000"}), "larger than 262144 bytes"),
+        ((200, b"x" * 3_000_000, {}), "BrokenOffError"),
+        ((200, b"x" * 3_000_000, {"content-length": "9000000"}), "BrokenOffError"),
         ((302, b"", {"location": "/elsewhere"}), "status 302"),
         ((307, b'{"keys":[]}', {"location": "http://127.0.0.1:1/"}), "status 307"),
         ((204, b"", {}), "status 204"),
         ((404, b'{"keys":[]}', {}), "status 404"),
         ((200, b"<html>", {}), "no JSON"),
         ((200, b"[]", {}), "no list of keys"),
-        ((200, b"cut", {"content-length": "500"}), "ClientPayloadError"),
+        ((200, b"cut", {"content-length": "500"}), "BrokenOffError"),
         ((200, b"no gzip", {"content-encoding": "gzip"}), "Error"),
         ((200, b"x", {"content-length": "many"}), "Error"),
     ],

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-import aiohttp
 import jiter
+
+from fairlead.http_client.transport import Transport, TransportError
 
 _FETCH_SECONDS: Final = 5.0
 _SET_BYTES_MAX: Final = 256 * 1024
@@ -154,7 +155,7 @@ class KeyUrl:
         self._max_age = max_age
         self._stale = stale
         self._now = now
-        self._session: aiohttp.ClientSession | None = None
+        self._transport = Transport()
         self._fetching: asyncio.Task[None] | None = None
         self._keys: tuple[VerificationKey, ...] = ()
         self._fetched_at: float | None = None
@@ -182,9 +183,7 @@ class KeyUrl:
         if self._fetching is not None:
             self._fetching.cancel()
             await asyncio.wait((self._fetching,))
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._transport.close()
 
     def _age(self) -> float:
         return float("inf") if self._fetched_at is None else self._now() - self._fetched_at
@@ -233,7 +232,7 @@ class KeyUrl:
         """Replace the keys, or remember why not."""
         try:
             keys = read_key_set(await self._download())
-        except (KeySetError, aiohttp.ClientError, OSError, TimeoutError) as error:
+        except (KeySetError, TransportError) as error:
             # The text of a foreign error may repeat the address, and that may hold a password.
             self._failure = str(error) if isinstance(error, KeySetError) else type(error).__name__
             self._failed_at = self._now()
@@ -245,21 +244,12 @@ class KeyUrl:
             self._fetching = None
 
     async def _download(self) -> bytes:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=_FETCH_SECONDS),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"accept": "application/json", "accept-encoding": "identity"},
-            )
-        async with self._session.get(self._url, allow_redirects=False) as answer:
-            if answer.status != 200:  # noqa: PLR2004 -- the one status that carries a key set
-                raise KeySetError(f"it was answered with status {answer.status}")
-            body = bytearray()
-            async for piece in answer.content.iter_any():
-                body += piece
-                if len(body) > _SET_BYTES_MAX:
-                    break
-        return bytes(body)
+        answer = await self._transport.send(
+            "GET", self._url, {"Accept": "application/json"}, None, seconds=_FETCH_SECONDS, limit=_SET_BYTES_MAX + 1
+        )
+        if answer.status != 200:  # noqa: PLR2004 -- the one status that carries a key set
+            raise KeySetError(f"it was answered with status {answer.status}")
+        return answer.content
 
 
 def candidates(keys: tuple[VerificationKey, ...], algorithm: str, kid: str | None) -> tuple[VerificationKey, ...]:

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import pytest
 
-from fairlead.providers.classify import Reply
-from fairlead.providers.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
+from fairlead.http_client.replies import Reply
+from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
 from fake_partner import (
     Behaviour,
     FakePartner,

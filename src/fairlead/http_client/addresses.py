@@ -1,0 +1,124 @@
+"""Which addresses a host name stands for, and which of them we may speak to.
+
+An answer of a partner, or a caller, may name any host. A guarded request therefore goes only to an address that is
+public, and to the very address that was checked: between a check by name and a connection by name, the name may change.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import chain, zip_longest
+from typing import Final, TypeAlias
+
+from fairlead.http_client.failures import UnreachableError
+from fairlead.http_client.targets import Target, read_origin
+
+IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+
+_ANSWER_SECONDS: Final = 10.0
+_REMEMBERED_SECONDS: Final = 10.0
+_REMEMBERED_MOST: Final = 256
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+# Public by number, but answered by the host a virtual machine runs on (Azure's WireServer).
+_PLATFORM: Final = ipaddress.IPv4Address("168.63.129.16")
+
+
+def is_public(address: IPAddress) -> bool:
+    """Whether an address is somebody's on the internet: not our own, a neighbour's or a group's, or a detour there."""
+    if isinstance(address, ipaddress.IPv6Address):
+        within = _embedded(address)
+        if within is not None:
+            return is_public(within)
+        if address in _COMPATIBLE or address.is_site_local or address.teredo is not None:
+            return False
+    return address.is_global and not (address.is_multicast or address.is_reserved or address == _PLATFORM)
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that is really spoken to: mapped, behind 6to4, or behind NAT64."""
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """Ask the system for the addresses of a name; OSError when it knows none."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+class AddressBook:
+    """Names and their addresses, each remembered for ten seconds, and the rule which of them are spoken to."""
+
+    def __init__(self, resolver: Resolver, allows: Callable[[IPAddress], bool], trusted: Iterable[str]) -> None:
+        self._resolver = resolver
+        self._allows = allows
+        self._trusted = frozenset(read_origin(url)[1:] for url in trusted)
+        self._known: dict[tuple[str, int], tuple[float, Sequence[str]]] = {}
+        self._asked: dict[tuple[str, int], asyncio.Task[Sequence[str]]] = {}
+
+    def trusts(self, target: Target) -> bool:
+        """Whether an operator named this host and port, wherever its address may be."""
+        return target.origin[1:] in self._trusted
+
+    async def look_up(self, target: Target, *, guarded: bool) -> Sequence[str]:
+        """The addresses to try, in order.
+
+        UnreachableError when a guarded target has any address that may not be spoken to; OSError or UnicodeError when
+        the name has none.
+        """
+        found = await self._addresses(target.host, target.port)
+        if guarded:
+            for text in found:
+                if not self._allows(ipaddress.ip_address(text)):
+                    raise UnreachableError(f"refused address: {target.host} is {text}, which is not public")
+        return found
+
+    def forget(self, target: Target) -> None:
+        """Ask anew the next time: nobody answered at the addresses we knew."""
+        self._known.pop(target.origin[1:], None)
+
+    async def _addresses(self, host: str, port: int) -> Sequence[str]:
+        try:
+            return [str(ipaddress.ip_address(host))]
+        except ValueError:
+            pass  # a name
+        name = (host, port)
+        until, addresses = self._known.get(name, (0.0, ()))
+        if asyncio.get_running_loop().time() < until:
+            return addresses
+        asked = self._asked.get(name)
+        if asked is None:
+            asked = self._asked[name] = asyncio.ensure_future(self._ask(name))
+            asked.add_done_callback(_retrieve)
+        return await asyncio.shield(asked)  # whoever gives up must not take the answer from the others
+
+    async def _ask(self, name: tuple[str, int]) -> Sequence[str]:
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):  # a lookup nobody ends would stand in the way of every other
+                found = _interleaved(await self._resolver(*name))
+        finally:
+            del self._asked[name]
+        if not found:
+            raise OSError("the name has no address")
+        while len(self._known) >= _REMEMBERED_MOST:
+            del self._known[next(iter(self._known))]
+        self._known[name] = (asyncio.get_running_loop().time() + _REMEMBERED_SECONDS, found)
+        return found
+
+
+def _retrieve(asked: "asyncio.Task[Sequence[str]]") -> None:
+    """Look at a failure, so that one nobody waits for any more is not reported as forgotten."""
+    if not asked.cancelled():
+        asked.exception()
+
+
+def _interleaved(addresses: Sequence[str]) -> Sequence[str]:
+    """Each address once, the two families by turns: one that leads nowhere is then not tried again and again."""
+    unique = list(dict.fromkeys(addresses))
+    preferred = [one for one in unique if (":" in one) is (":" in unique[0])]
+    others = [one for one in unique if one not in preferred]
+    return [one for one in chain.from_iterable(zip_longest(preferred, others)) if one is not None]

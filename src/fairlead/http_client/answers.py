@@ -1,0 +1,206 @@
+"""Reading HTTP/1.1 answers from the bytes of one connection, within bounds; no socket is known here.
+
+The parser is llhttp, strict, through httptools. It refuses bare line feeds, folded headers, two lengths, and a length
+beside a transfer coding. What it is lenient about is refused here: other protocols, codings, switching protocols.
+"""
+
+from typing import Final, NoReturn
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from fairlead.http_client.failures import BrokenOffError
+
+_PROTOCOL: Final = b"HTTP/1."
+_HEAD_MAX: Final = 32 * 1024
+_HEADERS_MOST: Final = 200
+_INTERIM_MOST: Final = 8
+_FRAMING_PER_BYTE: Final = 16
+_LOWEST_STATUS: Final = 100
+_LOWEST_FINAL: Final = 200
+_SWITCHING: Final = 101
+_BODYLESS: Final = frozenset({204, 304})
+
+
+class AnswerReader:
+    """The answer that is being read; `expect` begins the next one.
+
+    `status` is 0 until the head is complete. `keeps_alive` says, once it is complete, whether another answer may
+    follow on the same connection. Every method that takes bytes raises BrokenOffError for what is no answer.
+    """
+
+    __slots__ = (
+        "_bodyless",
+        "_chunked",
+        "_count",
+        "_first",
+        "_head_size",
+        "_interim",
+        "_limit",
+        "_odd",
+        "_opening",
+        "_parser",
+        "_rest",
+        "_until_close",
+        "_why",
+        "_wire",
+        "complete",
+        "headers",
+        "keeps_alive",
+        "size",
+        "status",
+    )  # fmt: skip
+
+    def __init__(self, limit: int, *, bodyless: bool) -> None:
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)
+        self.expect(limit, bodyless=bodyless)
+
+    def expect(self, limit: int, *, bodyless: bool) -> None:
+        """Begin an answer whose body has at most `limit` bytes; `bodyless` where HEAD was asked."""
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.size = 0
+        self.complete = False
+        self.keeps_alive = False
+        self._limit = limit
+        self._bodyless = bodyless
+        self._opening: bytes | None = b""
+        self._first = b""
+        self._rest: bytearray | None = None
+        self._head_size = self._count = self._interim = self._wire = 0
+        self._chunked = self._until_close = self._odd = False
+        self._why = ""
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes of the body have been read and not taken."""
+        return len(self._first) if self._rest is None else len(self._rest)
+
+    def take(self) -> bytes:
+        """The body as far as it was read and not taken before."""
+        content = self._first if self._rest is None else bytes(self._rest)
+        self._first, self._rest = b"", None
+        return content
+
+    def feed(self, data: bytes) -> None:
+        """Read what arrived."""
+        if self._parser is None:
+            raise BrokenOffError("the connection is closed")
+        if self._opening is not None:
+            data = self._opening + data
+            if not data.startswith(_PROTOCOL[: len(data)]):
+                raise BrokenOffError("the answer is not HTTP/1")
+            if len(data) < len(_PROTOCOL):
+                self._opening = data
+                return
+            self._opening = None
+        self._wire += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            if not self.complete:
+                raise BrokenOffError(self._why or f"the answer is malformed: {error}") from None
+            self.keeps_alive = False  # the answer is whole; what follows it is not one of ours
+        self._check_framing()
+
+    def end(self) -> None:
+        """The other side has said all it will say; BrokenOffError unless the answer is whole with that."""
+        if self.complete:
+            return
+        if not self._until_close:
+            raise BrokenOffError("the connection was closed before the answer was complete")
+        self.complete = True
+
+    def close(self) -> None:
+        """Part with the parser, which holds on to us: neither then waits for the garbage collector."""
+        self._parser = None
+
+    def _check_framing(self) -> None:
+        """Bound what is not body: a head, or chunk sizes, extensions and trailers, that never end."""
+        if self.status == 0:
+            if self._wire > _HEAD_MAX:
+                raise BrokenOffError(f"the answer's headers pass {_HEAD_MAX} bytes")
+        elif self._chunked and self._wire > 2 * _HEAD_MAX + _FRAMING_PER_BYTE * self.size and not self.complete:
+            raise BrokenOffError("the answer is all framing and no body")
+
+    def _refuse(self, why: str) -> NoReturn:
+        """Stop the parser, and say why once it has stopped."""
+        self._why = why
+        raise BrokenOffError(why)
+
+    # What follows is called by the parser, which looks for these names.
+
+    def on_message_begin(self) -> None:
+        """A first byte arrived: of the answer, of one after a 1xx, or of something nobody asked for."""
+        if self.complete:
+            self._refuse("more came than the answer")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; a repeated one is joined as HTTP says. Trailers are dropped."""
+        if self.status:
+            return
+        self._count += 1
+        self._head_size += len(name) + len(value)
+        if self._count > _HEADERS_MOST or self._head_size > _HEAD_MAX:
+            self._refuse(f"the answer's headers pass {_HEAD_MAX} bytes or {_HEADERS_MOST} in number")
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1").strip(" \t")
+        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+
+    def on_headers_complete(self) -> None:
+        """Know how the body ends, and refuse one that cannot be read."""
+        status = self._parser.get_status_code() if self._parser is not None else 0
+        if status < _LOWEST_FINAL:
+            self._pass_over(status)
+            return
+        self.status = status
+        length = self.headers.get("content-length")
+        coding = self.headers.get("transfer-encoding")
+        if self._bodyless or status in _BODYLESS:
+            self._odd = coding is not None or length not in {None, "0"}
+            self.complete = self._bodyless  # the parser cannot be told, and waits for a body; we do not
+            return
+        if self.headers.get("content-encoding", "identity").lower() != "identity":
+            self._refuse("the answer is encoded, though that was declined")
+        if coding is not None:
+            self._begin_chunks(coding)
+        elif length is None:
+            self._until_close = True
+        elif int(length) > self._limit:
+            self._refuse(f"the answer passes {self._limit} bytes")
+
+    def on_body(self, piece: bytes) -> None:
+        """Keep a piece of the body."""
+        if self.complete:
+            return
+        self.size += len(piece)
+        if self.size > self._limit:
+            self._refuse(f"the answer passes {self._limit} bytes")
+        if self._rest is not None:
+            self._rest += piece
+        elif self._first:
+            self._rest = bytearray(self._first)
+            self._rest += piece
+        else:
+            self._first = piece
+
+    def on_message_complete(self) -> None:
+        """The answer is whole, unless it was one that only announces another."""
+        if self.status == 0 or self.complete:
+            return
+        self.complete = True
+        # A body that is announced where none can be may be sent all the same, and be taken for the next answer.
+        self.keeps_alive = not self._odd and self._parser is not None and self._parser.should_keep_alive()
+
+    def _pass_over(self, status: int) -> None:
+        """An interim answer says nothing yet; one that switches protocols, or one too many, is refused."""
+        self._interim += 1
+        if status < _LOWEST_STATUS or status == _SWITCHING:
+            self._refuse(f"the answer's status is {status}")
+        if self._interim > _INTERIM_MOST:
+            self._refuse("the answer only announces others")
+        self.headers = {}
+
+    def _begin_chunks(self, coding: str) -> None:
+        if coding.lower() != "chunked" or self._parser is None or self._parser.get_http_version() != "1.1":
+            self._refuse("the answer's transfer coding is not plain chunks")
+        self._chunked = True

@@ -1,0 +1,290 @@
+"""One connection to a partner: it sends one request at a time and reads its answer."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeAlias, cast
+
+from fairlead.http_client.answers import AnswerReader
+from fairlead.http_client.failures import BrokenOffError, TooSlowError, TransportError, UnreachableError
+from fairlead.http_client.replies import Reply
+from fairlead.http_client.targets import Origin
+
+Sink: TypeAlias = Callable[[bytes], Awaitable[None] | None]
+Place: TypeAlias = tuple[Origin, bool]
+
+_SLICE: Final = 64 * 1024
+_READ_AHEAD: Final = 256 * 1024
+_SUCCESS: Final = range(200, 300)
+_CUT: Final = "the connection was closed before the answer was complete"
+
+
+class Request(NamedTuple):
+    """A request as it is sent; `head` is whole, `bodyless` where the answer has no body whatever its headers say."""
+
+    head: bytes
+    content: bytes | None
+    bodyless: bool
+
+
+class Received(NamedTuple):
+    """An answer whose body went to a sink: `size` bytes of it."""
+
+    status: int
+    headers: dict[str, str]
+    size: int
+
+
+class Connection(asyncio.Protocol):
+    """A connection from its opening to its loss; `lost` is called once, at its end.
+
+    A request that ends in anything but a whole answer closes it. `loop` is the one it lives in; `place` is its origin,
+    and whether its address was checked; `was_heard` says whether a byte of the current answer has arrived;
+    `idle_since`, in seconds of the loop's time, is its owner's to set.
+    """
+
+    __slots__ = (
+        "_bodyless",
+        "_busy",
+        "_fault",
+        "_held_back",
+        "_limit",
+        "_lost",
+        "_reader",
+        "_reading",
+        "_streams",
+        "_transport",
+        "_unsent",
+        "_waiter",
+        "idle_since",
+        "loop",
+        "place",
+        "was_heard",
+    )  # fmt: skip
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, place: Place, lost: "Callable[[Connection], None]") -> None:
+        self.loop = loop
+        self.place = place
+        self._lost = lost
+        self._transport: asyncio.Transport | None = None
+        self._reader: AnswerReader | None = None  # made when the first byte arrives: who waits shall be small
+        self._waiter: asyncio.Future[None] | None = None
+        self._fault: TransportError | None = None
+        self._busy = self._held_back = self._streams = self._unsent = self.was_heard = False
+        self._reading = True
+        self._limit = 0
+        self._bodyless = False
+        self.idle_since = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a request can be sent, as far as is known here."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether the last answer left the connection such that another request can follow."""
+        return (
+            self._transport is not None
+            and not self._transport.is_closing()
+            and self._reader is not None
+            and self._reader.keeps_alive
+            and not self._unsent
+            and not self._transport.get_write_buffer_size()
+        )
+
+    async def ask(self, request: Request, *, seconds: float, total: float, limit: int) -> Reply:
+        """Send a request and read its answer, with a body of at most `limit` bytes.
+
+        TooSlowError after `seconds`, what is left of the `total` it names; UnreachableError where the connection was
+        closed before; BrokenOffError as it says.
+        """
+        self._begin(request, limit, streams=False)
+        timer = self.loop.call_later(seconds, self._expire, total)
+        try:
+            await self._send(request)
+            while not (self._reader is not None and self._reader.complete):
+                await self._wait()
+            return Reply(self._reader.status, self._reader.headers, self._reader.take())
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            timer.cancel()
+            self._finish()
+
+    async def stream(self, request: Request, *, limit: int, sink: Sink) -> Received:
+        """Send a request and hand the body of a success to a sink, piece by piece, in its own time.
+
+        The body of any other answer is not read, and neither is more than 256 KiB ahead of the sink. The caller bounds
+        the time. BrokenOffError as it says; what the sink raises goes through.
+        """
+        self._begin(request, limit, streams=True)
+        try:
+            await self._send(request)
+            return await self._drain_into(sink)
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            self._finish()
+
+    def abort(self) -> None:
+        """Close at once, whatever is under way."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What follows is called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the way out."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are not its subclasses
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; bytes that answer nothing end the connection."""
+        reader = self._reader
+        if not self._busy or self._fault is not None or (reader is not None and reader.complete):
+            self.abort()
+            return
+        self.was_heard = True
+        if reader is None:
+            reader = self._reader = AnswerReader(self._limit, bodyless=self._bodyless)
+        try:
+            reader.feed(data)
+        except BrokenOffError as error:
+            self._fail(error)
+        else:
+            if reader.complete:
+                self._wake()
+            elif self._streams:
+                self._hold_back_reading(reader)
+                self._wake()
+
+    def eof_received(self) -> None:
+        """The partner has said all it will say; over TLS that counts only if it says so itself."""
+        reader = self._reader
+        if not self._busy or self._fault is not None or (reader is not None and reader.complete):
+            return
+        if reader is None or not _is_authentic_end(self._transport):
+            self._fail(BrokenOffError(_CUT))
+            return
+        try:
+            reader.end()
+        except BrokenOffError as error:
+            self._fail(error)
+        else:
+            self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Whoever waits learns of it."""
+        if self._busy and self._fault is None and not (self._reader is not None and self._reader.complete):
+            self._fail(BrokenOffError(str(exc or "") or _CUT))
+        if self._reader is not None:
+            self._reader.close()
+        self._lost(self)
+
+    def pause_writing(self) -> None:
+        """The partner takes no more for now."""
+        self._held_back = True
+
+    def resume_writing(self) -> None:
+        """The partner takes more."""
+        self._held_back = False
+        self._wake()
+
+    def _begin(self, request: Request, limit: int, *, streams: bool) -> None:
+        self._busy, self._streams = True, streams
+        self.was_heard = self._unsent = False
+        self._limit, self._bodyless = limit, request.bodyless
+        if self._reader is not None:
+            self._reader.expect(limit, bodyless=request.bodyless)
+
+    def _finish(self) -> None:
+        """Be idle; a fault kept here would, by its traceback, keep us until the garbage collector comes."""
+        self._busy = False
+        self._fault = None
+
+    async def _send(self, request: Request) -> None:
+        """Write a request; a large body slice by slice, as far as the partner takes it before it answers."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise UnreachableError("the connection was closed before anything was sent")
+        content = request.content
+        if content is None or len(content) <= _SLICE:
+            transport.write(request.head + content if content else request.head)
+            return
+        transport.write(request.head)
+        rest = memoryview(content)
+        self._unsent = True
+        while rest and not transport.is_closing() and not (self._reader is not None and self._reader.complete):
+            if self._held_back:
+                await self._wait()
+            else:
+                transport.write(rest[:_SLICE])
+                rest = rest[_SLICE:]
+        self._unsent = bool(rest)
+
+    async def _drain_into(self, sink: Sink) -> Received:
+        while self._reader is None or self._reader.status == 0:
+            await self._wait()
+        reader = self._reader
+        if reader.status not in _SUCCESS:
+            self.abort()
+            return Received(reader.status, reader.headers, 0)
+        while not reader.complete or reader.waiting:
+            if piece := reader.take():
+                stored = sink(piece)
+                if stored is not None:
+                    await stored
+            else:
+                self._read_on()
+                await self._wait()
+        self._read_on()
+        return Received(reader.status, reader.headers, reader.size)
+
+    async def _wait(self) -> None:
+        """Wait until something has changed; raises what ended the request, if that is what happened."""
+        if self._fault is None:
+            self._waiter = self.loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if self._fault is not None:
+            raise self._fault
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, error: TransportError) -> None:
+        self._fault = error
+        self.abort()
+        self._wake()
+
+    def _expire(self, seconds: float) -> None:
+        if self._fault is None and not (self._reader is not None and self._reader.complete):
+            self._fail(TooSlowError(f"no answer within {seconds:g} s"))
+
+    def _hold_back_reading(self, reader: AnswerReader) -> None:
+        if self._reading and reader.waiting >= _READ_AHEAD and self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _read_on(self) -> None:
+        if not self._reading and self._transport is not None and not self._transport.is_closing():
+            self._reading = True
+            self._transport.resume_reading()
+
+
+def _is_authentic_end(transport: asyncio.Transport | None) -> bool:
+    """Whether an end was the partner's: a bare FIN under TLS is anybody's, and would cut a body without a length."""
+    tls = None if transport is None else transport.get_extra_info("ssl_object")
+    if tls is None:
+        return True
+    try:
+        return bool(tls.read(1) == b"")
+    except ssl.SSLZeroReturnError:
+        return True
+    except ssl.SSLError:  # it would rather read on
+        return False

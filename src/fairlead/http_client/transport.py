@@ -1,0 +1,190 @@
+"""The one place that opens connections to partners. Whatever goes wrong ends here, in three errors of our own.
+
+Redirects are never followed (they would carry our credentials along), encodings are declined, no cookie is kept, no
+proxy is taken from the environment, every wait and every body has a bound.
+"""
+
+import asyncio
+import math
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from fairlead.http_client.addresses import AddressBook, IPAddress, Resolver, is_public, resolve
+from fairlead.http_client.connections import Connection, Place, Received, Request, Sink
+from fairlead.http_client.failures import BrokenOffError, TooSlowError, TransportError, UnreachableError
+from fairlead.http_client.pool import Pool
+from fairlead.http_client.replies import Reply
+from fairlead.http_client.targets import Target, read_target, write_head
+
+__all__ = ["BrokenOffError", "Received", "TooSlowError", "Transport", "TransportError", "UnreachableError"]
+
+_CONNECT_SECONDS: Final = 10.0
+_ADDRESS_SECONDS: Final = 2.5
+_ADDRESSES_MOST: Final = 6
+_CLOSE_SECONDS: Final = 5.0
+_REPEATABLE: Final = frozenset({"GET", "HEAD"})
+# Node, uvicorn and Apache close a connection that was idle for five seconds. A POST that crosses with such a close is
+# lost, and nobody may repeat it; a GET is repeated.
+_FRESH_SECONDS: Final = 4.0
+
+
+class Transport:
+    """A pool of connections to partners, for one event loop.
+
+    `trusted` are addresses an operator wrote: a guarded request may go to their hosts and ports, wherever those are.
+    Any other guarded request goes only where `allows` agrees to every address that `resolver` finds.
+    `trust` makes the TLS settings when they are first needed.
+    """
+
+    def __init__(
+        self,
+        *,
+        trusted: Iterable[str] = (),
+        allows: Callable[[IPAddress], bool] = is_public,
+        resolver: Resolver = resolve,
+        trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    ) -> None:
+        self._book = AddressBook(resolver, allows, trusted)
+        self._trust = trust
+        self._tls: ssl.SSLContext | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pool = Pool()
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        *,
+        seconds: float,
+        limit: int,
+        guarded: bool = False,
+    ) -> Reply:
+        """Make one request and read the whole answer: within `seconds`, `limit` in bytes.
+
+        A `guarded` request is for addresses that an operator did not write. Raises the errors of this module.
+        """
+        target = read_target(method, url)
+        request = Request(write_head(target, headers, content), content, method == "HEAD")
+        place = (target.origin, guarded and not self._book.trusts(target))
+        repeatable = method in _REPEATABLE
+        loop = self._loop or self._adopt_loop()
+        started = loop.time()
+        connection = self._pool.take(place, started, math.inf if repeatable else _FRESH_SECONDS)
+        if connection is not None:
+            try:
+                return await self._ask(connection, request, seconds, seconds, limit)
+            except BrokenOffError:
+                if connection.was_heard or not repeatable:
+                    raise
+        left = seconds + started - loop.time()
+        connection = await self._connect(target, place, left)
+        left = seconds + started - loop.time()
+        return await self._ask(connection, request, left, seconds, limit)
+
+    async def fetch(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        seconds: float,
+        limit: int,
+        sink: Sink,
+        guarded: bool = True,
+    ) -> Received:
+        """Bring a body of any size to a sink, which is given pieces of bytes and may be a coroutine function.
+
+        Only the body of a success goes there; another answer has size 0. Everything, the sink's own time included,
+        within `seconds`; `limit` in bytes. After an error the sink may have a part: throw it away.
+        Raises the errors of this module, and what the sink raises.
+        """
+        target = read_target("GET", url)
+        request = Request(write_head(target, headers, None), None, bodyless=False)
+        place = (target.origin, guarded and not self._book.trusts(target))
+        connection = self._pool.take(place, (self._loop or self._adopt_loop()).time(), _FRESH_SECONDS)
+        scope = asyncio.timeout(seconds)
+        try:
+            async with scope:
+                connection = connection or await self._connect(target, place, seconds)
+                received = await connection.stream(request, limit=limit, sink=sink)
+        except TimeoutError as error:
+            if scope.expired():
+                raise TooSlowError(f"no whole answer within {seconds:g} s") from error
+            raise
+        self._pool.put(connection)
+        return received
+
+    async def close(self) -> None:
+        """Close every connection; a request under way ends in BrokenOffError."""
+        await self._pool.close(_CLOSE_SECONDS)
+
+    async def _ask(self, connection: Connection, request: Request, seconds: float, total: float, limit: int) -> Reply:
+        reply = await connection.ask(request, seconds=seconds, total=total, limit=limit)
+        self._pool.put(connection)
+        return reply
+
+    async def _connect(self, target: Target, place: Place, seconds: float) -> Connection:
+        """Open a connection to the first address that answers; UnreachableError when none does."""
+        if self._pool.is_closed:
+            raise UnreachableError("the transport is closed")
+        within = min(seconds, _CONNECT_SECONDS)
+        scope = asyncio.timeout(within)
+        try:
+            async with scope:
+                return await self._reach(target, place)
+        except TimeoutError as error:
+            if not scope.expired():
+                raise UnreachableError(f"{target.host}: {error}") from error
+            raise UnreachableError(f"{target.host}: no connection within {within:g} s") from error
+        except (OSError, ValueError) as error:
+            raise UnreachableError(f"{target.host}: {error}") from error
+
+    async def _reach(self, target: Target, place: Place) -> Connection:
+        """Try the addresses one after another; only the last may take all the time there is."""
+        addresses = (await self._book.look_up(target, guarded=place[1]))[:_ADDRESSES_MOST]
+        failure: OSError = OSError("no address")
+        for number, address in enumerate(addresses, 1):
+            try:
+                async with asyncio.timeout(_ADDRESS_SECONDS if number < len(addresses) else None):
+                    return await self._open(target, place, address)
+            except OSError as error:  # a timeout is one
+                failure = error
+        self._book.forget(target)
+        raise failure
+
+    async def _open(self, target: Target, place: Place, address: str) -> Connection:
+        """Connect to the very address that was checked; the name is only for the certificate."""
+        loop = self._loop or self._adopt_loop()
+        connection = Connection(loop, place, self._pool.forget)
+        try:
+            if target.secure:
+                await loop.create_connection(
+                    lambda: connection,
+                    address,
+                    target.port,
+                    ssl=self._tls or self._build_tls(),
+                    server_hostname=target.host,
+                    ssl_handshake_timeout=_CONNECT_SECONDS,
+                )
+            else:
+                await loop.create_connection(lambda: connection, address, target.port)
+        except BaseException:
+            connection.abort()  # a cancellation that crosses with the success of what it cancels would leave it open
+            raise
+        if not connection.is_open:
+            raise ConnectionResetError("the connection was closed at once")
+        self._pool.watch(connection)
+        return connection
+
+    def _adopt_loop(self) -> asyncio.AbstractEventLoop:
+        """Remember the loop: until Python 3.12, asking for the running one is a system call each time."""
+        self._loop = asyncio.get_running_loop()
+        return self._loop
+
+    def _build_tls(self) -> ssl.SSLContext:
+        """Read the trusted certificates: once, and only for a server that speaks TLS to anybody."""
+        self._tls = self._trust()
+        self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
