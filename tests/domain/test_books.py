@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.domain.billing.books import UNLIMITED, Funds, refuse_admission
+from fairlead.domain.billing.books import COSTLY, UNLIMITED, Funds, refuse_admission, refuse_hold
 from fairlead.domain.callers import Billing
-from fairlead.domain.faults import ConcurrencyLimitExceeded, Forbidden, InsufficientCredits
+from fairlead.domain.faults import CommittedSpendExceeded, ConcurrencyLimitExceeded, Forbidden, InsufficientCredits
 
 BLOCKED = Forbidden("Runs are blocked for this workspace.")
 
@@ -39,6 +39,17 @@ def funds(**changes: Any) -> Funds:
         ({"in_flight_limit": UNLIMITED, "in_flight": 10**6}, 1, None),
         ({"in_flight_limit": 0}, 0, BLOCKED),
         ({"in_flight_limit": 0, "in_flight": 5}, 999, BLOCKED),
+        ({"commitment_limit": 50, "held": 20}, 30, None),
+        ({"commitment_limit": 50, "held": 20}, 31, CommittedSpendExceeded(limit=50, committed=20)),
+        ({"commitment_limit": 50, "held": 20}, 999, CommittedSpendExceeded(limit=50, committed=20)),
+        ({"commitment_limit": 0}, 1, CommittedSpendExceeded(limit=0, committed=0)),
+        ({"commitment_limit": 0}, 0, None),
+        (
+            {"commitment_limit": 0, "in_flight_limit": 2, "in_flight": 2},
+            1,
+            ConcurrencyLimitExceeded(limit=2, current=2),
+        ),
+        ({"in_flight_limit": 0, "commitment_limit": 0}, 1, BLOCKED),
     ],
 )
 def test_an_admission_is_decided_wrongly(has: dict[str, Any], hold: int, refusal: object) -> None:
@@ -52,3 +63,46 @@ def test_figures_do_not_come_back_after_a_run(hold: int, charged: int) -> None:
     after = funds(in_flight_limit=5).with_hold(hold).after_settlement(hold, charged)
     assert (after.balance, after.held, after.in_flight) == (100 - charged, 0, 0)
     assert after.available() == 100 - charged
+
+
+@pytest.mark.req("R-23")
+@pytest.mark.parametrize(
+    ("limit", "costly", "hold", "refusal"),
+    [
+        (8, 0, COSTLY, None),
+        (8, 1, COSTLY, None),
+        (8, 2, COSTLY, ConcurrencyLimitExceeded(limit=2, current=2, costly=True)),
+        (8, 2, COSTLY - 1, None),
+        (11, 2, COSTLY, ConcurrencyLimitExceeded(limit=2, current=2, costly=True)),
+        (3, 0, COSTLY, None),
+        (3, 1, COSTLY, ConcurrencyLimitExceeded(limit=1, current=1, costly=True)),
+        (UNLIMITED, 999, COSTLY, None),
+    ],
+)
+def test_costly_runs_take_more_than_their_quarter(limit: int, costly: int, hold: int, refusal: object) -> None:
+    """Runs that may cost five dollars share a quarter of the slots, at least one; others have all of them."""
+    has = funds(
+        balance=10 * COSTLY, in_flight=costly if limit != 3 else 1, in_flight_limit=limit, costly_in_flight=costly
+    )
+    assert refuse_admission(has, hold) == refusal
+
+
+@pytest.mark.req("R-23")
+def test_a_raise_passes_the_cap_or_the_money() -> None:
+    """A hold that grows needs room under the cap, then the money, and no slot."""
+    has = funds(held=60, commitment_limit=80, in_flight=1, in_flight_limit=1)
+    assert refuse_hold(has, 20) is None
+    assert refuse_hold(has, 21) == CommittedSpendExceeded(limit=80, committed=60)
+    assert refuse_hold(funds(held=60), 41) == InsufficientCredits(available=40, needed=41)
+
+
+AMOUNTS = st.integers(0, 2 * COSTLY)
+
+
+@given(AMOUNTS, AMOUNTS, AMOUNTS)
+def test_figures_do_not_come_back_after_a_raise(hold: int, raised: int, charged: int) -> None:
+    """A hold that grew or shrank is settled as it stands, and the costly runs are counted right throughout."""
+    live = funds().with_hold(hold).with_raise(hold, raised)
+    assert (live.held, live.in_flight, live.costly_in_flight) == (raised, 1, int(raised >= COSTLY))
+    after = live.after_settlement(raised, charged)
+    assert (after.balance, after.held, after.in_flight, after.costly_in_flight) == (100 - charged, 0, 0, 0)

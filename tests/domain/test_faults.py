@@ -29,6 +29,7 @@ MADE: dict[str, Fault] = {
     "queue_backlog_full": faults.QueueBacklogFull(1),
 }
 ALSO_INVALID: tuple[Fault, ...] = (faults.BodyTooLarge(1), faults.KeyConflict("x"), faults.InputRejected(()))
+ALSO_BUSY: tuple[Fault, ...] = (faults.CommittedSpendExceeded(1, 1), faults.StillRunning())
 
 
 @pytest.mark.req("R-19")
@@ -45,10 +46,17 @@ def test_a_bad_request_is_not_invalid_input(fault: Fault) -> None:
     assert bucket(fault) == "invalid_input"
 
 
+@pytest.mark.req("R-18", "R-19", "R-23")
+@pytest.mark.parametrize("fault", ALSO_BUSY, ids=lambda fault: type(fault).__name__)
+def test_a_call_that_must_wait_for_a_run_is_told_another_bucket(fault: Fault) -> None:
+    """What clears when a run ends shares the bucket of the slots."""
+    assert bucket(fault) == "concurrency_limit_exceeded"
+
+
 @pytest.mark.req("R-19")
 def test_a_fault_has_no_bucket() -> None:
     """Every kind of fault is tried here, and there are nineteen buckets."""
-    tried = {type(fault) for fault in (*MADE.values(), *ALSO_INVALID)}
+    tried = {type(fault) for fault in (*MADE.values(), *ALSO_INVALID, *ALSO_BUSY)}
     assert tried == set(typing.get_args(Fault))
     assert len(MADE) == 19
 

@@ -14,7 +14,9 @@ ANYBODY = Caller("id", "lab")
 
 def model(id_: str, retirement: Retirement | None = None) -> Model:
     """Return a model with nothing to it but its id."""
-    return Model(id_, Leg("acme", "image", ()), "no", Document(b"{}", '"x"'), retirement=retirement)
+    return Model(
+        id_, (Leg("acme", {"run": "image"}, {"run": "image"}, ()),), "no", Document(b"{}", '"x"'), retirement=retirement
+    )
 
 
 CATALOG = Catalog(

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairlead.domain.pointers import MISSING, find, parse_pointer
+from fairlead.domain.pointers import MISSING, Pointer, as_text, find, find_all, first, is_plural, parse_pointer, put
 
 DOCUMENT = {"a": {"b": [10, {"c": None}]}, "": 1, "x/y": 2, "m~n": 3, "0": "zero", "l": [[], {}]}
 JSON = st.recursive(
@@ -44,4 +44,105 @@ def test_a_pointer_leads_elsewhere_than_its_steps(document: Any, steps: list[str
     """Written with its escapes and read again, a path leads where its steps lead, and never raises."""
     text = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
     assert parse_pointer(text) == tuple(steps)
+    assert as_text(tuple(steps)) == text
     assert find(document, parse_pointer(text)) is find(document, tuple(steps))
+
+
+MEDIA = {
+    "content": [
+        {"role": "first_frame", "url": "a"},
+        {"url": "b"},
+        {"role": "reference", "url": "c"},
+        "text",
+        {"role": "first_frame"},
+        {"role": "", "url": "d"},
+    ],
+    "*": {"x": 1},
+    "pages": [[{"n": 1}, {"n": 2}], [], [{"n": 3}]],
+}
+
+
+def all_of(text: str) -> list[tuple[str, Any]]:
+    """Return where a pointer leads in MEDIA, and what stands there."""
+    return [(as_text(place), value) for place, value in find_all(MEDIA, parse_pointer(text))]
+
+
+@pytest.mark.parametrize(
+    ("pointer", "found"),
+    [
+        (
+            "/content/*/url",
+            [("/content/0/url", "a"), ("/content/1/url", "b"), ("/content/2/url", "c"), ("/content/5/url", "d")],
+        ),
+        ("/content/*[role=first_frame]/url", [("/content/0/url", "a")]),
+        ("/content/*[role=reference]/url", [("/content/2/url", "c")]),
+        ("/content/*[role=]/url", [("/content/1/url", "b"), ("/content/5/url", "d")]),
+        ("/content/*[role=nobody]", []),
+        ("/pages/*/*/n", [("/pages/0/0/n", 1), ("/pages/0/1/n", 2), ("/pages/2/0/n", 3)]),
+        ("/*/x", [("/*/x", 1)]),
+        ("/content/3", [("/content/3", "text")]),
+        ("/nothing/*", []),
+        ("/content/*/url/*", []),
+    ],
+)
+def test_a_place_is_passed_over(pointer: str, found: list[tuple[str, Any]]) -> None:
+    """`*` is every item, a filter every item that says so, in the order of the document, each at its own place."""
+    assert all_of(pointer) == found
+
+
+def test_a_pointer_with_many_places_passes_for_one() -> None:
+    """Plural is what has a star or a filter in it."""
+    texts = ("/a/b", "/a/*", "/a/*[k=v]/b", "")
+    assert [is_plural(parse_pointer(text)) for text in texts] == [False, True, True, False]
+
+
+def test_the_first_value_is_another() -> None:
+    """`first` is the first place in the document, and MISSING where there is none."""
+    assert first(MEDIA, parse_pointer("/content/*[role=]/url")) == "b"
+    assert first(MEDIA, parse_pointer("/content/0/url")) == "a"
+    assert first(MEDIA, parse_pointer("/content/*/nothing")) is MISSING
+    assert first(MEDIA, parse_pointer("/nothing")) is MISSING
+
+
+PARTS = st.text("ab/~", max_size=2) | st.sampled_from(["0", "1", "2"])
+
+
+@given(st.lists(PARTS, min_size=1, max_size=4).map(tuple), JSON)
+def test_what_was_put_is_not_found(pointer: Pointer, value: Any) -> None:
+    """Put somewhere in an empty document, a value is found there; or there is no way there, and that is said."""
+    document: dict[str, Any] = {}
+    try:
+        put(document, pointer, value)
+    except ValueError:
+        assume(condition=False)
+    assert find(document, pointer) == value
+    assert list(find_all(document, pointer)) == [(pointer, value)]
+
+
+@given(st.lists(st.tuples(st.lists(PARTS, min_size=1, max_size=3).map(tuple), st.integers()), max_size=5))
+def test_what_was_put_last_is_lost(puts: list[tuple[Pointer, int]]) -> None:
+    """Whatever a document holds already, the last value put is found, unless the way was blocked."""
+    document: dict[str, Any] = {}
+    for pointer, value in puts:
+        try:
+            put(document, pointer, value)
+        except ValueError:
+            continue
+        assert find(document, pointer) == value
+
+
+def test_a_number_makes_an_object() -> None:
+    """A number grows an array by one item, and a name an object."""
+    document: dict[str, Any] = {}
+    for place, value in (("/a/0/b", 1), ("/a/1", 2), ("/a/0/c", 3), ("/a/1", 4), ("/0", 5)):
+        put(document, parse_pointer(place), value)
+    assert document == {"a": [{"b": 1, "c": 3}, 4], "0": 5}
+
+
+@pytest.mark.parametrize("place", ["/text/x", "/list/2", "/list/x", "/list/-1", "/list/0/x", "/list/\u0661"])
+def test_something_is_put_where_there_is_no_room(place: str) -> None:
+    """A way through a scalar, past the end of an array or by name into one is no way."""
+    document = {"text": "t", "list": [5]}
+    with pytest.raises(ValueError, match="nothing can be put at"):
+        put(document, parse_pointer(place), 1)
+    assert document == {"text": "t", "list": [5]}

@@ -9,20 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.domain.billing.rates import (
+    Case,
     Component,
+    Factor,
     Measured,
+    Pricing,
     RateCard,
+    Reading,
     Requested,
     card_in_force,
     charge,
     quote,
 )
+from fairlead.domain.conditions import Condition
 
 DAY = datetime.date(2026, 11, 1)
 PLACES = st.sampled_from([("n",), ("size", "w"), ("usage",), ("list", "0"), ("none",)])
 SCALES = st.decimals("0.001", 1000, places=3)
+WORDS = ["low", "high", "5s", ""]
 NUMBERS = (
-    st.integers()
+    st.sampled_from(WORDS)
+    | st.integers()
     | st.floats()
     | st.booleans()
     | st.none()
@@ -38,13 +45,30 @@ DOCUMENTS = st.fixed_dictionaries(
         "list": st.lists(NUMBERS, max_size=2),
     },
 )
+AMOUNTS = st.decimals(0, 1000, places=3)
+FACTORS = st.builds(
+    Factor,
+    at=PLACES | st.just(("list", "*")),
+    reading=st.sampled_from(Reading),
+    values=st.dictionaries(st.sampled_from(WORDS), AMOUNTS, max_size=2),
+    otherwise=st.none() | AMOUNTS,
+)
+CONDITIONS = st.builds(
+    Condition, PLACES | st.just(("list", "*")), st.none() | st.frozensets(st.sampled_from(WORDS)), present=st.booleans()
+)
+CASES = st.builds(
+    Case,
+    price=st.integers(0, 10**10),
+    operations=st.none() | st.frozensets(st.sampled_from(["edit", "run"]), min_size=1),
+    when=st.lists(CONDITIONS, max_size=2).map(tuple),
+)
 REQUESTED = st.builds(
     Requested,
-    product=st.lists(PLACES, min_size=1, max_size=3).map(tuple),
+    product=st.lists(FACTORS, min_size=1, max_size=3).map(tuple),
     scale=SCALES,
     unless=st.none() | PLACES,
 )
-MEASURED = st.builds(Measured, answer=PLACES, scale=SCALES) | st.builds(
+MEASURED = st.builds(Measured, answer=PLACES | st.just(("list", "*")), scale=SCALES, counted=st.booleans()) | st.builds(
     Measured, header=st.sampled_from(["x-seconds", "x-none"]), scale=SCALES
 )
 COMPONENTS = st.builds(
@@ -54,8 +78,25 @@ COMPONENTS = st.builds(
     at_most=st.decimals(0, 10**6, places=3),
     requested=st.none() | REQUESTED,
     measured=st.none() | MEASURED,
+    cases=st.lists(CASES, max_size=2).map(tuple),
+    beyond=st.just(Decimal(0)) | AMOUNTS,
+    whole=st.booleans(),
 )
 CARDS = st.lists(COMPONENTS, min_size=1, max_size=3).map(lambda parts: RateCard("v1", DAY, tuple(parts)))
+
+
+ASKED = st.builds(
+    Pricing,
+    body=DOCUMENTS,
+    defaults=DOCUMENTS,
+    size=st.integers(0, 10**7),
+    operation=st.sampled_from(["edit", "run", None]),
+)
+
+
+def highest(component: Component) -> int:
+    """Return the highest price a component may have."""
+    return max(component.price, *(case.price for case in component.cases), 0)
 
 
 def card(*components: Component) -> RateCard:
@@ -63,31 +104,44 @@ def card(*components: Component) -> RateCard:
     return RateCard("v1", DAY, components)
 
 
-def held(component: Component, body: dict[str, Any], **defaults: Any) -> int:
+def asks(*factors: Factor, scale: str = "1", unless: tuple[str, ...] | None = None) -> Requested:
+    """Return a quantity that is the product of some factors."""
+    return Requested(factors, Decimal(scale), unless)
+
+
+def n(**changes: Any) -> Factor:
+    """Return the factor that stands at `/n`."""
+    return Factor(("n",), **changes)
+
+
+def held(component: Component, body: dict[str, Any], operation: str | None = None, **defaults: Any) -> int:
     """Return what a body is held for."""
-    return quote(card(component), body, defaults).amount
+    return quote(card(component), Pricing(body, defaults, operation=operation)).amount
 
 
 def charged(component: Component, answer: Any, **headers: str) -> int:
     """Return what an answer is charged, when everything was asked for."""
-    return charge(quote(card(component), {}, {}), answer, headers)
+    return charge(quote(card(component), Pricing({})), answer, headers)
 
 
 @pytest.mark.req("R-28", "R-29")
-@given(CARDS, DOCUMENTS, DOCUMENTS, DOCUMENTS, st.dictionaries(st.just("x-seconds"), NUMBERS.map(str)))
-def test_a_charge_passes_its_hold(
-    prices: RateCard, body: dict[str, Any], defaults: dict[str, Any], answer: Any, headers: dict[str, str]
-) -> None:
+@given(
+    CARDS,
+    ASKED,
+    DOCUMENTS | st.none() | st.lists(NUMBERS, max_size=3),
+    st.dictionaries(st.just("x-seconds"), NUMBERS.map(str)),
+)
+def test_a_charge_passes_its_hold(prices: RateCard, asked: Pricing, answer: Any, headers: dict[str, str]) -> None:
     """Whatever caller and partner say, 0 <= charge <= hold <= the card's own upper bound."""
-    upper = sum(int(part.price * part.at_most) + 1 for part in prices.components)
-    priced = quote(prices, body, defaults)
+    upper = sum(int(highest(part) * part.at_most) + 1 for part in prices.components)
+    priced = quote(prices, asked)
     assert 0 <= charge(priced, answer, headers) <= priced.amount <= upper
 
 
-@given(CARDS, DOCUMENTS)
-def test_an_answer_of_bytes_is_cheaper(prices: RateCard, body: dict[str, Any]) -> None:
+@given(CARDS, ASKED)
+def test_an_answer_of_bytes_is_cheaper(prices: RateCard, asked: Pricing) -> None:
     """An answer that reports nothing costs what was held, but for what its headers say."""
-    priced = quote(prices, body, {})
+    priced = quote(prices, asked)
     assert charge(priced, None, {}) == priced.amount
 
 
@@ -114,7 +168,7 @@ def test_another_card_is_in_force(today: datetime.date, version: str | None) -> 
 
 def test_a_quantity_is_not_the_product_of_its_fields() -> None:
     """Fields are multiplied and scaled; defaults stand in for what is left out."""
-    part = Component("pixel", 10, Decimal(1000), Requested((("w",), ("h",)), Decimal("0.5")))
+    part = Component("pixel", 10, Decimal(1000), asks(Factor(("w",)), Factor(("h",)), scale="0.5"))
     assert held(part, {"w": 4, "h": 6}) == 120
     assert held(part, {"w": 4}, h=3) == 60
     assert held(part, {"w": "4", "h": 1.5}) == 30
@@ -123,7 +177,7 @@ def test_a_quantity_is_not_the_product_of_its_fields() -> None:
 @pytest.mark.parametrize("value", [None, True, False, -1, -0.5, "many", "", [], {}, "NaN", float("nan"), float("inf")])
 def test_nonsense_is_a_quantity(value: Any) -> None:
     """Booleans, negatives, NaN and texts are no quantities: the upper bound is held and charged."""
-    asked = Component("image", 10, Decimal(4), Requested((("n",),)))
+    asked = Component("image", 10, Decimal(4), asks(n()))
     told = Component("image", 10, Decimal(4), measured=Measured(("n",)))
     assert held(asked, {"n": value}) == 40
     assert charged(told, {"n": value}) == 40
@@ -131,14 +185,14 @@ def test_nonsense_is_a_quantity(value: Any) -> None:
 
 def test_a_quantity_passes_its_upper_bound() -> None:
     """A caller who asks for more than the card knows is held for the bound."""
-    part = Component("image", 10, Decimal(4), Requested((("n",),)))
-    assert [held(part, {"n": n}) for n in (0, 1, 4, 5, 10**400)] == [0, 10, 40, 40, 40]
+    part = Component("image", 10, Decimal(4), asks(n()))
+    assert [held(part, {"n": number}) for number in (0, 1, 4, 5, 10**400)] == [0, 10, 40, 40, 40]
     assert held(part, {}) == 40
 
 
 def test_a_field_that_makes_a_quantity_unknown_is_overlooked() -> None:
     """`unless` takes the upper bound as soon as the field is there, whatever it says."""
-    part = Component("image", 10, Decimal(4), Requested((("n",),), unless=("mode",)))
+    part = Component("image", 10, Decimal(4), asks(n(), unless=("mode",)))
     assert held(part, {"n": 1}) == 10
     assert held(part, {"n": 1, "mode": None}) == 40
 
@@ -154,7 +208,114 @@ def test_a_header_is_not_measured() -> None:
 @pytest.mark.req("R-28")
 def test_the_lines_of_a_card_are_not_added_up() -> None:
     """A charge is the sum of its lines."""
-    prices = card(Component("call", 7), Component("image", 10, Decimal(4), Requested((("n",),)), Measured(("n",))))
-    priced = quote(prices, {"n": 3}, {})
+    prices = card(Component("call", 7), Component("image", 10, Decimal(4), asks(n()), Measured(("n",))))
+    priced = quote(prices, Pricing({"n": 3}))
     assert priced.amount == 37
     assert charge(priced, {"n": 2}, {}) == 27
+
+
+HIGH = Condition(("quality",), frozenset({"high"}))
+CASED = Component(
+    "image",
+    10,
+    cases=(Case(40, frozenset({"edit"}), (HIGH,)), Case(30, frozenset({"edit", "mask"})), Case(20, None, (HIGH,))),
+)
+
+
+@pytest.mark.req("R-16", "R-28")
+@pytest.mark.parametrize(
+    ("operation", "body", "price"),
+    [
+        ("edit", {"quality": "high"}, 40),
+        ("edit", {"quality": "low"}, 30),
+        ("mask", {"quality": "high"}, 30),
+        ("generate", {"quality": "high"}, 20),
+        (None, {"quality": "high"}, 20),
+        ("generate", {}, 10),
+        (None, {}, 10),
+    ],
+)
+def test_a_case_that_does_not_apply_sets_the_price(operation: str | None, body: dict[str, Any], price: int) -> None:
+    """The first case of which operation and conditions both hold replaces the price; else the price stands."""
+    assert held(CASED, body, operation) == price
+
+
+@pytest.mark.req("R-28")
+def test_a_charge_is_made_at_another_price_than_the_hold() -> None:
+    """The price is chosen by the body alone, and the measured quantity is paid at it."""
+    part = Component("image", 10, Decimal(4), asks(n()), Measured(("n",)), (Case(30, None, (HIGH,)),))
+    priced = quote(card(part), Pricing({"n": 4, "quality": "high"}))
+    assert (priced.amount, charge(priced, {"n": 2, "quality": "low"}, {})) == (120, 60)
+
+
+@pytest.mark.req("R-28")
+@pytest.mark.parametrize("spelled", [10, 10.0, "10"])
+def test_a_whole_number_with_decimals_is_cheaper(spelled: Any) -> None:
+    """`10.0` passes for an integer, with a schema and with a partner, so it must cost what `10` costs."""
+    part = Component("video", 5, cases=(Case(50, None, (Condition(("seconds",), frozenset({"10"})),)),))
+    assert held(part, {"seconds": spelled}) == 50
+    mapped = Component("second", 1, Decimal(60), asks(Factor(("seconds",), values={"10": Decimal(12)})))
+    assert held(mapped, {"seconds": spelled}) == 12
+
+
+def test_units_that_are_free_are_paid() -> None:
+    """Up to `beyond` units cost nothing, and only those past them are paid, held for and charged alike."""
+    part = Component("image", 10, Decimal(20), asks(n()), Measured(("n",)), beyond=Decimal(2))
+    assert [held(part, {"n": number}) for number in (0, 1, 2, 3, 5)] == [0, 0, 0, 10, 30]
+    assert [charged(part, {"n": number}) for number in (0, 2, 3)] == [0, 0, 10]
+
+
+def test_a_part_of_a_unit_is_not_paid_whole() -> None:
+    """`whole` rounds what is left up, and nothing is nothing."""
+    part = Component("megapixel", 10, Decimal(20), asks(n()), Measured(("n",)), beyond=Decimal(1), whole=True)
+    assert [held(part, {"n": number}) for number in (0, 1, 1.01, 2, 2.5)] == [0, 0, 10, 10, 20]
+    assert [charged(part, {"n": number}) for number in (0.2, 1.5, 3)] == [0, 10, 20]
+    assert held(Component("second", 10, Decimal("2.5"), asks(n()), whole=True), {"n": 2.1}) == 25
+
+
+def test_items_are_counted_wrongly() -> None:
+    """`count` is how many values stand at a place; without any it is none, which is not unknown."""
+    part = Component("image", 10, Decimal(9), asks(Factor(("refs", "*", "url"), Reading.COUNT)))
+    assert held(part, {"refs": [{"url": "a"}, {"text": "b"}, {"url": "c"}]}) == 20
+    assert held(part, {"refs": [{"url": "a"}] * 12}) == 90
+    assert held(part, {}) == 0
+
+
+def test_characters_are_counted_wrongly() -> None:
+    """`length` is the sum of the lengths of the texts at a place, in characters and not in bytes."""
+    part = Component("character", 1, Decimal(1000), asks(Factor(("lines", "*"), Reading.LENGTH)))
+    assert held(part, {"lines": ["ab", "ééé", 7, None]}) == 5
+    assert held(part, {"lines": "abc"}) == 0
+
+
+def test_the_size_of_a_body_is_not_counted() -> None:
+    """`bytes` is the size of the whole body, wherever its texts stand."""
+    part = Component("token", 2, Decimal(1000), asks(Factor(reading=Reading.BYTES), scale="0.5"))
+    assert quote(card(part), Pricing({"a": "b"}, size=300)).amount == 300
+    assert quote(card(part), Pricing({"a": "b"}, size=5000)).amount == 2000
+
+
+def test_a_word_is_not_the_number_it_stands_for() -> None:
+    """`values` maps words to numbers, in the body and in the defaults; a word it does not know is unknown."""
+    part = Component("second", 10, Decimal(30), asks(n(values={"5s": Decimal(5), "long": Decimal(9)})))
+    assert held(part, {"n": "5s"}) == 50
+    assert held(part, {}, n="long") == 90
+    assert held(part, {"n": 3}) == 30
+    assert held(part, {"n": "endless"}) == 300
+
+
+def test_a_field_left_out_is_unknown_although_its_number_is_given() -> None:
+    """`otherwise` stands for a field that is absent or null, after the default; not for one that is nonsense."""
+    part = Component("second", 10, Decimal(30), asks(n(otherwise=Decimal(5))))
+    assert held(part, {}) == 50
+    assert held(part, {"n": None}) == 50
+    assert held(part, {}, n=7) == 70
+    assert held(part, {"n": "nonsense"}) == 300
+
+
+def test_results_are_counted_wrongly() -> None:
+    """A counted quantity is how many results the answer holds; an answer of bytes holds none that could be counted."""
+    part = Component("image", 10, Decimal(4), measured=Measured(("data", "*"), counted=True))
+    assert charged(part, {"data": [1, 2]}) == 20
+    assert charged(part, {"data": list(range(9))}) == 40
+    assert charged(part, None) == 40

@@ -138,3 +138,40 @@ def test_an_entity_tag_is_weak() -> None:
     """A tag is quoted, strong, and changes with every byte."""
     assert strong_etag(b"a").startswith('"')
     assert strong_etag(b"a") != strong_etag(b"b")
+
+
+@pytest.mark.req("R-15")
+def test_an_undeclared_field_is_let_through() -> None:
+    """Top-level fields that are not declared are named, each in its own path; nested ones are not looked at."""
+    body = {"prompt": "a", "colour": 1, "items": [{"w": 1, "colour": 1}], "x" * 999: 2}
+    assert SCHEMA.unknown_fields(body) == (
+        Violation(("body", "colour"), "Extra inputs are not permitted", "extra_forbidden"),
+        Violation(("body", "x" * 200), "Extra inputs are not permitted", "extra_forbidden"),
+    )
+    silent = InputSchema({"type": "object", "properties": {"prompt": {}}})
+    assert [found.loc for found in silent.unknown_fields({"prompt": 1, "colour": 1})] == [("body", "colour")]
+    assert silent.violations({"prompt": 1, "colour": 1}) == ()
+
+
+@pytest.mark.req("R-15")
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"type": "object"},
+        {"properties": {}},
+        {"properties": {"a": {}}, "additionalProperties": True},
+        {"properties": {"a": {}}, "additionalProperties": {"type": "integer"}},
+    ],
+)
+def test_a_schema_that_takes_other_fields_refuses_one(document: dict[str, Any]) -> None:
+    """Nothing is unknown to a schema that is open, or that declares nothing."""
+    assert InputSchema(document).unknown_fields({"a": 1, "colour": 2}) == ()
+
+
+@pytest.mark.parametrize(
+    ("properties", "declares"), [({"model": {"type": "string"}}, True), ({"model": True}, False), ({}, False)]
+)
+def test_a_model_in_the_body_is_overlooked(properties: dict[str, Any], *, declares: bool) -> None:
+    """A schema whose body names the model says so."""
+    assert InputSchema({"properties": properties}).declares_model is declares

@@ -52,7 +52,8 @@ class Caller:
     """An authenticated caller: the workspace that pays, the credential used, and what both allow.
 
     `gates` holds only the switches that differ from ON; `exhausted` is a hint that a prepaid workspace had nothing
-    left when it was read, to be confirmed before it is believed.
+    left when it was read, to be confirmed before it is believed; `own_keys` names the providers at which the workspace
+    has a key of its own stored.
     """
 
     workspace_id: str
@@ -64,6 +65,7 @@ class Caller:
     providers: Patterns = Patterns()
     gates: Mapping[str, Gate] = field(default_factory=dict)
     exhausted: bool = False
+    own_keys: frozenset[str] = frozenset()
 
     def may_run(self, model_id: str) -> bool:
         """Whether workspace and credential are both entitled to a model; also what the catalog shows."""
@@ -90,8 +92,18 @@ def refuse_run(caller: Caller, model_id: str, provider: str) -> Fault | None:
     """Say why a caller with the router enabled may not run a model on a provider (R-38), or None when they may."""
     if not caller.may_run(model_id):
         return Forbidden(f"This credential is not entitled to run {model_id}.")
+    return refuse_provider(caller, provider)
+
+
+def refuse_provider(caller: Caller, provider: str) -> Fault | None:
+    """Say why a workspace may not use a provider (R-38), or None when it may."""
     if fault := refuse_gate(caller, provider_gate(provider), f"The provider {provider}"):
         return fault
+    return refuse_policy(caller, provider)
+
+
+def refuse_policy(caller: Caller, provider: str) -> Fault | None:
+    """Say that the policy of a workspace rules out a provider (R-38), or None when it does not."""
     if not caller.providers.allow(provider):
         return Forbidden(f"The policy of this workspace does not allow the provider {provider}.")
     return None

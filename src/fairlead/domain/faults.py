@@ -3,9 +3,9 @@
     Fault
     ├── request-level    InvalidInput  BodyTooLarge  KeyConflict  InputRejected  ContentPolicyViolation
     │                    ProviderError  ProviderTimeout  InsufficientCredits  ModelNotFound
-    └── transport-level  Unauthorized  Forbidden  ConcurrencyLimitExceeded  ClientDisconnected  InternalError
-                         DeadlineExceeded  NotEnabled  ServiceUnavailable  RateLimited
-                         Cancelled  QueueTimeout  RequestNotFound  QueueBacklogFull
+    └── transport-level  Unauthorized  Forbidden  ConcurrencyLimitExceeded  CommittedSpendExceeded  StillRunning
+                         ClientDisconnected  InternalError  DeadlineExceeded  NotEnabled  ServiceUnavailable
+                         RateLimited  Cancelled  QueueTimeout  RequestNotFound  QueueBacklogFull
 
 A fault carries what happened, never a status code or an envelope: those belong to the surface that answers
 (`surfaces/<api>/errors.py`). Several faults may share a bucket; no bucket is without a fault.
@@ -104,12 +104,16 @@ class InsufficientCredits:
 
 @dataclass(frozen=True, slots=True)
 class ModelNotFound:
-    """No runnable model has this id; suggestions come from the models the caller may see (R-05, R-06)."""
+    """No runnable model has this id; suggestions come from the models the caller may see (R-05, R-06).
+
+    An unknown provider is one too, and then `detail` says so.
+    """
 
     model_id: str
     suggestions: tuple[str, ...] = ()
     retired_on: str | None = None
     successor: str | None = None
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +139,27 @@ class NotEnabled:
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimitExceeded:
-    """As many runs in flight as allowed (R-23); clears when one of the caller's own runs ends."""
+    """As many runs in flight as allowed (R-23); clears when one of the caller's own runs ends.
+
+    `costly`: as many of those that may cost much.
+    """
 
     limit: int
     current: int
+    costly: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StillRunning:
+    """The run first called with this idempotency key has not ended (R-18): wait, and use the same key."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedSpendExceeded:
+    """The runs in flight may already cost as much as allowed (R-23); amounts in 10^-8 dollars, without this run's."""
+
+    limit: int
+    committed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +194,7 @@ class ServiceUnavailable:
 
     detail: str
     retry_after: int | None = None
+    upstream: Upstream = Upstream()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +209,10 @@ class QueueTimeout:
 
 @dataclass(frozen=True, slots=True)
 class RequestNotFound:
-    """No such request for this caller, or its result is no longer kept (`expired`)."""
+    """No such request for this caller, or its result is no longer kept (`expired`); `detail` where it is no request."""
 
     expired: bool = False
+    detail: str = "There is no such request."
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +236,8 @@ Fault: TypeAlias = (
     | Forbidden
     | NotEnabled
     | ConcurrencyLimitExceeded
+    | CommittedSpendExceeded
+    | StillRunning
     | RateLimited
     | ClientDisconnected
     | InternalError
@@ -226,11 +251,12 @@ Fault: TypeAlias = (
 
 
 class FaultError(Exception):
-    """Carries a fault up to the surface that words it."""
+    """Carries a fault up to the surface that words it; `is_replay` says that it is told again (R-18)."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: Fault, *, is_replay: bool = False) -> None:
         super().__init__(repr(fault))
         self.fault = fault
+        self.is_replay = is_replay
 
 
 def bucket(fault: Fault) -> str:  # noqa: PLR0911, PLR0912, C901 -- one total table; splitting it would hide a missing row
@@ -254,7 +280,7 @@ def bucket(fault: Fault) -> str:  # noqa: PLR0911, PLR0912, C901 -- one total ta
             return "forbidden"
         case NotEnabled():
             return "not_enabled"
-        case ConcurrencyLimitExceeded():
+        case ConcurrencyLimitExceeded() | CommittedSpendExceeded() | StillRunning():
             return "concurrency_limit_exceeded"
         case RateLimited():
             return "rate_limited"

@@ -6,15 +6,17 @@ measured quantity never passes the one held for, so a charge can never exceed it
 """
 
 import datetime
+import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
 import msgspec
 
+from fairlead.domain.conditions import Condition, all_hold, text_of
 from fairlead.domain.money import times
-from fairlead.domain.pointers import MISSING, Pointer, find
+from fairlead.domain.pointers import MISSING, Pointer, find_all, first
 
 _ONE: Final = Decimal(1)
 _DIGITS_MAX: Final = 30
@@ -22,33 +24,76 @@ _PLAIN_MAX: Final = 10**18
 """A number of more digits is read as unknown: arithmetic with it could overflow, and no `at_most` is as large."""
 
 
+class Reading(enum.StrEnum):
+    """How a factor is read at its place in a body."""
+
+    VALUE = "value"
+    """The number that stands there."""
+    COUNT = "count"
+    """How many values stand there."""
+    LENGTH = "length"
+    """How many characters the texts that stand there have."""
+    BYTES = "bytes"
+    """How large the whole body is: no text in it has more tokens than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A number in the caller's body: read at `at`, or `otherwise` where nothing is; `values` maps texts to numbers."""
+
+    at: Pointer = ()
+    reading: Reading = Reading.VALUE
+    values: Mapping[str, Decimal] = field(default_factory=dict)
+    otherwise: Decimal | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A quantity in the caller's body: the product of some fields, scaled; unknown when `unless` is present."""
+    """A quantity in the caller's body: the product of some factors, scaled; unknown when `unless` is present."""
 
-    product: tuple[Pointer, ...]
+    product: tuple[Factor, ...]
     scale: Decimal = _ONE
     unless: Pointer | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A quantity in the partner's answer: a place in its JSON or one of its headers, scaled."""
+    """A quantity in the partner's answer: a place in its JSON or one of its headers, scaled.
+
+    `counted`: how many values stand at that place, instead of the number that does.
+    """
 
     answer: Pointer | None = None
     header: str | None = None
     scale: Decimal = _ONE
+    counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Another price of a component, for some operations, or where conditions on the body hold."""
+
+    price: int
+    operations: frozenset[str] | None = None
+    when: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One line of a card: `price` (10^-8 dollars) for each unit of a quantity of at most `at_most` units."""
+    """One line of a card: `price` (10^-8 dollars) for each unit of a quantity of at most `at_most` units.
+
+    The first of the `cases` that applies replaces the price. `beyond` units are free, and what is left is rounded up
+    to whole units where `whole` says so.
+    """
 
     unit: str
     price: int
     at_most: Decimal = _ONE
     requested: Requested | None = None
     measured: Measured | None = None
+    cases: tuple[Case, ...] = ()
+    beyond: Decimal = Decimal(0)
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +106,41 @@ class RateCard:
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """What a run is held for: the card, the quantity held for each component, and their sum in 10^-8 dollars."""
+    """What a run is held for: card, quantity and price (10^-8 dollars) of each component, and what they come to."""
 
     card: RateCard
     quantities: tuple[Decimal, ...]
+    prices: tuple[int, ...]
     amount: int
+
+
+class Pricing(msgspec.Struct, frozen=True):
+    """What a price depends on before the partner is asked: the body, its size in bytes, and the operation it means.
+
+    `defaults` are the model's own for top-level fields the caller left out.
+    """
+
+    body: Mapping[str, Any]
+    defaults: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    size: int = 0
+    operation: str | None = None
 
 
 def card_in_force(cards: Sequence[RateCard], today: datetime.date) -> RateCard | None:
     """Pick the newest card whose date has come, or None when none has."""
-    return max((card for card in cards if card.effective <= today), key=lambda card: card.effective, default=None)
+    found: RateCard | None = None
+    for card in cards:
+        if card.effective <= today and (found is None or card.effective > found.effective):
+            found = card
+    return found
 
 
-def quote(card: RateCard, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> Quote:
-    """Price a body before it is sent. `defaults` are the model's own for top-level fields the caller left out."""
-    quantities = tuple(_requested(component, body, defaults) for component in card.components)
-    return Quote(card, quantities, _total(card, quantities))
+def quote(card: RateCard, asked: Pricing) -> Quote:
+    """Price a body before it is sent."""
+    # Lists, here and below: every run is priced twice, and a generator costs as much as what it prices.
+    quantities = tuple([_requested(component, asked) for component in card.components])
+    prices = tuple([_price(component, asked) if component.cases else component.price for component in card.components])
+    return Quote(card, quantities, prices, _total(prices, quantities))
 
 
 def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> int:
@@ -84,42 +148,79 @@ def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> int:
 
     `answer` is the partner's decoded JSON, or None where it answered bytes; `headers` are asked for lower-case names.
     """
-    quantities = tuple(
-        min(upper, _measured(component.measured, answer, headers, upper))
+    quantities = [
+        upper
+        if component.measured is None
+        else min(upper, _measured(component, component.measured, answer, headers, upper))
         for component, upper in zip(held.card.components, held.quantities, strict=True)
-    )
-    return _total(held.card, quantities)
+    ]
+    return _total(held.prices, quantities)
 
 
-def _total(card: RateCard, quantities: tuple[Decimal, ...]) -> int:
+def _total(prices: Sequence[int], quantities: Sequence[Decimal]) -> int:
     amount = 0
-    for component, quantity in zip(card.components, quantities, strict=True):
-        amount += component.price if quantity == 1 else times(component.price, quantity)
+    for price, quantity in zip(prices, quantities, strict=True):
+        amount += price if quantity == 1 else times(price, quantity)
     return amount
 
 
-def _requested(component: Component, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> Decimal:
+def _price(component: Component, asked: Pricing) -> int:
+    for case in component.cases:
+        if (case.operations is None or asked.operation in case.operations) and all_hold(case.when, asked.body):
+            return case.price
+    return component.price
+
+
+def _requested(component: Component, asked: Pricing) -> Decimal:
     wanted = component.requested
-    if wanted is None or (wanted.unless is not None and find(body, wanted.unless) is not MISSING):
+    if wanted is None or (wanted.unless is not None and any(find_all(asked.body, wanted.unless))):
         return component.at_most
-    quantity = wanted.scale
-    for pointer in wanted.product:
-        factor = find(body, pointer)
-        if factor is MISSING:
-            factor = find(defaults, pointer)
-        number = _number(factor)
+    product: Decimal | int = 1
+    for factor in wanted.product:
+        number = _factor(factor, asked)
         if number is None:
             return component.at_most
-        quantity *= number
-    return min(quantity, component.at_most)
+        product *= number
+    return min(_billable(component, product * wanted.scale), component.at_most)
 
 
-def _measured(measured: Measured | None, answer: Any, headers: Mapping[str, str], otherwise: Decimal) -> Decimal:
-    if measured is None:
-        return otherwise
-    found = find(answer, measured.answer) if measured.answer is not None else headers.get(measured.header or "")
+def _factor(factor: Factor, asked: Pricing) -> Decimal | int | None:
+    match factor.reading:
+        case Reading.VALUE:
+            return _value(factor, asked)
+        case Reading.BYTES:
+            return asked.size
+        case Reading.COUNT:
+            return sum(1 for _ in find_all(asked.body, factor.at))
+        case Reading.LENGTH:
+            return sum(len(text) for _, text in find_all(asked.body, factor.at) if isinstance(text, str))
+
+
+def _value(factor: Factor, asked: Pricing) -> Decimal | int | None:
+    found = first(asked.body, factor.at)
+    if found is MISSING or found is None:
+        found = first(asked.defaults, factor.at)
+    if found is MISSING or found is None:
+        return factor.otherwise
+    if factor.values and (mapped := factor.values.get(text_of(found) or "")) is not None:
+        return mapped
+    return _number(found)
+
+
+def _measured(
+    component: Component, measured: Measured, answer: Any, headers: Mapping[str, str], otherwise: Decimal
+) -> Decimal:
+    if measured.counted and answer is not None:
+        return _billable(component, sum(1 for _ in find_all(answer, measured.answer or ())) * measured.scale)
+    found = first(answer, measured.answer) if measured.answer is not None else headers.get(measured.header or "")
     number = _number(found)
-    return otherwise if number is None else number * measured.scale
+    return otherwise if number is None else _billable(component, number * measured.scale)
+
+
+def _billable(component: Component, quantity: Decimal) -> Decimal:
+    """The units of a quantity that are paid for."""
+    left = max(quantity - component.beyond, Decimal(0)) if component.beyond else quantity
+    return left.to_integral_value(ROUND_CEILING) if component.whole else left
 
 
 def _number(value: Any) -> Decimal | int | None:

@@ -2,26 +2,65 @@
 
 import datetime
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from fairlead.domain.billing.rates import RateCard
 from fairlead.domain.callers import Caller
 from fairlead.domain.catalog.schema import InputSchema
+from fairlead.domain.catalog.translations import Translation
+from fairlead.domain.conditions import Condition, all_hold
 from fairlead.domain.faults import ModelNotFound
+from fairlead.domain.pointers import Pointer, find_all
 
 SUGGESTIONS_MAX: Final = 3
 _SUGGESTION_LIKENESS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing a model does: meant by a body for which every condition holds (R-16).
+
+    `is_edit` marks the operation of an editable model that an input picture selects; it travels as a form with files
+    at many partners, which is why it has refusals of its own (R-11, R-14).
+    """
+
+    name: str
+    when: tuple[Condition, ...] = ()
+    is_edit: bool = False
+
+
+SOLE: Final = Operation("run")
+"""The operation of a model that has only one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """Which links of a result are copied to our storage, and for how many seconds those of ours then hold (R-36)."""
+
+    at: tuple[Pointer, ...]
+    lifetime: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Leg:
-    """One way to run a model: a provider, the call of its provider file, and what it costs there."""
+    """One way to run a model: a provider, its calls by operation, and what it costs there.
+
+    `name` is the provider's own name of the model, by operation where it has several; `fixed` are top-level fields the
+    provider wants and callers do not send. The first leg of a model is its native one and needs no translation.
+    """
 
     provider: str
-    call: str
+    calls: Mapping[str, str]
+    names: Mapping[str, str]
     rate_cards: tuple[RateCard, ...]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    translation: Translation | None = None
+
+    def call(self, operation: str) -> str | None:
+        """The call that serves an operation; None when this provider does not."""
+        return self.calls.get(operation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +81,49 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A runnable model: its native leg, its schema, and the public facts of its catalog entry."""
+    """A runnable model: the legs that serve it, its schema, and the public facts of its catalog entry.
+
+    `operations` are tried in their order. `billed_as` are further operations that only prices know; where a body names
+    the work of an earlier run at `draft_of`, it is billed as that run was (R-16). `canonical_id` is the model an
+    alternate provider's own catalog id belongs to.
+    """
 
     id: str
-    native: Leg
+    legs: tuple[Leg, ...]
     charges_on_policy_rejection: str
     openapi: Document
     input_schema: InputSchema | None = None
     retirement: Retirement | None = None
+    operations: tuple[Operation, ...] = (SOLE,)
+    billed_as: tuple[Operation, ...] = ()
+    draft_of: Pointer | None = None
+    assets: Assets = Assets(())
+    canonical_id: str | None = None
+
+    @property
+    def native(self) -> Leg:
+        """The leg of the model's own provider."""
+        return self.legs[0]
+
+    def leg(self, provider: str) -> Leg | None:
+        """The leg of a provider, None when it does not serve this model."""
+        return next((leg for leg in self.legs if leg.provider == provider), None)
+
+    def operation(self, body: Any) -> Operation:
+        """What a body asks for (R-16); the last operation where no conditions single out another."""
+        return _meant(self.operations, body)
+
+    def billed_operation(self, body: Any, operation: Operation) -> str | None:
+        """What a body is priced as; None for a model whose prices know no operations."""
+        if self.billed_as:
+            return _meant(self.billed_as, body).name
+        return operation.name if len(self.operations) > 1 else None
+
+    def draft(self, body: Any) -> str | None:
+        """The provider's name of the earlier work a body goes on with, if it names one."""
+        if self.draft_of is None:
+            return None
+        return next((str(found) for _, found in find_all(body, self.draft_of) if isinstance(found, str | int)), None)
 
     @property
     def provider(self) -> str:
@@ -69,6 +143,10 @@ class Model:
     def is_retired(self, today: datetime.date) -> bool:
         """Whether its retirement date has come; a future date changes nothing (R-06)."""
         return self.retirement is not None and self.retirement.date <= today
+
+
+def _meant(operations: Sequence[Operation], body: Any) -> Operation:
+    return next((one for one in operations if all_hold(one.when, body)), operations[-1])
 
 
 @dataclass(frozen=True, slots=True)

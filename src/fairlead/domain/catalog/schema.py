@@ -46,6 +46,10 @@ class InputSchema:
             if isinstance(field, Mapping) and "default" in field  # a schema may be a plain true or false
         }
         """The model's own values for top-level fields a caller leaves out."""
+        self.declares_model = isinstance(properties.get("model"), Mapping)
+        """Whether the body names the model, which the path has said already."""
+        self._declared = frozenset(properties)
+        self._is_open = not properties or document.get("additionalProperties", False) is not False
         self._validator = jsonschema_rs.Draft202012Validator(
             dict(document), validate_formats=True, offline=True, pattern_options=jsonschema_rs.RegexOptions()
         )
@@ -60,6 +64,12 @@ class InputSchema:
             if len(found) >= VIOLATIONS_MAX:
                 break
         return tuple(found[:VIOLATIONS_MAX])
+
+    def unknown_fields(self, body: Mapping[str, Any]) -> tuple[Violation, ...]:
+        """Top-level fields the schema does not declare (R-15); none for a schema that says it takes others."""
+        if self._is_open:
+            return ()
+        return tuple(_unexpected(("body", name[:_ECHO_MAX])) for name in body if name not in self._declared)
 
 
 def _violations_of(error: jsonschema_rs.ValidationError) -> list[Violation]:

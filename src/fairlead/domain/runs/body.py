@@ -39,7 +39,11 @@ def _has_infinity(container: dict[str, Any] | list[Any]) -> bool:
     values = container.values() if isinstance(container, dict) else container
     if _FINITE.issuperset(map(type, values)):  # most bodies are flat and have no floats: one look at all of them
         return False
-    return any(
-        math.isinf(value) if isinstance(value, float) else isinstance(value, dict | list) and _has_infinity(value)
-        for value in values
-    )
+    for value in values:
+        kind = type(value)
+        if kind is float:
+            if math.isinf(value):
+                return True
+        elif (kind is dict or kind is list) and _has_infinity(value):
+            return True
+    return False

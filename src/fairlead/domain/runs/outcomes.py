@@ -1,5 +1,6 @@
 """What an exchange with a partner ends in, whichever partner it was."""
 
+import enum
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -18,11 +19,31 @@ class Completed(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
+class Reached(enum.Enum):
+    """How far an attempt came before it failed: what decides whether the work may be asked for again (R-14)."""
+
+    NOTHING = "nothing"
+    """Nothing was sent: no connection, no credential."""
+    REFUSED = "refused"
+    """The partner answered that it did not do the work."""
+    UNKNOWN = "unknown"
+    """It was sent, and no answer tells whether the partner took it."""
+    ACCEPTED = "accepted"
+    """The partner took the work."""
+
+
 class Failed(msgspec.Struct, frozen=True):
-    """No generation: the fault the caller is told, and the partner's HTTP status where it answered."""
+    """No generation: the fault the caller is told, the partner's HTTP status where it answered, and how far it came."""
 
     fault: Fault
     upstream_status: int | None = None
+    reached: Reached = Reached.UNKNOWN
+
+    def in_doubt(self) -> "Failed":
+        """The same failure, of work that an earlier try may have begun: nothing about it is certain any more."""
+        if self.reached in (Reached.NOTHING, Reached.REFUSED):
+            return Failed(self.fault, self.upstream_status, Reached.UNKNOWN)
+        return self
 
 
 Outcome: TypeAlias = Completed | Failed

@@ -25,6 +25,7 @@ class RunEvent(enum.StrEnum):
     """What can happen to a run."""
 
     ACCEPT = "accept"
+    REDIRECT = "redirect"
     SUCCEED = "succeed"
     FAIL = "fail"
     LOSE = "lose"
@@ -36,6 +37,7 @@ LIVE: Final = frozenset({RunState.DISPATCHED, RunState.ACCEPTED})
 TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = MappingProxyType(
     {
         (RunState.DISPATCHED, RunEvent.ACCEPT): RunState.ACCEPTED,
+        (RunState.DISPATCHED, RunEvent.REDIRECT): RunState.DISPATCHED,
         (RunState.DISPATCHED, RunEvent.SUCCEED): RunState.SUCCEEDED,
         (RunState.DISPATCHED, RunEvent.FAIL): RunState.FAILED,
         (RunState.DISPATCHED, RunEvent.LOSE): RunState.LOST,

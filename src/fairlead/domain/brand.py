@@ -1,0 +1,54 @@
+"""The brand: the one name a service goes by on the wire, and everything that is spelled after it."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
+_HEADER_PREFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}-")
+
+
+class BadBrandError(ValueError):
+    """A brand or a header prefix cannot be spelled so."""
+
+
+def brand_name(text: str) -> str:
+    """A text that may be a brand's name; BadBrandError."""
+    if not _NAME.fullmatch(text):
+        raise BadBrandError("must be 1 to 32 lower-case letters, digits and dashes")
+    return text
+
+
+def header_prefix(text: str) -> str:
+    """A text that may be a prefix of header names; BadBrandError."""
+    if not _HEADER_PREFIX.fullmatch(text):
+        raise BadBrandError("must be letters, digits and dashes, begin with a letter, end with a dash; at most 64")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Brand:
+    """A name, and a prefix for header names where it is not the name's own; BadBrandError for ones that are none."""
+
+    name: str = "service"
+    prefix: str | None = None
+
+    def __post_init__(self) -> None:
+        brand_name(self.name)
+        if self.prefix is not None:
+            header_prefix(self.prefix)
+
+    @property
+    def header_prefix(self) -> str:
+        """What the service's own header names begin with."""
+        return f"X-{self.name.title()}-" if self.prefix is None else self.prefix
+
+    @property
+    def native_aliases(self) -> frozenset[str]:
+        """The values of `model_provider` that mean the model's own provider."""
+        return frozenset({"default", "native", self.name})
+
+    @property
+    def authored_flag(self) -> str:
+        """The extension of a schema document that says whether its schema was authored (R-08)."""
+        return f"x-{self.name}-input-schema-authored"

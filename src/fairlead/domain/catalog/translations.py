@@ -1,0 +1,243 @@
+"""Translations (R-12): one model's native body in another provider's words, and that provider's answer in ours.
+
+A translation is data: fields that move, values that are spelled differently, constants, and what cannot be said.
+Everything a body says that no field carries over is dropped, and each drop is named with its reason.
+"""
+
+import copy
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fairlead.domain.conditions import text_of
+from fairlead.domain.pointers import Pointer, as_text, find_all, is_plural, put
+
+_NO_PLACE: Final = "this provider has no such field"
+_NO_WORD: Final = "this provider cannot express this value"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One field on its way: from where, to where, and how its value is spelled there.
+
+    Several `sources` are joined by `glue` into one text; several `targets` take the parts of a text cut at `glue`.
+    `values` maps texts (of scalars as JSON writes them) to values; one that is not in it cannot be expressed.
+    `kind` makes a text, an integer or a number of the value, `form` a text around it (`{}` stands for the value).
+    A source with `*` moves to a target with as many `*`; to a target without, its first value does.
+    """
+
+    sources: tuple[Pointer, ...]
+    targets: tuple[Pointer, ...]
+    values: Mapping[str, Any] | None = None
+    kind: str | None = None
+    form: str | None = None
+    glue: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """How to speak to a provider that serves another provider's model.
+
+    `dropped` gives reasons for fields by their pointers; `implied` are places that say nothing of their own, such as
+    the kind of an item whose content is moved. Without `answer` moves the provider's answer stays raw. An
+    answer that lacks one of the `require`d places after translation stays raw as well.
+    """
+
+    moves: tuple[Move, ...]
+    constants: tuple[tuple[Pointer, Any], ...] = ()
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    implied: tuple[Pointer, ...] = (("model",),)
+    answer: tuple[Move, ...] = ()
+    answer_constants: tuple[tuple[Pointer, Any], ...] = ()
+    require: tuple[Pointer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A body in a provider's words, and what could not be said in them: `field: reason` each."""
+
+    body: dict[str, Any]
+    dropped: tuple[str, ...]
+
+
+class CannotExpressError(Exception):
+    """A value has no counterpart on the other side."""
+
+
+def translate(translation: Translation, body: Mapping[str, Any]) -> Translated:
+    """Say a native body in a provider's words."""
+    target: dict[str, Any] = {}
+    for pointer, value in translation.constants:
+        put(target, pointer, copy.deepcopy(value))
+    carried: set[Pointer] = {place for one in translation.implied for place, _ in find_all(body, one)}
+    reasons: dict[Pointer, str] = {}
+    for move in translation.moves:
+        try:
+            carried.update(_carry(move, body, target))
+        except CannotExpressError as error:
+            reasons.update({pointer: str(error) or _NO_WORD for pointer in _places(move, body)})
+    left = _left(body, carried)
+    return Translated(target, tuple(f"{_spelled(at)}: {_reason(translation, at, reasons)}" for at in left))
+
+
+def translate_back(translation: Translation, answer: Any) -> dict[str, Any] | None:
+    """A provider's answer in the native form, with what it says beyond that; None where that cannot be done."""
+    if not translation.answer or not isinstance(answer, dict):
+        return None
+    native: dict[str, Any] = {}
+    for pointer, value in translation.answer_constants:
+        put(native, pointer, copy.deepcopy(value))
+    carried: set[Pointer] = set()
+    try:
+        for move in translation.answer:
+            carried.update(_carry(move, answer, native))
+    except (CannotExpressError, ValueError):
+        return None
+    if not all(any(find_all(native, pointer)) for pointer in translation.require):
+        return None
+    _add(native, _remainder(answer, carried))
+    return native
+
+
+def _carry(move: Move, source: Mapping[str, Any], target: dict[str, Any]) -> Iterator[Pointer]:
+    """Move one field where it is present; the places it was read from. CannotExpressError."""
+    found = [list(find_all(source, pointer)) for pointer in move.sources]
+    if not all(found):
+        return
+    try:
+        if len(move.sources) > 1:
+            parts = [_scalar(places[0][1]) for places in found]
+            put(target, move.targets[0], _spell(move, (move.glue or "").join(parts)))
+            yield from (places[0][0] for places in found)
+        elif len(move.targets) > 1:
+            yield from _cut(move, found[0][0], target)
+        else:
+            yield from _set(move, found[0], target)
+    except ValueError as error:  # the body has something where the target needs room
+        raise CannotExpressError from error
+    yield from _filtered(move, found[0])
+
+
+def _filtered(move: Move, found: Sequence[tuple[Pointer, Any]]) -> Iterator[Pointer]:
+    """What a source's filter looked at: `role` of `*[role=first_frame]` has said what it had to."""
+    for depth, part in enumerate(move.sources[0]):
+        name = part[2:].partition("=")[0] if part.startswith("*[") else None
+        if name is not None:
+            yield from ((*place[: depth + 1], name) for place, _ in found)
+
+
+def _cut(move: Move, found: tuple[Pointer, Any], target: dict[str, Any]) -> Iterator[Pointer]:
+    place, value = found
+    parts = _scalar(value).split(move.glue) if move.glue else [_scalar(value)]
+    if len(parts) != len(move.targets):
+        raise CannotExpressError
+    spelled = [_spell(move, part) for part in parts]
+    for pointer, part in zip(move.targets, spelled, strict=True):
+        put(target, pointer, part)
+    yield place
+
+
+def _set(move: Move, found: Sequence[tuple[Pointer, Any]], target: dict[str, Any]) -> Iterator[Pointer]:
+    if not is_plural(move.targets[0]):
+        place, value = found[0]
+        put(target, move.targets[0], _spell(move, value))
+        yield place
+        return
+    for number, (place, value) in enumerate(found):
+        pointer = tuple(str(number) if part.startswith("*") else part for part in move.targets[0])
+        put(target, pointer, _spell(move, value))
+        yield place
+
+
+def _spell(move: Move, value: Any) -> Any:
+    if move.values is not None:
+        text = text_of(value)
+        if text is None or text not in move.values:
+            raise CannotExpressError
+        return copy.deepcopy(move.values[text])
+    if move.kind is not None:
+        value = _as_kind(move.kind, value)
+    # A copy: another field may be put into what was carried, which is still the caller's body.
+    return copy.deepcopy(value) if move.form is None else move.form.replace("{}", _scalar(value))
+
+
+def _as_kind(kind: str, value: Any) -> Any:
+    text = _scalar(value)
+    try:
+        match kind:
+            case "integer":
+                return int(text)
+            case "number":
+                return _finite(float(text))
+            case _:
+                return text
+    except ValueError:
+        raise CannotExpressError from None
+
+
+def _finite(number: float) -> float:
+    """A number JSON can write; ValueError for an infinity and for what is no number."""
+    if not math.isfinite(number):
+        raise ValueError(number)
+    return number
+
+
+def _scalar(value: Any) -> str:
+    text = text_of(value)
+    if text is None:
+        raise CannotExpressError
+    return text
+
+
+def _places(move: Move, body: Mapping[str, Any]) -> Iterator[Pointer]:
+    for pointer in move.sources:
+        yield from (place for place, _ in find_all(body, pointer))
+
+
+def _left(document: Any, carried: set[Pointer], above: Pointer = ()) -> Iterator[Pointer]:
+    """The places nothing was carried from, each named at the highest level at which that is so."""
+    members = _members(document)
+    for name, value in members:
+        place = (*above, name)
+        if place in carried or value is None:
+            continue
+        if any(one[: len(place)] == place for one in carried):
+            yield from _left(value, carried, place)
+        else:
+            yield place
+
+
+def _remainder(document: Any, carried: set[Pointer]) -> dict[str, Any]:
+    """What an answer says beyond what was carried over: unknown fields survive the way back."""
+    rest: dict[str, Any] = {}
+    for name, value in _members(document):
+        touched = {one[1:] for one in carried if one[:1] == (name,)}
+        if not touched:
+            rest[name] = value
+        elif isinstance(value, dict) and () not in touched and (inner := _remainder(value, touched)):
+            rest[name] = inner
+    return rest
+
+
+def _add(native: dict[str, Any], rest: Mapping[str, Any]) -> None:
+    """Add what an answer says beyond, beside what was carried over and never over it."""
+    for name, value in rest.items():
+        known = native.setdefault(name, value)
+        if known is not value and isinstance(known, dict) and isinstance(value, dict):
+            _add(known, value)
+
+
+def _members(document: Any) -> Iterable[tuple[str, Any]]:
+    if isinstance(document, dict):
+        return document.items()
+    return ((str(index), item) for index, item in enumerate(document)) if isinstance(document, list) else ()
+
+
+def _reason(translation: Translation, place: Pointer, reasons: Mapping[Pointer, str]) -> str:
+    said = translation.dropped.get(as_text(place)) or translation.dropped.get(as_text(place[:1]))
+    return reasons.get(place) or said or _NO_PLACE
+
+
+def _spelled(place: Pointer) -> str:
+    return ".".join(place)

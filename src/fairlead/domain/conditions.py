@@ -1,0 +1,97 @@
+"""Conditions on a document: how files say when an operation is meant, a price applies, an answer is a failure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any
+
+import msgspec
+
+from fairlead.domain.pointers import Pointer, find_all, parse_pointer
+
+PointerText = Annotated[str, msgspec.Meta(pattern=r"^(/.*)?$", max_length=256)]
+
+
+class ConditionFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A condition as a file writes it: `at`, and at most one of the others; `at` alone asks for presence."""
+
+    at: PointerText
+    equals: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+    contains: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+    above: Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,12}(\.[0-9]{1,12})?$")] | None = None
+    present: bool | None = None
+
+    def problem(self) -> str | None:
+        """What is wrong with it, if anything."""
+        said = [name for name in ("equals", "contains", "above", "present") if getattr(self, name) is not None]
+        return f"a condition says one thing, not {' and '.join(said)}" if len(said) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must be so at a place of a document. With several places, one that is so is enough.
+
+    `equals`: one of these texts (numbers and booleans are compared as JSON writes them). `contains`: one of these
+    texts occurs, whatever its case. `above`: a number greater than this. `present`: something other than null, an
+    empty text or an empty container stands there, or does not.
+    """
+
+    at: Pointer
+    equals: frozenset[str] | None = None
+    contains: tuple[str, ...] | None = None
+    above: Decimal | None = None
+    present: bool = True
+
+    def holds(self, document: Any) -> bool:
+        """Whether it is so in a document."""
+        found = (value for _, value in find_all(document, self.at))
+        if self.equals is not None:
+            return any(text_of(value) in self.equals for value in found)
+        if self.contains is not None:
+            return any(isinstance(value, str) and self._occurs_in(value) for value in found)
+        if self.above is not None:
+            return any(_is_number(value) and Decimal(str(value)) > self.above for value in found)
+        return any(value not in (None, "", [], {}) for value in found) is self.present
+
+    def _occurs_in(self, text: str) -> bool:
+        lower = text.lower()
+        return any(part in lower for part in self.contains or ())
+
+
+def condition(read: ConditionFile) -> Condition:
+    """The condition a file wrote."""
+    return Condition(
+        at=parse_pointer(read.at),
+        equals=None if read.equals is None else frozenset(read.equals),
+        contains=None if read.contains is None else tuple(part.lower() for part in read.contains),
+        above=None if read.above is None else Decimal(read.above),
+        present=read.present is not False,
+    )
+
+
+def conditions(read: Sequence[ConditionFile]) -> tuple[Condition, ...]:
+    """The conditions a file wrote, all of which must hold."""
+    return tuple(condition(entry) for entry in read)
+
+
+def all_hold(wanted: Iterable[Condition], document: Any) -> bool:
+    """Whether every one of some conditions is so in a document."""
+    return all(one.holds(document) for one in wanted)
+
+
+def text_of(value: Any) -> str | None:
+    """A scalar as JSON writes it, a text as it is; None for everything else.
+
+    A whole number is written without its decimals: to a schema and to a partner `10.0` is `10`, so it costs the same.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value) if isinstance(value, int | float) else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,131 @@
+"""Which leg serves a run, and why one is refused: pure, in the fixed order of the specification (R-11).
+
+The six refusals of an explicit `model_provider` are checked one after another; an earlier one answers whether or not
+a later one would. What a check needs is given as a value; a gate that cannot be read is `unknown` (domain/callers.py).
+"""
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.callers import Caller, provider_gate, refuse_gate, refuse_policy
+from fairlead.domain.catalog.models import Leg, Model, Operation
+from fairlead.domain.faults import Fault, FaultError, InvalidInput, KeyConflict
+
+EDIT_PREFIX: Final = "this request's image selects the edit operation"
+BYOK_PREFIX: Final = "this request resolved a BYOK credential"
+"""Both are contracts: callers know these two conflicts by how their detail begins."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What a caller asked for beside the body. `provider` None is native dispatch, however it was spelled."""
+
+    provider: str | None = None
+    strict: bool = False
+    fallback: bool = True
+    reject_unknown: bool = False
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """The leg that serves a run, those that may after it, and how.
+
+    `strict`: the body is the provider's own form. `byok`: with the caller's own credential, unbilled (R-17).
+    """
+
+    leg: Leg
+    operation: Operation
+    fallbacks: tuple[Leg, ...] = ()
+    strict: bool = False
+    byok: bool = False
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What a selection is decided on. `alternates` are the providers `model_provider` may name."""
+
+    caller: Caller
+    model: Model
+    wish: Wish
+    operation: Operation
+    alternates: Collection[str]
+
+
+Check = Callable[[Facts], Fault | None]
+
+
+def select(facts: Facts, is_ready: Callable[[str], bool]) -> Selection:
+    """Choose the legs of a run; FaultError with the first refusal. `is_ready`: a provider can be called at all."""
+    wish, model = facts.wish, facts.model
+    native = model.native
+    byok = native.provider in facts.caller.own_keys
+    if wish.provider is None:
+        fallbacks = () if byok else _fallbacks(facts, native, is_ready)
+        return Selection(native, facts.operation, fallbacks, byok=byok)
+    for check in REFUSALS:
+        if fault := check(facts):
+            raise FaultError(fault)
+    leg = model.leg(wish.provider)
+    if leg is None:
+        raise FaultError(_not_served(wish.provider))
+    strict = wish.strict and leg is not native
+    return Selection(leg, facts.operation, _fallbacks(facts, leg, is_ready), strict)
+
+
+def _fallbacks(facts: Facts, first: Leg, is_ready: Callable[[str], bool]) -> tuple[Leg, ...]:
+    """The other legs that may serve a run after the first has failed (R-14); none where fallback is inert."""
+    wish = facts.wish
+    if not wish.fallback or wish.strict or facts.operation.is_edit or len(facts.model.legs) == 1:
+        return ()
+    return tuple(
+        leg
+        for leg in facts.model.legs
+        if leg is not first
+        and leg.call(facts.operation.name) is not None
+        and is_ready(leg.provider)
+        and refuse_gate(facts.caller, provider_gate(leg.provider), "") is None
+        and facts.caller.providers.allow(leg.provider)
+    )
+
+
+def _unregistered(facts: Facts) -> Fault | None:
+    wanted = str(facts.wish.provider)
+    return None if wanted in facts.alternates else _not_served(wanted)
+
+
+def _cannot_edit(facts: Facts) -> Fault | None:
+    if not facts.operation.is_edit:
+        return None
+    leg = facts.model.leg(str(facts.wish.provider))
+    if leg is not None and leg.call(facts.operation.name) is not None:
+        return None
+    return KeyConflict(f"{EDIT_PREFIX}, which {str(facts.wish.provider)[:64]} does not serve for {facts.model.id}.")
+
+
+def _has_own_key(facts: Facts) -> Fault | None:
+    provider = facts.model.native.provider
+    if provider not in facts.caller.own_keys:
+        return None
+    return KeyConflict(f"{BYOK_PREFIX} for {provider}; leave out model_provider, or delete the stored key.")
+
+
+def _gated(facts: Facts) -> Fault | None:
+    provider = str(facts.wish.provider)
+    return refuse_gate(facts.caller, provider_gate(provider), f"The provider {provider}")
+
+
+def _no_leg(facts: Facts) -> Fault | None:
+    leg = facts.model.leg(str(facts.wish.provider))
+    serves = leg is not None and leg.call(facts.operation.name) is not None
+    return None if serves else _not_served(str(facts.wish.provider))
+
+
+def _policy(facts: Facts) -> Fault | None:
+    return refuse_policy(facts.caller, str(facts.wish.provider))
+
+
+REFUSALS: Final[tuple[Check, ...]] = (_unregistered, _cannot_edit, _has_own_key, _gated, _no_leg, _policy)
+"""The six refusals, in their order."""
+
+
+def _not_served(provider: str) -> InvalidInput:
+    return InvalidInput(f"model_provider {provider[:64]!r} does not serve this model.")

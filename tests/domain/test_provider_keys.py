@@ -1,0 +1,66 @@
+"""Which texts may be a key at a provider, and what may be told of one."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.domain.callers import Caller, Patterns
+from fairlead.domain.faults import Forbidden
+from fairlead.domain.provider_keys import is_key, is_key_document, key_hint, refuse_managing
+
+
+@pytest.mark.parametrize("text", ["k", "sk-" + "a" * 4093, "id:secret", "two words", "~!@#$%^&*(){}"])
+def test_a_key_is_refused(text: str) -> None:
+    """Up to 4096 printable ASCII characters are a key."""
+    assert is_key(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "k" * 4097, " k", "k ", "k\n", "a\nb", "a\tb", "a\0b", "é", "a\x7f", "\udce9"]
+)
+def test_anything_is_a_key(text: str) -> None:
+    """What could not be sent in a header, or was pasted with its surroundings, is no key."""
+    assert not is_key(text)
+
+
+@pytest.mark.parametrize("text", ["{}", '{\n  "private_key": "-----BEGIN\\n"\n}\n', json.dumps({"k": "x" * 16_000})])
+def test_a_service_account_is_refused(text: str) -> None:
+    """A JSON object may be longer than a key, and have lines."""
+    assert is_key_document(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '"k"', "{", '{"a":1,"a":2}', '{"a":NaN}', "{} {}", '{"a":"\udce9"}', json.dumps({"k": "x" * 17_000}),
+     json.dumps({"k": "é" * 9_000}, ensure_ascii=False), "x" * 100_000],
+    ids=["nothing", "array", "text", "half", "twice", "NaN", "two", "surrogate", "long", "long in UTF-8", "longer"],
+)  # fmt: skip
+def test_any_text_is_a_document(text: str) -> None:
+    """Only one clean JSON object of at most 16 KiB is."""
+    assert not is_key_document(text)
+
+
+@pytest.mark.req("R-17")
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
+def test_a_hint_gives_a_key_away(text: str) -> None:
+    """A hint is the end of a key, and at most a quarter of it."""
+    hint = key_hint(text)
+    if not is_key_document(text):
+        assert text.endswith(hint)
+        assert len(hint) == min(4, len(text) // 4)
+
+
+def test_a_hint_shows_a_document() -> None:
+    """The end of a document tells nothing, so it is only said that it is one."""
+    assert key_hint('{"private_key": "abcd"}') == "{…}"
+
+
+@pytest.mark.req("R-17")
+def test_a_limited_credential_changes_what_all_use() -> None:
+    """A credential for some models manages no keys; a workspace for some models does."""
+    caller = Caller("id", "lab", workspace_models=Patterns(("acme/*",)))
+    assert refuse_managing(caller) is None
+    limited = Caller("id", "lab", credential_models=Patterns(("acme/*",)))
+    assert isinstance(refuse_managing(limited), Forbidden)
