@@ -7,7 +7,17 @@ from sqlalchemy import Connection, text
 
 from fairlead.domain.billing.books import UNLIMITED
 from fairlead.domain.callers import Billing
-from fairlead.domain.runs.entries import Acceptance, Admission, JournalEntry, LiveRun, Settlement, Verdict
+from fairlead.domain.runs.entries import (
+    Acceptance,
+    Admission,
+    IdempotencyKey,
+    JournalEntry,
+    KeptResult,
+    LiveRun,
+    Redirection,
+    Settlement,
+    Verdict,
+)
 from fairlead.domain.runs.states import RunState
 from fairlead.storage import callers, runs
 from fairlead.storage.database import Database
@@ -59,6 +69,25 @@ def acceptance(run_id: str = "run-1", handle: str = "task-7", attempt: int = 1) 
     return Acceptance(run_id, attempt, handle)
 
 
+def key(id_: str = "key", fingerprint: str = "call", expires_at: int = NOW + 1000) -> IdempotencyKey:
+    """Return a caller's idempotency key for a call."""
+    return IdempotencyKey(id_, fingerprint, expires_at)
+
+
+def kept(**changes: Any) -> KeptResult:
+    """Return a result that is kept for its key."""
+    return KeptResult(**{"expires_at": NOW + 1000, "content_type": "application/json", "content": b"{}", **changes})
+
+
+def redirection(run_id: str = "run-1", hold: int = 150, **changes: Any) -> Redirection:
+    """Return the move of a run of the lab to another provider, at its first attempt."""
+    usual: dict[str, Any] = {
+        "workspace_id": LAB, "attempt": 1, "provider": "fal", "rate_version": "f1", "held": 100, "turn": 1,
+        "at": NOW + 3,
+    }  # fmt: skip
+    return Redirection(**{"run_id": run_id, "hold": hold, **usual, **changes})
+
+
 class Books:
     """The books of one database, without a word of asyncio."""
 
@@ -92,6 +121,11 @@ class Books:
         """Return balance, held and in_flight of a workspace."""
         (row,) = self.rows("SELECT balance, held, in_flight FROM workspaces WHERE id = :id", id=workspace_id)
         return (row["balance"], row["held"], row["in_flight"])
+
+    def costly(self, workspace_id: str = LAB) -> int:
+        """Return how many of the runs in flight of a workspace are costly."""
+        (row,) = self.rows("SELECT costly_in_flight FROM workspaces WHERE id = :id", id=workspace_id)
+        return int(row["costly_in_flight"])
 
     def state(self, run_id: str = "run-1") -> dict[str, Any]:
         """Return the row of a run."""

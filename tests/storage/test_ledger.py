@@ -2,8 +2,9 @@
 
 import pytest
 
+from fairlead.domain.billing.books import COSTLY
 from fairlead.storage import ledger
-from storage.bookings import LAB, Books, acceptance, admission, failure, settlement
+from storage.bookings import LAB, Books, acceptance, admission, failure, redirection, settlement
 
 _PLANTED = {
     "workspace figures differ from the sum of its entries": (
@@ -14,12 +15,18 @@ _PLANTED = {
     "slots taken differ from the live runs": (
         "UPDATE workspaces SET in_flight = in_flight + 1",
         "UPDATE runs SET state = 'failed', charge = 0 WHERE id = 'live'",
+        "UPDATE workspaces SET costly_in_flight = costly_in_flight + 1",
+        "UPDATE workspaces SET costly_in_flight = 0",
+        "UPDATE runs SET hold = 100 WHERE id = 'costly'",
+        "UPDATE runs SET hold = 500000000 WHERE id = 'live'",
     ),
     "a live run without exactly its hold": (
         "DELETE FROM ledger_entries WHERE run_id = 'live'",
         "UPDATE ledger_entries SET held_change = held_change - 1 WHERE run_id = 'live'",
         "UPDATE runs SET hold = hold + 1 WHERE id = 'live'",
         "UPDATE runs SET state = 'accepted' WHERE id = 'done'",
+        "DELETE FROM ledger_entries WHERE kind = 'raise'",
+        "UPDATE ledger_entries SET kind = 'hold' WHERE kind = 'raise'",
     ),
     "an ended run whose hold was not settled exactly once": (
         "DELETE FROM ledger_entries WHERE run_id = 'done' AND kind = 'post'",
@@ -51,9 +58,10 @@ def proven_books() -> None:
 @pytest.fixture
 def written(books: Books) -> Books:
     """Return books with a run of every kind in them."""
-    books.open(balance=1000)
+    books.open(balance=1000 + COSTLY)
     books.open(id_="office", balance=5)
-    books.write(admission("live"), admission("taken"), admission("done"), admission("failed"))
+    books.write(admission("costly", hold=COSTLY), admission("live"), admission("taken"))
+    books.write(admission("done"), admission("failed"), redirection("live", hold=150))
     books.write(acceptance("taken"), settlement("done", charge=60), failure("failed"))
     return books
 
@@ -107,8 +115,8 @@ def test_the_totals_miss_a_state(written: Books) -> None:
     """Totals count every state, also those without a run."""
     assert written.do(ledger.totals) == {
         "workspaces": 2,
-        "entries": 8,
-        "runs_dispatched": 1,
+        "entries": 10,
+        "runs_dispatched": 2,
         "runs_accepted": 1,
         "runs_succeeded": 1,
         "runs_failed": 1,

@@ -2,18 +2,23 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, inspect, text
 
 from databases import opened
+from fairlead.domain.runs.entries import LiveRun
+from fairlead.storage import ledger, runs
 from fairlead.storage import migrate as migrations
 from fairlead.storage.migrate import HEAD, migrate, revision_of, run_revisions, upgrade
 from fairlead.storage.tables import metadata
+from storage.bookings import failure
 
 
 async def _migrate_twice(url: str) -> tuple[str | None, str | None, str | None]:
@@ -93,3 +98,50 @@ def test_two_servers_that_start_at_once_disturb_each_other(empty_database_url: s
         return await asyncio.gather(start(empty_database_url), start(empty_database_url))
 
     assert list(asyncio.run(start_both())) == [HEAD, HEAD]
+
+
+_OF_0001 = (
+    "INSERT INTO workspaces VALUES ('lab-id', 'lab', 'prepaid', 900000000, 500000100, 0, 2, -1, NULL, NULL, '{}', 1)",
+    """
+    INSERT INTO runs (id, workspace_id, model_id, provider, state, attempt, server_id, handle, hold, rate_version,
+                      caller_left, request, created_at)
+    VALUES ('run-1', 'lab-id', 'acme/x', 'acme', 'accepted', 1, 'server-1', 'task-7', 500000000, 'v1', :no, :body, 1),
+           ('run-2', 'lab-id', 'acme/x', 'acme', 'dispatched', 1, 'server-1', NULL, 100, 'v1', :no, :body, 1)
+    """,
+    """
+    INSERT INTO ledger_entries (workspace_id, run_id, phase, kind, balance_change, held_change, reason, created_at)
+    VALUES ('lab-id', NULL, NULL, 'credit', 900000000, 0, 'paid in', 1),
+           ('lab-id', 'run-1', 1, 'hold', 0, 500000000, 'admitted', 1),
+           ('lab-id', 'run-2', 1, 'hold', 0, 100, 'admitted', 1)
+    """,
+)
+
+
+def test_a_run_of_the_version_before_is_lost(empty_database_url: str) -> None:
+    """Unfinished runs live through the migration: the books are right, and they can be claimed and settled."""
+
+    def fill(connection: Connection) -> None:
+        config = Config()
+        config.set_main_option("script_location", migrations.__file__.replace("migrate.py", "migrations"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        for statement in _OF_0001:
+            values = {"no": False, "body": b"{}"} if ":no" in statement else {}
+            connection.execute(text(statement), values)
+
+    async def go_on() -> tuple[list[LiveRun], list[list[dict[str, Any]]]]:
+        async with opened(empty_database_url) as database:
+            await database.write(fill)
+            assert await migrate(database) == "0001"
+            wrong = [await database.read(ledger.disagreements)]
+            claimed = await database.write(lambda c: runs.take_over_orphans(c, "server-2", 0, 9))
+            ends = [failure(run.run_id, hold=run.hold, attempt=run.attempt) for run in claimed]
+            assert await database.write(lambda c: runs.write_entries(c, ends)) == [None, None]
+            return claimed, [*wrong, await database.read(ledger.disagreements)]
+
+    claimed, wrong = asyncio.run(go_on())
+    assert [(run.run_id, run.handle, run.strict, run.key_id) for run in claimed] == [
+        ("run-1", "task-7", False, None),
+        ("run-2", None, False, None),
+    ]
+    assert wrong == [[], []]

@@ -8,10 +8,22 @@ from sqlalchemy.exc import IntegrityError
 from fairlead.domain.billing.books import UNLIMITED
 from fairlead.domain.callers import Billing
 from fairlead.domain.faults import ConcurrencyLimitExceeded, Forbidden, InsufficientCredits, Unauthorized
-from fairlead.domain.runs.entries import Superseded
+from fairlead.domain.runs.entries import Acceptance, Stray, Superseded
 from fairlead.domain.runs.states import RunState
 from fairlead.storage import callers, runs
-from storage.bookings import LAB, NOW, Books, acceptance, admission, failure, new_key, settlement
+from storage.bookings import (
+    LAB,
+    NOW,
+    SERVER,
+    Books,
+    acceptance,
+    admission,
+    failure,
+    key,
+    new_key,
+    redirection,
+    settlement,
+)
 
 
 def test_an_admitted_run_holds_nothing(books: Books) -> None:
@@ -300,3 +312,56 @@ def test_a_caller_that_left_is_not_recorded(books: Books) -> None:
     books.write(settlement(caller_left=True))
     row = books.state()
     assert (bool(row["caller_left"]), row["charge"], row["upstream_status"]) == (True, 60, 200)
+
+
+@pytest.mark.req("R-16")
+def test_the_work_of_another_workspace_is_found(books: Books) -> None:
+    """A draft is found by the partner's name for it, in its own workspace only, the newest where there are two."""
+    books.open(balance=500)
+    books.open(id_="office", balance=500)
+    books.write(
+        admission("run-1", operation="text-to-video"),
+        admission("run-2", operation="image-to-video"),
+        admission("run-3"),
+        admission("run-4", operation="video-to-video", workspace_id="office"),
+    )
+    books.write(acceptance("run-1", "task-7"), acceptance("run-2", "task-7"), acceptance("run-3", "task-9"))
+    books.write(acceptance("run-4", "task-8"), settlement("run-2"))
+
+    def found(workspace_id: str, handle: str) -> str | None:
+        operation: str | None = books.do(lambda c: runs.operation_of_work(c, workspace_id, handle))
+        return operation
+
+    assert found(LAB, "task-7") == "image-to-video"
+    assert [found(LAB, handle) for handle in ("task-8", "task-9", "task-1")] == [None, None, None]
+    assert (found("office", "task-8"), found("office", "task-7")) == ("video-to-video", None)
+
+
+def test_a_takeover_forgets_how_a_run_is_run(books: Books) -> None:
+    """Whether a run is strict, unbilled, under a key or an operation is claimed with it, and its credential."""
+    books.open(balance=500)
+    books.write(admission("run-1", strict=True, byok=True, operation="edit", key=key("k"), hold=0), admission("run-2"))
+    books.write(Acceptance("run-1", 1, "task-7", "label-2"))
+    own, plain = books.take_over()
+    assert (own.strict, own.byok, own.operation, own.key_id, own.credential) == (True, True, "edit", "k", "label-2")
+    assert (plain.strict, plain.byok, plain.operation, plain.key_id, plain.credential) == (False, False, None, None, "")
+
+
+@pytest.mark.req("R-29")
+def test_a_server_that_believes_in_another_hold_frees_that_one(books: Books) -> None:
+    """An end frees what the books hold for its run."""
+    books.open(balance=500)
+    books.write(admission())
+    books.write(redirection(hold=150))
+    assert books.write(failure(hold=100)) == [None]
+    assert books.figures() == (500, 0, 0)
+
+
+def test_a_stray_is_voided_without_its_key(books: Books) -> None:
+    """A server's unfinished runs from before a time come with what voiding them needs."""
+    books.open(balance=500)
+    books.write(
+        admission("run-1", key=key("k")), admission("run-2", created_at=NOW + 9), admission("run-3", server_id="x")
+    )
+    strays = books.do(lambda c: runs.live_runs_of(c, SERVER, NOW + 1))
+    assert strays == [Stray("run-1", LAB, 1, 100, "v1", "k")]

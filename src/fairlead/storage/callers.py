@@ -5,13 +5,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from fairlead.domain.billing.books import EntryKind, Funds
 from fairlead.domain.callers import Billing, Caller, Gate, Patterns
-from fairlead.storage.tables import api_keys, ledger_entries, workspaces
+from fairlead.storage.tables import api_keys, ledger_entries, provider_keys, workspaces
 
+_SEPARATOR: Final = ","
+"""No provider's name has one."""
+_OWN_KEYS: Final = (
+    select(func.aggregate_strings(provider_keys.c.provider, _SEPARATOR))
+    .where(provider_keys.c.workspace_id == workspaces.c.id)
+    .correlate(workspaces)
+    .scalar_subquery()
+)
 _FUNDS_AND_RIGHTS: Final = (
     workspaces.c.id.label("workspace_id"),
     workspaces.c.name.label("workspace"),
@@ -21,6 +29,7 @@ _FUNDS_AND_RIGHTS: Final = (
     workspaces.c.models.label("workspace_models"),
     workspaces.c.providers,
     workspaces.c.gates,
+    _OWN_KEYS.label("own_keys"),
 )
 _CALLER_BY_KEY: Final = (
     select(*_FUNDS_AND_RIGHTS, api_keys.c.id.label("key_id"), api_keys.c.models)
@@ -50,6 +59,8 @@ class NewWorkspace:
     cap: int
     in_flight_limit: int
     created_at: int
+    commitment_limit: int | None = None
+    tier: str | None = None
     models: tuple[str, ...] | None = None
     providers: tuple[str, ...] | None = None
     gates: Mapping[str, Gate] | None = None
@@ -81,6 +92,8 @@ def create_workspace(connection: Connection, new: NewWorkspace) -> None:
                 cap=new.cap,
                 in_flight=0,
                 in_flight_limit=new.in_flight_limit,
+                commitment_limit=new.commitment_limit,
+                tier=new.tier,
                 models=_patterns_text(new.models),
                 providers=_patterns_text(new.providers),
                 gates=_gates_text(new.gates or {}),
@@ -92,7 +105,7 @@ def create_workspace(connection: Connection, new: NewWorkspace) -> None:
 
 
 def change_workspace(connection: Connection, workspace_id: str, changes: Mapping[str, Any]) -> None:
-    """Change the settings of a workspace: any of billing, cap, in_flight_limit, models, providers, gates."""
+    """Change the settings of a workspace: any of billing, cap, limits, tier, models, providers, gates."""
     values = dict(changes)
     for name in ("models", "providers"):
         if name in values:
@@ -206,6 +219,7 @@ def _caller(row: RowMapping, *, models: Patterns, key_id: str | None = None, sub
         providers=_patterns(row["providers"]),
         gates=_gates(row["gates"]),
         exhausted=prepaid and row["balance"] - row["held"] <= 0,
+        own_keys=frozenset(row["own_keys"].split(_SEPARATOR)) if row["own_keys"] else frozenset(),
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, case, func, select
 
-from fairlead.domain.billing.books import EntryKind
+from fairlead.domain.billing.books import COSTLY, EntryKind
 from fairlead.domain.runs.states import LIVE, RunState
 from fairlead.storage.tables import ledger_entries, runs, workspaces
 
@@ -71,16 +71,20 @@ def _wrong_figures() -> Select[Any]:
 
 def _wrong_slots() -> Select[Any]:
     live = (
-        select(runs.c.workspace_id, func.count().label("live"))
+        select(
+            runs.c.workspace_id,
+            func.count().label("live"),
+            func.sum(case((runs.c.hold >= COSTLY, 1), else_=0)).label("costly"),
+        )
         .where(runs.c.state.in_(sorted(LIVE)))
         .group_by(runs.c.workspace_id)
         .subquery()
     )
-    count = func.coalesce(live.c.live, 0)
+    count, costly = func.coalesce(live.c.live, 0), func.coalesce(live.c.costly, 0)
     return (
-        select(workspaces.c.name, workspaces.c.in_flight, count.label("live"))
+        select(workspaces.c.name, workspaces.c.in_flight, count.label("live"), costly.label("costly"))
         .outerjoin(live, live.c.workspace_id == workspaces.c.id)
-        .where(workspaces.c.in_flight != count)
+        .where((workspaces.c.in_flight != count) | (workspaces.c.costly_in_flight != costly))
     )
 
 

@@ -1,0 +1,57 @@
+"""Result assets: the copies we serve in place of partners' links, each a row that names a blob."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import Connection, delete, insert, select
+
+from fairlead.storage.tables import assets, run_results
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One copy: whose it is, which blob holds it, and what it is served as; times in milliseconds since 1970."""
+
+    id: str
+    workspace_id: str
+    run_id: str
+    blob: str
+    size: int
+    content_type: str
+    name: str
+    created_at: int
+    expires_at: int
+
+
+def insert_assets(connection: Connection, new: Iterable[Asset]) -> None:
+    """Remember the copies of a run."""
+    if rows := [asdict(asset) for asset in new]:
+        connection.execute(insert(assets), rows)
+
+
+def find_asset(connection: Connection, asset_id: str) -> Asset | None:
+    """The asset of an id, expired or not; None when there is none."""
+    row = connection.execute(select(assets).where(assets.c.id == asset_id)).mappings().one_or_none()
+    return None if row is None else Asset(**row)
+
+
+def delete_expired(connection: Connection, now: int, limit: int) -> int:
+    """Forget up to `limit` assets that have expired, oldest first; how many there were."""
+    oldest = (
+        select(assets.c.id)
+        .where(assets.c.expires_at <= now)
+        .order_by(assets.c.expires_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    ids = connection.execute(oldest).scalars().all()
+    if ids:
+        connection.execute(delete(assets).where(assets.c.id.in_(ids)))
+    return len(ids)
+
+
+def named_blobs(connection: Connection, names: Sequence[str], now: int) -> set[str]:
+    """Those of some blobs that a live asset or the kept result of a run still names."""
+    of_assets = select(assets.c.blob).where(assets.c.blob.in_(names), assets.c.expires_at > now)
+    of_results = select(run_results.c.blob).where(run_results.c.blob.in_(names))
+    return set(connection.execute(of_assets.union(of_results)).scalars())

@@ -1,0 +1,72 @@
+"""What is sealed opens for whom it was sealed for, and for nobody else."""
+
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.identity.master_secret import MasterSecret
+from fairlead.identity.sealing import CannotOpenError, Sealer
+
+KEY: Final = "sk-a-distinctive-key"
+SEALER: Final = Sealer(MasterSecret(bytes(32)))
+
+
+@pytest.mark.req("R-17")
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
+def test_a_sealed_text_is_lost(text: str) -> None:
+    """What was sealed is opened again, whole."""
+    assert SEALER.open("lab", "acme", SEALER.seal("lab", "acme", text)) == text
+
+
+@pytest.mark.req("R-17")
+def test_a_sealed_text_can_be_read() -> None:
+    """Nothing of the text is in what is kept, and sealing twice gives nothing in common but the version."""
+    sealed, again = SEALER.seal("lab", "acme", KEY), SEALER.seal("lab", "acme", KEY)
+    assert KEY.encode() not in sealed
+    assert sealed[0] == again[0] == 1
+    assert sealed[1:13] != again[1:13]
+    assert sealed[13:] != again[13:]
+    assert len(sealed) == 1 + 12 + len(KEY) + 16
+
+
+@pytest.mark.req("R-17")
+@pytest.mark.parametrize(
+    ("workspace", "provider", "sealer"),
+    [
+        ("other", "acme", SEALER),
+        ("lab", "other", SEALER),
+        ("acme", "lab", SEALER),
+        ("la", "bacme", SEALER),
+        ("lab", "acme", Sealer(MasterSecret(bytes([1] * 32)))),
+    ],
+    ids=["another workspace", "another provider", "swapped", "shifted", "another secret"],
+)
+def test_a_copied_row_opens(workspace: str, provider: str, sealer: Sealer) -> None:
+    """A seal belongs to its workspace, its provider and the secret it was made with."""
+    with pytest.raises(CannotOpenError) as caught:
+        sealer.open(workspace, provider, SEALER.seal("lab", "acme", KEY))
+    assert KEY not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("place", range(len(SEALER.seal("lab", "acme", "k"))))
+def test_an_altered_byte_goes_unnoticed(place: int) -> None:
+    """Version, nonce, ciphertext and tag: a changed bit anywhere does not open."""
+    sealed = bytearray(SEALER.seal("lab", "acme", "k"))
+    sealed[place] ^= 1
+    with pytest.raises(CannotOpenError):
+        SEALER.open("lab", "acme", bytes(sealed))
+
+
+@pytest.mark.parametrize("length", [0, 1, 12, 13, 20, 28])
+def test_a_cut_seal_is_another_error(length: int) -> None:
+    """What is too short to be sealed does not open either."""
+    with pytest.raises(CannotOpenError):
+        SEALER.open("lab", "acme", SEALER.seal("lab", "acme", KEY)[:length])
+
+
+def test_a_sealer_shows_its_secret() -> None:
+    """Printing it shows nothing."""
+    assert repr(SEALER) == "Sealer(…)"

@@ -1,0 +1,229 @@
+"""Blobs: whole or not there, found by their bytes, read in parts; in a folder and in another store alike."""
+
+import asyncio
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from obstore.store import LocalStore, MemoryStore
+
+from conftest import Run
+from fairlead.storage.blobs import (
+    FAN_OUT,
+    BlobMissingError,
+    BlobsUnavailableError,
+    BlobTooLargeError,
+    StoredBlobs,
+    local_blobs,
+)
+
+MIB = 1024 * 1024
+ANYTHING = 1 << 30
+
+
+@pytest.fixture(params=["folder", "memory"])
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> StoredBlobs:
+    """Return an empty store: a folder, and one that is no folder and takes uploads in parts, as S3 does."""
+    if request.param == "folder":
+        return local_blobs(tmp_path / "blobs")
+    (tmp_path / "spool").mkdir()
+    return StoredBlobs(MemoryStore(), tmp_path / "spool", parts=5 * MIB)
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> StoredBlobs:
+    """Return an empty store in a folder."""
+    return local_blobs(tmp_path / "blobs")
+
+
+async def put(blobs: StoredBlobs, content: bytes, piece: int = 100_000) -> str:
+    """Write a blob in pieces."""
+    writer = blobs.writer(ANYTHING)
+    for start in range(0, len(content), piece):
+        await writer.write(content[start : start + piece])
+    return await writer.commit()
+
+
+async def got(blobs: StoredBlobs, name: str, start: int = 0, end: int = ANYTHING) -> bytes:
+    """Read a part of a blob."""
+    return b"".join([chunk async for chunk in await blobs.read(name, start, end)])
+
+
+async def names(blobs: StoredBlobs) -> list[str]:
+    """Walk the whole store."""
+    return [blob.name for folder in FAN_OUT async for page in blobs.walk(folder) for blob in page]
+
+
+def files(folder: Path) -> list[Path]:
+    """List every file below a folder."""
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("size", [0, 1, MIB - 1, MIB, 12 * MIB + 7])
+def test_a_blob_is_read_otherwise_than_it_was_written(blobs: StoredBlobs, size: int, run: Run) -> None:
+    """A blob is named by the SHA-256 of its bytes and gives them back."""
+    content = os.urandom(size)
+
+    async def write_and_read() -> None:
+        name = await put(blobs, content)
+        assert name == hashlib.sha256(content).hexdigest()
+        assert await got(blobs, name, 0, size) == content
+        assert await blobs.size(name) == size
+        assert await blobs.exists(name)
+
+    run(write_and_read())
+
+
+def test_a_part_is_not_the_slice(blobs: StoredBlobs, run: Run) -> None:
+    """A part is the slice of the bytes, empty ones and those past the end included."""
+    content = os.urandom(3 * MIB)
+
+    async def read_parts() -> None:
+        name = await put(blobs, content)
+        for start, end in ((0, 1), (5, 5), (MIB - 3, 2 * MIB + 5), (3 * MIB - 1, 3 * MIB), (7, 9 * MIB)):
+            assert await got(blobs, name, start, end) == content[start:end]
+
+    run(read_parts())
+
+
+def test_the_same_bytes_are_kept_twice(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+    """The same bytes are one blob, also when they are written at the same moment."""
+
+    async def write_often() -> None:
+        assert len({await put(local, b"the same") for _ in range(2)}) == 1
+        assert len(set(await asyncio.gather(*(put(local, b"again" * MIB, MIB) for _ in range(4))))) == 1
+        assert len(await names(local)) == 2
+
+    run(write_often())
+    assert len(files(tmp_path)) == 2
+
+
+def test_too_many_bytes_are_kept(blobs: StoredBlobs, tmp_path: Path, run: Run) -> None:
+    """A writer refuses the first byte past its limit, and leaves nothing behind."""
+
+    async def write_too_much() -> None:
+        writer = blobs.writer(2 * MIB)
+        await writer.write(b"x" * 2 * MIB)
+        with pytest.raises(BlobTooLargeError):
+            await writer.write(b"x")
+        await writer.abort()
+        await writer.abort()
+        assert await names(blobs) == []
+
+    run(write_too_much())
+    assert files(tmp_path) == []
+
+
+def test_a_half_written_blob_is_visible(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+    """Before it is committed a blob is in the spool alone; a writer that vanished leaves a file that is swept."""
+
+    async def write_half() -> None:
+        writer = local.writer(ANYTHING)
+        await writer.write(b"x" * 2 * MIB)
+        assert await names(local) == []
+        (left,) = files(tmp_path)
+        assert left.parent.name == "spool"
+        assert await local.sweep(60) == 0
+        os.utime(left, (time.time() - 61,) * 2)
+        assert await local.sweep(60) == 1
+
+    run(write_half())
+    assert files(tmp_path) == []
+
+
+def test_abort_does_not_wait_for_its_thread(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+    """A writer cancelled in the middle of a write can be aborted: nothing is left, and no thread writes on."""
+
+    async def cancel_and_abort() -> None:
+        for _ in range(20):
+            writer = local.writer(ANYTHING)
+            task = asyncio.create_task(writer.write(b"x" * 8 * MIB))
+            await asyncio.sleep(0.001)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await writer.abort()
+
+    run(cancel_and_abort())
+    assert files(tmp_path) == []
+
+
+def test_a_blob_is_still_there_after_it_was_deleted(blobs: StoredBlobs, run: Run) -> None:
+    """A deleted blob is gone, and deleting it again is no error."""
+
+    async def delete_twice() -> None:
+        name = await put(blobs, b"bytes")
+        other = await put(blobs, b"other bytes")
+        for _ in range(2):
+            await blobs.delete(name)
+        assert (await blobs.size(name), await blobs.exists(name)) == (None, False)
+        assert await names(blobs) == [other]
+        with pytest.raises(BlobMissingError):
+            await blobs.read(name, 0, 1)
+
+    run(delete_twice())
+
+
+@pytest.mark.parametrize("name", ["", "../secret", "A" * 64, "0" * 63, "0" * 65, "ab/cd"])
+def test_a_path_is_made_of_any_name(blobs: StoredBlobs, name: str, run: Run) -> None:
+    """Only a SHA-256 is a name; nothing else reaches the store."""
+    for use in (blobs.size, blobs.delete, lambda given: blobs.read(given, 0, 1)):
+        with pytest.raises(ValueError, match="SHA-256"):
+            run(use(name))
+
+
+def test_a_blob_is_open_to_others(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+    """The folder is its owner's alone, and blobs lie two levels below it."""
+    name = run(put(local, b"bytes"))
+    assert stat.S_IMODE((tmp_path / "blobs").stat().st_mode) == 0o700
+    (file,) = files(tmp_path)
+    assert file == tmp_path / "blobs" / name[:2] / name[2:4] / name
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("broken", ["spool", "store"])
+def test_an_error_of_the_disk_is_not_ours(tmp_path: Path, broken: str, run: Run) -> None:
+    """A folder that cannot be written ends a commit in our own error, and nothing is visible."""
+    blobs = local_blobs(tmp_path / "blobs")
+    if broken == "spool":
+        (tmp_path / "blobs" / "spool").rmdir()
+    else:
+        for folder in FAN_OUT:
+            (tmp_path / "blobs" / folder).write_bytes(b"")
+
+    async def write() -> None:
+        writer = blobs.writer(ANYTHING)
+        try:
+            await writer.write(b"x")
+            with pytest.raises(BlobsUnavailableError):
+                await writer.commit()
+        finally:
+            await writer.abort()
+
+    run(write())
+
+
+def test_a_walk_finds_what_is_no_blob(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+    """Other files in the folder are not ours to list or to remove."""
+    name = run(put(local, b"bytes"))
+    (tmp_path / "blobs" / name[:2] / "notes.txt").write_bytes(b"")
+    before = time.time() * 1000
+
+    async def walk() -> None:
+        (found,) = [blob async for page in local.walk(name[:2]) for blob in page]
+        assert found.name == name
+        assert abs(found.written_at - before) < 60_000
+
+    run(walk())
+
+
+def test_the_store_decides_where_blobs_go(tmp_path: Path, run: Run) -> None:
+    """The same class serves any store it is handed, with a spool wherever it is told."""
+    make: Callable[[Path], StoredBlobs] = lambda path: StoredBlobs(LocalStore(path / "a", mkdir=True), path / "b")  # noqa: E731 -- short
+    (tmp_path / "b").mkdir()
+    name = run(put(make(tmp_path), b"bytes"))
+    assert run(got(make(tmp_path), name)) == b"bytes"
+    assert [path.name for path in files(tmp_path / "a")] == [name]
