@@ -152,9 +152,13 @@ def echo() -> Behaviour:
 
 
 class FakePartner:
-    """The partner, on a port of its own and in a thread of its own. `url` is where it listens."""
+    """The partner, on a port of its own and in a thread of its own.
+
+    `url` is where it listens, `accepted` how many connections it was opened, whatever came over them.
+    """
 
     def __init__(self) -> None:
+        self.accepted = 0
         self._scripts: dict[str, list[Behaviour]] = {}
         self._requests: list[Request] = []
         self._lock = threading.Lock()
@@ -223,6 +227,7 @@ class FakePartner:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
         task = asyncio.ensure_future(self._serve(reader, writer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
@@ -291,12 +296,17 @@ _PROVIDER: Final = """\
 provider = "{name}"
 title = "A partner that does as it is told"
 base_url = "{url}"
-{idempotency}
+{head}
 [auth]
 scheme = "bearer"
 
 [headers]
 X-Fixed = "always"
+
+[retry]
+times = {retries}
+first = 0.01
+at_most = 1.0
 
 [calls.json]
 protocol = "sync-json"
@@ -338,32 +348,27 @@ failed = ["failed"]
 
 [[signs]]
 means = "refused"
-at = "/error/code"
-equals = ["refused"]
+when = [{{ at = "/error/code", equals = ["refused"] }}]
 subject = "/error/side"
 subjects = {{ prompt = "input_text", picture = "output_image" }}
 
 [[signs]]
 means = "invalid"
 status = [200]
-at = "/state"
-equals = ["rejected"]
+when = [{{ at = "/state", equals = ["rejected"] }}]
 reason = "/why"
 
 [[signs]]
 means = "timeout"
-at = "/error/code"
-equals = ["late"]
+when = [{{ at = "/error/code", equals = ["late"] }}]
 
 [[signs]]
 means = "failed"
-at = "/error/code"
-equals = ["broken"]
+when = [{{ at = "/error/code", equals = ["broken"] }}]
 
 [[signs]]
 means = "unavailable"
-at = "/error/code"
-equals = ["busy"]
+when = [{{ at = "/error/code", equals = ["busy"] }}]
 
 [[signs]]
 means = "invalid"
@@ -376,13 +381,38 @@ kind = "/error/kind"
 means = "invalid"
 status = [400]
 reason = "/error/message"
-"""
+{tail}"""
 
 
-def provider_text(url: str, name: str = NAME, *, repeats_safely: bool = True, give_up_after: float = 3) -> str:
-    """The provider file of a fake partner."""
-    idempotency = 'idempotency_header = "Idempotency-Key"\n' if repeats_safely else ""
-    return _PROVIDER.format(name=name, url=url, idempotency=idempotency, give_up_after=give_up_after)
+def provider_text(
+    url: str,
+    name: str = NAME,
+    *,
+    repeats_safely: bool = True,
+    give_up_after: float = 3,
+    retries: int = 0,
+    alternate: bool = False,
+    head: str = "",
+    tail: str = "",
+) -> str:
+    """The provider file of a fake partner; `head` is more TOML before its tables, `tail` more at the end."""
+    lines = [head]
+    if repeats_safely:
+        lines.append('idempotency_header = "Idempotency-Key"')
+    if alternate:
+        lines.append("alternate = true")
+    return _PROVIDER.format(
+        name=name, url=url, head="\n".join(lines), give_up_after=give_up_after, retries=retries, tail=tail
+    )
+
+
+def leg_text(provider: str = NAME, call: str = "json", *, price: str = "0.01", component: str = "") -> str:
+    """A leg of a model file with one card of one component; `component` is more TOML of that one."""
+    return (
+        f'[[legs]]\nprovider = "{provider}"\ncall = "{call}"\n\n'
+        f'[[legs.rate_cards]]\nversion = "{provider}-1"\neffective = 2020-01-01\n\n'
+        f'[[legs.rate_cards.components]]\nunit = "run"\nprice = "{price}"\n{component}\n'
+    )
 
 
 @dataclass
@@ -392,12 +422,9 @@ class CatalogFolder:
     path: Path
     models: list[str] = field(default_factory=list)
 
-    def add_provider(
-        self, url: str, name: str = NAME, *, repeats_safely: bool = True, give_up_after: float = 3
-    ) -> None:
-        """Write the provider file of a fake partner."""
-        text = provider_text(url, name, repeats_safely=repeats_safely, give_up_after=give_up_after)
-        self.write(f"providers/{name}.toml", text)
+    def add_provider(self, url: str, name: str = NAME, **options: Any) -> None:
+        """Write the provider file of a fake partner; the options are those of `provider_text`."""
+        self.write(f"providers/{name}.toml", provider_text(url, name, **options))
 
     def add_model(
         self,
@@ -408,19 +435,21 @@ class CatalogFolder:
         schema: Any = None,
         price: str = "0.01",
         component: str = "",
+        head: str = "",
         tail: str = "",
     ) -> Path:
-        """Write a model file, and its input schema when it has one; `tail` is more TOML at the end."""
+        """Write a model file, and its input schema when it has one.
+
+        `head` is more TOML before the tables; `tail` more at the end: further legs (`leg_text`), or other tables.
+        """
         stem = model_id.replace("/", "--")
         named = ""
         if schema is not None:
             self.write(f"models/{stem}.input.json", json.dumps(schema, indent=2))
             named = f'input_schema = "{stem}.input.json"\n'
         text = (
-            f'id = "{model_id}"\ntitle = "A fake model"\ncharges_on_policy_rejection = "unknown"\n{named}\n'
-            f'[leg]\nprovider = "{provider}"\ncall = "{call}"\n\n'
-            f'[[leg.rate_cards]]\nversion = "fake-1"\neffective = 2020-01-01\n\n'
-            f'[[leg.rate_cards.components]]\nunit = "run"\nprice = "{price}"\n{component}\n{tail}'
+            f'id = "{model_id}"\ntitle = "A fake model"\ncharges_on_policy_rejection = "unknown"\n{named}{head}\n'
+            f"{leg_text(provider, call, price=price, component=component)}{tail}"
         )
         self.models.append(model_id)
         return self.write(f"models/{stem}.toml", text)

@@ -4,6 +4,9 @@ import msgspec
 
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import (
+    AssetCopied,
+    AssetCopyFailed,
+    BlobTrouble,
     DatabaseTrouble,
     FaultAnswered,
     JournalWaiting,
@@ -60,3 +63,17 @@ def test_trouble_is_not_counted() -> None:
     assert 'fairlead_faults_answered_total{bucket="unauthorized"} 1.0' in page
     assert 'fairlead_events_total{kind="DatabaseTrouble"} 1.0' in page
     assert "fairlead_journal_entries_waiting 7.0" in page
+
+
+def test_a_copied_asset_is_not_counted() -> None:
+    """Copies count by provider with their bytes, failed ones by why, and a store that is away as an event."""
+    metrics = Metrics()
+    for size in (5, 7):
+        metrics.observe(AssetCopied("run-1", "acme", "image/png", size))
+    metrics.observe(AssetCopyFailed("run-1", "acme", "https://cdn.example/a", "too_slow"))
+    metrics.observe(BlobTrouble("sweep assets", "full"))
+    page = metrics.page().decode()
+    assert 'fairlead_assets_copied_total{provider="acme"} 2.0' in page
+    assert 'fairlead_asset_bytes_copied_total{provider="acme"} 12.0' in page
+    assert 'fairlead_asset_copies_failed_total{provider="acme",reason="too_slow"} 1.0' in page
+    assert 'fairlead_events_total{kind="BlobTrouble"} 1.0' in page

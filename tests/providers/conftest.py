@@ -1,33 +1,75 @@
-"""A fake partner at the socket, its provider file as loaded, and a transport to reach it."""
+"""A fake partner at the socket, its provider file as loaded, and everything that speaks to it, wired as in assembly."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pytest
 
 from fairlead.domain.runs.outcomes import Outcome
+from fairlead.http_client.transport import Transport
+from fairlead.providers.attempts import Attempts
 from fairlead.providers.classify import Accepted
+from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.exchange import Exchange, Order
-from fairlead.providers.spec import Provider, load_provider
-from fairlead.providers.transport import Transport
-from fake_partner import SECRET, FakePartner, provider_text, running_partner
+from fairlead.providers.health import Health, Healths, Place
+from fairlead.providers.spec import Provider
+from fairlead.providers.spec_files import load_provider
+from fake_partner import SECRET, FakePartner, provider_text
 
 Ask: TypeAlias = Callable[..., Outcome]
+OURS = (Secret(SECRET),)
 
 
-@pytest.fixture(scope="session")
-def shared_partner() -> Iterator[FakePartner]:
-    """Return the partner all tests of this folder share."""
-    with running_partner() as running:
-        yield running
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What speaks to one partner: `told` are further tries (number, pause), `rests` changes of health."""
+
+    provider: Provider
+    transport: Transport
+    credentials: Credentials
+    exchange: Exchange
+    attempts: Attempts
+    healths: Healths
+    told: list[tuple[int, float]] = field(default_factory=list)
+    rests: list[tuple[Place, Health]] = field(default_factory=list)
+
+    def order(self, call: str, body: bytes = b"{}", model: str = "a-model") -> Order:
+        """An order for this partner."""
+        return Order(self.provider.name, call, model, body, "the-key")
+
+    async def once(self, call: str, body: bytes = b"{}", model: str = "a-model") -> Outcome | Accepted:
+        """Send one order once, under our first credential."""
+        return await self.exchange.send(self.order(call, body, model), self.credentials.all(self.provider.name)[0])
 
 
-@pytest.fixture
-def partner(shared_partner: FakePartner) -> Iterator[FakePartner]:
-    """Return the partner with nothing scripted and nothing remembered."""
-    yield shared_partner
-    shared_partner.reset()
+@asynccontextmanager
+async def desk(
+    provider: Provider,
+    secrets: Sequence[Secret] = OURS,
+    *,
+    trusted: Sequence[str] = (),
+    clock: Callable[[], float] | None = None,
+) -> AsyncIterator[Desk]:
+    """Wire what speaks to a partner; `clock` is what its health goes by, `trusted` further addresses of an operator."""
+    transport = Transport(trusted=[provider.base_url, *trusted])
+    providers: Mapping[str, Provider] = {provider.name: provider}
+    credentials = Credentials(providers, {provider.name: secrets})
+    exchange = Exchange(providers, transport, credentials)
+    told: list[tuple[int, float]] = []
+    rests: list[tuple[Place, Health]] = []
+
+    def hear(place: Place, health: Health) -> None:
+        rests.append((place, health))
+
+    healths = Healths(hear) if clock is None else Healths(hear, clock)
+    attempts = Attempts(exchange, credentials, healths, lambda _, number, pause: told.append((number, pause)))
+    try:
+        yield Desk(provider, transport, credentials, exchange, attempts, healths, told, rests)
+    finally:
+        await transport.close()
 
 
 @pytest.fixture
@@ -44,23 +86,21 @@ def handles() -> list[str]:
 
 @pytest.fixture
 def ask(provider: Provider, handles: list[str]) -> Ask:
-    """Return a function that sends an order through the exchange and returns the outcome."""
+    """Return a function that sends an order on the whole way and returns the outcome; `secrets` are ours."""
 
-    def ask_once(call: str, body: bytes = b"{}", *, keys: dict[str, str] | None = None) -> Outcome:
-        return asyncio.run(_ask(provider, call, body, {"fake": SECRET} if keys is None else keys, handles))
+    def ask_once(
+        call: str, body: bytes = b"{}", *, secrets: Sequence[Secret] = OURS, of: Provider = provider
+    ) -> Outcome:
+        return asyncio.run(_ask(of, call, body, secrets, handles))
 
     return ask_once
 
 
-async def _ask(provider: Provider, call: str, body: bytes, keys: dict[str, str], handles: list[str]) -> Outcome:
-    transport = Transport()
-    try:
-        exchange = Exchange({provider.name: provider}, transport, keys)
-        order = Order(provider.name, call, body, "the-key")
-        reading = await exchange.send(order)
+async def _ask(provider: Provider, call: str, body: bytes, secrets: Sequence[Secret], handles: list[str]) -> Outcome:
+    async with desk(provider, secrets) as our:
+        order = our.order(call, body)
+        reading = await our.attempts.send(order)
         if not isinstance(reading, Accepted):
             return reading
         handles.append(reading.handle)
-        return await exchange.follow(order, reading.handle)
-    finally:
-        await transport.close()
+        return await our.exchange.follow(order, reading.handle, reading.credential)

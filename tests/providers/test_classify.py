@@ -20,18 +20,19 @@ from fairlead.domain.faults import (
     Upstream,
     Violation,
 )
-from fairlead.domain.runs.outcomes import Completed, Failed
+from fairlead.domain.runs.outcomes import Completed, Failed, Reached
+from fairlead.http_client.replies import Reply
 from fairlead.providers.classify import (
     HANDLE_MAX,
     REASON_MAX,
     Accepted,
     Pending,
-    Reply,
     classify_answer,
     classify_poll,
     sanitized,
 )
-from fairlead.providers.spec import Polling, Provider, load_provider
+from fairlead.providers.spec import Polling, Provider
+from fairlead.providers.spec_files import load_provider
 from fake_partner import provider_text
 
 _PROVIDER: Final[Provider] = load_provider(provider_text("http://127.0.0.1:9"), "fake.toml")
@@ -111,7 +112,6 @@ def test_a_vendor_media_type_is_not_json() -> None:
         pytest.param("json", _reply(200, b"null"), id="null"),
         pytest.param("json", _reply(200, {}, "text/plain"), id="JSON under another name"),
         pytest.param("picky", _reply(200, {"url": "https://x"}), id="a required member is missing"),
-        pytest.param("picky", _reply(200, {"ok": 1}), id="an asset is missing"),
         pytest.param("picky", _reply(200, {"ok": 1, "url": 7}), id="an asset is no text"),
         pytest.param("picky", _reply(200, {"ok": 1, "url": "javascript:alert(1)"}), id="an asset is no link"),
         pytest.param("bytes", _reply(200, b"", "audio/wav"), id="no bytes"),
@@ -130,9 +130,13 @@ def test_an_unreadable_result_is_delivered(call: str, reply: Reply) -> None:
 
 
 def test_a_link_that_looks_odd_breaks_the_reading() -> None:
-    """Links are recognised by their scheme alone; whatever else is in them is the caller's to open."""
-    for link in ("http://[", "HTTPS://x", "https://"):
+    """Links are recognised by their scheme alone, and need not be there; what else is in them is the caller's to open.
+
+    What must be there is said by `require`.
+    """
+    for link in ("http://[", "HTTPS://x", "https://", None):
         assert isinstance(_answered("picky", _reply(200, {"ok": 1, "url": link})), Completed)
+    assert isinstance(_answered("picky", _reply(200, {"ok": 1})), Completed)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,7 @@ _STATUSES: Final[list[tuple[int, Fault]]] = [
         (status, ProviderError(upstream=Upstream(status)))
         for status in (100, 199, 300, 301, 302, 304, 401, 402, 403, 407, 418, 451, 500, 501, 502, 503, 599)
     ),
-    (429, ServiceUnavailable("The provider is at capacity.", 1)),
+    (429, ServiceUnavailable("The provider is at capacity.", 1, Upstream(429))),
 ]
 
 
@@ -181,7 +185,7 @@ def test_a_status_is_read_as_something_else(status: int, fault: Fault) -> None:
 def test_a_partner_at_capacity_names_no_sane_wait(told: str, seconds: int) -> None:
     """`Retry-After` of a 429 is passed on as whole seconds from 1 to an hour."""
     assert _fault("json", _reply(429, b"", **{"retry-after": told})) == ServiceUnavailable(
-        "The provider is at capacity.", seconds
+        "The provider is at capacity.", seconds, Upstream(429)
     )
 
 
@@ -197,7 +201,7 @@ def test_a_sign_behind_another_wins() -> None:
     [
         ("late", ProviderTimeout(Upstream(500))),
         ("broken", ProviderError(upstream=Upstream(500))),
-        ("busy", ServiceUnavailable("The provider is at capacity.", 1)),
+        ("busy", ServiceUnavailable("The provider is at capacity.", 1, Upstream(500))),
         ("refused", ContentPolicyViolation(None, Upstream(500))),
     ],
 )
@@ -281,27 +285,28 @@ def test_a_finished_task_has_no_result() -> None:
 )
 def test_a_task_in_no_known_state_is_waited_for(document: Any) -> None:
     """A state outside the provider file's lists is an answer that cannot be read."""
-    assert _polled(_reply(200, document)) == Failed(ProviderError(_UNREADABLE, Upstream(200)), 200)
+    unreadable = ProviderError(_UNREADABLE, Upstream(200))
+    assert _polled(_reply(200, document)) == Failed(unreadable, 200, Reached.ACCEPTED)
 
 
 def test_a_failed_task_is_the_callers_fault() -> None:
     """A failed task is the partner's failure; a poll itself carries no input that could be rejected."""
-    assert _polled(_reply(200, {"state": "failed"})) == Failed(ProviderError(upstream=Upstream(200)), 200)
-    assert _polled(_reply(404, {})) == Failed(ProviderError(upstream=Upstream(404)), 404)
-    assert _polled(_failed("anything", 422, param="width")) == Failed(ProviderError(upstream=Upstream(422)), 422)
+    for reply in (_reply(200, {"state": "failed"}), _reply(404, {}), _failed("anything", 422, param="width")):
+        failure = ProviderError(upstream=Upstream(reply.status))
+        assert _polled(reply) == Failed(failure, reply.status, Reached.ACCEPTED)
 
 
 @pytest.mark.req("R-20")
 def test_a_task_rejected_for_its_input_loses_its_reason() -> None:
     """A failed-task poll answered 200 with the reason in its body is the caller's input refused, reason included."""
     rejected = _polled(_reply(200, {"state": "rejected", "why": "x"}))
-    assert rejected == Failed(InvalidInput("x", Upstream(200, "x")), 200)
+    assert rejected == Failed(InvalidInput("x", Upstream(200, "x")), 200, Reached.ACCEPTED)
 
 
 def test_a_policy_refusal_of_a_task_is_a_failure() -> None:
     """A task can be refused on content grounds long after it was accepted."""
     refusal = _reply(200, {"state": "failed", "error": {"code": "refused", "side": "picture"}})
-    assert _polled(refusal) == Failed(ContentPolicyViolation("output_image", Upstream(200)), 200)
+    assert _polled(refusal) == Failed(ContentPolicyViolation("output_image", Upstream(200)), 200, Reached.ACCEPTED)
 
 
 @pytest.mark.req("R-20")

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 
 from fairlead.domain.faults import ProviderError, ProviderTimeout, ServiceUnavailable, Upstream
-from fairlead.domain.runs.outcomes import Completed, Failed
-from fairlead.providers.exchange import Exchange, Order
-from fairlead.providers.spec import Provider, load_provider
-from fairlead.providers.transport import Transport
+from fairlead.domain.runs.outcomes import Completed, Failed, Reached
+from fairlead.providers.credentials import Secret
+from fairlead.providers.spec import Provider
+from fairlead.providers.spec_files import load_provider
 from fake_partner import SECRET, FakePartner, drop, half, hang, provider_text, reply, reply_json
-from providers.conftest import Ask
+from providers.conftest import Ask, desk
 
+_NOT_CONFIGURED = ServiceUnavailable("The provider fake is not configured on this server.")
 _BROKEN_OFF = "The connection to the provider broke off before its answer was complete."
 
 
@@ -37,11 +38,9 @@ def test_a_partner_without_idempotency_is_sent_a_key(partner: FakePartner) -> No
     partner.script("/json", reply())
 
     async def run() -> bool:
-        transport = Transport()
-        exchange = Exchange({"fake": provider}, transport, {"fake": SECRET})
-        await exchange.send(Order("fake", "json", b"{}", "the-key"))
-        await transport.close()
-        return exchange.repeats_safely("fake")
+        async with desk(provider) as our:
+            await our.once("json")
+            return our.exchange.repeats_safely("fake")
 
     assert asyncio.run(run()) is False
     assert "idempotency-key" not in partner.requests("/json")[0].headers
@@ -49,15 +48,18 @@ def test_a_partner_without_idempotency_is_sent_a_key(partner: FakePartner) -> No
 
 def test_a_repeat_is_safe_with_a_stranger(provider: Provider) -> None:
     """Only a partner whose file says so may be asked twice."""
-    exchange = Exchange({"fake": provider}, Transport(), {})
-    assert (exchange.repeats_safely("fake"), exchange.repeats_safely("gone")) == (True, False)
+
+    async def run() -> tuple[bool, bool]:
+        async with desk(provider) as our:
+            return our.exchange.repeats_safely("fake"), our.exchange.repeats_safely("gone")
+
+    assert asyncio.run(run()) == (True, False)
 
 
 @pytest.mark.req("R-38")
 def test_a_partner_is_asked_without_its_credential(partner: FakePartner, ask: Ask) -> None:
     """Where our credential is missing nothing is sent, and the caller learns that the server lacks it."""
-    outcome = ask("json", keys={})
-    assert outcome == Failed(ServiceUnavailable("The provider fake is not configured on this server."))
+    assert ask("json", secrets=()) == Failed(_NOT_CONFIGURED, None, Reached.NOTHING)
     assert partner.requests() == []
 
 
@@ -75,17 +77,10 @@ def test_a_cut_answer_is_a_result(partner: FakePartner, ask: Ask) -> None:
     assert ask("json") == Failed(ProviderError(_BROKEN_OFF))
 
 
-def test_an_absent_partner_is_a_crash(provider: Provider) -> None:
-    """A partner nobody can reach is the partner's failure."""
-
-    async def run() -> object:
-        transport = Transport()
-        exchange = Exchange({"fake": provider.at("http://127.0.0.1:1")}, transport, {"fake": SECRET})
-        outcome = await exchange.send(Order("fake", "json", b"{}", "k"))
-        await transport.close()
-        return outcome
-
-    assert asyncio.run(run()) == Failed(ProviderError("The provider could not be reached."))
+def test_an_absent_partner_is_a_crash(provider: Provider, ask: Ask) -> None:
+    """A partner nobody can reach is the partner's failure, and certainly has not begun."""
+    outcome = ask("json", of=provider.at("http://127.0.0.1:1"))
+    assert outcome == Failed(ProviderError("The provider could not be reached."), None, Reached.NOTHING)
 
 
 def test_a_handle_is_not_reported_before_it_is_used(partner: FakePartner, ask: Ask, handles: list[str]) -> None:
@@ -142,7 +137,7 @@ def test_a_lost_task_is_polled_on(partner: FakePartner, ask: Ask, status: int) -
     """An answer that will not change ends the run at once, and is never the caller's fault."""
     partner.script("/tasks", reply_json({"id": "t1"}))
     partner.script("/tasks/t1", reply(status))
-    assert ask("task") == Failed(ProviderError(upstream=Upstream(status)), status)
+    assert ask("task") == Failed(ProviderError(upstream=Upstream(status)), status, Reached.ACCEPTED)
     assert len(partner.requests("/tasks/t1")) == 1
 
 
@@ -150,7 +145,7 @@ def test_a_failed_task_is_asked_about_again(partner: FakePartner, ask: Ask) -> N
     """A task that failed has failed: the patience for failed polls is not spent on it."""
     partner.script("/tasks", reply_json({"id": "t1"}))
     partner.script("/tasks/t1", reply_json({"state": "failed"}))
-    assert ask("task") == Failed(ProviderError(upstream=Upstream(200)), 200)
+    assert ask("task") == Failed(ProviderError(upstream=Upstream(200)), 200, Reached.ACCEPTED)
     assert len(partner.requests("/tasks/t1")) == 1
 
 
@@ -159,7 +154,7 @@ def test_a_task_that_never_ends_is_polled_for_ever(provider: Provider, partner: 
     """A task still pending when the file gives up is the partner's time-out; the pauses grow to their bound."""
     partner.script("/tasks/t1", reply_json({"state": "running"}))
     outcome, pauses = asyncio.run(_followed(provider, every=0.01, slower_by=2.0, at_most_every=0.04, give_up=0.5))
-    assert outcome == Failed(ProviderTimeout())
+    assert outcome == Failed(ProviderTimeout(), None, Reached.ACCEPTED)
     assert [round(pause, 6) for pause in pauses[:5]] == [0.01, 0.02, 0.04, 0.04, 0.04]
     assert len(pauses) == len(partner.requests("/tasks/t1"))
 
@@ -167,13 +162,12 @@ def test_a_task_that_never_ends_is_polled_for_ever(provider: Provider, partner: 
 def test_work_is_followed_that_cannot_be(provider: Provider) -> None:
     """A call without polling, or a partner whose credential is gone, cannot be followed."""
 
-    async def follow(call: str, keys: dict[str, str]) -> object:
-        return await Exchange({"fake": provider}, Transport(), keys).follow(Order("fake", call, b"", "k"), "t1")
+    async def follow(call: str, *secrets: Secret) -> object:
+        async with desk(provider, secrets) as our:
+            return await our.exchange.follow(our.order(call), "t1", "")
 
-    assert asyncio.run(follow("json", {"fake": SECRET})) == Failed(ProviderError())
-    assert asyncio.run(follow("task", {})) == Failed(
-        ServiceUnavailable("The provider fake is not configured on this server.")
-    )
+    assert asyncio.run(follow("json", Secret(SECRET))) == Failed(ProviderError(), None, Reached.ACCEPTED)
+    assert asyncio.run(follow("task")) == Failed(_NOT_CONFIGURED, None, Reached.ACCEPTED)
 
 
 async def _followed(
@@ -196,9 +190,6 @@ async def _followed(
         return call_later(delay, callback, *args, **options)  # type: ignore[arg-type]
 
     loop.call_later = noted  # type: ignore[assignment,method-assign]
-    transport = Transport()
-    outcome = await Exchange({"fake": patient}, transport, {"fake": SECRET}).follow(
-        Order("fake", "task", b"", "k"), "t1"
-    )
-    await transport.close()
+    async with desk(patient) as our:
+        outcome = await our.exchange.follow(our.order("task"), "t1", "")
     return outcome, pauses

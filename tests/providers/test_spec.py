@@ -7,7 +7,8 @@ from typing import Final
 import pytest
 
 from fairlead.domain.declarations import BadFileError
-from fairlead.providers.spec import SPECS, Meaning, Protocol, load_provider, load_providers
+from fairlead.providers.spec import Auth, Meaning, Protocol, Scheme
+from fairlead.providers.spec_files import SPECS, load_provider, load_providers
 from fake_partner import provider_text
 
 _GOOD: Final = provider_text("http://127.0.0.1:9")
@@ -26,7 +27,7 @@ def test_a_good_file_is_refused() -> None:
     """The file of the fake partner loads, with its calls in their shapes and its signs in order."""
     provider = load_provider(_GOOD, "fake.toml")
     assert provider.name == "fake"
-    assert (provider.auth_header, provider.auth_format) == ("Authorization", "Bearer ")
+    assert provider.auth == Auth(Scheme.HEADER, ("Authorization",), "Bearer ")
     assert {name: call.protocol for name, call in provider.calls.items()} == {
         "json": Protocol.SYNC_JSON,
         "picky": Protocol.SYNC_JSON,
@@ -53,13 +54,13 @@ def test_a_provider_at_another_address_keeps_its_old_one() -> None:
 def test_a_header_scheme_sends_a_bearer_word() -> None:
     """A partner with a header of its own gets its own prefix, or none."""
     text = _GOOD.replace('scheme = "bearer"', 'scheme = "header"\nheader = "X-Token"\nprefix = "Key "')
-    provider = load_provider(text, "fake.toml")
-    assert (provider.auth_header, provider.auth_format) == ("X-Token", "Key ")
+    assert load_provider(text, "fake.toml").auth == Auth(Scheme.HEADER, ("X-Token",), "Key ")
 
 
 def test_a_partner_without_credentials_is_sent_one() -> None:
-    """The scheme `none` has no header."""
-    assert load_provider(_GOOD.replace('"bearer"', '"none"'), "fake.toml").auth_header is None
+    """The scheme `none` wants none."""
+    assert not load_provider(_GOOD.replace('"bearer"', '"none"'), "fake.toml").wants_credential
+    assert load_provider(_GOOD, "fake.toml").wants_credential
 
 
 def _replaced(old: str, new: str) -> Callable[[], str]:
@@ -82,8 +83,8 @@ _MISTAKES: Final = [
     pytest.param(_replaced("answer_limit_mib = 1", "answer_limit_mib = 0"), ("answer_limit_mib", ">= 1"), id="no room"),
     pytest.param(_replaced('"sync-json"', '"sync-xml"'), ("sync-xml", "Invalid enum value"), id="protocol"),
     pytest.param(_replaced('path = "/json"', 'path = "json"'), ('path = "json"', "matching regex"), id="path"),
-    pytest.param(_replaced('path = "/json"', 'path = "/json?key=1"'), ('path = "/json?', "matching regex"), id="query"),
-    pytest.param(_replaced('"/ok"', '"ok"'), ("require", "matching regex"), id="pointer"),
+    pytest.param(_replaced('path = "/json"', 'path = "/json#1"'), ('path = "/json#', "matching regex"), id="fragment"),
+    pytest.param(_replaced('["/ok"]', '["ok"]'), ("require", "matching regex"), id="pointer"),
     pytest.param(_replaced('handle = "/id"\n', ""), ("[calls.task]", "needs a 'handle'"), id="no handle"),
     pytest.param(
         _replaced('path = "/json"', 'path = "/json"\nhandle = "/id"'), ("[calls.json]", "neither 'handle'"), id="handle"
@@ -99,11 +100,17 @@ _MISTAKES: Final = [
         id="bytes of no type",
     ),
     pytest.param(
-        _replaced('path = "/tasks/{handle}"', 'path = "/tasks"'), ("[calls.task]", "must contain {handle}"), id="blind"
+        _replaced('path = "/tasks/{handle}"', 'path = "/tasks/all"'),
+        ("/tasks/all", "nothing of the handle"),
+        id="blind",
     ),
     pytest.param(_replaced("patience = 2", "patience = -1"), ("patience", ">= 0"), id="patience"),
     pytest.param(_replaced('succeeded = ["done"]', "succeeded = []"), ("succeeded", "length >= 1"), id="no success"),
-    pytest.param(_replaced('equals = ["refused"]\n', ""), ("[[signs]]", "go together"), id="half a sign"),
+    pytest.param(
+        _replaced('when = [{ at = "/error/code", equals = ["refused"] }]\n', ""),
+        ("[[signs]]", "always holds"),
+        id="always",
+    ),
     pytest.param(_replaced("status = [200]", "status = [99]"), ("status = [99]", ">= 100"), id="status"),
     pytest.param(_replaced('means = "refused"', 'means = "naughty"'), ("naughty", "Invalid enum value"), id="meaning"),
     pytest.param(_replaced("[auth]", "[auth"), ("[auth", "Expected"), id="syntax"),

@@ -3,26 +3,65 @@
 import asyncio
 import sys
 from dataclasses import fields
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 import structlog
 
 from fairlead.observing.observations import (
+    AnswerLeftRaw,
+    AssetCopyFailed,
+    BlobTrouble,
     CatalogRefused,
     DatabaseTrouble,
     JournalSplit,
     JournalWaiting,
     Observation,
     PartnerStopped,
+    ProviderNotConfigured,
+    ProviderRests,
     RunEnded,
     UnexpectedError,
 )
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-_WARNINGS: Final = (CatalogRefused, DatabaseTrouble, JournalSplit, PartnerStopped)
+_WARNINGS: Final = (
+    AnswerLeftRaw,
+    AssetCopyFailed,
+    BlobTrouble,
+    CatalogRefused,
+    DatabaseTrouble,
+    JournalSplit,
+    PartnerStopped,
+    ProviderNotConfigured,
+    ProviderRests,
+)
 _FLUSH_SECONDS: Final = 0.2
+_STRUCTLOGS_OWN: Final = frozenset({"event", "level", "timestamp"})
 _encode: Final = msgspec.json.Encoder(enc_hook=repr).encode
+
+
+class _RunLine(msgspec.Struct, frozen=True):
+    """The line of a run, in the order and the words structlog would write it.
+
+    Every run has one: through structlog's processors it took 6.6 µs instead of 2.5.
+    """
+
+    request_id: str
+    workspace: str
+    model: str
+    provider: str
+    result: str
+    charge: int
+    upstream_status: int | None
+    ms: float
+    partner_ms: float
+    caller_left: bool
+    attempt: int
+    event: str
+    level: str
+    timestamp: datetime
 
 
 class _Lines:
@@ -69,6 +108,8 @@ class Logs:
     def __init__(self, level: str, *, readable: bool) -> None:
         render: Any = structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer(_encode_line)
         self._lines = _Lines()
+        self._readable = readable
+        self._tells_of_runs = LEVELS[level] <= LEVELS["info"]
         self._log: Any = structlog.wrap_logger(
             structlog.PrintLoggerFactory(sys.stderr)() if readable else self._lines,
             processors=[
@@ -91,13 +132,21 @@ class Logs:
             case JournalWaiting():
                 pass
             case RunEnded():
-                self._log.info(name, **_run(observation))
+                if self._tells_of_runs:
+                    self._observe_run(_run_line(observation))
             case UnexpectedError(doing=doing, error=error):
                 self._log.error(name, doing=doing, exc_info=error)
             case _ if isinstance(observation, _WARNINGS):
                 self._log.warning(name, **_named(observation))
             case _:
                 self._log.info(name, **_named(observation))
+
+    def _observe_run(self, line: _RunLine) -> None:
+        if self._readable:
+            told = msgspec.structs.asdict(line)
+            self._log.info(line.event, **{name: told[name] for name in told.keys() - _STRUCTLOGS_OWN})
+        else:
+            self._lines.info(_encode(line))
 
 
 def _encode_line(record: Any, **_: Any) -> bytes:
@@ -108,18 +157,20 @@ def _named(observation: Observation) -> dict[str, Any]:
     return {field.name: getattr(observation, field.name) for field in fields(observation)}
 
 
-def _run(run: RunEnded) -> dict[str, Any]:
-    """The line of a run; spelled out because it is written for every one of them."""
-    return {
-        "request_id": run.run_id,
-        "workspace": run.workspace,
-        "model": run.model_id,
-        "provider": run.provider,
-        "result": run.result,
-        "charge": run.charge,
-        "upstream_status": run.upstream_status,
-        "ms": round(run.seconds * 1000, 1),
-        "partner_ms": round(run.partner_seconds * 1000, 1),
-        "caller_left": run.caller_left,
-        "attempt": run.attempt,
-    }
+def _run_line(run: RunEnded) -> _RunLine:
+    return _RunLine(
+        run.run_id,
+        run.workspace,
+        run.model_id,
+        run.provider,
+        run.result,
+        run.charge,
+        run.upstream_status,
+        round(run.seconds * 1000, 1),
+        round(run.partner_seconds * 1000, 1),
+        run.caller_left,
+        run.attempt,
+        "RunEnded",
+        "info",
+        datetime.now(UTC),
+    )

@@ -6,6 +6,11 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from fairlead.observing.observations import (
+    AnswerLeftRaw,
+    AssetCopied,
+    AssetCopyFailed,
+    BlobTrouble,
+    CallRepeated,
     CatalogRefused,
     DatabaseTrouble,
     DeadlinePassed,
@@ -14,15 +19,78 @@ from fairlead.observing.observations import (
     JournalWaiting,
     Observation,
     PartnerStopped,
+    ProviderNotConfigured,
+    ProviderRests,
     RunEnded,
+    RunRedirected,
     RunTakenOver,
     UnexpectedError,
 )
 
 _CHILDREN: Final = 4096
+_HEALTHS: Final = {"well": 0.0, "tried": 0.5, "resting": 1.0}
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _OURS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 _PARTNERS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+
+
+class _AssetCounters:
+    """Counts the copies of result assets."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._copied = Counter(
+            "fairlead_assets_copied", "Result assets copied to our storage.", ("provider",), registry=registry
+        )
+        self._bytes = Counter(
+            "fairlead_asset_bytes_copied", "Bytes of result assets copied.", ("provider",), registry=registry
+        )
+        self._failed = Counter(
+            "fairlead_asset_copies_failed",
+            "Result assets that could not be copied, by why.",
+            ("provider", "reason"),
+            registry=registry,
+        )
+
+    def observe(self, observation: AssetCopied | AssetCopyFailed) -> None:
+        match observation:
+            case AssetCopied(provider=provider, size=size):
+                self._copied.labels(provider).inc()
+                self._bytes.labels(provider).inc(size)
+            case AssetCopyFailed(provider=provider, reason=reason):
+                self._failed.labels(provider, reason).inc()
+
+
+class _LegCounters:
+    """Counts what is done about failing partners."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._repeated = Counter(
+            "fairlead_calls_repeated",
+            "Calls sent again that a provider did not take.",
+            ("provider",),
+            registry=registry,
+        )
+        self._redirected = Counter(
+            "fairlead_runs_redirected",
+            "Runs that went on at another provider.",
+            ("from_provider", "to_provider"),
+            registry=registry,
+        )
+        self._resting = Gauge(
+            "fairlead_provider_resting",
+            "Whether a credential of a provider rests (1), is being tried (0.5) or is well (0).",
+            ("provider", "credential"),
+            registry=registry,
+        )
+
+    def observe(self, observation: CallRepeated | RunRedirected | ProviderRests) -> None:
+        match observation:
+            case CallRepeated(provider=provider):
+                self._repeated.labels(provider).inc()
+            case RunRedirected(from_provider=first, to_provider=second):
+                self._redirected.labels(first, second).inc()
+            case ProviderRests(provider=provider, label=label, health=health):
+                self._resting.labels(provider, label).set(_HEALTHS[health])
 
 
 class Metrics:
@@ -30,6 +98,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._assets = _AssetCounters(self.registry)
+        self._legs = _LegCounters(self.registry)
         self._runs = Counter(
             "fairlead_runs",
             "Runs that ended, by how they ended: success, or the bucket of the failure.",
@@ -68,8 +138,9 @@ class Metrics:
             "Runs voided because a restart could not know what became of them.",
             registry=self.registry,
         )
-        # Looking a labelled child up costs more than counting with it, and every run does.
+        # Looking a labelled child up costs more than counting with it, and every run counts with three.
         self._count_run = functools.lru_cache(maxsize=_CHILDREN)(self._runs.labels)
+        self._count_charge = functools.lru_cache(maxsize=_CHILDREN)(self._charged.labels)
         self._time_partner = functools.lru_cache(maxsize=_CHILDREN)(self._partners.labels)
         self._events = Counter(
             "fairlead_events", "Things an operator should look into, by kind.", ("kind",), registry=self.registry
@@ -88,8 +159,15 @@ class Metrics:
                 self._journal.set(entries)
             case FaultAnswered(result=result):
                 self._faults.labels(result).inc()
+            case AssetCopied() | AssetCopyFailed():
+                self._assets.observe(observation)
+            case CallRepeated() | RunRedirected() | ProviderRests():
+                self._legs.observe(observation)
             case (
                 DatabaseTrouble()
+                | AnswerLeftRaw()
+                | ProviderNotConfigured()
+                | BlobTrouble()
                 | JournalSplit()
                 | RunTakenOver()
                 | CatalogRefused()
@@ -106,7 +184,7 @@ class Metrics:
         self._ours.observe(max(0.0, run.seconds - run.partner_seconds))
         self._time_partner(run.provider).observe(run.partner_seconds)
         if run.charge:
-            self._charged.labels(run.model_id, run.provider).inc(run.charge / 1e8)
+            self._count_charge(run.model_id, run.provider).inc(run.charge / 1e8)
         if run.caller_left:
             self._left.inc()
         if run.result == "lost":

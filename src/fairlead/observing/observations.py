@@ -45,6 +45,50 @@ class DeadlinePassed:
 
 
 @dataclass(frozen=True, slots=True)
+class RunRedirected:
+    """A run goes on at another provider, after the first has certainly not taken it."""
+
+    run_id: str
+    model_id: str
+    from_provider: str
+    to_provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLeftRaw:
+    """A provider's answer could not be translated back, and went out as it was (R-12)."""
+
+    run_id: str
+    model_id: str
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallRepeated:
+    """A call that a provider did not take is sent again: the number of the try, and the pause before it (seconds)."""
+
+    provider: str
+    number: int
+    pause: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRests:
+    """A credential of a provider has failed too often and rests, is tried again, or is well. `label` tells nothing."""
+
+    provider: str
+    label: str
+    health: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderNotConfigured:
+    """A run asked for a provider we have no credential for: set FAIRLEAD_PROVIDER_<NAME>_KEY."""
+
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunTakenOver:
     """An unfinished run of a server that fell silent was claimed."""
 
@@ -112,6 +156,43 @@ class PartnerStopped:
 
 
 @dataclass(frozen=True, slots=True)
+class AssetCopied:
+    """An asset of a result was copied to our storage; its size in bytes."""
+
+    run_id: str
+    provider: str
+    content_type: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssetCopyFailed:
+    """An asset could not be copied, and its result keeps the partner's link. `url` is without its query."""
+
+    run_id: str
+    provider: str
+    url: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlobTrouble:
+    """The store of blobs could not be read or written."""
+
+    doing: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssetsSwept:
+    """Assets expired; blobs nobody named, and spooled files nobody wrote any more, were removed."""
+
+    expired: int
+    blobs: int
+    spooled: int
+
+
+@dataclass(frozen=True, slots=True)
 class UnexpectedError:
     """A bug: the caller was told nothing, the log has everything."""
 
@@ -130,6 +211,11 @@ Observation: TypeAlias = (
     RunEnded
     | FaultAnswered
     | DeadlinePassed
+    | RunRedirected
+    | AnswerLeftRaw
+    | CallRepeated
+    | ProviderRests
+    | ProviderNotConfigured
     | RunTakenOver
     | RunSuperseded
     | DatabaseTrouble
@@ -139,6 +225,10 @@ Observation: TypeAlias = (
     | CatalogRefused
     | PartnerStarted
     | PartnerStopped
+    | AssetCopied
+    | AssetCopyFailed
+    | AssetsSwept
+    | BlobTrouble
     | UnexpectedError
     | ServerReady
 )

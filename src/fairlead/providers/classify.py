@@ -5,11 +5,12 @@ The signs of the provider file are looked for first, in their order; what no sig
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import jiter
 import msgspec
 
+from fairlead.domain.conditions import all_hold, text_of
 from fairlead.domain.faults import (
     ContentPolicyViolation,
     Fault,
@@ -21,34 +22,28 @@ from fairlead.domain.faults import (
     Upstream,
     Violation,
 )
-from fairlead.domain.pointers import MISSING, Pointer, find
-from fairlead.domain.runs.outcomes import Completed, Failed
+from fairlead.domain.pointers import MISSING, Pointer, find, find_all, first
+from fairlead.domain.runs.outcomes import Completed, Failed, Reached
+from fairlead.http_client.replies import Reply
 from fairlead.providers.spec import Call, Meaning, Polling, Protocol, Provider, Sign
 
 REASON_MAX: Final = 300
-HANDLE_MAX: Final = 512
+HANDLE_MAX: Final = 2048
 _RETRY_AFTER_MAX: Final = 3600
+_OUT_OF_TIME: Final = frozenset({408, 504, 524})
 _UNREADABLE: Final = "The provider's answer could not be read as a result."
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """An HTTP answer of a partner; its headers are asked for lower-case names."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-    @property
-    def is_success(self) -> bool:
-        """Whether the status is of HTTP's class of success."""
-        return self.status // 100 == 2  # noqa: PLR2004 -- 2xx
+Handle: TypeAlias = Mapping[str, str]
+"""The parts by which a partner names work it has taken; most have one, called `handle`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The partner took the work and named it."""
+    """The partner took the work and named it; `credential` is the label of ours that it was shown."""
 
     handle: str
+    credential: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +51,15 @@ class Pending:
     """The work goes on."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The work has succeeded, and its result is asked for elsewhere."""
+
+
 def classify_answer(provider: Provider, call: Call, reply: Reply) -> Completed | Failed | Accepted:
     """Read the answer to a call: a result, a failure, or the handle of submitted work."""
     answer = _json_of(reply)
-    if failure := _failure(provider, reply, answer):
+    if failure := _failure(provider, call, reply, answer):
         return failure
     match call.protocol:
         case Protocol.SYNC_BYTES:
@@ -70,41 +70,59 @@ def classify_answer(provider: Provider, call: Call, reply: Reply) -> Completed |
             return _handle(call, reply, answer)
 
 
-def classify_poll(provider: Provider, call: Call, polling: Polling, reply: Reply) -> Completed | Failed | Pending:
-    """Read the answer to a poll: still pending, a result, or a failure."""
+def classify_poll(
+    provider: Provider, call: Call, polling: Polling, reply: Reply
+) -> Completed | Failed | Pending | Ended:
+    """Read the answer to a poll: still pending, a result or where to get it, or a failure."""
     answer = _json_of(reply)
-    if failure := _signed(provider, reply, answer):
-        return failure if _is_about_the_work(failure, reply) else _failed_poll(reply)
+    if failure := _signed(provider, call, reply, answer):
+        return _signed_poll(failure, reply)
+    if reply.status in polling.pending_status:
+        return Pending()
     if not reply.is_success:
         return _failed_poll(reply)
     told = find(answer, polling.status)
-    status = told if isinstance(told, str) else None
+    status = "absent" if told is MISSING or told is None else text_of(told)
+    if status in polling.succeeded:
+        return _accepted(_json_result(call, reply, answer)) if polling.result is None else Ended()
     if status in polling.pending:
         return Pending()
-    if status in polling.succeeded:
-        return _json_result(call, reply, answer)
-    if status in polling.failed:
-        return _failed_poll(reply)
-    return _unreadable(reply)
+    return _failed_poll(reply) if status in polling.failed else _accepted(_unreadable(reply))
 
 
-def _is_about_the_work(failure: Failed, reply: Reply) -> bool:
-    """Whether a failed poll tells of the task, and not of the poll itself.
+def classify_result(provider: Provider, call: Call, reply: Reply) -> Completed | Failed:
+    """Read the answer that holds the result of work which has ended; how it failed may stand only here."""
+    answer = _json_of(reply)
+    if failure := _signed(provider, call, reply, answer):
+        return _failed_poll(reply) if isinstance(failure.fault, ServiceUnavailable) else _accepted(failure)
+    return _accepted(_json_result(call, reply, answer)) if reply.is_success else _failed_poll(reply)
+
+
+def _accepted(reading: Completed | Failed) -> Completed | Failed:
+    """A reading of work that the partner has taken, whatever came of it."""
+    if isinstance(reading, Completed):
+        return reading
+    return Failed(reading.fault, reading.upstream_status, Reached.ACCEPTED)
+
+
+def _signed_poll(failure: Failed, reply: Reply) -> Completed | Failed | Pending:
+    """What a sign in the answer to a poll says: of the work, or of the poll itself.
 
     A poll carries no input of the caller's, so its own 4xx is between the partner and us; a task that was refused for
     its input says so in a 2xx (R-20). A partner that is full still has the work: sending it again would order twice.
+    Some say in a 2xx that they have no room for the question, and the work goes on.
     """
     match failure.fault:
-        case InvalidInput() | InputRejected():
-            return reply.is_success
         case ServiceUnavailable():
-            return False
+            return Pending() if reply.is_success else _failed_poll(reply)
+        case InvalidInput() | InputRejected():
+            return _accepted(failure) if reply.is_success else _failed_poll(reply)
         case _:
-            return True
+            return _accepted(failure)
 
 
 def _failed_poll(reply: Reply) -> Failed:
-    return Failed(ProviderError(upstream=Upstream(reply.status)), reply.status)
+    return Failed(ProviderError(upstream=Upstream(reply.status)), reply.status, Reached.ACCEPTED)
 
 
 def sanitized(text: Any) -> str | None:
@@ -131,27 +149,31 @@ def _json_of(reply: Reply) -> Any:
         return MISSING
 
 
-def _failure(provider: Provider, reply: Reply, answer: Any) -> Failed | None:
+def _failure(provider: Provider, call: Call, reply: Reply, answer: Any) -> Failed | None:
     """The failure an answer reports, by a sign of the provider file or by its status; None for a success."""
-    if failure := _signed(provider, reply, answer):
+    if failure := _signed(provider, call, reply, answer):
         return failure
-    return None if reply.is_success else Failed(_by_status(reply), reply.status)
+    return None if reply.is_success else Failed(_by_status(reply), reply.status, _reached(reply))
 
 
-def _signed(provider: Provider, reply: Reply, answer: Any) -> Failed | None:
+def _signed(provider: Provider, call: Call, reply: Reply, answer: Any) -> Failed | None:
     for sign in provider.signs:
-        if _matches(sign, reply, answer):
-            return Failed(_meant(sign, reply, answer), reply.status)
+        if _matches(sign, call, reply, answer):
+            return Failed(_meant(sign, reply, answer), reply.status, _reached(reply))
     return None
 
 
-def _matches(sign: Sign, reply: Reply, answer: Any) -> bool:
+def _matches(sign: Sign, call: Call, reply: Reply, answer: Any) -> bool:
     if sign.status is not None and reply.status not in sign.status:
         return False
-    if sign.at is None or sign.equals is None:
-        return sign.status is not None
-    found = find(answer, sign.at)
-    return isinstance(found, str | int) and str(found) in sign.equals
+    if sign.calls is not None and call.name not in sign.calls:
+        return False
+    return all_hold(sign.when, answer)
+
+
+def _reached(reply: Reply) -> Reached:
+    """How far a call came whose answer is a failure: one that ran out of time may have been taken all the same."""
+    return Reached.UNKNOWN if reply.status in _OUT_OF_TIME else Reached.REFUSED
 
 
 def _meant(sign: Sign, reply: Reply, answer: Any) -> Fault:
@@ -183,8 +205,8 @@ def _invalid(sign: Sign, reply: Reply, answer: Any, reason: str | None) -> Fault
 
 def _subject(sign: Sign, answer: Any) -> str | None:
     """The refused side, in the closed vocabulary of R-20 only; never the partner's own words."""
-    code = find(answer, sign.subject) if sign.subject is not None else MISSING
-    return sign.subjects.get(str(code)) if code is not MISSING else None
+    code = MISSING if sign.subject is None else first(answer, sign.subject)
+    return sign.side if code is MISSING else sign.subjects.get(text_of(code) or "", sign.side)
 
 
 def _by_status(reply: Reply) -> Fault:
@@ -204,7 +226,9 @@ def _at_capacity(reply: Reply) -> ServiceUnavailable:
     """The partner has no room (R-39): the one kind of unavailability that says when to come back."""
     told = reply.headers.get("retry-after", "")
     seconds = int(told[:9]) if told.isascii() and told.isdigit() else 1  # nine digits are past the bound as it is
-    return ServiceUnavailable("The provider is at capacity.", min(max(seconds, 1), _RETRY_AFTER_MAX))
+    return ServiceUnavailable(
+        "The provider is at capacity.", min(max(seconds, 1), _RETRY_AFTER_MAX), Upstream(reply.status)
+    )
 
 
 def _bytes_result(call: Call, reply: Reply) -> Completed | Failed:
@@ -215,9 +239,10 @@ def _bytes_result(call: Call, reply: Reply) -> Completed | Failed:
 
 
 def _json_result(call: Call, reply: Reply, answer: Any) -> Completed | Failed:
-    if not isinstance(answer, dict) or any(find(answer, pointer) is MISSING for pointer in call.require):
+    if not isinstance(answer, dict) or any(first(answer, pointer) is MISSING for pointer in call.require):
         return _unreadable(reply)
-    if not all(_is_link(find(answer, pointer)) for pointer in call.assets):
+    links = (found for pointer in call.assets for _, found in find_all(answer, pointer))
+    if not all(found is None or _is_link(found) for found in links):
         return _unreadable(reply)
     return Completed(reply.content, reply.headers["content-type"], reply.status, answer, reply.headers)
 
@@ -227,11 +252,31 @@ def _is_link(found: Any) -> bool:
 
 
 def _handle(call: Call, reply: Reply, answer: Any) -> Accepted | Failed:
-    found = find(answer, call.handle) if call.handle is not None else MISSING
-    if not isinstance(found, str | int) or isinstance(found, bool):
+    parts: dict[str, str] = {}
+    for name, pointer in call.handle.items():
+        found = first(answer, pointer)
+        if not isinstance(found, str | int) or isinstance(found, bool):
+            return _unreadable(reply)
+        parts[name] = str(found)
+    handle = write_handle(parts)
+    if not all(parts.values()) or len(handle) > HANDLE_MAX or not handle.isprintable():
         return _unreadable(reply)
-    handle = str(found)
-    return Accepted(handle) if 0 < len(handle) <= HANDLE_MAX and handle.isprintable() else _unreadable(reply)
+    return Accepted(handle)
+
+
+def write_handle(parts: Handle) -> str:
+    """A handle as it is kept: the partner's own name of the work where that is all there is, else JSON."""
+    return parts["handle"] if parts.keys() == {"handle"} else msgspec.json.encode(parts).decode()
+
+
+def read_handle(call: Call, text: str) -> Handle:
+    """The parts of a handle that was kept; ValueError where it is not one of this call's."""
+    if call.handle.keys() == {"handle"}:
+        return {"handle": text}
+    parts = msgspec.json.decode(text, type=dict[str, str])
+    if parts.keys() != call.handle.keys():
+        raise ValueError("the handle belongs to another form of this call")
+    return parts
 
 
 def _unreadable(reply: Reply) -> Failed:
@@ -239,4 +284,4 @@ def _unreadable(reply: Reply) -> Failed:
 
 
 def _text_at(answer: Any, pointer: Pointer | None) -> str | None:
-    return None if pointer is None else sanitized(find(answer, pointer))
+    return None if pointer is None else sanitized(first(answer, pointer))

@@ -1,6 +1,7 @@
 """One exchange for every partner: send, wait, poll, and read the answer. No code per partner."""
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -8,119 +9,218 @@ from urllib.parse import quote
 
 import msgspec
 
-from fairlead.domain.faults import ProviderError, ProviderTimeout, ServiceUnavailable
-from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
-from fairlead.providers.classify import Accepted, Pending, Reply, classify_answer, classify_poll
-from fairlead.providers.spec import Call, Polling, Provider
-from fairlead.providers.transport import TooSlowError, Transport, TransportError, UnreachableError
+from fairlead.domain.faults import InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
+from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
+from fairlead.providers.classify import (
+    Accepted,
+    Ended,
+    Handle,
+    Pending,
+    classify_answer,
+    classify_poll,
+    classify_result,
+    read_handle,
+)
+from fairlead.providers.credentials import OWN, BadCredentialError, Credential, Credentials
+from fairlead.providers.forms import UnusableFileError, write_form
+from fairlead.providers.spec import Asking, Call, Polling, Provider
 
 _JSON: Final = "application/json"
+_PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 _POLL_ANSWER_SECONDS: Final = 30.0
+_FILE_SECONDS: Final = 60.0
+_FILE_MAX: Final = 64 * 1024 * 1024
+_POLLS_A_SECOND: Final = 1000
+"""What all runs that wait may ask together: ten thousand of them must not take more than a part of a core."""
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Work for a partner: which call, with which body, under which idempotency key (the run's id)."""
+    """Work for a partner: which call, of which of its models, with which body, under which idempotency key.
+
+    The key is the run's id. `credential` is the caller's own (R-17), or absent for one of ours.
+    """
 
     provider: str
     call: str
+    model: str
     body: bytes
     key: str
+    credential: Credential | None = None
 
 
 class Exchange:
-    """Speaks to every partner that has a file. `keys` holds our credential for each, by provider name."""
+    """Speaks to every partner that has a file."""
 
-    def __init__(self, providers: Mapping[str, Provider], transport: Transport, keys: Mapping[str, str]) -> None:
-        self._providers = providers
+    def __init__(self, providers: Mapping[str, Provider], transport: Transport, credentials: Credentials) -> None:
+        self.providers = providers
         self._transport = transport
-        self._headers = {name: _headers(provider, keys.get(name)) for name, provider in providers.items()}
+        self._credentials = credentials
+        self._fixed = {name: {"Content-Type": _JSON, **provider.headers} for name, provider in providers.items()}
+        self._following = 0
 
-    def is_configured(self, provider: str) -> bool:
-        """Whether we have what a partner wants to be called with."""
-        return self._headers.get(provider) is not None
+    def is_configured(self, provider: str, *, own_credential: bool = False) -> bool:
+        """Whether we have what a partner wants to be called with: a whole address, and a credential or the caller's."""
+        return (own_credential or self._credentials.has(provider)) and not self.providers[provider].missing
 
     def repeats_safely(self, provider: str) -> bool:
         """Whether a partner honours an idempotency key, so that the same order may be sent again after a crash."""
-        found = self._providers.get(provider)
+        found = self.providers.get(provider)
         return found is not None and found.idempotency_header is not None
 
-    async def send(self, order: Order) -> Outcome | Accepted:
+    async def send(self, order: Order, credential: Credential) -> Outcome | Accepted:
         """Send an order and bring back what it ends in, or the handle under which the partner goes on with it.
 
         A handle must be made durable before it is followed.
         """
-        provider = self._providers[order.provider]
+        provider = self.providers[order.provider]
         call = provider.calls[order.call]
-        headers = self._headers[order.provider]
-        if headers is None:
-            return _not_configured(provider)
-        if provider.idempotency_header is not None:
-            headers = {**headers, provider.idempotency_header: order.key}
         try:
+            headers = self._headers(provider, call, credential)
+            if provider.idempotency_header is not None:
+                headers[provider.idempotency_header] = order.key
+            body = b"[%b]" % order.body if call.in_array else order.body
+            if call.form is not None:
+                written = await write_form(call.form, body, self._download)
+                if isinstance(written, Failed):
+                    return written
+                headers["Content-Type"], body = written
+            url = provider.base_url + _filled(call.path, {"model": order.model})
             reply = await self._transport.send(
-                "POST",
-                provider.base_url + call.path,
-                headers,
-                order.body,
-                seconds=call.timeout,
-                limit=call.answer_limit,
+                "POST", url, headers, body, seconds=call.timeout, limit=call.answer_limit
             )
+        except BadCredentialError as error:
+            return _bad_credential(provider, credential, error)
         except TransportError as error:
             return _failed(error)
-        return classify_answer(provider, call, reply)
+        reading = classify_answer(provider, call, reply)
+        return Accepted(reading.handle, credential.label) if isinstance(reading, Accepted) else reading
 
-    async def follow(self, order: Order, handle: str) -> Outcome:
-        """Poll submitted work until it ends, or until the provider file says to give up."""
-        provider = self._providers[order.provider]
+    async def follow(self, order: Order, handle: str, credential: str) -> Outcome:
+        """Poll submitted work until it ends, or until the provider file says to give up.
+
+        `credential` is the label of the one the work was taken under, where it is not the caller's own.
+        """
+        provider = self.providers[order.provider]
         call = provider.calls[order.call]
-        headers = self._headers[order.provider]
-        if headers is None:
-            return _not_configured(provider)
+        shown = order.credential or self._credentials.labelled(order.provider, credential)
+        if shown is None:
+            return _of_accepted(_not_configured(provider))
         if call.polling is None:
-            return Failed(ProviderError())
-        return await self._poll(provider, call, call.polling, headers, handle)
+            return Failed(ProviderError(), None, Reached.ACCEPTED)
+        try:
+            parts = read_handle(call, handle)
+        except ValueError:
+            return Failed(ProviderError("The provider's name of the work cannot be read."), None, Reached.ACCEPTED)
+        self._following += 1
+        try:
+            return await self._poll(order, call.polling, parts, shown)
+        except BadCredentialError as error:
+            return _of_accepted(_bad_credential(provider, shown, error))
+        finally:
+            self._following -= 1
 
-    async def _poll(
-        self, provider: Provider, call: Call, polling: Polling, headers: Mapping[str, str], handle: str
-    ) -> Outcome:
-        url = provider.base_url + polling.path.replace("{handle}", quote(handle, safe=""))
+    async def _poll(self, order: Order, polling: Polling, parts: Handle, credential: Credential) -> Outcome:
         give_up_at = time.monotonic() + polling.give_up_after
-        pause, misses = polling.every, 0
+        pause, misses, asking = polling.every, 0, polling.asking
         while time.monotonic() < give_up_at:
-            await asyncio.sleep(pause)
+            await asyncio.sleep(max(pause, self._following / _POLLS_A_SECOND))
             pause = min(pause * polling.slower_by, polling.at_most_every)
-            reading = await self._ask(provider, call, polling, headers, url)
-            if isinstance(reading, Completed | Failed):
+            reading = await self._ask(order, asking, parts, credential)
+            if isinstance(reading, Ended):
+                asking, pause = polling.result or asking, 0.0
+            elif isinstance(reading, Completed | Failed):
                 misses += 1
                 if isinstance(reading, Completed) or not _may_pass(reading) or misses > polling.patience:
                     return reading
+                pause = max(pause, polling.every)
             else:
                 misses = 0
-        return Failed(ProviderTimeout())
+        return Failed(ProviderTimeout(), None, Reached.ACCEPTED)
 
     async def _ask(
-        self, provider: Provider, call: Call, polling: Polling, headers: Mapping[str, str], url: str
-    ) -> Completed | Failed | Pending:
+        self, order: Order, asking: Asking, parts: Handle, credential: Credential
+    ) -> Completed | Failed | Pending | Ended:
+        """Ask once about work, or for its result."""
+        provider = self.providers[order.provider]
+        call = provider.calls[order.call]
+        filled = {**parts, "model": order.model}
+        url = _address(provider, asking.path, filled)
+        if url is None:
+            return Failed(ProviderError("The provider names an address it may not send us to."), None, Reached.ACCEPTED)
         try:
-            reply: Reply = await self._transport.send(
-                "GET", url, headers, None, seconds=_POLL_ANSWER_SECONDS, limit=call.answer_limit
+            reply = await self._transport.send(
+                asking.method,
+                url,
+                self._headers(provider, call, credential),
+                _body(asking.body, filled),
+                seconds=_POLL_ANSWER_SECONDS,
+                limit=call.answer_limit,
+                guarded=not asking.path.startswith("/"),
             )
         except TransportError as error:
-            return _failed(error)
-        return classify_poll(provider, call, polling, reply)
+            return _of_accepted(_failed(error))
+        if call.polling is not None and asking is call.polling.asking:
+            return classify_poll(provider, call, call.polling, reply)
+        return classify_result(provider, call, reply)
 
-
-def _headers(provider: Provider, secret: str | None) -> dict[str, str] | None:
-    """The headers of every request to a partner; None when it wants a credential and we have none."""
-    headers = {"Content-Type": _JSON, **provider.headers}
-    if provider.auth_header is None:
+    def _headers(self, provider: Provider, call: Call, credential: Credential) -> dict[str, str]:
+        headers = {**self._fixed[provider.name], **call.headers, **self._credentials.headers(credential)}
+        if call.accept is not None:
+            headers["Accept"] = call.accept
         return headers
-    return None if secret is None else {**headers, provider.auth_header: provider.auth_format + secret}
+
+    async def _download(self, url: str) -> tuple[str, bytes]:
+        """A file a caller names by a link: only from public addresses, and only so large."""
+        pieces: list[bytes] = []
+        try:
+            received = await self._transport.fetch(
+                url, {}, seconds=_FILE_SECONDS, limit=_FILE_MAX, sink=pieces.append, guarded=True
+            )
+        except TransportError as error:
+            raise UnusableFileError("the link cannot be read") from error
+        if received.status // 100 != 2:  # noqa: PLR2004 -- HTTP's class of success
+            raise UnusableFileError(f"the link answers {received.status}")
+        media_type = received.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return media_type, b"".join(pieces)
+
+
+def _filled(template: str, parts: Mapping[str, str]) -> str:
+    """A path with its placeholders filled in; a name may hold slashes, a handle's part may not lead elsewhere."""
+    return _PLACEHOLDER.sub(lambda found: quote(parts[found[1]], safe="/:@" if found[1] == "model" else ""), template)
+
+
+def _address(provider: Provider, path: str, parts: Mapping[str, str]) -> str | None:
+    """Where to ask: below the partner's own address, or at one of its answers' where it may send us."""
+    if path.startswith("/"):
+        return provider.base_url + _filled(path, parts)
+    url = parts[path.strip("{}")]
+    return url if provider.may_follow(url, with_credential=True) else None
+
+
+def _body(template: str | None, parts: Mapping[str, str]) -> bytes | None:
+    """A JSON body with its placeholders filled in, escaped as the texts they stand in need it."""
+    if template is None:
+        return None
+    return _PLACEHOLDER.sub(lambda found: msgspec.json.encode(parts[found[1]]).decode()[1:-1], template).encode()
+
+
+def _of_accepted(failed: Failed) -> Failed:
+    """A failure to ask about work that the partner has taken."""
+    return Failed(failed.fault, failed.upstream_status, Reached.ACCEPTED)
 
 
 def _not_configured(provider: Provider) -> Failed:
-    return Failed(ServiceUnavailable(f"The provider {provider.name} is not configured on this server."))
+    return Failed(
+        ServiceUnavailable(f"The provider {provider.name} is not configured on this server."), None, Reached.NOTHING
+    )
+
+
+def _bad_credential(provider: Provider, credential: Credential, error: BadCredentialError) -> Failed:
+    if credential.label == OWN:
+        return Failed(InvalidInput(f"Your key for {provider.name} cannot be used: {error}."), None, Reached.NOTHING)
+    return _not_configured(provider)
 
 
 def _failed(error: TransportError) -> Failed:
@@ -129,9 +229,11 @@ def _failed(error: TransportError) -> Failed:
         case TooSlowError():
             return Failed(ProviderTimeout())
         case UnreachableError():
-            return Failed(ProviderError("The provider could not be reached."))
-        case _:
+            return Failed(ProviderError("The provider could not be reached."), None, Reached.NOTHING)
+        case BrokenOffError():
             return Failed(ProviderError("The connection to the provider broke off before its answer was complete."))
+        case _:
+            return Failed(ProviderError("The provider's answer could not be read."))
 
 
 def _may_pass(failed: Failed) -> bool:

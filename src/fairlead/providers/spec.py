@@ -1,24 +1,17 @@
-"""The language of provider files (docs/provider-files.md): strictly checked when loaded, plain values afterwards."""
+"""Provider files: everything there is to know about a partner, as data (docs/provider-files.md).
+
+A partner that cannot be said here needs a new word here first, and two partners that would use it; there is no code
+per partner.
+"""
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Annotated, Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Final
+from urllib.parse import urlsplit
 
-import msgspec
-
-from fairlead.domain.declarations import BadFileError, line_of_toml, read_toml
-from fairlead.domain.faults import REFUSAL_SUBJECTS
-from fairlead.domain.identifiers import is_provider_segment
-from fairlead.domain.pointers import Pointer, parse_pointer
-
-_Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
-_Status = Annotated[int, msgspec.Meta(ge=100, le=599)]
-_PathText = Annotated[str, msgspec.Meta(pattern=r"^/[A-Za-z0-9._~/{}:-]*$", max_length=256)]
-_PointerText = Annotated[str, msgspec.Meta(pattern=r"^(/.*)?$", max_length=256)]
-
-SPECS: Final = Path(__file__).parent / "specs"
+from fairlead.domain.conditions import Condition
+from fairlead.domain.pointers import Pointer
 
 
 class Protocol(enum.StrEnum):
@@ -39,26 +32,73 @@ class Meaning(enum.StrEnum):
     UNAVAILABLE = "unavailable"
 
 
+class Scheme(enum.StrEnum):
+    """How a partner is shown who calls."""
+
+    NONE = "none"
+    HEADER = "header"
+    """The credential in a header, with a text before it."""
+    PAIR = "pair"
+    """A credential of two parts, `id:secret`, each in a header of its own."""
+    JWT = "jwt"
+    """A short-lived token signed with the credential (RFC 7519)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    """How a partner is authenticated to. `headers` are one name, or two with PAIR.
+
+    With JWT the credential is `issuer:secret` for HS256, or a service account's JSON for RS256; `lifetime` is in
+    seconds.
+    """
+
+    scheme: Scheme
+    headers: tuple[str, ...] = ("Authorization",)
+    prefix: str = ""
+    algorithm: str = "HS256"
+    audience: str | None = None
+    lifetime: int = 1800
+
+
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A pattern in an answer: all of its conditions must hold; then it means one thing, with its reasons."""
+    """A pattern in an answer: all of its conditions must hold; then it means one thing, with its reasons.
+
+    `subjects` maps the partner's code at `subject` to the refused side; `side` is the side where there is no code.
+    `calls` limits the sign to some calls.
+    """
 
     means: Meaning
-    status: frozenset[int] | None
-    at: Pointer | None
-    equals: frozenset[str] | None
-    reason: Pointer | None
-    field: Pointer | None
-    kind: Pointer | None
-    subject: Pointer | None
-    subjects: Mapping[str, str]
+    status: frozenset[int] | None = None
+    when: tuple[Condition, ...] = ()
+    subjects: Mapping[str, str] = field(default_factory=dict)
+    reason: Pointer | None = None
+    field: Pointer | None = None
+    kind: Pointer | None = None
+    subject: Pointer | None = None
+    side: str | None = None
+    calls: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A request that goes on with submitted work: its path or address made of the handle's parts, perhaps a body."""
+
+    method: str
+    path: str
+    body: str | None = None
+    """JSON text with `{name}` for parts of the handle, already escaped where they stand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Polling:
-    """How a submitted task is asked about: where, how often, and how its status is read."""
+    """How a submitted task is asked about: where, how often, and how its status is read.
 
-    path: str
+    `absent` among the texts stands for a status that is not there. An answer with one of `pending_status` is pending
+    whatever it says. `result` is asked for once the work has succeeded, where the result stands elsewhere.
+    """
+
+    asking: Asking
     every: float
     slower_by: float
     at_most_every: float
@@ -68,11 +108,28 @@ class Polling:
     pending: frozenset[str]
     succeeded: frozenset[str]
     failed: frozenset[str]
+    pending_status: frozenset[int] = frozenset()
+    result: Asking | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of a form: its name there, and where the body has it (as a data URI or a link)."""
+
+    name: str
+    at: Pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A body sent as multipart/form-data: its top-level scalars as fields, these places as files."""
+
+    files: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operation of a partner."""
+    """One operation of a partner. `handle` names the parts of a handle and where the answer to a submit has them."""
 
     name: str
     protocol: Protocol
@@ -82,184 +139,96 @@ class Call:
     require: tuple[Pointer, ...]
     assets: tuple[Pointer, ...]
     media_types: tuple[str, ...]
-    handle: Pointer | None
+    handle: Mapping[str, Pointer]
     polling: Polling | None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    form: Form | None = None
+    in_array: bool = False
+    accept: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a call that the partner certainly did not take is sent again, and how long is waited (seconds)."""
+
+    times: int = 2
+    first: float = 0.5
+    at_most: float = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cooldown:
+    """After how many failures in a row a credential of a partner rests, and for how long (seconds)."""
+
+    after: int = 5
+    seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A partner: where it is, how it is authenticated to, what it offers, and how its failures look."""
+    """A partner: where it is, how it is authenticated to, what it offers, and how its failures look.
+
+    `hosts` are where its answers may send us with our credential, `asset_hosts` where without; its own address is
+    always among them. `variables` are parts of the address that an operator gives. An `is_alternate` provider can be
+    named in `model_provider`.
+    """
 
     name: str
+    title: str
     base_url: str
-    auth_header: str | None
-    auth_format: str
+    auth: Auth
     headers: Mapping[str, str]
     idempotency_header: str | None
     calls: Mapping[str, Call]
     signs: tuple[Sign, ...]
+    hosts: tuple[str, ...] = ()
+    asset_hosts: tuple[str, ...] = ()
+    is_alternate: bool = False
+    variables: tuple[str, ...] = ()
+    retry: Retry = Retry()
+    cooldown: Cooldown = Cooldown()
+
+    @property
+    def wants_credential(self) -> bool:
+        """Whether it is shown who calls."""
+        return self.auth.scheme is not Scheme.NONE
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The parts of the address nobody has given yet."""
+        return tuple(name for name in self.variables if "{" + name + "}" in self.base_url)
 
     def at(self, base_url: str) -> "Provider":
         """The same partner at another address: a proxy, a region, a program on this machine."""
         return replace(self, base_url=base_url.rstrip("/"))
 
+    def given(self, variables: Mapping[str, str]) -> "Provider":
+        """The same partner with parts of its address filled in."""
+        address = self.base_url
+        for name in self.variables:
+            if name in variables:
+                address = address.replace("{" + name + "}", variables[name])
+        return replace(self, base_url=address)
 
-class _AuthFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    scheme: Literal["none", "bearer", "header"]
-    header: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9-]+$", max_length=64)] = "Authorization"
-    prefix: Annotated[str, msgspec.Meta(max_length=32)] = ""
-
-
-class _SignFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    means: Meaning
-    status: Annotated[list[_Status], msgspec.Meta(min_length=1)] | None = None
-    at: _PointerText | None = None
-    equals: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
-    reason: _PointerText | None = None
-    field: _PointerText | None = None
-    kind: _PointerText | None = None
-    subject: _PointerText | None = None
-    subjects: dict[str, str] = {}
-
-
-class _PollFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    path: _PathText
-    status: _PointerText
-    succeeded: Annotated[list[str], msgspec.Meta(min_length=1)]
-    failed: Annotated[list[str], msgspec.Meta(min_length=1)]
-    pending: Annotated[list[str], msgspec.Meta(min_length=1)]
-    every: _Seconds = 1.0
-    slower_by: Annotated[float, msgspec.Meta(ge=1, le=4)] = 1.3
-    at_most_every: _Seconds = 10.0
-    give_up_after: _Seconds = 3600.0
-    patience: Annotated[int, msgspec.Meta(ge=0, le=100)] = 5
-
-
-class _CallFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    protocol: Protocol
-    path: _PathText
-    timeout: _Seconds = 120.0
-    answer_limit_mib: Annotated[int, msgspec.Meta(ge=1, le=512)] = 64
-    require: list[_PointerText] = []
-    assets: list[_PointerText] = []
-    media_types: list[str] = []
-    handle: _PointerText | None = None
-    poll: _PollFile | None = None
-
-
-class _ProviderFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    provider: str
-    title: str
-    base_url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^/]+(/.*[^/])?$", max_length=256)]
-    auth: _AuthFile
-    calls: Annotated[dict[str, _CallFile], msgspec.Meta(min_length=1)]
-    headers: dict[str, str] = {}
-    idempotency_header: str | None = None
-    signs: list[_SignFile] = []
-
-
-def load_provider(text: str, file: str) -> Provider:
-    """Read one provider file; BadFileError with file, line and reason."""
-    read = read_toml(text, file, _ProviderFile)
-    if not is_provider_segment(read.provider):
-        raise BadFileError(file, line_of_toml(text, ["provider"]), f"{read.provider!r} is not a provider name")
-    for name, call in read.calls.items():
-        if problem := _incoherence(call):
-            raise BadFileError(file, line_of_toml(text, ["calls", name]), f"calls.{name}: {problem}")
-    for index, sign in enumerate(read.signs):
-        if (sign.at is None) != (sign.equals is None):
-            line = line_of_toml(text, ["signs", str(index)])
-            raise BadFileError(file, line, "signs: 'at' and 'equals' go together")
-        if unknown := sorted(set(sign.subjects.values()) - REFUSAL_SUBJECTS):
-            line = line_of_toml(text, ["signs", str(index), "subjects"])
-            raise BadFileError(file, line, f"signs: {unknown[0]!r} is no refusal subject")
-        if sign.at is None and sign.status is None:
-            line = line_of_toml(text, ["signs", str(index)])
-            raise BadFileError(file, line, "signs: a sign needs 'status', or 'at' and 'equals'; this one never holds")
-    return Provider(
-        name=read.provider,
-        base_url=read.base_url,
-        auth_header=None if read.auth.scheme == "none" else read.auth.header,
-        auth_format="Bearer " if read.auth.scheme == "bearer" else read.auth.prefix,
-        headers=read.headers,
-        idempotency_header=read.idempotency_header,
-        calls={name: _call(name, call) for name, call in read.calls.items()},
-        signs=tuple(_sign(sign) for sign in read.signs),
-    )
-
-
-def load_providers(folder: Path) -> dict[str, Provider]:
-    """Read every provider file of a folder; BadFileError for the first that cannot be used."""
-    providers: dict[str, Provider] = {}
-    for path in sorted(folder.glob("*.toml")):
+    def may_follow(self, url: str, *, with_credential: bool) -> bool:
+        """Whether an address in an answer of this partner may be followed (an answer must not send us anywhere)."""
         try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadFileError(path.name, 1, f"cannot be read: {error}") from error
-        provider = load_provider(text, path.name)
-        if provider.name in providers:
-            raise BadFileError(path.name, 1, f"the provider {provider.name!r} is declared twice")
-        providers[provider.name] = provider
-    return providers
+            found, own = urlsplit(url), urlsplit(self.base_url)
+        except ValueError:  # a partner's text need not be an address
+            return False
+        if (found.scheme, found.netloc) == (own.scheme, own.netloc):
+            return True
+        if found.scheme != "https" or found.username is not None or found.hostname is None:
+            return False
+        hosts = self.hosts if with_credential else (*self.hosts, *self.asset_hosts)
+        return any(_is_host(found.hostname, pattern) for pattern in hosts)
 
 
-def _incoherence(call: _CallFile) -> str | None:
-    """What a call's parts contradict each other in, if anything."""
-    polls = call.protocol is Protocol.SUBMIT_AND_POLL
-    if polls and (call.handle is None or call.poll is None):
-        return "submit-and-poll needs a 'handle' and a [poll] table"
-    if not polls and (call.handle is not None or call.poll is not None):
-        return f"{call.protocol} has neither 'handle' nor 'poll'"
-    if (call.protocol is Protocol.SYNC_BYTES) != bool(call.media_types):
-        return "'media_types' belongs to sync-bytes, which needs it"
-    if call.poll is not None and "{handle}" not in call.poll.path:
-        return "poll.path must contain {handle}"
-    return None
+ANY_HOST: Final = "*"
 
 
-def _call(name: str, read: _CallFile) -> Call:
-    return Call(
-        name=name,
-        protocol=read.protocol,
-        path=read.path,
-        timeout=read.timeout,
-        answer_limit=read.answer_limit_mib * 1024 * 1024,
-        require=tuple(parse_pointer(text) for text in read.require),
-        assets=tuple(parse_pointer(text) for text in read.assets),
-        media_types=tuple(read.media_types),
-        handle=_pointer(read.handle),
-        polling=None if read.poll is None else _polling(read.poll),
-    )
-
-
-def _polling(read: _PollFile) -> Polling:
-    return Polling(
-        path=read.path,
-        every=read.every,
-        slower_by=read.slower_by,
-        at_most_every=read.at_most_every,
-        give_up_after=read.give_up_after,
-        patience=read.patience,
-        status=parse_pointer(read.status),
-        pending=frozenset(read.pending),
-        succeeded=frozenset(read.succeeded),
-        failed=frozenset(read.failed),
-    )
-
-
-def _sign(read: _SignFile) -> Sign:
-    return Sign(
-        means=read.means,
-        status=None if read.status is None else frozenset(read.status),
-        at=_pointer(read.at),
-        equals=None if read.equals is None else frozenset(read.equals),
-        reason=_pointer(read.reason),
-        field=_pointer(read.field),
-        kind=_pointer(read.kind),
-        subject=_pointer(read.subject),
-        subjects=read.subjects,
-    )
-
-
-def _pointer(text: str | None) -> Pointer | None:
-    return None if text is None else parse_pointer(text)
+def _is_host(host: str, pattern: str) -> bool:
+    """Whether a host is the one named, or (`*.example.com`) below it; `*` is any."""
+    if pattern == ANY_HOST:
+        return True
+    return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern

@@ -1,0 +1,104 @@
+"""Sending an order so that a partner's bad moment is not the caller's: the next credential, a pause, another try.
+
+Only what the partner has certainly not taken is sent again (domain/runs/retries.py). A place that fails again and
+again rests (health.py); a call that finds every place resting fails at once, which is what lets another leg serve it.
+"""
+
+import asyncio
+import math
+import random
+from collections.abc import Callable
+from typing import Final
+
+from fairlead.domain.faults import ServiceUnavailable
+from fairlead.domain.runs.outcomes import Failed, Outcome, Reached
+from fairlead.domain.runs.retries import may_go_again, tells_of_the_partner
+from fairlead.providers.classify import Accepted
+from fairlead.providers.credentials import Credential, Credentials
+from fairlead.providers.exchange import Exchange, Order
+from fairlead.providers.health import Healths
+from fairlead.providers.spec import Retry
+
+_JITTER: Final = 0.5
+
+
+class Attempts:
+    """Sends orders over one exchange. `tell_again` hears of every further try: partner, its number, seconds waited."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        credentials: Credentials,
+        healths: Healths,
+        tell_again: Callable[[str, int, float], None],
+    ) -> None:
+        self._exchange = exchange
+        self._credentials = credentials
+        self._healths = healths
+        self._tell_again = tell_again
+
+    async def send(self, order: Order) -> Outcome | Accepted:
+        """Send an order until it is answered, or may not be sent again.
+
+        Where one try may have been taken, no later failure says for certain that the work was not.
+        """
+        provider = self._exchange.providers[order.provider]
+        again, number = provider.retry, 0
+        failed: Failed | None = None
+        while True:
+            credential = order.credential or self._credentials.next(order.provider, self._may(order.provider))
+            if credential is None:
+                return failed or self._none(order.provider)
+            reading = await self._once(order, credential)
+            if not isinstance(reading, Failed):
+                return reading
+            is_in_doubt = failed is not None and failed.reached is Reached.UNKNOWN
+            failed = reading.in_doubt() if is_in_doubt else reading
+            if number >= again.times or not may_go_again(
+                reading, repeats_safely=provider.idempotency_header is not None
+            ):
+                return failed
+            pause = _pause(again, number, reading)
+            if pause is None:
+                return failed
+            number += 1
+            self._tell_again(order.provider, number, pause)
+            await asyncio.sleep(pause)
+
+    async def _once(self, order: Order, credential: Credential) -> Outcome | Accepted:
+        """One try, and what it says of the partner's health; a caller's own credential says nothing of ours."""
+        place = (order.provider, credential.label)
+        cooldown = self._exchange.providers[order.provider].cooldown
+        self._healths.begins(place, cooldown)
+        reading = await self._exchange.send(order, credential)
+        if order.credential is None:
+            if isinstance(reading, Failed) and tells_of_the_partner(reading):
+                self._healths.failed(place, cooldown)
+            else:
+                self._healths.succeeded(place)
+        return reading
+
+    def _may(self, provider: str) -> Callable[[Credential], bool]:
+        return lambda credential: self._healths.may_call((provider, credential.label))
+
+    def _none(self, provider: str) -> Failed:
+        """Why there is nothing to call a partner with: no credential, or each of them rests."""
+        known = self._credentials.all(provider)
+        if not known:
+            detail, seconds = f"The provider {provider} is not configured on this server.", None
+        else:
+            left = min(self._healths.seconds_left((provider, one.label)) for one in known)
+            detail, seconds = f"The provider {provider} has failed too often and rests.", max(1, math.ceil(left))
+        return Failed(ServiceUnavailable(detail, seconds), None, Reached.NOTHING)
+
+
+def _pause(again: Retry, number: int, failed: Failed) -> float | None:
+    """How long to wait before the next try; None when the partner wants more patience than there is.
+
+    Full jitter would let a whole herd come back at once now and then; half of it keeps a floor.
+    """
+    asked = failed.fault.retry_after if isinstance(failed.fault, ServiceUnavailable) else None
+    if asked is not None and asked > again.at_most:
+        return None
+    backoff = min(again.first * 2.0**number, again.at_most)
+    return max(float(asked or 0), backoff * random.uniform(1 - _JITTER, 1))  # noqa: S311 -- spreads load, hides nothing

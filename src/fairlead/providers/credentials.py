@@ -1,0 +1,177 @@
+"""Our credentials with partners, and the headers each becomes.
+
+A partner may be given several credentials with weights; they are taken in turn by weight. What a caller stores of his
+own (BYOK, R-17) becomes headers in the same way and is never kept here.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.providers.spec import Auth, Provider, Scheme
+
+_LABEL_LENGTH: Final = 12
+_RENEW_BEFORE: Final = 60
+_NOT_BEFORE_SLACK: Final = 5
+
+
+class BadCredentialError(Exception):
+    """A credential does not have the form its partner wants; says which, never what it was."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secret:
+    """A credential as an operator gave it, and how often it is taken beside the others."""
+
+    text: str
+    weight: int = 1
+
+
+class _ServiceAccount(msgspec.Struct, frozen=True):
+    client_email: str
+    private_key: str
+    private_key_id: str | None = None
+
+
+@dataclass(slots=True, repr=False)
+class Credential:
+    """One credential of one partner. `label` names it in books and metrics without telling anything of it."""
+
+    label: str
+    auth: Auth
+    text: str
+    weight: int = 1
+    credit: int = 0
+    _token: str = ""
+    _token_until: float = field(default=0.0)
+
+    def headers(self, now: float) -> dict[str, str]:
+        """The headers that show it; `now` is in seconds since 1970. BadCredentialError."""
+        names, prefix = self.auth.headers, self.auth.prefix
+        match self.auth.scheme:
+            case Scheme.NONE:
+                return {}
+            case Scheme.HEADER:
+                return {names[0]: prefix + self.text}
+            case Scheme.PAIR:
+                return {names[0]: prefix + self._part(0), names[1]: self._part(1)}
+            case Scheme.JWT:
+                return {names[0]: prefix + self._signed(now)}
+
+    def _part(self, number: int) -> str:
+        parts = self.text.partition(":")
+        if not parts[2]:
+            raise BadCredentialError("this provider's credential has two parts, joined by a colon")
+        return parts[0] if number == 0 else parts[2]
+
+    def _signed(self, now: float) -> str:
+        """A token of ours, made anew a minute before the last one expires."""
+        if now < self._token_until:
+            return self._token
+        claims: dict[str, Any] = {"nbf": int(now) - _NOT_BEFORE_SLACK, "exp": int(now) + self.auth.lifetime}
+        if self.auth.audience is not None:
+            claims["aud"] = self.auth.audience
+        self._token = self._by_account(claims, now) if self.auth.algorithm == "RS256" else self._by_secret(claims)
+        self._token_until = now + self.auth.lifetime - _RENEW_BEFORE
+        return self._token
+
+    def _by_secret(self, claims: dict[str, Any]) -> str:
+        return _encode({"iss": self._part(0), **claims}, self._part(1), "HS256", None)
+
+    def _by_account(self, claims: dict[str, Any], now: float) -> str:
+        try:
+            account = msgspec.json.decode(self.text, type=_ServiceAccount)
+            claims = {"iss": account.client_email, "sub": account.client_email, "iat": int(now), **claims}
+            headers = None if account.private_key_id is None else {"kid": account.private_key_id}
+            return _encode(claims, account.private_key, "RS256", headers)
+        except (msgspec.DecodeError, ValueError, TypeError) as error:
+            raise BadCredentialError("this provider's credential is the JSON of a service account") from error
+
+
+class Credentials:
+    """Every credential we have, by partner. `now` is in seconds since 1970."""
+
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        secrets: Mapping[str, Sequence[Secret]],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._now = now
+        self._auth = {name: provider.auth for name, provider in providers.items()}
+        self._known = {name: _known(provider, secrets.get(name, ())) for name, provider in providers.items()}
+
+    def has(self, provider: str) -> bool:
+        """Whether there is one for a partner; one that wants none has it."""
+        return bool(self._known.get(provider))
+
+    def all(self, provider: str) -> Sequence[Credential]:
+        """Those of a partner."""
+        return self._known.get(provider, ())
+
+    def next(self, provider: str, may: Callable[[Credential], bool]) -> Credential | None:
+        """Take the next of those that may be taken, in turn by weight; None when there is none.
+
+        Each gains its weight and the one with the most pays for all: smooth even with uneven weights.
+        """
+        usable = self._known.get(provider, ())
+        if len(usable) == 1:
+            return usable[0] if may(usable[0]) else None
+        usable = [one for one in usable if may(one)]
+        if not usable:
+            return None
+        for one in usable:
+            one.credit += one.weight
+        chosen = max(usable, key=lambda one: one.credit)
+        chosen.credit -= sum(one.weight for one in usable)
+        return chosen
+
+    def labelled(self, provider: str, label: str) -> Credential | None:
+        """The one work was taken under; any other of the partner where that one is gone."""
+        known = self._known.get(provider, ())
+        return next((one for one in known if one.label == label), known[0] if known else None)
+
+    def own(self, provider: str, text: str) -> Credential:
+        """A caller's own, for one run."""
+        return Credential(OWN, self._auth[provider], text)
+
+    def headers(self, credential: Credential) -> dict[str, str]:
+        """The headers that show a credential now; BadCredentialError."""
+        return credential.headers(self._now())
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        """The partners whose credentials do not have the form they want, and what is wrong; for the start."""
+        for provider, known in self._known.items():
+            for one in known:
+                try:
+                    one.headers(self._now())
+                except BadCredentialError as error:
+                    yield provider, str(error)
+
+
+OWN: Final = "own"
+
+
+def _known(provider: Provider, secrets: Sequence[Secret]) -> list[Credential]:
+    if provider.auth.scheme is Scheme.NONE:
+        return [Credential("none", provider.auth, "")]
+    return [Credential(_label(one.text), provider.auth, one.text, one.weight) for one in secrets]
+
+
+def _encode(claims: dict[str, Any], key: str, algorithm: str, headers: dict[str, Any] | None) -> str:
+    """Sign a token; ValueError for a key it cannot be signed with."""
+    import jwt  # noqa: PLC0415 -- a server whose partners want no tokens must not pay 9 MB for PyJWT
+
+    try:
+        return jwt.encode(claims, key, algorithm=algorithm, headers=headers)
+    except jwt.PyJWTError as error:
+        raise ValueError("the key cannot sign") from error
+
+
+def _label(text: str) -> str:
+    """A name for a credential: a part of its digest, which tells nothing of it and outlives a restart."""
+    return hashlib.sha256(b"credential label:" + text.encode()).hexdigest()[:_LABEL_LENGTH]

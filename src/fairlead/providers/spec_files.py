@@ -1,0 +1,332 @@
+"""Reading provider files: TOML into a `Provider`, every mistake with its file and line."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from fairlead.domain.conditions import ConditionFile, PointerText, conditions
+from fairlead.domain.declarations import BadFileError, line_of_toml, read_toml
+from fairlead.domain.faults import REFUSAL_SUBJECTS
+from fairlead.domain.identifiers import is_provider_segment
+from fairlead.domain.pointers import Pointer, parse_pointer
+from fairlead.providers.spec import (
+    Asking,
+    Auth,
+    Call,
+    Cooldown,
+    Form,
+    Meaning,
+    Part,
+    Polling,
+    Protocol,
+    Provider,
+    Retry,
+    Scheme,
+    Sign,
+)
+
+SPECS: Final = Path(__file__).parent / "specs"
+_PART: Final = re.compile(r"[a-z_]{1,32}")
+_POINTER_MAX: Final = 256
+_PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
+
+_Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+_Status = Annotated[int, msgspec.Meta(ge=100, le=599)]
+_PathText = Annotated[str, msgspec.Meta(pattern=r"^/[A-Za-z0-9._~/{}:?=&-]*\Z", max_length=256)]
+_AskText = Annotated[str, msgspec.Meta(pattern=r"^(/[A-Za-z0-9._~/{}:?=&-]*|\{[a-z_]+\})\Z", max_length=256)]
+_HostText = Annotated[str, msgspec.Meta(pattern=r"^(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)+\Z", max_length=128)]
+_AssetHostText = Annotated[str, msgspec.Meta(pattern=r"^(\*|(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)+)\Z", max_length=128)]
+_HeaderName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]+\Z", max_length=64)]
+_HeaderText = Annotated[str, msgspec.Meta(pattern=r"^[ -~]*\Z", max_length=256)]
+_Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z_]{1,32}\Z")]
+
+
+class _AuthFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    scheme: Literal["none", "bearer", "header", "pair", "jwt"]
+    header: _HeaderName = "Authorization"
+    prefix: _HeaderText = ""
+    headers: Annotated[list[_HeaderName], msgspec.Meta(min_length=2, max_length=2)] | None = None
+    algorithm: Literal["HS256", "RS256"] = "HS256"
+    audience: str | None = None
+    lifetime: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 1800
+
+
+class _SignFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    means: Meaning
+    status: Annotated[list[_Status], msgspec.Meta(min_length=1)] | None = None
+    when: list[ConditionFile] = []
+    reason: PointerText | None = None
+    field: PointerText | None = None
+    kind: PointerText | None = None
+    subject: PointerText | None = None
+    subjects: dict[str, str] = {}
+    side: str | None = None
+    calls: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+
+
+class _ResultFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: _AskText
+    method: Literal["GET", "POST"] = "GET"
+    body: Any = None
+
+
+class _PollFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: _AskText
+    status: PointerText
+    succeeded: Annotated[list[str], msgspec.Meta(min_length=1)]
+    failed: list[str] = []
+    pending: list[str] = []
+    pending_status: list[_Status] = []
+    method: Literal["GET", "POST"] = "GET"
+    body: Any = None
+    every: _Seconds = 1.0
+    slower_by: Annotated[float, msgspec.Meta(ge=1, le=4)] = 1.3
+    at_most_every: _Seconds = 10.0
+    give_up_after: _Seconds = 3600.0
+    patience: Annotated[int, msgspec.Meta(ge=0, le=100)] = 5
+    result: _ResultFile | None = None
+
+
+class _PartFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.\[\]-]+\Z", max_length=64)]
+    at: PointerText
+
+
+class _FormFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    files: list[_PartFile] = []
+
+
+class _CallFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    protocol: Protocol
+    path: _PathText
+    timeout: _Seconds = 120.0
+    answer_limit_mib: Annotated[int, msgspec.Meta(ge=1, le=512)] = 64
+    require: list[PointerText] = []
+    assets: list[PointerText] = []
+    media_types: list[str] = []
+    # Plain texts, for the reason given in storage/catalog_files.py.
+    handle: str | dict[str, str] | None = None
+    poll: _PollFile | None = None
+    headers: dict[_HeaderName, _HeaderText] = {}
+    form: _FormFile | None = None
+    in_array: bool = False
+    accept: _HeaderText | None = None
+
+
+class _RetryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    times: Annotated[int, msgspec.Meta(ge=0, le=10)] = 2
+    first: _Seconds = 0.5
+    at_most: _Seconds = 8.0
+
+
+class _CooldownFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    after: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
+    seconds: _Seconds = 30.0
+
+
+class _ProviderFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    provider: str
+    title: str
+    base_url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^/]+(/.*[^/])?\Z", max_length=256)]
+    auth: _AuthFile
+    calls: Annotated[dict[str, _CallFile], msgspec.Meta(min_length=1)]
+    headers: dict[_HeaderName, _HeaderText] = {}
+    idempotency_header: _HeaderName | None = None
+    signs: list[_SignFile] = []
+    hosts: list[_HostText] = []
+    asset_hosts: list[_AssetHostText] = []
+    alternate: bool = False
+    variables: list[_Name] = []
+    retry: _RetryFile = _RetryFile()
+    cooldown: _CooldownFile = _CooldownFile()
+
+
+def load_provider(text: str, file: str) -> Provider:
+    """Read one provider file; BadFileError with file, line and reason."""
+    read = read_toml(text, file, _ProviderFile)
+    for steps, problem in _problems(read):
+        raise BadFileError(file, line_of_toml(text, steps), f"{'.'.join(steps)}: {problem}")
+    return Provider(
+        name=read.provider,
+        title=read.title,
+        base_url=read.base_url,
+        auth=_auth(read.auth),
+        headers=read.headers,
+        idempotency_header=read.idempotency_header,
+        calls={name: _call(name, call) for name, call in read.calls.items()},
+        signs=tuple(_sign(sign) for sign in read.signs),
+        hosts=tuple(read.hosts),
+        asset_hosts=tuple(read.asset_hosts),
+        is_alternate=read.alternate,
+        variables=tuple(read.variables),
+        retry=Retry(read.retry.times, read.retry.first, read.retry.at_most),
+        cooldown=Cooldown(read.cooldown.after, read.cooldown.seconds),
+    )
+
+
+def load_providers(folder: Path) -> dict[str, Provider]:
+    """Read every provider file of a folder; BadFileError for the first that cannot be used."""
+    providers: dict[str, Provider] = {}
+    for path in sorted(folder.glob("*.toml")):
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadFileError(path.name, 1, f"cannot be read: {error}") from error
+        provider = load_provider(text, path.name)
+        if provider.name in providers:
+            raise BadFileError(path.name, 1, f"the provider {provider.name!r} is declared twice")
+        providers[provider.name] = provider
+    return providers
+
+
+Problem = tuple[list[str], str]
+
+
+def _problems(read: _ProviderFile) -> list[Problem]:
+    """What the parts of a file contradict each other in, each with where it stands."""
+    found: list[Problem] = []
+    if not is_provider_segment(read.provider):
+        found.append((["provider"], f"{read.provider!r} is not a provider name"))
+    if (read.auth.scheme == "pair") != (read.auth.headers is not None):
+        found.append((["auth", "headers"], "'headers' belongs to the scheme pair, which needs it"))
+    if unnamed := set(_PLACEHOLDER.findall(read.base_url)) ^ set(read.variables):
+        found.append((["base_url"], f"the variables and the address disagree about {min(unnamed)!r}"))
+    for name, call in read.calls.items():
+        found.extend(([*("calls", name), *steps], problem) for steps, problem in _call_problems(call))
+    for index, sign in enumerate(read.signs):
+        here = ["signs", str(index)]
+        found.extend(([*here, *steps], problem) for steps, problem in _sign_problems(sign, read.calls))
+    return found
+
+
+def _call_problems(call: _CallFile) -> list[Problem]:
+    polls = call.protocol is Protocol.SUBMIT_AND_POLL
+    handle, strange = _named(call.handle), sorted(set(_PLACEHOLDER.findall(call.path)) - {"model"})
+    found: list[Problem] = []
+    if polls and (not handle or call.poll is None):
+        found.append(([], "submit-and-poll needs a 'handle' and a [poll] table"))
+    if not polls and (handle or call.poll is not None):
+        found.append(([], f"{call.protocol} has neither 'handle' nor 'poll'"))
+    if not all(_is_part(name, place) for name, place in handle.items()):
+        found.append((["handle"], "a handle's parts have names of lower-case letters, and are pointers such as /id"))
+    if (call.protocol is Protocol.SYNC_BYTES) != bool(call.media_types):
+        found.append(([], "'media_types' belongs to sync-bytes, which needs it"))
+    if strange:
+        found.append((["path"], f"nothing stands for {strange[0]!r}; there is only {{model}}"))
+    if call.poll is not None and handle:
+        found.extend(_poll_problems(call.poll, set(handle)))
+    return found
+
+
+def _poll_problems(poll: _PollFile, parts: set[str]) -> list[Problem]:
+    asked = msgspec.json.encode([poll.path, poll.body]).decode()
+    if not parts & set(_PLACEHOLDER.findall(asked)):
+        return [(["poll", "path"], f"nothing of the handle is asked about; it has {', '.join(sorted(parts))}")]
+    whole = asked + (msgspec.json.encode([poll.result.path, poll.result.body]).decode() if poll.result else "")
+    if strange := set(_PLACEHOLDER.findall(whole)) - parts - {"model"}:
+        return [(["poll"], f"the handle has no part {min(strange)!r}")]
+    return []
+
+
+def _sign_problems(sign: _SignFile, calls: Mapping[str, _CallFile]) -> list[Problem]:
+    if sign.status is None and not sign.when:
+        return [([], "a sign needs 'status' or 'when'; this one always holds")]
+    if problem := next(filter(None, (one.problem() for one in sign.when)), None):
+        return [(["when"], problem)]
+    if unknown := sorted({*sign.subjects.values()} - REFUSAL_SUBJECTS):
+        return [(["subjects"], f"{unknown[0]!r} is no refusal subject")]
+    if sign.side is not None and sign.side not in REFUSAL_SUBJECTS:
+        return [(["side"], f"{sign.side!r} is no refusal subject")]
+    if strange := sorted(set(sign.calls or ()) - set(calls)):
+        return [(["calls"], f"there is no call {strange[0]!r}")]
+    return []
+
+
+def _auth(read: _AuthFile) -> Auth:
+    if read.scheme == "bearer":
+        return Auth(Scheme.HEADER, (read.header,), "Bearer ")
+    return Auth(
+        scheme=Scheme(read.scheme),
+        headers=(read.header,) if read.headers is None else tuple(read.headers),
+        prefix="Bearer " if read.scheme == "jwt" and not read.prefix else read.prefix,
+        algorithm=read.algorithm,
+        audience=read.audience,
+        lifetime=read.lifetime,
+    )
+
+
+def _call(name: str, read: _CallFile) -> Call:
+    return Call(
+        name=name,
+        protocol=read.protocol,
+        path=read.path,
+        timeout=read.timeout,
+        answer_limit=read.answer_limit_mib * 1024 * 1024,
+        require=tuple(parse_pointer(text) for text in read.require),
+        assets=tuple(parse_pointer(text) for text in read.assets),
+        media_types=tuple(read.media_types),
+        handle=_handle(read.handle),
+        polling=None if read.poll is None else _polling(read.poll),
+        headers=read.headers,
+        form=None if read.form is None else Form(tuple(Part(p.name, parse_pointer(p.at)) for p in read.form.files)),
+        in_array=read.in_array,
+        accept=read.accept,
+    )
+
+
+def _handle(read: str | dict[str, str] | None) -> dict[str, Pointer]:
+    return {name: parse_pointer(text) for name, text in _named(read).items()}
+
+
+def _named(read: str | dict[str, str] | None) -> dict[str, str]:
+    """The parts of a handle; a handle of one part calls it `handle`."""
+    if read is None:
+        return {}
+    return {"handle": read} if isinstance(read, str) else read
+
+
+def _is_part(name: str, place: str) -> bool:
+    return _PART.fullmatch(name) is not None and place.startswith("/") and len(place) <= _POINTER_MAX
+
+
+def _polling(read: _PollFile) -> Polling:
+    return Polling(
+        asking=_asking(read.method, read.path, read.body),
+        every=read.every,
+        slower_by=read.slower_by,
+        at_most_every=read.at_most_every,
+        give_up_after=read.give_up_after,
+        patience=read.patience,
+        status=parse_pointer(read.status),
+        pending=frozenset(read.pending),
+        succeeded=frozenset(read.succeeded),
+        failed=frozenset(read.failed),
+        pending_status=frozenset(read.pending_status),
+        result=None if read.result is None else _asking(read.result.method, read.result.path, read.result.body),
+    )
+
+
+def _asking(method: str, path: str, body: Any) -> Asking:
+    return Asking(method, path, None if body is None else msgspec.json.encode(body).decode())
+
+
+def _sign(read: _SignFile) -> Sign:
+    return Sign(
+        means=read.means,
+        status=None if read.status is None else frozenset(read.status),
+        when=conditions(read.when),
+        reason=_pointer(read.reason),
+        field=_pointer(read.field),
+        kind=_pointer(read.kind),
+        subject=_pointer(read.subject),
+        subjects=read.subjects,
+        side=read.side,
+        calls=None if read.calls is None else frozenset(read.calls),
+    )
+
+
+def _pointer(text: str | None) -> Pointer | None:
+    return None if text is None else parse_pointer(text)

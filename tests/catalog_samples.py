@@ -1,0 +1,77 @@
+"""The catalog as it ships, and bodies for its models: tests/providers/samples/<provider>/<model>[.<what>].json."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from fairlead.domain.billing.rates import Pricing
+from fairlead.domain.catalog.models import Catalog, Leg, Model, Operation
+from fairlead.installation import authored_flag, catalog_folders, provider_files
+from fairlead.operations.catalog import read_catalog
+from fairlead.operations.clock import Clock
+from fairlead.operations.runs.admit import completed_body
+from fairlead.operations.runs.plan import LegPlan, Request, plan_leg
+from fairlead.providers.spec import Provider
+from fairlead.settings import Settings
+
+SAMPLES: Final = Path(__file__).parent / "providers" / "samples"
+_IS_SAMPLE: Final = re.compile(r"(\.[a-z-]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A body as a caller would send it, and what of the model it means."""
+
+    model: Model
+    name: str
+    body: Any
+    operation: Operation
+
+    def legs(self) -> list[Leg]:
+        """The legs of the model that serve it, the native one first."""
+        return [leg for leg in self.model.legs if leg.call(self.operation.name) is not None]
+
+    @property
+    def id(self) -> str:
+        """How it is called in lists of tests."""
+        return f"{self.model.id}.{self.name}" if self.name else self.model.id
+
+
+def shipped_providers() -> dict[str, Provider]:
+    """Every provider that ships, at its own address."""
+    return provider_files(Settings())
+
+
+def shipped_catalog() -> Catalog:
+    """Every model that ships."""
+    settings = Settings()
+    return read_catalog(catalog_folders(settings), shipped_providers(), authored_flag(settings))
+
+
+def sample_files(model: Model) -> list[Path]:
+    """The files with bodies for a model, the plain one first."""
+    found = (SAMPLES / model.provider).glob(f"{model.name}*.json")
+    return sorted(path for path in found if _IS_SAMPLE.fullmatch(path.stem.removeprefix(model.name)))
+
+
+def samples(model: Model) -> Iterator[Sample]:
+    """The bodies there are for a model, the plain one first."""
+    for path in sample_files(model):
+        body = json.loads(path.read_text("utf-8"))
+        yield Sample(model, path.stem.removeprefix(model.name)[1:], body, model.operation(body))
+
+
+def planned(sample: Sample, leg: Leg, run_id: str = "0198f000-0000-7000-8000-000000000001") -> LegPlan:
+    """What a server would send on a leg for a sample."""
+    body = completed_body(sample.model, sample.body)
+    schema = sample.model.input_schema
+    content = json.dumps(sample.body).encode()
+    asked = Pricing(
+        body, schema.defaults if schema else {}, len(content), sample.model.billed_operation(body, sample.operation)
+    )
+    plan = plan_leg(Request(run_id, sample.model, sample.operation.name, content, asked), leg, Clock().today())
+    assert plan is not None, f"{sample.id} cannot be served by {leg.provider}"
+    return plan

@@ -1,0 +1,229 @@
+"""Further tries: what is sent again and what is not, under which credential, and when a partner is left in peace."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from fairlead.domain.faults import Fault, InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable, Upstream
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
+from fairlead.providers.classify import Accepted
+from fairlead.providers.credentials import OWN, Credential, Secret
+from fairlead.providers.exchange import Order
+from fairlead.providers.health import Health
+from fairlead.providers.spec import Cooldown, Provider, Retry
+from fairlead.providers.spec_files import load_provider
+from fake_partner import SECRET, Behaviour, FakePartner, drop, half, hang, provider_text, reply, reply_json
+from providers.conftest import Desk, desk
+
+_TWICE = (Secret("first"), Secret("second"))
+_SOON = Retry(times=2, first=0.001, at_most=1.0)
+
+
+@pytest.fixture
+def patient(provider: Provider) -> Provider:
+    """Return the partner, asked up to three times, and one that honours idempotency keys."""
+    return replace(provider, retry=_SOON)
+
+
+@pytest.fixture
+def plain(partner: FakePartner) -> Provider:
+    """Return the partner, asked up to three times, and one that knows no idempotency keys."""
+    return replace(load_provider(provider_text(partner.url, repeats_safely=False), "fake.toml"), retry=_SOON)
+
+
+def sent(provider: Provider, call: str = "json", *secrets: Secret) -> tuple[Outcome | Accepted, list[float]]:
+    """Send one order on the whole way; what became of it, and the pauses before further tries."""
+
+    async def send() -> tuple[Outcome | Accepted, list[float]]:
+        async with desk(provider, secrets or (Secret(SECRET),)) as our:
+            return await our.attempts.send(our.order(call)), [pause for _, pause in our.told]
+
+    return asyncio.run(send())
+
+
+def failure(reading: Outcome | Accepted) -> Failed:
+    """The failure an order ended in."""
+    assert isinstance(reading, Failed), reading
+    return reading
+
+
+@pytest.mark.parametrize("status", [425, 429, 500, 502, 503])
+def test_a_bad_moment_fails_a_call(plain: Provider, partner: FakePartner, status: int) -> None:
+    """What the partner says no to for a moment is sent again, with the same bytes and no more than told."""
+    partner.script("/json", reply(status), reply(status), reply(200, b'{"a":1}'))
+    reading, pauses = sent(plain)
+    assert isinstance(reading, Completed)
+    assert (len(pauses), [request.body for request in partner.requests("/json")]) == (2, [b"{}"] * 3)
+
+
+def test_tries_have_no_end(plain: Provider, partner: FakePartner) -> None:
+    """After the tries of the provider file the last failure stands."""
+    partner.script("/json", reply(503))
+    reading, pauses = sent(plain)
+    assert reading == Failed(ProviderError(upstream=Upstream(503)), 503, Reached.REFUSED)
+    assert (len(pauses), len(partner.requests())) == (2, 3)
+
+
+@pytest.mark.req("R-14", "R-29")
+@pytest.mark.parametrize("call", ["json", "hasty"])
+@pytest.mark.parametrize(
+    "behaviour",
+    [reply(400), reply(401), reply(404), reply(408), reply(422), reply(501), reply(504), half(b"{", 9), drop(), hang()],
+    ids=["400", "401", "404", "408", "422", "501", "504", "half", "drop", "hang"],
+)
+def test_what_may_have_been_done_is_sent_again(
+    plain: Provider, partner: FakePartner, call: str, behaviour: Behaviour
+) -> None:
+    """What will not change, and what the partner may have worked on, is sent once."""
+    hasty = replace(plain.calls[call], timeout=0.1)
+    partner.script(f"/{call}", behaviour)
+    reading, pauses = sent(replace(plain, calls={call: hasty}), call)
+    assert isinstance(reading, Failed)
+    assert (pauses, len(partner.requests())) == ([], 1)
+
+
+def test_an_absent_partner_is_asked_once(plain: Provider) -> None:
+    """A connection that could not be made may be tried again: nothing was sent."""
+    reading, pauses = sent(plain.at("http://127.0.0.1:1"))
+    assert (failure(reading).reached, len(pauses)) == (Reached.NOTHING, 2)
+
+
+def test_a_broken_connection_costs_a_partner_that_knows_keys_the_run(patient: Provider, partner: FakePartner) -> None:
+    """Under its idempotency key an order may go again even where it may have been taken."""
+    partner.script("/json", drop(), half(b"{", 9), reply(200, b'{"a":1}'))
+    reading, _ = sent(patient)
+    assert isinstance(reading, Completed)
+    assert [request.headers["idempotency-key"] for request in partner.requests()] == ["the-key"] * 3
+
+
+@pytest.mark.req("R-14", "R-29")
+@pytest.mark.parametrize("then", [reply(503), reply(429), reply(401)], ids=["503", "429", "401"])
+def test_a_later_refusal_makes_an_earlier_try_undone(patient: Provider, partner: FakePartner, then: Behaviour) -> None:
+    """Where one try may have been taken, nothing is certain any more: no other provider may be asked."""
+    partner.script("/json", drop(), then)
+    assert failure(sent(patient)[0]).reached is Reached.UNKNOWN
+
+
+@pytest.mark.req("R-24")
+def test_a_timeout_is_repeated(patient: Provider, partner: FakePartner) -> None:
+    """A caller waits for one time-out, not for three."""
+    partner.script("/hasty", hang())
+    assert sent(patient, "hasty") == (Failed(ProviderTimeout(), None, Reached.UNKNOWN), [])
+
+
+@pytest.mark.parametrize(("told", "at_least"), [("1", 1.0), ("0", 1.0)])
+def test_a_partner_that_says_when_is_asked_before(
+    plain: Provider, partner: FakePartner, told: str, at_least: float
+) -> None:
+    """`Retry-After` is honoured where there is patience for it."""
+    partner.script("/json", reply(429, Retry_After=told), reply())
+    reading, pauses = sent(plain)
+    assert isinstance(reading, Completed)
+    assert pauses == [at_least]
+
+
+def test_a_long_wait_is_waited(plain: Provider, partner: FakePartner) -> None:
+    """A partner that wants more patience than there is is not asked again: its words go to the caller."""
+    partner.script("/json", reply(429, Retry_After="2"))
+    full = ServiceUnavailable("The provider is at capacity.", 2, Upstream(429))
+    assert sent(plain) == (Failed(full, 429, Reached.REFUSED), [])
+
+
+def test_pauses_do_not_grow(plain: Provider, partner: FakePartner) -> None:
+    """Each pause is at most twice the one before, at least half of that, and never above the bound."""
+    partner.script("/json", reply(503))
+    _, pauses = sent(replace(plain, retry=Retry(times=5, first=0.01, at_most=0.04)))
+    for pause, most in zip(pauses, [0.01, 0.02, 0.04, 0.04, 0.04], strict=True):
+        assert most / 2 <= pause <= most
+
+
+def test_a_second_credential_lies_idle(plain: Provider, partner: FakePartner) -> None:
+    """When one of our credentials rests, the other serves; when both rest, nothing is sent."""
+    partner.script("/json", reply(503))
+
+    async def run() -> tuple[list[Outcome | Accepted], Desk]:
+        tired = replace(plain, retry=Retry(times=0), cooldown=Cooldown(after=1, seconds=60))
+        async with desk(tired, _TWICE) as our:
+            return [await our.attempts.send(our.order("json")) for _ in range(3)], our
+
+    readings, our = asyncio.run(run())
+    shown = [request.headers["authorization"] for request in partner.requests()]
+    assert sorted(shown) == ["Bearer first", "Bearer second"]
+    resting = failure(readings[2])
+    assert isinstance(resting.fault, ServiceUnavailable)
+    assert (resting.reached, resting.fault.retry_after) == (Reached.NOTHING, 60)
+    assert [health for _, health in our.rests] == [Health.RESTING] * 2
+
+
+def test_a_try_goes_to_the_credential_that_failed(plain: Provider, partner: FakePartner) -> None:
+    """A further try takes the next credential in turn."""
+    partner.script("/json", reply(503), reply())
+    assert isinstance(sent(plain, "json", *_TWICE)[0], Completed)
+    assert {request.headers["authorization"] for request in partner.requests()} == {"Bearer first", "Bearer second"}
+
+
+def test_a_rest_hides_what_the_partner_said(plain: Provider, partner: FakePartner) -> None:
+    """A credential that begins to rest between two tries does not change what the caller is told."""
+    partner.script("/json", reply(503))
+    reading, _ = sent(replace(plain, cooldown=Cooldown(after=1, seconds=60)))
+    assert reading == Failed(ProviderError(upstream=Upstream(503)), 503, Reached.REFUSED)
+    assert len(partner.requests()) == 1
+
+
+@pytest.mark.parametrize("fault", [InvalidInput, None])
+def test_a_callers_mistake_makes_a_partner_rest(
+    plain: Provider, partner: FakePartner, fault: type[Fault] | None
+) -> None:
+    """What a partner answers in good health says that it is there, and ends the count of its failures."""
+    healthy = reply(200) if fault is None else reply(404)
+    partner.script("/json", *[reply(500), healthy] * 3, reply())
+
+    async def run() -> Desk:
+        wary = replace(plain, retry=Retry(times=0), cooldown=Cooldown(after=2, seconds=60))
+        async with desk(wary) as our:
+            for _ in range(6):
+                await our.attempts.send(our.order("json"))
+            return our
+
+    assert asyncio.run(run()).rests == []
+    assert len(partner.requests()) == 6
+
+
+@pytest.mark.req("R-17")
+def test_a_callers_bad_key_makes_ours_rest(plain: Provider, partner: FakePartner) -> None:
+    """What becomes of a caller's own credential says nothing of ours, and ours resting says nothing of his."""
+    partner.script("/json", reply(401))
+
+    async def run() -> tuple[list[Outcome | Accepted], Desk]:
+        tired = replace(plain, retry=Retry(times=0), cooldown=Cooldown(after=1, seconds=60))
+        async with desk(tired) as our:
+            own = order_with(our, "own-key")
+            readings = [await our.attempts.send(own) for _ in range(3)]
+            readings.append(await our.attempts.send(our.order("json")))
+            readings.append(await our.attempts.send(our.order("json")))
+            readings.append(await our.attempts.send(own))
+            return readings, our
+
+    readings, our = asyncio.run(run())
+    shown = [request.headers["authorization"] for request in partner.requests()]
+    assert shown == [*["Bearer own-key"] * 3, f"Bearer {SECRET}", "Bearer own-key"]
+    assert failure(readings[4]).reached is Reached.NOTHING
+    assert [place[1] for place, _ in our.rests] != [OWN]
+    assert len(our.rests) == 1
+
+
+def order_with(our: Desk, text: str) -> Order:
+    """An order with a caller's own credential."""
+    order = our.order("json")
+    credential: Credential = our.credentials.own("fake", text)
+    return Order(order.provider, order.call, order.model, order.body, order.key, credential)
+
+
+def test_an_accepted_task_is_submitted_again(plain: Provider, partner: FakePartner) -> None:
+    """A handle ends the tries, and tells which credential the work was taken under."""
+    partner.script("/tasks", reply(503), reply_json({"id": "t1"}))
+    reading, pauses = sent(plain, "task", Secret("first"))
+    assert isinstance(reading, Accepted)
+    assert (reading.handle, len(pauses)) == ("t1", 1)
+    assert len(reading.credential) == 12

@@ -1,0 +1,105 @@
+"""The data of the catalog: samples, schemas, prices and operations of every model file agree with each other."""
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from catalog_samples import SAMPLES, Sample, planned, sample_files, samples, shipped_catalog, shipped_providers
+from fairlead.domain.catalog.models import Leg, Model
+from fairlead.domain.pointers import find_all
+from fairlead.operations.clock import Clock
+from fairlead.operations.runs.admit import completed_body
+
+_PROVIDERS: Final = shipped_providers()
+_ASK_NOTHING: Final = {"bfl/flux-pro-1.1", "bfl/flux-pro-1.1-ultra"}
+"""Those whose documented request has no required field."""
+_SAY_LESS: Final = {("vertexai/gemini-3-pro-image", "fal")}
+"""Legs that cannot say all of the simplest body, such as who speaks in it."""
+_TODAY: Final = Clock().today()
+_MODELS: Final = [model for model in shipped_catalog().models.values() if not model.is_retired(_TODAY)]
+_SAMPLES: Final = [sample for model in _MODELS for sample in samples(model)]
+every_model = pytest.mark.parametrize("model", [pytest.param(model, id=model.id) for model in _MODELS])
+every_sample = pytest.mark.parametrize("sample", [pytest.param(sample, id=sample.id) for sample in _SAMPLES])
+every_leg = pytest.mark.parametrize(
+    ("sample", "leg"),
+    [pytest.param(sample, leg, id=f"{sample.id}@{leg.provider}") for sample in _SAMPLES for leg in sample.legs()],
+)
+
+
+@every_model
+def test_an_operation_has_no_sample(model: Model) -> None:
+    """Each operation of each leg has a body that means it."""
+    tried = {sample.operation.name for sample in samples(model)}
+    assert {operation for leg in model.legs for operation in leg.calls} == tried
+
+
+@every_sample
+def test_a_sample_is_no_body_of_its_model(sample: Sample) -> None:
+    """Samples are valid, and name no field that the schema does not know."""
+    schema = sample.model.input_schema
+    assert schema is not None
+    body = completed_body(sample.model, sample.body)
+    assert schema.violations(body) == ()
+    assert schema.unknown_fields(body) == ()
+
+
+@every_sample
+def test_a_schema_takes_garbage(sample: Sample) -> None:
+    """A field of a sample with a value of the wrong kind is a violation that names the field."""
+    schema = sample.model.input_schema
+    assert schema is not None
+    taken = [
+        name
+        for name, value in sample.body.items()
+        if not any(
+            violation.loc[:2] == ("body", name) for violation in schema.violations({**sample.body, name: _other(value)})
+        )
+    ]
+    assert taken == []
+    assert schema.violations([]) != ()
+    assert schema.violations("a lighthouse") != ()
+
+
+def _other(value: Any) -> Any:
+    """A value that no field with this one takes."""
+    return "many" if isinstance(value, bool | int | float) else True
+
+
+@every_model
+def test_a_schema_asks_for_nothing(model: Model) -> None:
+    """No model runs on nothing at all, unless its vendor says so: an empty body is refused before anybody pays."""
+    assert model.input_schema is not None
+    assert model.input_schema.violations({}) != () or model.id in _ASK_NOTHING
+
+
+@every_leg
+def test_a_leg_costs_nothing(sample: Sample, leg: Leg) -> None:
+    """Each sample is held a price for on each leg, below what a day's work costs."""
+    hold = planned(sample, leg).hold
+    assert 0 < hold < 10_000_000_000
+
+
+@every_leg
+def test_a_leg_sends_no_json_object(sample: Sample, leg: Leg) -> None:
+    """What is sent is an object with each field once, and nothing of a sample that can be said is dropped."""
+    plan = planned(sample, leg)
+    pairs: list[tuple[str, Any]] = json.loads(plan.body, object_pairs_hook=lambda found: found)
+    assert len({name for name, _ in pairs}) == len(pairs)
+    assert plan.dropped == () or (sample.model.id, leg.provider) in _SAY_LESS
+
+
+@every_leg
+def test_a_form_uploads_a_link(sample: Sample, leg: Leg) -> None:
+    """Samples whose pictures go into a form hold them themselves, so that the catalog runs without the internet."""
+    plan = planned(sample, leg)
+    form = _PROVIDERS[leg.provider].calls[plan.call].form
+    body = json.loads(plan.body)
+    files = [value for part in (form.files if form else ()) for _, value in find_all(body, part.at)]
+    assert [value for value in files if isinstance(value, str) and not value.startswith("data:")] == []
+
+
+def test_a_sample_is_of_no_model() -> None:
+    """Every file among the samples is read as a sample."""
+    from_files = {path for model in shipped_catalog().models.values() for path in sample_files(model)}
+    assert set(SAMPLES.glob("*/*.json")) == from_files

@@ -1,0 +1,305 @@
+"""Every call of every provider file against the partner simulator, a program written without looking at our files.
+
+The parameters are read from the files: a new provider or a new call is tested without a new test, and without a sample
+that reaches it this module fails.
+"""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from catalog_samples import Sample, planned, samples, shipped_catalog, shipped_providers
+from fairlead.domain.catalog.models import Leg
+from fairlead.domain.faults import (
+    ContentPolicyViolation,
+    InputRejected,
+    InvalidInput,
+    ProviderError,
+    ProviderTimeout,
+    ServiceUnavailable,
+)
+from fairlead.domain.pointers import find_all
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
+from fairlead.http_client.transport import Transport
+from fairlead.installation import LOCAL, Partners, partners
+from fairlead.operations.clock import Clock
+from fairlead.providers.attempts import Attempts
+from fairlead.providers.classify import Accepted
+from fairlead.providers.credentials import Credentials
+from fairlead.providers.exchange import Exchange, Order
+from fairlead.providers.health import Healths
+from fairlead.providers.spec import Call, Protocol, Provider, Retry
+from fairlead.settings import Settings
+
+_TASK_SECONDS: Final = "0.02"
+_POLL_SECONDS: Final = 0.01
+_HASTY_SECONDS: Final = 0.4
+_ALWAYS_200: Final = {"tencent"}
+"""Those whose failures are successes to HTTP."""
+_OWN_REASONS: Final = {"fal"}
+"""Those whose simulated reason is the same for all."""
+_ONE_WORD: Final = {"veo", "xai"}
+"""Those that have one answer for whatever they refuse, which speaks of what was made."""
+_BLACKENED: Final = {"fal"}
+"""Those that send a black picture instead of refusing it, and say so beside it: a result that is billed."""
+_INLINE: Final = {"gemini-interactions", "openai", "veo"}
+"""Those that send what they make in their answers, unless they are asked for links."""
+_PROVIDERS: Final = shipped_providers()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A call of a provider, and a sample of a model that reaches it over one of its legs."""
+
+    provider: str
+    call: str
+    sample: Sample
+    leg: Leg
+
+    def __str__(self) -> str:
+        return f"{self.provider}.{self.call}"
+
+
+def _cases() -> Iterator[Case]:
+    """One case a call."""
+    found: set[tuple[str, str]] = set()
+    today = Clock().today()
+    models = [model for model in shipped_catalog().models.values() if not model.is_retired(today)]
+    for sample in chain.from_iterable(samples(model) for model in models):
+        for leg in sample.legs():
+            reached = leg.provider, leg.calls[sample.operation.name]
+            if leg.provider != LOCAL and reached not in found:
+                found.add(reached)
+                yield Case(*reached, sample, leg)
+
+
+CASES: Final = list(_cases())
+every_call = pytest.mark.parametrize("case", CASES, ids=str)
+every_task = pytest.mark.parametrize(
+    "case", [case for case in CASES if _PROVIDERS[case.provider].calls[case.call].polling is not None], ids=str
+)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A running simulator, and every provider at it."""
+
+    url: str
+    partners: Partners
+    control: httpx.Client
+
+    def clear(self) -> None:
+        """Forget the faults that nothing met."""
+        self.control.delete("/_simulator/faults").raise_for_status()
+
+    def order(self, provider: str, fault: str, argument: str = "") -> None:
+        """Order a fault for the next call of a provider."""
+        wanted = {"provider": provider, "fault": fault, "argument": argument}
+        self.control.post("/_simulator/faults", json=wanted).raise_for_status()
+
+    def ask(self, case: Case, fault: str = "", argument: str = "", **changes: Any) -> Outcome:
+        """Send the case's work, which meets a fault, and follow it to its end; `changes` are of the call."""
+        if fault:
+            self.order(case.provider, fault, argument)
+        return asyncio.run(self._ask(case, changes, fault_of_poll=""))
+
+    def ask_with_bad_poll(self, case: Case, fault: str) -> Outcome:
+        """Send the case's work, whose first poll meets a fault, and follow it to its end."""
+        return asyncio.run(self._ask(case, {}, fault_of_poll=fault))
+
+    async def _ask(self, case: Case, changes: Mapping[str, Any], fault_of_poll: str) -> Outcome:
+        providers = {case.provider: _quick(self.partners.providers[case.provider], case.call, changes)}
+        transport = Transport(trusted=[self.url])
+        credentials = Credentials(providers, self.partners.secrets)
+        exchange = Exchange(providers, transport, credentials)
+        attempts = Attempts(exchange, credentials, Healths(lambda *_: None), lambda *_: None)
+        plan = planned(case.sample, case.leg)
+        order = Order(plan.provider, plan.call, plan.name, plan.body, "0198f000-0000-7000-8000-000000000001")
+        try:
+            reading = await attempts.send(order)
+            if not isinstance(reading, Accepted):
+                return reading
+            if fault_of_poll:
+                await asyncio.to_thread(self.order, case.provider, fault_of_poll)
+            return await exchange.follow(order, reading.handle, reading.credential)
+        finally:
+            await transport.close()
+
+
+def _quick(provider: Provider, name: str, changes: Mapping[str, Any]) -> Provider:
+    """A provider that is asked once, and polled without pauses worth speaking of."""
+    call = replace(provider.calls[name], **changes)
+    if call.polling is not None:
+        call = replace(call, polling=replace(call.polling, every=_POLL_SECONDS, at_most_every=_POLL_SECONDS))
+    return replace(provider, calls={name: call}, retry=Retry(times=0))
+
+
+@pytest.fixture(scope="module")
+def shared_world() -> Iterator[World]:
+    """Return every provider as `serve --simulate` has them, at a simulator whose work takes no time."""
+    command = [sys.executable, "-m", "fairlead.partners.simulator", "--task-seconds", _TASK_SECONDS]
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().removeprefix("listening on ").strip()
+        with httpx.Client(base_url=url) as control:
+            yield World(url, partners(Settings(), None, url), control)
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture
+def world(shared_world: World) -> Iterator[World]:
+    """Return the world without any faults left over."""
+    yield shared_world
+    shared_world.clear()
+
+
+@pytest.mark.parametrize("provider", sorted(_PROVIDERS))
+def test_a_call_of_a_provider_file_is_never_tried(provider: str) -> None:
+    """Every call of every file is reached by a sample, so that what follows tests them all."""
+    reached = {case.call for case in CASES if case.provider == provider}
+    assert provider == LOCAL or reached == set(_PROVIDERS[provider].calls)
+
+
+@every_call
+def test_a_call_completes(world: World, case: Case) -> None:
+    """What the provider file sends is taken, and what comes back is read as a result."""
+    outcome = world.ask(case)
+    assert isinstance(outcome, Completed), outcome
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.leg is case.sample.model.native and case.sample.model.assets.at], ids=str
+)
+def test_a_result_lacks_the_links_that_are_copied(world: World, case: Case) -> None:
+    """The places from which a native model's assets are copied exist in what the vendor answers (R-36)."""
+    outcome = world.ask(case)
+    assert isinstance(outcome, Completed), outcome
+    links = [found for pointer in case.sample.model.assets.at for _, found in find_all(outcome.answer, pointer)]
+    assert links or case.provider in _INLINE
+    assert all(isinstance(link, str) and link.startswith(world.url) for link in links), links
+
+
+@pytest.mark.req("R-20")
+@every_call
+def test_a_refused_input_is_no_policy_violation(world: World, case: Case) -> None:
+    """What the vendor's moderation refuses is told as a content policy violation, and never as of the output."""
+    outcome = world.ask(case, "refused")
+    assert isinstance(outcome, Failed), outcome
+    assert isinstance(outcome.fault, ContentPolicyViolation), outcome
+    is_output = (outcome.fault.subject or "").startswith("output")
+    assert not is_output or case.provider in _ONE_WORD, outcome
+
+
+@pytest.mark.req("R-20")
+@every_call
+def test_a_refused_output_is_no_policy_violation(world: World, case: Case) -> None:
+    """What the vendor made and then withheld is a content policy violation too."""
+    outcome = world.ask(case, "refused-output")
+    if case.provider in _BLACKENED:
+        assert isinstance(outcome, Completed), outcome
+        return
+    assert isinstance(outcome, Failed), outcome
+    assert isinstance(outcome.fault, ContentPolicyViolation), outcome
+
+
+@pytest.mark.req("R-21")
+@every_call
+def test_a_rejected_body_is_the_vendors_failure(world: World, case: Case) -> None:
+    """A validation error of the vendor is the caller's to mend, with the vendor's reason."""
+    outcome = world.ask(case, "invalid", "The seed is odd")
+    assert isinstance(outcome, Failed), outcome
+    assert isinstance(outcome.fault, InvalidInput | InputRejected), outcome
+    reason = outcome.fault.detail if isinstance(outcome.fault, InvalidInput) else outcome.fault.violations[0].msg
+    assert "The seed is odd" in reason or case.provider in _OWN_REASONS, outcome
+    assert "The provider rejected" not in reason, outcome
+
+
+@pytest.mark.req("R-39")
+@every_call
+def test_a_full_vendor_says_nothing_of_when_to_come_back(world: World, case: Case) -> None:
+    """A rate limit is unavailability with the vendor's own `Retry-After`, and certainly no work taken."""
+    outcome = world.ask(case, "rate-limited", "7")
+    assert isinstance(outcome, Failed), outcome
+    assert isinstance(outcome.fault, ServiceUnavailable), outcome
+    assert (outcome.fault.retry_after, outcome.reached) == (7, Reached.REFUSED), outcome
+    assert outcome.upstream_status == (200 if case.provider in _ALWAYS_200 else 429), outcome
+
+
+@pytest.mark.parametrize("status", ["500", "502", "503"])
+@every_call
+def test_a_vendors_crash_is_told_as_something_else(world: World, case: Case, status: str) -> None:
+    """A 5xx in the vendor's words is the vendor's failure, or that it has no room."""
+    outcome = world.ask(case, "server-error", status)
+    assert isinstance(outcome, Failed), outcome
+    assert isinstance(outcome.fault, ProviderError | ServiceUnavailable), outcome
+    assert isinstance(outcome.fault, ProviderError) or status == "503", outcome
+    assert outcome.upstream_status == int(status)
+
+
+@every_call
+def test_a_refused_key_of_ours_is_the_callers_mistake(world: World, case: Case) -> None:
+    """A vendor that does not know our key has failed as far as the caller can tell."""
+    outcome = world.ask(case, "unauthorized")
+    assert isinstance(outcome, Failed), outcome
+    assert isinstance(outcome.fault, ProviderError), outcome
+
+
+@pytest.mark.req("R-26")
+@pytest.mark.parametrize("fault", ["malformed", "html", "half-body"])
+@every_call
+def test_a_garbled_answer_is_a_result(world: World, case: Case, fault: str) -> None:
+    """Half an answer, a page or broken JSON is nobody's result."""
+    outcome = world.ask(case, fault)
+    assert isinstance(outcome, Failed), outcome
+    assert isinstance(outcome.fault, ProviderError), outcome
+
+
+@pytest.mark.req("R-24")
+@every_call
+def test_a_silent_vendor_is_no_timeout(world: World, case: Case) -> None:
+    """A vendor that never answers is given up at the call's own bound."""
+    assert world.ask(case, "hang", timeout=_HASTY_SECONDS) == Failed(ProviderTimeout())
+
+
+@every_call
+def test_failed_work_is_no_failure(world: World, case: Case) -> None:
+    """Work that the vendor says has failed is the vendor's failure."""
+    outcome = world.ask(case, "failed")
+    assert isinstance(outcome, Failed), outcome
+    assert isinstance(outcome.fault, ProviderError), outcome
+
+
+@every_call
+def test_an_expired_link_costs_the_result(world: World, case: Case) -> None:
+    """A result whose links answer no more is still a result, with the vendor's links in it."""
+    outcome = world.ask(case, "expired-link")
+    assert isinstance(outcome, Completed), outcome
+
+
+@pytest.mark.parametrize("fault", ["server-error", "rate-limited", "half-body"])
+@every_task
+def test_one_bad_poll_ends_the_work(world: World, case: Case, fault: str) -> None:
+    """A poll that fails says nothing of the work, which goes on."""
+    outcome = world.ask_with_bad_poll(case, fault)
+    assert isinstance(outcome, Completed), outcome
+
+
+@every_task
+def test_stuck_work_is_followed_for_ever(world: World, case: Case) -> None:
+    """Work that never ends is given up when the provider file says so, as the vendor's time-out."""
+    polling = _polling(world.partners.providers[case.provider].calls[case.call])
+    outcome = world.ask(case, "stuck", polling=replace(polling, give_up_after=0.2))
+    assert outcome == Failed(ProviderTimeout(), None, Reached.ACCEPTED)
+
+
+def _polling(call: Call) -> Any:
+    assert call.protocol is Protocol.SUBMIT_AND_POLL
+    return call.polling

@@ -1,0 +1,295 @@
+"""The words of a provider file at the socket: paths, bodies, handles of parts, and where answers may send us."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from fairlead.domain.faults import InvalidInput, ProviderError, ServiceUnavailable
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
+from fairlead.providers.classify import Accepted
+from fairlead.providers.credentials import Secret
+from fairlead.providers.spec import Auth, Provider, Scheme
+from fairlead.providers.spec_files import load_provider
+from fake_partner import SECRET, FakePartner, port_of, reply, reply_json, running_partner
+from providers.conftest import OURS, desk
+
+_FILE: Final = """\
+provider = "odd"
+title = "A partner with odd habits"
+base_url = "{url}/base"
+hosts = ["127.0.0.1", "*.polls.example"]
+asset_hosts = ["files.example"]
+
+[auth]
+scheme = "bearer"
+
+[headers]
+X-Fixed = "always"
+
+[retry]
+times = 0
+
+[calls.array]
+protocol = "sync-json"
+path = "/array"
+in_array = true
+
+[calls.named]
+protocol = "sync-bytes"
+path = "/v1/{{model}}/run?a=b"
+media_types = ["audio/mpeg"]
+headers = {{ X-Extra = "one", X-Fixed = "differs" }}
+accept = "audio/mpeg"
+
+[calls.posted]
+protocol = "submit-and-poll"
+path = "/posted"
+handle = "/name"
+
+[calls.posted.poll]
+path = "/{{model}}:fetch"
+method = "POST"
+body = {{ operationName = "{{handle}}", of = ["{{model}}"], count = 1 }}
+every = 0.01
+status = "/done"
+pending = ["false", "absent"]
+succeeded = ["true"]
+
+[calls.linked]
+protocol = "submit-and-poll"
+path = "/linked"
+handle = {{ id = "/id", status = "/urls/status", result = "/urls/result" }}
+
+[calls.linked.poll]
+path = "{{status}}"
+every = 0.01
+patience = 1
+status = "/status"
+pending = ["running"]
+succeeded = ["done"]
+failed = ["failed"]
+pending_status = [202]
+result = {{ path = "{{result}}" }}
+
+[calls.split]
+protocol = "submit-and-poll"
+path = "/split"
+handle = {{ id = "/id", kind = "/kind" }}
+
+[calls.split.poll]
+path = "/{{kind}}/{{id}}"
+every = 0.01
+status = "/status"
+succeeded = ["done"]
+result = {{ path = "/results", method = "POST", body = {{ id = "{{id}}" }} }}
+"""
+
+
+@pytest.fixture
+def odd(partner: FakePartner) -> Provider:
+    """Return the partner with odd habits."""
+    return load_provider(_FILE.format(url=partner.url), "odd.toml")
+
+
+@pytest.fixture
+def other() -> Iterator[FakePartner]:
+    """Return another server on this machine, where nobody has sent us."""
+    with running_partner() as running:
+        yield running
+
+
+def asked(
+    provider: Provider, call: str, body: bytes = b"{}", model: str = "a-model", trusted: tuple[str, ...] = ()
+) -> Outcome:
+    """Send one order and follow its work to the end; `trusted` are addresses of other providers."""
+
+    async def ask() -> Outcome:
+        async with desk(provider, trusted=trusted) as our:
+            order = our.order(call, body, model)
+            reading = await our.attempts.send(order)
+            if not isinstance(reading, Accepted):
+                return reading
+            return await our.exchange.follow(order, reading.handle, reading.credential)
+
+    return asyncio.run(ask())
+
+
+def test_a_body_is_sent_bare(odd: Provider, partner: FakePartner) -> None:
+    """A partner that takes arrays gets one, with the body's bytes in it."""
+    partner.script("/base/array", reply())
+    asked(odd, "array", b'{"a" : 1}')
+    assert [request.body for request in partner.requests()] == [b'[{"a" : 1}]']
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        ("fal-ai/flux/dev", "/base/v1/fal-ai/flux/dev/run?a=b"),
+        ("name:exp@2", "/base/v1/name:exp@2/run?a=b"),
+        ("a b?c#d%e", "/base/v1/a%20b%3Fc%23d%25e/run?a=b"),
+        ("{model}", "/base/v1/%7Bmodel%7D/run?a=b"),
+    ],
+)
+def test_a_models_name_leads_elsewhere(odd: Provider, partner: FakePartner, model: str, target: str) -> None:
+    """The provider's name of a model stands in the path, slashes and all, and nothing of it ends the path."""
+    partner.script(target.partition("?")[0], reply(200, b"ID3", "audio/mpeg"))
+    assert isinstance(asked(odd, "named", model=model), Completed)
+    assert [request.target for request in partner.requests()] == [target]
+
+
+def test_a_call_has_no_headers_of_its_own(odd: Provider, partner: FakePartner) -> None:
+    """A call's headers join the provider's and win over them; other calls do not have them."""
+    partner.script("/base/v1/m/run", reply(200, b"ID3", "audio/mpeg"))
+    partner.script("/base/array", reply())
+    asked(odd, "named", model="m")
+    asked(odd, "array")
+    named, array = (request.headers for request in partner.requests())
+    assert (named["x-extra"], named["x-fixed"], named["accept"]) == ("one", "differs", "audio/mpeg")
+    assert (array.get("x-extra"), array["x-fixed"], array.get("accept")) == (None, "always", None)
+
+
+def test_a_poll_with_a_body_is_torn(odd: Provider, partner: FakePartner) -> None:
+    """Parts of a handle stand in a body as the texts they are, whatever characters they have."""
+    handle = 'models/x/"op"\\é, {model}'
+    partner.script("/base/posted", reply_json({"name": handle}))
+    partner.script("/base/veo-3:fetch", reply_json({}), reply_json({"done": False}), reply_json({"done": True}))
+    assert isinstance(asked(odd, "posted", model="veo-3"), Completed)
+    polls = partner.requests("/base/veo-3:fetch", "POST")
+    assert len(polls) == 3
+    told = json.loads(polls[0].body)
+    assert (told["of"], told["count"]) == (["veo-3"], 1)
+    assert told["operationName"] == handle
+    assert {poll.headers["content-type"] for poll in polls} == {"application/json"}
+
+
+def _links(status: str, result: str = "") -> Any:
+    return reply_json({"id": "t", "urls": {"status": status, "result": result or status}})
+
+
+def test_an_address_of_the_partners_own_is_refused(odd: Provider, partner: FakePartner) -> None:
+    """Addresses in an answer are asked where the partner itself is, with our credential, and the result is the last."""
+    partner.script("/base/linked", _links(f"{partner.url}/s?t=1", f"{partner.url}/r"))
+    partner.script(
+        "/s", reply(202, b"", "text/plain"), reply_json({"status": "running"}), reply_json({"status": "done"})
+    )
+    partner.script("/r", reply(503), reply(200, b'{"a":1 }'))
+    outcome = asked(odd, "linked")
+    assert isinstance(outcome, Completed)
+    assert outcome.content == b'{"a":1 }'
+    assert [request.target for request in partner.requests(method="GET")] == [*["/s?t=1"] * 3, "/r", "/r"]
+    assert {request.headers["authorization"] for request in partner.requests()} == {f"Bearer {SECRET}"}
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "http://127.0.0.1:{port}/s",
+        "https://127.0.0.1.evil.example:{port}/s",
+        "https://polls.example.evil.example/s",
+        "https://x.polls.example@127.0.0.1:{port}/s",
+        "https://files.example/s",
+        "http://x.polls.example/s",
+        "//127.0.0.1:{port}/s",
+        "ftp://x.polls.example/s",
+        "file:///etc/passwd",
+        "http://[",
+        "nonsense",
+    ],
+)
+@pytest.mark.parametrize("at", ["status", "result"])
+def test_an_answer_sends_our_credential_elsewhere(
+    odd: Provider, partner: FakePartner, other: FakePartner, link: str, at: str
+) -> None:
+    """An address outside the hosts of the provider file is not gone to, be it another provider's of this server."""
+    away = link.format(port=port_of(other.url))
+    here = f"{partner.url}/s"
+    partner.script("/s", reply_json({"status": "done"}))
+    partner.script("/base/linked", _links(away, here) if at == "status" else _links(here, away))
+    outcome = asked(odd, "linked", trusted=(other.url,))
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.fault, ProviderError)
+    assert outcome.reached is Reached.ACCEPTED
+    assert other.accepted == 0
+
+
+def test_a_named_host_leads_to_a_private_address(odd: Provider, partner: FakePartner, other: FakePartner) -> None:
+    """Being named in the provider file does not make a private address one that an answer may send us to."""
+    partner.script("/base/linked", _links(f"https://127.0.0.1:{port_of(other.url)}/s"))
+    outcome = asked(odd, "linked")
+    assert outcome == Failed(ProviderError("The provider could not be reached."), None, Reached.ACCEPTED)
+    assert other.accepted == 0
+
+
+def test_parts_of_a_handle_are_mixed_up(odd: Provider, partner: FakePartner) -> None:
+    """Every part stands where the file says, each as one segment; the result may be asked for with a body."""
+    partner.script("/base/split", reply_json({"id": "a/b", "kind": 7}))
+    partner.script("/base/7/a%2Fb", reply_json({"status": "done"}))
+    partner.script("/base/results", reply_json({"ok": 1}))
+    assert isinstance(asked(odd, "split"), Completed)
+    submit, poll, result = partner.requests()
+    assert (submit.method, poll.method, result.method, result.body) == ("POST", "GET", "POST", b'{"id":"a/b"}')
+
+
+@pytest.mark.parametrize("handle", ["", "t", "[]", '{"id":"a"}', '{"id":"a","kind":1}', '{"id":"a","kind":"b","x":""}'])
+def test_a_strange_handle_is_asked_about(odd: Provider, partner: FakePartner, handle: str) -> None:
+    """What another form of the call has kept cannot be followed, and nobody is asked."""
+
+    async def follow() -> Outcome:
+        async with desk(odd) as our:
+            return await our.exchange.follow(our.order("split"), handle, "")
+
+    outcome = asyncio.run(follow())
+    assert isinstance(outcome, Failed)
+    assert (isinstance(outcome.fault, ProviderError), outcome.reached) == (True, Reached.ACCEPTED)
+    assert partner.requests() == []
+
+
+@pytest.mark.req("R-17")
+@pytest.mark.parametrize(("own", "kind"), [(True, InvalidInput), (False, ServiceUnavailable)])
+def test_a_credential_of_another_form_is_sent(odd: Provider, partner: FakePartner, *, own: bool, kind: type) -> None:
+    """A caller's own that has another form is the caller's mistake, one of ours is ours; nothing is sent of either."""
+    paired = replace(odd, auth=Auth(Scheme.PAIR, ("X-Id", "X-Secret")))
+
+    async def ask() -> tuple[Outcome | Accepted, Outcome]:
+        async with desk(paired, [Secret("no-colon")]) as our:
+            shown = our.credentials.own("odd", "no-colon") if own else our.credentials.all("odd")[0]
+            order = our.order("split")
+            sent = await our.exchange.send(order, shown)
+            order = type(order)("odd", "split", "m", b"", "k", shown)
+            return sent, await our.exchange.follow(order, '{"id":"a","kind":"b"}', shown.label)
+
+    sent, followed = asyncio.run(ask())
+    for reading, reached in ((sent, Reached.NOTHING), (followed, Reached.ACCEPTED)):
+        assert isinstance(reading, Failed)
+        assert (type(reading.fault), reading.reached) == (kind, reached)
+        assert "no-colon" not in str(reading)
+    assert partner.requests() == []
+
+
+def test_many_polls_are_sent_at_once(odd: Provider, partner: FakePartner) -> None:
+    """The more work is followed, the longer each pause: all of it together asks a bounded number of times a second."""
+    partner.script("/base/k/t", reply_json({"status": "done"}))
+    partner.script("/base/results", reply_json({}))
+    pauses: list[float] = []
+
+    async def follow() -> None:
+        loop = asyncio.get_running_loop()
+        call_later = loop.call_later
+
+        def noted(delay: float, callback: object, *args: object, **options: object) -> object:
+            if getattr(callback, "__name__", "") == "_set_result_unless_cancelled":  # what asyncio.sleep schedules
+                pauses.append(delay)
+            return call_later(delay, callback, *args, **options)  # type: ignore[arg-type]
+
+        loop.call_later = noted  # type: ignore[assignment,method-assign]
+        async with desk(odd, OURS) as our:
+            works = (our.exchange.follow(our.order("split"), '{"id":"t","kind":"k"}', "") for _ in range(60))
+            assert all(isinstance(outcome, Completed) for outcome in await asyncio.gather(*works))
+
+    asyncio.run(follow())
+    assert pauses[0] == 0.01
+    assert max(pauses[:60]) == 0.06
