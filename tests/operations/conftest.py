@@ -14,7 +14,7 @@ from fairlead.operations.authenticate import ApiKey
 from fairlead.operations.keys import issue_key
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace, credit
 from fairlead.storage.database import Database
-from operations.servers import DOLLAR, MODEL, SCHEMA, Guarded, Partner, Server
+from operations.servers import DOLLAR, SCHEMA, Guarded, Partner, Server, model_text
 from storage.bookings import Books
 
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
     (models / "input.json").write_text(json.dumps(SCHEMA))
     for provider in ("plain", "careful"):
         for call in ("now", "later"):
-            text = MODEL.format(name=f"{provider}-{call}", provider=provider, call=call)
+            text = model_text(f"{provider}-{call}", provider, call)
             (models / f"{provider}-{call}.toml").write_text(text)
     return models
 
@@ -53,15 +53,15 @@ def partner(guarded: Guarded, run: Run) -> Iterator[Partner]:
 
 
 @pytest.fixture
-def start_server(guarded: Guarded, partner: Partner, folder: Path, run: Run) -> Iterator[Callable[[str], Server]]:
-    """Return a function that starts a server of a given id."""
+def start_server(guarded: Guarded, partner: Partner, folder: Path, run: Run) -> Iterator[Callable[..., Server]]:
+    """Return a function that starts a server of a given id, perhaps with other credentials of ours."""
     servers: list[Server] = []
 
-    async def start(server_id: str) -> Server:
-        servers.append(Server(guarded, partner, folder, server_id))
+    async def start(*how: Any) -> Server:
+        servers.append(Server(guarded, partner, folder, *how))
         return servers[-1]
 
-    yield lambda server_id: run(start(server_id))
+    yield lambda *how: run(start(*how))
     for server in servers:
         run(server.close())
 

@@ -3,36 +3,59 @@
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
 
 from fairlead.domain.callers import Caller
-from fairlead.observing.observations import Observation
+from fairlead.domain.runs.entries import IdempotencyKey
+from fairlead.domain.runs.selection import Wish
+from fairlead.http_client.transport import Transport
+from fairlead.identity.links import Links
+from fairlead.identity.master_secret import MasterSecret
+from fairlead.identity.sealing import Sealer
+from fairlead.observing.observations import CallRepeated, Observation, ProviderRests
+from fairlead.operations.assets import AssetCopier
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
+from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
-from fairlead.operations.runs.execute import Answer, Executor
+from fairlead.operations.runs.dispatch import Dispatcher
+from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.recover import Recovery
+from fairlead.operations.runs.replay import Answer, Replayer
+from fairlead.providers.attempts import Attempts
+from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.exchange import Exchange
-from fairlead.providers.spec import load_provider
-from fairlead.providers.transport import Transport
+from fairlead.providers.health import Healths
+from fairlead.providers.spec import Provider
+from fairlead.providers.spec_files import load_provider
+from fairlead.storage.blobs import StoredBlobs, local_blobs
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.journal import Journal
 
 DOLLAR: Final = 100_000_000
 CENT: Final = 1_000_000
-PROVIDER: Final = """\
+FLAG: Final = "x-fairlead-schema-authored"
+BASE_URL: Final = "https://router.example"
+DAY_MS: Final = 86_400_000
+LARGEST_REPLAY: Final = 256 * 1024
+LINKS_SECONDS: Final = 3600
+OURS: Final = "our-secret"
+_PROVIDER: Final = """\
 provider = "{name}"
 title = "A partner"
 base_url = "{base_url}"
-{idempotency}
+{head}
 
 [auth]
-scheme = "none"
+scheme = "{scheme}"
+
+[retry]
+times = 0
 
 [calls.now]
 protocol = "sync-json"
@@ -62,18 +85,19 @@ id = "acme/{name}"
 title = "{name}"
 charges_on_policy_rejection = "no"
 input_schema = "input.json"
+{head}
 
-[leg]
+[[legs]]
 provider = "{provider}"
 call = "{call}"
 
-[[leg.rate_cards]]
+[[legs.rate_cards]]
 version = "v1"
 effective = 2020-01-01
 
-[[leg.rate_cards.components]]
+[[legs.rate_cards.components]]
 unit = "image"
-price = "0.10"
+price = "{price}"
 at_most = "4"
 requested = {{ product = ["/n"] }}
 measured = {{ answer = "/used" }}
@@ -85,6 +109,46 @@ SCHEMA: Final = {
 DONE: Final = {"data": "x", "used": 1, "status": "done"}
 
 Hook = Callable[[], Awaitable[None]]
+_PLAIN: Final = Wish()
+_SECRETS: Final[Mapping[str, Sequence[Secret]]] = {"locked": (Secret(OURS),)}
+
+
+def provider_of(name: str, base_url: str) -> Provider:
+    """One of the test's providers.
+
+    `careful` and `third` honour idempotency keys; `spare` and `third` are alternates, below paths of their own;
+    `locked` wants a credential.
+    """
+    heads = {
+        "careful": 'idempotency_header = "Idempotency-Key"',
+        "spare": "alternate = true",
+        "third": 'alternate = true\nidempotency_header = "Idempotency-Key"',
+    }
+    below = f"{base_url}/{name}" if name in ("spare", "third", "locked") else base_url
+    scheme = "bearer" if name == "locked" else "none"
+    text = _PROVIDER.format(name=name, base_url=below, head=heads.get(name, ""), scheme=scheme)
+    return load_provider(text, f"{name}.toml")
+
+
+def providers_at(base_url: str) -> dict[str, Provider]:
+    """Every provider of the tests, all of them one partner."""
+    return {name: provider_of(name, base_url) for name in ("plain", "careful", "spare", "third", "locked")}
+
+
+def model_text(name: str, provider: str, call: str, *, price: str = "0.10", head: str = "", more: str = "") -> str:
+    """A model file: `head` is more of its own, `more` is further tables."""
+    return MODEL.format(name=name, provider=provider, call=call, price=price, head=head) + more
+
+
+def leg_text(provider: str, call: str = "now", *, price: str = "0.10", more: str = "") -> str:
+    """A further leg of a model file; `more` is what else it says, such as its translation."""
+    text = model_text("x", provider, call, price=price)
+    return f"\n{text[text.index('[[legs]]') :]}{more}"
+
+
+def idempotency_key(name: str = "key-1", fingerprint: str = "call-1", expires_at: int = 2**60) -> IdempotencyKey:
+    """A key as a surface makes it of a caller's."""
+    return IdempotencyKey(name, fingerprint, expires_at)
 
 
 class Guarded:
@@ -96,10 +160,15 @@ class Guarded:
         self.open = 0
         self.refused = 0
         self.refusals = 0
+        self.lost_answers = 0
 
     async def write(self, work: Work[Any]) -> Any:
-        """Write, unless the database is away."""
-        return await self._guarded(self._database.write, work)
+        """Write, unless the database is away; it may also go away when it has written, before it says so."""
+        written = await self._guarded(self._database.write, work)
+        if self.lost_answers > 0:
+            self.lost_answers -= 1
+            raise DatabaseUnavailableError("away after the commit")
+        return written
 
     async def read(self, work: Work[Any]) -> Any:
         """Read, unless the database is away."""
@@ -127,8 +196,13 @@ class Partner:
         """Begin to answer with a finished generation."""
         self._database = database
         self.answers: dict[str, Any] = {"/now": DONE, "/later": {"id": "task-7"}, "/later/task-7": DONE}
+        for name in ("spare", "third", "locked"):
+            self.answers |= {f"/{name}{path}": self.answers[path] for path in ("/now", "/later", "/later/task-7")}
         self.statuses: dict[str, int] = {}
+        self.headers: dict[str, str] = {}
         self.calls: list[str] = []
+        self.bodies: list[bytes] = []
+        self.credentials: list[str | None] = []
         self.keys: list[str | None] = []
         self.in_transaction = 0
         self.before: Hook | None = None
@@ -154,60 +228,118 @@ class Partner:
         self.in_transaction += self._database.open
         self.calls.append(f"{request.method} {request.path}")
         self.keys.append(request.headers.get("Idempotency-Key"))
-        await request.read()
+        self.credentials.append(request.headers.get("Authorization"))
+        self.bodies.append(await request.read())
         if self.before is not None:
             await self.before()
         answer = self.answers[request.path]
         answer = answer.pop(0) if isinstance(answer, list) else answer
-        return web.json_response(answer, status=self.statuses.get(request.path, 200))
+        if answer is None and request.transport is not None:
+            request.transport.abort()  # the connection breaks off
+        status = self.statuses.get(request.path, 200)
+        return web.json_response(answer, status=status, headers=self.headers)
 
 
 class Server:
     """Everything behind the HTTP face, wired as assembly wires it."""
 
-    def __init__(self, database: Guarded, partner: Partner, folder: Path, server_id: str = "server-1") -> None:
+    def __init__(
+        self,
+        database: Guarded,
+        partner: Partner,
+        folder: Path,
+        server_id: str = "server-1",
+        secrets: Mapping[str, Sequence[Secret]] = _SECRETS,
+    ) -> None:
         """Wire the parts together."""
         self.database = database
         self.seen: list[Observation] = []
         self.now_ns = time.time_ns()
         self.clock = Clock(lambda: self.now_ns)
-        providers = {
-            name: load_provider(
-                PROVIDER.format(
-                    name=name,
-                    base_url=partner.base_url,
-                    idempotency='idempotency_header = "Idempotency-Key"' if name == "careful" else "",
-                ),
-                f"{name}.toml",
-            )
-            for name in ("plain", "careful")
-        }
-        self.catalog = CatalogKeeper([folder], providers, self.clock, self.seen.append)
-        self.transport = Transport()
+        self.providers = providers_at(partner.base_url)
+        observe = self.seen.append
+        self.catalog = CatalogKeeper([folder], self.providers, FLAG, self.clock, observe)
+        self.transport = Transport(trusted=[partner.base_url])
         self.journal = Journal(database, waiting=lambda _: None, split=lambda _entries, _error: None)
-        exchange = Exchange(providers, self.transport, {})
-        self.executor = Executor(exchange, self.journal, self.clock, self.seen.append)
-        self.admitter = Admitter(
-            self.catalog, exchange, database, self.journal, self.clock, self.seen.append, server_id
-        )
         self.authenticator = Authenticator(database, None)
+        self.own_keys = self.keeper_of_keys()
+        self.blobs: StoredBlobs = local_blobs(folder.parent / "blobs")
+        self.replayer = Replayer(database, self.blobs, self.clock, most=LARGEST_REPLAY, with_links=LINKS_SECONDS)
+        credentials = Credentials(self.providers, secrets)
+        self.exchange = Exchange(self.providers, self.transport, credentials)
+        self.executor = Executor(self._dispatcher(credentials), self.replayer, self.journal, self.clock, observe)
+        self.admitter = Admitter(
+            self.catalog, self.exchange, credentials, self.own_keys, self.replayer, database, self.journal, self.clock,
+            observe, server_id,
+        )  # fmt: skip
         self.recovery = Recovery(
-            database, self.catalog, exchange, self.executor, self.clock, self.seen.append, server_id,
-            alone=True,
+            database, self.catalog, self.exchange, credentials, self.own_keys, self.executor, self.clock, observe,
+            server_id, alone=True, keys_kept_ms=DAY_MS, base_url=BASE_URL,
         )  # fmt: skip
 
-    async def admit(
-        self, caller: Caller, model: str = "plain-now", body: Mapping[str, Any] | bytes = b"{}", run_id: str = "run-1"
-    ) -> AdmittedRun:
-        """Check and admit a run, as the run route does."""
+    def keeper_of_keys(self, secret: int = 0) -> ProviderKeys:
+        """Make what keeps the callers' own keys, with one of several secrets."""
+        taken = {name: provider.wants_credential for name, provider in self.providers.items()}
+        sealer = Sealer(MasterSecret(bytes([secret] * 32)))
+        return ProviderKeys(self.database, sealer, taken, self.clock, self.authenticator.forget)
+
+    def _dispatcher(self, credentials: Credentials) -> Dispatcher:
+        observe = self.seen.append
+        healths = Healths(lambda place, health: observe(ProviderRests(*place, health.value)))
+        attempts = Attempts(self.exchange, credentials, healths, lambda *told: observe(CallRepeated(*told)))
+        links = Links(bytes(32))
+        copier = AssetCopier(
+            self.transport.fetch, lambda name, url: self.providers[name].may_follow(url, with_credential=False),
+            self.blobs, self.database, links, self.clock, observe,
+            limit=1024 * 1024, lifetime=7 * 24 * 3600,
+        )  # fmt: skip
+        return Dispatcher(attempts, self.exchange, copier, self.clock, observe)
+
+    async def call(
+        self,
+        caller: Caller,
+        model: str = "plain-now",
+        body: Mapping[str, Any] | bytes = b"{}",
+        run_id: str = "run-1",
+        *,
+        wish: Wish = _PLAIN,
+        key: IdempotencyKey | None = None,
+    ) -> AdmittedRun | Answer:
+        """Check and admit a run, as the run route does; a key that was used before has its answer already."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         checked = self.admitter.check(caller, f"acme/{model}")
-        return await self.admitter.admit(caller, checked, RunCommand(run_id, checked.id, content))
+        self.admitter.check_native(caller, checked, wish)
+        command = RunCommand(run_id, checked.id, content, wish, key, BASE_URL)
+        return await self.admitter.admit(caller, checked, command)
 
-    async def answer(self, caller: Caller, model: str = "plain-now", body: Any = b"{}", seconds: float = 20) -> Answer:
-        """Admit a run, execute it and wait for it."""
-        execution = self.executor.start(await self.admit(caller, model, body))
-        return await self.executor.answer_in_time(execution, seconds)
+    async def admit(
+        self,
+        caller: Caller,
+        model: str = "plain-now",
+        body: Mapping[str, Any] | bytes = b"{}",
+        run_id: str = "run-1",
+        **how: Any,
+    ) -> AdmittedRun:
+        """Admit a run that has no answer yet."""
+        run = await self.call(caller, model, body, run_id, **how)
+        assert isinstance(run, AdmittedRun)
+        return run
+
+    async def answer(
+        self,
+        caller: Caller,
+        model: str = "plain-now",
+        body: Mapping[str, Any] | bytes = b"{}",
+        seconds: float = 20,
+        *,
+        run_id: str = "run-1",
+        **how: Any,
+    ) -> Answer:
+        """Admit a run, execute it and wait for it; a key's answer where there is one."""
+        admitted = await self.call(caller, model, body, run_id, **how)
+        if isinstance(admitted, Answer):
+            return admitted
+        return await self.executor.answer_in_time(self.executor.start(admitted), seconds)
 
     def observed(self, kind: type) -> list[Any]:
         """Return what was observed of one kind."""

@@ -47,7 +47,7 @@ def refusal(server: Server, partner: Partner, run: Run) -> Refusal:
 def test_an_admitted_run_is_not_in_the_books(server: Server, caller: Caller, books: Books, run: Run) -> None:
     """An admission is durable before anything is asked, with its hold, its key and its request."""
     admitted = run(server.admit(caller, body={"n": 2}))
-    assert admitted.hold == 20 * CENT
+    assert admitted.plan.hold == 20 * CENT
     row = books.state()
     assert (row["state"], row["hold"], row["key_id"], row["request"]) == (
         "dispatched",
@@ -59,7 +59,7 @@ def test_an_admitted_run_is_not_in_the_books(server: Server, caller: Caller, boo
 
 def test_a_default_of_the_model_is_not_priced(server: Server, caller: Caller, run: Run) -> None:
     """A field left out counts as the model's own default."""
-    assert run(server.admit(caller)).hold == 10 * CENT
+    assert run(server.admit(caller)).plan.hold == 10 * CENT
 
 
 @pytest.mark.req("R-05")
@@ -89,7 +89,7 @@ def test_a_body_that_names_another_model_is_sent(refusal: Refusal, caller: Calle
 @pytest.mark.parametrize("named", ["acme/plain-now", "plain-now"])
 def test_a_body_that_names_its_model_is_refused(server: Server, caller: Caller, run: Run, named: str) -> None:
     """The model may be named in full or by its last part."""
-    assert run(server.admit(caller, body={"model": named})).model_id == "acme/plain-now"
+    assert run(server.admit(caller, body={"model": named})).model.id == "acme/plain-now"
 
 
 @pytest.mark.req("R-38")
@@ -140,7 +140,7 @@ def test_money_that_came_in_lately_is_overlooked(
     assert caller.exhausted
     run(credit(server.database, "lab", DOLLAR, "just now", server.clock))
     assert isinstance(refusal(caller, body=b"not json"), InvalidInput)
-    assert run(server.admit(caller)).hold == 10 * CENT
+    assert run(server.admit(caller)).plan.hold == 10 * CENT
 
 
 def test_a_body_is_looked_at_after_the_price(new_caller: NewCaller, refusal: Refusal) -> None:
@@ -161,7 +161,7 @@ def test_a_postpaid_workspace_needs_money(server: Server, new_caller: NewCaller,
     """A postpaid workspace runs up to its cap without having paid in."""
     caller = new_caller(balance=0, billing=Billing.POSTPAID, cap=10 * CENT)
     assert not caller.exhausted
-    assert run(server.admit(caller)).hold == 10 * CENT
+    assert run(server.admit(caller)).plan.hold == 10 * CENT
 
 
 @pytest.mark.req("R-37")

@@ -17,7 +17,7 @@ from fairlead.domain.faults import (
     ProviderError,
     Upstream,
 )
-from fairlead.domain.runs.outcomes import Completed, Failed
+from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.observing.observations import (
     DatabaseTrouble,
     DeadlinePassed,
@@ -56,7 +56,7 @@ def test_a_refusal_is_billed_by_another_rule_than_the_catalogs(
     server.catalog.current = Catalog("refusing", {**models, model.id: model})
     partner.statuses["/now"] = 451
     answer = run(server.answer(caller, body={"n": 3}))
-    assert answer.outcome == Failed(ContentPolicyViolation(None, Upstream(451)), 451)
+    assert answer.outcome == Failed(ContentPolicyViolation(None, Upstream(451)), 451, Reached.REFUSED)
     assert answer.charge == charged
     assert books.figures(caller.workspace_id) == (DOLLAR - charged, 0, 0)
     assert (books.state()["state"], books.state()["reason"]) == ("failed", "content_policy_violation")
@@ -98,7 +98,8 @@ def test_a_bug_keeps_a_hold(server: Server, caller: Caller, books: Books, run: R
 
     async def admit_and_break() -> object:
         admitted = await server.admit(caller)
-        execution = server.executor.start(msgspec.structs.replace(admitted, call="no call of this partner"))
+        broken = msgspec.structs.replace(admitted.plan, call="no call of this partner")
+        execution = server.executor.start(msgspec.structs.replace(admitted, plan=broken))
         return (await server.executor.answer_in_time(execution, 5)).outcome
 
     assert run(admit_and_break()) == Failed(InternalError())

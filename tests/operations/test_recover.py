@@ -104,8 +104,8 @@ def test_a_new_rate_card_changes_the_price_of_an_old_run(
     """A run is charged by the card it was admitted with."""
     crash("careful-now")
     file = folder / "careful-now.toml"
-    newer = file.read_text().partition("[[leg.rate_cards]]")[2].replace("v1", "v2").replace("2020", "2021")
-    file.write_text(file.read_text() + "\n[[leg.rate_cards]]" + newer.replace('price = "0.10"', 'price = "0.90"'))
+    newer = file.read_text().partition("[[legs.rate_cards]]")[2].replace("v1", "v2").replace("2020", "2021")
+    file.write_text(file.read_text() + "\n[[legs.rate_cards]]" + newer.replace('price = "0.10"', 'price = "0.90"'))
     run(take_over(start_server("server-2")))
     assert (books.state()["charge"], books.state()["rate_version"]) == (10 * CENT, "v1")
 

@@ -42,6 +42,7 @@ class Authenticator:
         self._database = database
         self._verifier = verifier
         self._known: OrderedDict[tuple[str, str], tuple[float, Caller]] = OrderedDict()
+        self._forgettings = 0
 
     def remembered(self, credential: Credential | None) -> Caller | None:
         """The caller of an API key looked up a moment ago, without waiting for anything."""
@@ -49,6 +50,12 @@ class Authenticator:
             return None
         entry = self._known.get(("key", _digest(credential.text)))
         return entry[1] if entry is not None and entry[0] > time.monotonic() else None
+
+    def forget(self, workspace_id: str) -> None:
+        """Look the callers of a workspace up anew, in this process: something of theirs has just been changed."""
+        self._forgettings += 1
+        for key in [key for key, (_, caller) in self._known.items() if caller.workspace_id == workspace_id]:
+            del self._known[key]
 
     async def authenticate(self, credential: Credential | None) -> Caller:
         """The caller behind a credential; FaultError with Unauthorized, Forbidden or ServiceUnavailable."""
@@ -92,12 +99,14 @@ class Authenticator:
                 return known[1]
             # One call renews; those that arrive meanwhile go on with what is known instead of asking all at once.
             self._known[key] = (now + _CACHE_SECONDS, known[1])
+        forgettings = self._forgettings
         try:
             caller = await self._database.read(work)
         except DatabaseUnavailableError as error:
             raise FaultError(ServiceUnavailable("Credentials cannot be checked right now.")) from error
         self._known.pop(key, None)
-        if caller is not None:
+        # What was read while something was changed may be older than the change, and is not remembered.
+        if caller is not None and forgettings == self._forgettings:
             self._known[key] = (now + _CACHE_SECONDS, caller)
             if len(self._known) > _CACHE_MAX:
                 self._known.popitem(last=False)

@@ -25,24 +25,33 @@ class Page:
 
 
 class CatalogKeeper:
-    """Holds the catalog in force. Reading it never waits; a reload swaps it whole."""
+    """Holds the catalog in force. Reading it never waits; a reload swaps it whole.
+
+    `flag` is the extension of schema documents that says whether a schema is authored (R-08).
+    """
 
     def __init__(
-        self, folders: Sequence[Path], providers: Mapping[str, Provider], clock: Clock, observe: Observer
+        self,
+        folders: Sequence[Path],
+        providers: Mapping[str, Provider],
+        flag: str,
+        clock: Clock,
+        observe: Observer,
     ) -> None:
         self._folders = folders
+        self._flag = flag
         self._calls = _calls(providers)
         self._clock = clock
         self._observe = observe
         self._seen = fingerprint(folders)
-        self.current: Catalog = load_catalog(folders, self._calls)
+        self.current: Catalog = load_catalog(folders, self._calls, flag)
         observe(CatalogLoaded(self.current.build, len(self.current.models)))
 
     def reload(self) -> None:
         """Read the files again. A mistake in them is observed and changes nothing."""
         self._seen = fingerprint(self._folders)
         try:
-            catalog = load_catalog(self._folders, self._calls)
+            catalog = load_catalog(self._folders, self._calls, self._flag)
         except BadFileError as error:
             self._observe(CatalogRefused(str(error)))
             return
@@ -71,9 +80,9 @@ class CatalogKeeper:
         return found
 
 
-def read_catalog(folders: Sequence[Path], providers: Mapping[str, Provider]) -> Catalog:
-    """Read the catalog's files without a server; BadFileError."""
-    return load_catalog(folders, _calls(providers))
+def read_catalog(folders: Sequence[Path], providers: Mapping[str, Provider], flag: str) -> Catalog:
+    """Read the catalog's files without a server; BadFileError. `flag` is what schema documents are marked with."""
+    return load_catalog(folders, _calls(providers), flag)
 
 
 def write_snapshots(catalog: Catalog, folder: Path) -> int:

@@ -3,9 +3,13 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
+from typing import Final
 
 import uuid_utils
+
+_DAY_NS: Final = 86_400 * 1_000_000_000
+_DAY_0: Final = date(1970, 1, 1).toordinal()
 
 
 def new_id() -> str:
@@ -25,4 +29,4 @@ class Clock:
 
     def today(self) -> date:
         """The date in UTC."""
-        return datetime.fromtimestamp(self.now_ns() // 1_000_000_000, UTC).date()
+        return date.fromordinal(_DAY_0 + self.now_ns() // _DAY_NS)

@@ -31,6 +31,8 @@ class WorkspaceCommand:
     billing: Billing = Billing.POSTPAID
     cap: int = DEFAULT_CAP
     in_flight_limit: int = DEFAULT_IN_FLIGHT
+    commitment_limit: int | None = None
+    tier: str | None = None
     models: tuple[str, ...] | None = None
     providers: tuple[str, ...] | None = None
     gates: Mapping[str, Gate] | None = None
@@ -46,6 +48,8 @@ async def create_workspace(database: Database, command: WorkspaceCommand, clock:
         billing=command.billing,
         cap=command.cap,
         in_flight_limit=command.in_flight_limit,
+        commitment_limit=command.commitment_limit,
+        tier=command.tier,
         created_at=clock.now_ms(),
         models=command.models,
         providers=command.providers,
@@ -60,6 +64,11 @@ async def change_workspace(database: Database, name_or_id: str, changes: Mapping
     await database.write(
         lambda c: callers.change_workspace(c, callers.workspace_id_of(c, name_or_id), changes) if changes else None
     )
+
+
+async def find_workspace(database: Database, name_or_id: str) -> str:
+    """The id of a workspace; UnknownWorkspaceError."""
+    return await database.read(lambda c: callers.workspace_id_of(c, name_or_id))
 
 
 async def credit(database: Database, name_or_id: str, amount: int, reason: str, clock: Clock) -> int:

@@ -1,14 +1,22 @@
-"""The janitor: says that this server lives, takes over what others left, and looks after the catalog's files."""
+"""The janitor: says that this server lives, takes over what others left, shares counts, looks after catalog files.
+
+Beside its rounds it sweeps assets, in a task of its own: a slow store must not make this server look dead.
+"""
 
 import asyncio
 from typing import Final
 
 from fairlead.observing.observations import Observer, UnexpectedError
+from fairlead.operations.assets import AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.recover import Recovery
+from fairlead.operations.runs.replay import Replayer
 
 _ROUND_SECONDS: Final = 1.0
 _VOID_STRAYS_EVERY: Final = 30
+_FORGET_EVERY: Final = 60
+_SWEEP_SECONDS: Final = 60.0
 _ANNOUNCE_EVERY: Final = 5
 """Rounds between two announcements: well under the time after which a silent server's runs are taken."""
 
@@ -16,13 +24,37 @@ _ANNOUNCE_EVERY: Final = 5
 class Janitor:
     """Runs until it is cancelled; nothing it meets may end it."""
 
-    def __init__(self, recovery: Recovery, catalog: CatalogKeeper, observe: Observer) -> None:
+    def __init__(
+        self,
+        recovery: Recovery,
+        catalog: CatalogKeeper,
+        windows: RateWindows,
+        assets: AssetSweeper,
+        replayer: Replayer,
+        observe: Observer,
+    ) -> None:
         self._recovery = recovery
         self._catalog = catalog
+        self._windows = windows
+        self._assets = assets
+        self._replayer = replayer
         self._observe = observe
 
     async def work(self) -> None:
-        """Do the rounds."""
+        """Do the rounds, and sweep."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._rounds())
+            group.create_task(self._sweep())
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            try:
+                await self._assets.sweep()
+            except Exception as error:  # noqa: BLE001 -- as in the rounds
+                self._observe(UnexpectedError("sweep assets", error))
+
+    async def _rounds(self) -> None:
         rounds = 0
         while True:
             try:
@@ -32,6 +64,12 @@ class Janitor:
                         pass
                 if rounds % _VOID_STRAYS_EVERY == 0:
                     await self._recovery.void_strays()
+                if rounds % _FORGET_EVERY == 0:
+                    while await self._windows.forget():
+                        pass
+                    while await self._replayer.forget():
+                        pass
+                await self._windows.share()
                 if rounds:
                     await asyncio.to_thread(self._catalog.reload_if_changed)
             except Exception as error:  # noqa: BLE001 -- observed; the next round tries again

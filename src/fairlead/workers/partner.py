@@ -1,4 +1,4 @@
-"""Keeping the built-in partner at hand: a separate program on a socket that this process opened for it.
+"""Keeping a partner program at hand: a separate program on a socket that this process opened for it.
 
 The program is started when the socket gets its first connection, so a server that never runs a local model never pays
 for it. The socket outlives the program: callers during its start or restart wait instead of being refused. The
@@ -15,6 +15,8 @@ from typing import Final
 
 from fairlead.observing.observations import Observer, PartnerStarted, PartnerStopped
 
+PROCEDURAL: Final = "fairlead.partners.procedural"
+SIMULATOR: Final = "fairlead.partners.simulator"
 _BACKLOG: Final = 1024
 _STOP_SECONDS: Final = 5.0
 _RESTART_FIRST: Final = 0.2
@@ -23,9 +25,13 @@ _STEADY_SECONDS: Final = 30.0
 
 
 class PartnerProgram:
-    """The built-in partner as a child process. `token` is what it and we share, new with every start."""
+    """A program of ours as a child process: the built-in partner, or the partner simulator.
 
-    def __init__(self, observe: Observer) -> None:
+    `module` is run with `--fd` and `--exit-with-stdin`. `token` is what it and we share, new with every start.
+    """
+
+    def __init__(self, module: str, observe: Observer) -> None:
+        self._module = module
         self._observe = observe
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         self.token = secrets.token_urlsafe(32)
@@ -61,7 +67,7 @@ class PartnerProgram:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "fairlead.partners.procedural",
+            self._module,
             "--fd",
             str(descriptor),
             "--exit-with-stdin",

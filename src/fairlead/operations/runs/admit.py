@@ -4,46 +4,73 @@ from typing import Any
 
 import msgspec
 
-from fairlead.domain.billing.rates import Quote, card_in_force, quote
-from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_run
+from fairlead.domain.billing.rates import Pricing
+from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_provider
 from fairlead.domain.catalog.models import Model
-from fairlead.domain.faults import FaultError, InputRejected, InsufficientCredits, ServiceUnavailable, Violation
+from fairlead.domain.faults import (
+    FaultError,
+    Forbidden,
+    InputRejected,
+    InsufficientCredits,
+    ServiceUnavailable,
+    Violation,
+)
 from fairlead.domain.runs.body import read_body
-from fairlead.domain.runs.entries import Admission, Superseded
-from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.domain.runs.entries import Admission, Committed, IdempotencyKey, KeyUsed, Superseded
+from fairlead.domain.runs.selection import Facts, Selection, Wish, select
+from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
+from fairlead.operations.provider_keys import ProviderKeys
+from fairlead.operations.runs.plan import LegPlan, Request, plan_leg
+from fairlead.operations.runs.replay import Answer, Replayer
+from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.storage import callers
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.journal import Journal
+from fairlead.storage.runs import operation_of_work
 
 
 class RunCommand(msgspec.Struct, frozen=True):
-    """A call of a model as a surface understood it; `content` is the body's bytes, forwarded as they are."""
+    """A call of a model as a surface understood it; `content` is the body's bytes, forwarded as they are.
+
+    `base_url` is how the caller reached us, for the links that are made for him.
+    """
 
     run_id: str
     model_id: str
     content: bytes
+    wish: Wish = Wish()
+    key: IdempotencyKey | None = None
+    base_url: str = ""
     traceparent: str | None = None
 
 
 class AdmittedRun(msgspec.Struct, frozen=True):
-    """A run that holds its money and its slot: what its execution needs."""
+    """A run that holds its money and its slot: what its execution needs.
+
+    `committed` is what the workspace is committed to where that is capped; `credential` the caller's own (R-17).
+    """
 
     run_id: str
     workspace_id: str
     workspace: str
-    model_id: str
-    provider: str
-    call: str
-    content: bytes
-    hold: int
-    quote: Quote
+    request: Request
+    plan: LegPlan
     started_at_ns: int
-    refusal_is_billed: bool = False
+    selection: Selection
     attempt: int = 1
+    key: IdempotencyKey | None = None
+    base_url: str = ""
     traceparent: str | None = None
+    credential: Credential | None = None
+    committed: Committed | None = None
+
+    @property
+    def model(self) -> Model:
+        """The model it runs."""
+        return self.request.model
 
 
 class Admitter:
@@ -53,6 +80,9 @@ class Admitter:
         self,
         catalog: CatalogKeeper,
         exchange: Exchange,
+        credentials: Credentials,
+        own_keys: ProviderKeys,
+        replayer: Replayer,
         database: Database,
         journal: Journal,
         clock: Clock,
@@ -61,47 +91,72 @@ class Admitter:
     ) -> None:
         self._catalog = catalog
         self._exchange = exchange
+        self._credentials = credentials
+        self._own_keys = own_keys
+        self._replayer = replayer
         self._database = database
         self._journal = journal
         self._clock = clock
         self._observe = observe
         self._server_id = server_id
+        self._alternates = frozenset(name for name, one in exchange.providers.items() if one.is_alternate)
 
     def check(self, caller: Caller, model_id: str) -> Model:
-        """What can be refused before the body is read: rollout, unknown model, entitlement, policy. FaultError."""
+        """What can be refused before anything else of a call is looked at: rollout, model, entitlement. FaultError."""
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
             raise FaultError(fault)
         model = self._catalog.model(model_id, caller)
-        provider = model.native.provider
-        if fault := refuse_run(caller, model.id, provider):
-            raise FaultError(fault)
-        if not self._exchange.is_configured(provider):
-            raise FaultError(ServiceUnavailable(f"The provider {provider} is not configured on this server."))
+        if not caller.may_run(model.id):
+            raise FaultError(Forbidden(f"This credential is not entitled to run {model.id}."))
         return model
 
-    async def admit(self, caller: Caller, model: Model, command: RunCommand) -> AdmittedRun:
-        """Check the body, hold the price and make the intent durable; FaultError with the first refusal."""
-        if caller.exhausted:
+    def check_native(self, caller: Caller, model: Model, wish: Wish) -> None:
+        """Refuse a native run whose provider this workspace may not use, before its body is read. FaultError."""
+        if wish.provider is None and (fault := refuse_provider(caller, model.native.provider)):
+            raise FaultError(fault)
+
+    async def admit(self, caller: Caller, model: Model, command: RunCommand) -> AdmittedRun | Answer:
+        """Check the body, hold the price and make the intent durable; FaultError with the first refusal.
+
+        A call whose idempotency key has a result is answered with that.
+        """
+        if caller.exhausted and not _is_unpaid(caller, model, command.wish) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
-        body = _valid_body(model, command.content)
-        priced = self._quote(model, body)
-        started_at_ns = self._clock.now_ns()
+        body = read_body(command.content)
+        completed = completed_body(model, body)
+        operation = model.operation(completed)
+        selection = select(
+            Facts(caller, model, command.wish, operation, self._alternates), self._exchange.is_configured
+        )
+        _check_body(model, completed, command.wish, selection)
+        asked = Pricing(
+            body=completed,
+            defaults=model.input_schema.defaults if model.input_schema else {},
+            size=len(command.content),
+            operation=await self._billed_operation(caller, model, completed, selection),
+        )
+        request = Request(
+            command.run_id, model, operation.name, command.content, asked, selection.strict, selection.byok
+        )
+        plan, selection = self._first(request, selection)
         run = AdmittedRun(
             run_id=command.run_id,
             workspace_id=caller.workspace_id,
             workspace=caller.workspace,
-            model_id=model.id,
-            provider=model.native.provider,
-            call=model.native.call,
-            content=command.content,
-            hold=priced.amount,
-            quote=priced,
-            refusal_is_billed=model.bills_refusals,
-            started_at_ns=started_at_ns,
+            request=request,
+            plan=plan,
+            selection=selection,
+            started_at_ns=self._clock.now_ns(),
+            key=command.key,
+            base_url=command.base_url,
             traceparent=command.traceparent,
+            credential=await self._own(caller, plan) if selection.byok else None,
         )
-        await self._record(run, caller)
-        return run
+        return await self._record(run, caller)
+
+    async def _is_replay(self, command: RunCommand) -> bool:
+        """Whether a call's key was used before: telling its result again costs nothing."""
+        return command.key is not None and await self._replayer.is_known(command.key)
 
     async def _confirm_exhausted(self, caller: Caller) -> None:
         """Refuse an empty prepaid workspace before its body is looked at, on its figures of this moment."""
@@ -112,24 +167,54 @@ class Admitter:
         if available <= 0:
             raise FaultError(InsufficientCredits(available=0))
 
-    def _quote(self, model: Model, body: dict[str, Any]) -> Quote:
-        card = card_in_force(model.native.rate_cards, self._clock.today())
-        if card is None:
-            raise FaultError(ServiceUnavailable("No price is in force for this model yet."))
-        return quote(card, body, model.input_schema.defaults if model.input_schema else {})
+    async def _billed_operation(
+        self, caller: Caller, model: Model, body: dict[str, Any], selection: Selection
+    ) -> str | None:
+        """What a run is priced as; one that goes on with earlier work as that work was (R-16)."""
+        draft = model.draft(body)
+        if draft is not None:
+            try:
+                found = await self._database.read(lambda c: operation_of_work(c, caller.workspace_id, draft))
+            except DatabaseUnavailableError as error:
+                raise FaultError(ServiceUnavailable("The draft cannot be looked up right now.")) from error
+            if found is not None:
+                return found
+        return model.billed_operation(body, selection.operation)
 
-    async def _record(self, run: AdmittedRun, caller: Caller) -> None:
+    def _first(self, request: Request, selection: Selection) -> tuple[LegPlan, Selection]:
+        """Plan the leg that is tried first: the selected one, or another where that one cannot even be called."""
+        leg, fallbacks = selection.leg, list(selection.fallbacks)
+        while not self._exchange.is_configured(leg.provider, own_credential=selection.byok):
+            self._observe(ProviderNotConfigured(leg.provider))
+            if not fallbacks:
+                raise FaultError(ServiceUnavailable(f"The provider {leg.provider} is not configured on this server."))
+            leg = fallbacks.pop(0)
+        plan = plan_leg(request, leg, self._clock.today())
+        if plan is None:
+            raise FaultError(ServiceUnavailable("No price is in force for this model yet."))
+        return plan, msgspec.structs.replace(selection, fallbacks=tuple(fallbacks))
+
+    async def _own(self, caller: Caller, plan: LegPlan) -> Credential:
+        """The caller's own credential; FaultError where it cannot be had, before anything is recorded."""
+        text = await self._own_keys.open(caller.workspace_id, plan.provider)
+        return self._credentials.own(plan.provider, text)
+
+    async def _record(self, run: AdmittedRun, caller: Caller) -> AdmittedRun | Answer:
         entry = Admission(
             run_id=run.run_id,
             workspace_id=run.workspace_id,
             key_id=caller.key_id,
-            model_id=run.model_id,
-            provider=run.provider,
+            model_id=run.model.id,
+            provider=run.plan.provider,
             server_id=self._server_id,
-            hold=run.hold,
-            rate_version=run.quote.card.version,
+            hold=run.plan.hold,
+            rate_version=run.plan.quote.card.version,
             created_at=run.started_at_ns // 1_000_000,
-            request=run.content,
+            request=run.request.content,
+            operation=run.request.asked.operation,
+            strict=run.selection.strict,
+            byok=run.selection.byok,
+            key=run.key,
         )
         try:
             verdict = await self._journal.write(entry)
@@ -138,28 +223,44 @@ class Admitter:
             raise FaultError(
                 ServiceUnavailable("The run cannot be recorded right now; nothing was started.")
             ) from error
-        if verdict is not None and not isinstance(verdict, Superseded):
-            raise FaultError(verdict)
+        match verdict:
+            case None | Superseded():
+                return run
+            case Committed():
+                return msgspec.structs.replace(run, committed=verdict)
+            case KeyUsed(run_id):
+                return await self._replayer.tell(run_id)
+            case _:
+                raise FaultError(verdict)
 
 
-def _valid_body(model: Model, content: bytes) -> dict[str, Any]:
-    """The caller's body as the model's schema takes it; FaultError otherwise (R-08, R-21)."""
-    body = read_body(content)
+def _is_unpaid(caller: Caller, model: Model, wish: Wish) -> bool:
+    """Whether a run is made with the caller's own key, which an empty workspace may do as well as any (R-17)."""
+    return wish.provider is None and model.native.provider in caller.own_keys
+
+
+def completed_body(model: Model, body: dict[str, Any]) -> dict[str, Any]:
+    """The body with the model's name, where its schema has one and the caller left it to the path."""
+    if model.input_schema is None or not model.input_schema.declares_model or body.get("model") is not None:
+        return body
+    return {**body, "model": model.name}
+
+
+def _other_model(model: Model, body: dict[str, Any]) -> tuple[Violation, ...]:
+    """What is wrong with a body that names another model than the path (decisions: the body's `model` field)."""
     named = body.get("model")
-    if named is not None and named not in (model.id, model.name) and "model" in _declared(model):
-        violation = Violation(
-            ("body", "model"),
-            f"The path names {model.id}.",
-            "model_mismatch",
-            {"expected": model.id},
-            named,
-            has_input=True,
-        )
-        raise FaultError(InputRejected((violation,)))
-    if model.input_schema is not None and (violations := model.input_schema.violations(body)):
+    if model.input_schema is None or not model.input_schema.declares_model or named in (model.id, model.name):
+        return ()
+    message, expected = f"The path names {model.id}.", {"expected": model.name}
+    return (Violation(("body", "model"), message, "model_mismatch", expected, named, has_input=True),)
+
+
+def _check_body(model: Model, body: dict[str, Any], wish: Wish, selection: Selection) -> None:
+    """Hold a body against the model's schema (R-08, R-15, R-21); not one in another provider's form (R-13)."""
+    schema = model.input_schema
+    if schema is None:
+        return
+    if not selection.strict and (violations := _other_model(model, body) or schema.violations(body)):
         raise FaultError(InputRejected(violations))
-    return body
-
-
-def _declared(model: Model) -> Any:
-    return model.input_schema.document.get("properties", {}) if model.input_schema is not None else {}
+    if wish.reject_unknown and (violations := schema.unknown_fields(body)):
+        raise FaultError(InputRejected(violations))

@@ -5,12 +5,18 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
-from fairlead.domain.billing.rates import charge
-from fairlead.domain.faults import ContentPolicyViolation, DeadlineExceeded, FaultError, InternalError, bucket
-from fairlead.domain.runs.entries import Acceptance, Settlement, Superseded
-from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
+from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, bucket
+from fairlead.domain.runs.entries import (
+    Acceptance,
+    Committed,
+    KeptResult,
+    KeyUsed,
+    Redirection,
+    Settlement,
+    Superseded,
+)
+from fairlead.domain.runs.outcomes import Completed, Failed
+from fairlead.domain.runs.replays import names_links
 from fairlead.domain.runs.states import RunState
 from fairlead.observing.observations import (
     DatabaseTrouble,
@@ -22,20 +28,13 @@ from fairlead.observing.observations import (
 )
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
-from fairlead.providers.classify import Accepted
-from fairlead.providers.exchange import Exchange, Order
+from fairlead.operations.runs.dispatch import Dispatcher, Served, Work, is_billed
+from fairlead.operations.runs.replay import Answer, Replayer
 from fairlead.storage.database import DatabaseUnavailableError
 from fairlead.storage.journal import Journal
 
 _RETRY_FIRST: Final = 0.1
 _RETRY_MAX: Final = 5.0
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """How a run ended, for whoever still waits: its outcome, and what was charged in 10^-8 dollars."""
-
-    outcome: Outcome
-    charge: int
 
 
 class SupersededError(Exception):
@@ -66,8 +65,11 @@ class Execution:
 class Executor:
     """Executes admitted runs in tasks of its own, and keeps them until they have ended."""
 
-    def __init__(self, exchange: Exchange, journal: Journal, clock: Clock, observe: Observer) -> None:
-        self._exchange = exchange
+    def __init__(
+        self, dispatcher: Dispatcher, replayer: Replayer, journal: Journal, clock: Clock, observe: Observer
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._replayer = replayer
         self._journal = journal
         self._clock = clock
         self._observe = observe
@@ -83,12 +85,12 @@ class Executor:
         return {execution.run.run_id for execution in self._under_way}
 
     def start(
-        self, run: AdmittedRun, handle: str | None = None, has_left: Callable[[], bool] = _nobody_left
+        self, run: AdmittedRun, work: Work | None = None, has_left: Callable[[], bool] = _nobody_left
     ) -> Execution:
-        """Begin (or with a handle: go on with) a run, whatever becomes of the connection that asked for it."""
+        """Begin (or with work: go on with) a run, whatever becomes of the connection that asked for it."""
         loop = asyncio.get_running_loop()
         execution = Execution(run, has_left, loop)
-        execution.task = loop.create_task(self._execute(execution, handle))
+        execution.task = loop.create_task(self._execute(execution, work))
         self._under_way.add(execution)
         return execution
 
@@ -97,7 +99,7 @@ class Executor:
 
         `asyncio.wait` would do the same at three times the cost, and this is waited on by every call.
         """
-        timer = asyncio.get_running_loop().call_later(seconds, execution.wake)
+        timer = execution.ended.get_loop().call_later(seconds, execution.wake)
         try:
             await execution.ended
         finally:
@@ -115,43 +117,53 @@ class Executor:
             for task in late:
                 task.cancel()
 
-    async def _execute(self, execution: Execution, handle: str | None) -> Answer:
+    async def _execute(self, execution: Execution, work: Work | None) -> Answer:
         """Work on a run to its end, and wake whoever waits for it."""
         run = execution.run
         asked_at = time.perf_counter()
         try:
-            outcome, charged = await self._ask(run, handle)
+            served = await self._serve(run, work)
             partner_seconds = time.perf_counter() - asked_at
-            settlement = settle(run, outcome, charged, self._clock.now_ms(), caller_left=execution.has_left())
+            answer = _answer(run, served)
+            kept = await self._kept(run, answer)
+            settlement = settle(run, served, kept, self._clock.now_ms(), caller_left=execution.has_left())
             await self.record(settlement)
-            self._ended(run, settlement, partner_seconds)
-            return Answer(outcome, charged)
+            self._ended(run, served, settlement, partner_seconds)
         except SupersededError:
-            return Answer(Failed(InternalError()), 0)
+            return Answer(Failed(InternalError()), None)
+        else:
+            return answer
         finally:
             self._under_way.discard(execution)
             execution.wake()
 
-    async def _ask(self, run: AdmittedRun, handle: str | None) -> tuple[Outcome, int]:
-        """What the partner makes of a run, and its price; a bug on the way must not leave a hold behind."""
-        order = Order(run.provider, run.call, run.content, run.run_id)
+    async def _serve(self, run: AdmittedRun, work: Work | None) -> Served:
+        """What the partners make of a run; a bug on the way must not leave a hold behind."""
         try:
-            if handle is None:
-                reading = await self._exchange.send(order)
-                if not isinstance(reading, Accepted):
-                    return reading, _charge(run, reading)
-                handle = reading.handle
-                await self.record(Acceptance(run.run_id, run.attempt, handle))
-            outcome = await self._exchange.follow(order, handle)
-            return outcome, _charge(run, outcome)
+            return await self._dispatcher.serve(run, work, self.record)
         except SupersededError:
             raise
         except Exception as error:  # noqa: BLE001 -- whatever it is, the run ends and its money is free again
             self._observe(UnexpectedError(f"execute {run.run_id}", error))
-            return Failed(InternalError()), 0
+            return Served(Failed(InternalError()), run.plan, 0)
 
-    async def record(self, entry: Acceptance | Settlement) -> None:
+    async def _kept(self, run: AdmittedRun, answer: Answer) -> KeptResult | None:
+        """What is kept for the run's idempotency key; a bug on the way must not cost the run."""
+        if run.key is None:
+            return None
+        ours = f"{run.base_url}/assets/" if run.base_url else None
+        outcome = answer.outcome
+        try:
+            has_links = isinstance(outcome, Completed) and names_links(outcome.answer, ours)
+            return await self._replayer.keep(answer, run.key, has_links=has_links)
+        except Exception as error:  # noqa: BLE001 -- as above
+            self._observe(UnexpectedError(f"keep the result of {run.run_id}", error))
+            return KeptResult(run.key.expires_at, replayable_until=0)
+
+    async def record(self, entry: Acceptance | Redirection | Settlement) -> Fault | None:
         """Make an entry durable, however long that takes; SupersededError when the run is another's now.
+
+        A move to another provider may be refused for want of money; the answer says why.
 
         Giving up would leave money held for work that has ended. What keeps an entry from being written is observed
         at every try; a run it cannot be written for stays live, and is taken over after the next start.
@@ -169,17 +181,19 @@ class Executor:
                     self._observe(RunSuperseded(entry.run_id))
                     raise SupersededError(entry.run_id)
                 if verdict is None:
-                    return
+                    return None
+                if isinstance(entry, Redirection) and not isinstance(verdict, KeyUsed | Committed):
+                    return verdict
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_MAX)
 
-    def _ended(self, run: AdmittedRun, settlement: Settlement, partner_seconds: float) -> None:
+    def _ended(self, run: AdmittedRun, served: Served, settlement: Settlement, partner_seconds: float) -> None:
         self._observe(
             RunEnded(
                 run_id=run.run_id,
                 workspace=run.workspace,
-                model_id=run.model_id,
-                provider=run.provider,
+                model_id=run.model.id,
+                provider=served.plan.provider,
                 result="success" if settlement.state is RunState.SUCCEEDED else settlement.reason,
                 charge=settlement.charge,
                 upstream_status=settlement.upstream_status,
@@ -193,24 +207,20 @@ class Executor:
         )
 
 
-def _is_billed(run: AdmittedRun, outcome: Outcome) -> bool:
-    """Whether a run is charged: a generation that completed (R-29), or a refusal where the model bills those (R-27)."""
-    if isinstance(outcome, Completed):
-        return True
-    return run.refusal_is_billed and isinstance(outcome.fault, ContentPolicyViolation)
+def _answer(run: AdmittedRun, served: Served) -> Answer:
+    """How a run ended, as its caller is told."""
+    has_result = isinstance(served.outcome, Completed)
+    return Answer(
+        outcome=served.outcome,
+        charge=None if run.selection.byok else served.charge,
+        fallback_provider=served.plan.provider if served.has_fallen_back and has_result else None,
+        dropped=served.plan.dropped if has_result else (),
+    )
 
 
-def _charge(run: AdmittedRun, outcome: Outcome) -> int:
-    """The price of a run in 10^-8 dollars; a rate card that changed since cannot take it above what was held."""
-    if not _is_billed(run, outcome):
-        return 0
-    if isinstance(outcome, Failed):
-        return run.hold
-    return min(run.hold, charge(run.quote, outcome.answer, outcome.headers))
-
-
-def settle(run: AdmittedRun, outcome: Outcome, charged: int, now: int, *, caller_left: bool) -> Settlement:
+def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, *, caller_left: bool) -> Settlement:
     """What is written when a run ends: posted when it is billed, else voided."""
+    outcome = served.outcome
     match outcome:
         case Completed():
             state, reason = RunState.SUCCEEDED, "completed"
@@ -221,12 +231,14 @@ def settle(run: AdmittedRun, outcome: Outcome, charged: int, now: int, *, caller
         workspace_id=run.workspace_id,
         attempt=run.attempt,
         state=state,
-        hold=run.hold,
-        charge=charged,
-        billed=_is_billed(run, outcome),
+        hold=served.plan.hold,
+        charge=served.charge,
+        billed=is_billed(run, outcome),
         reason=reason,
-        rate_version=run.quote.card.version,
+        rate_version=served.plan.quote.card.version,
         finished_at=now,
         upstream_status=outcome.upstream_status,
         caller_left=caller_left,
+        key_id=None if run.key is None else run.key.id,
+        result=kept,
     )

@@ -2,22 +2,27 @@
 
 A run whose partner honours an idempotency key is sent again under the same key. A run with a handle is polled again.
 A run with neither is lost: the partner may have worked, and asking twice could be paid twice. It is voided and counted.
+A run with its caller's own credential goes on with that one or not at all: ours is never shown in its place (R-17).
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.domain.billing.rates import Quote, RateCard, quote
-from fairlead.domain.catalog.models import Model
+from fairlead.domain.billing.rates import Pricing
 from fairlead.domain.faults import FaultError
 from fairlead.domain.runs.body import read_body
-from fairlead.domain.runs.entries import LiveRun, Settlement, Stray
+from fairlead.domain.runs.entries import IdempotencyKey, LiveRun, Settlement, Stray
+from fairlead.domain.runs.selection import Selection
 from fairlead.domain.runs.states import RunEvent, RunState, advance
 from fairlead.observing.observations import DatabaseTrouble, Observer, RunEnded, RunTakenOver
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
-from fairlead.operations.runs.admit import AdmittedRun
+from fairlead.operations.provider_keys import ProviderKeys
+from fairlead.operations.runs.admit import AdmittedRun, completed_body
+from fairlead.operations.runs.dispatch import Work
 from fairlead.operations.runs.execute import Executor, SupersededError
+from fairlead.operations.runs.plan import Request, plan_leg
+from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.storage import runs
 from fairlead.storage.database import Database, DatabaseUnavailableError
@@ -32,16 +37,23 @@ _FORGET_AFTER_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Everything a takeover needs. `alone`: no other server can share the database (an exclusive data directory)."""
+    """Everything a takeover needs. `alone`: no other server can share the database (an exclusive data directory).
+
+    `keys_kept_ms` is how long idempotency keys are kept, `base_url` what links of ours begin with when no caller says.
+    """
 
     database: Database
     catalog: CatalogKeeper
     exchange: Exchange
+    credentials: Credentials
+    own_keys: ProviderKeys
     executor: Executor
     clock: Clock
     observe: Observer
     server_id: str
     alone: bool
+    keys_kept_ms: int
+    base_url: str
 
     async def announce(self) -> None:
         """Say that this server is alive, and forget those long silent."""
@@ -88,35 +100,61 @@ class Recovery:
         return len(strays)
 
     async def _go_on(self, orphan: LiveRun) -> None:
-        model = self.catalog.current.models.get(orphan.model_id)
-        priced = None if model is None else _quote_again(model, orphan)
-        if model is None or priced is None or model.native.provider != orphan.provider:
+        run = await self._resumed(orphan)
+        if run is None:
             await self._give_up(orphan)
+        elif orphan.handle is not None and not self.exchange.repeats_safely(orphan.provider):
+            self.executor.start(run, Work(orphan.handle, orphan.credential))
         elif self.exchange.repeats_safely(orphan.provider):
-            self.executor.start(self._resumed(orphan, model, priced))
-        elif orphan.handle is not None:
-            self.executor.start(self._resumed(orphan, model, priced), orphan.handle)
+            self.executor.start(run)
         else:
             await self._give_up(orphan)
 
-    def _resumed(self, orphan: LiveRun, model: Model, priced: Quote) -> AdmittedRun:
+    async def _resumed(self, orphan: LiveRun) -> AdmittedRun | None:
+        """The run as it was admitted, out of what the books keep of it; None when it cannot be made whole again."""
+        model = self.catalog.current.models.get(orphan.model_id)
+        leg = None if model is None else model.leg(orphan.provider)
+        if model is None or leg is None:
+            return None
+        try:
+            body = completed_body(model, read_body(orphan.request))
+            credential = await self._own(orphan) if orphan.byok else None
+        except FaultError:
+            return None
+        operation = model.operation(body)
+        asked = Pricing(
+            body, model.input_schema.defaults if model.input_schema else {}, len(orphan.request), orphan.operation
+        )
+        request = Request(orphan.run_id, model, operation.name, orphan.request, asked, orphan.strict, orphan.byok)
+        plan = plan_leg(request, leg, self.clock.today(), orphan.rate_version)
+        if plan is None:
+            return None
         return AdmittedRun(
             run_id=orphan.run_id,
             workspace_id=orphan.workspace_id,
             workspace=orphan.workspace,
-            model_id=orphan.model_id,
-            provider=orphan.provider,
-            call=model.native.call,
-            content=orphan.request,
-            hold=orphan.hold,
-            quote=priced,
-            refusal_is_billed=model.bills_refusals,
+            request=request,
+            plan=plan.holding(orphan.hold),
+            selection=Selection(leg, operation, (), orphan.strict, orphan.byok),
             started_at_ns=self.clock.now_ns(),
             attempt=orphan.attempt,
+            key=self._key(orphan),
+            base_url=self.base_url,
+            credential=credential,
         )
 
+    async def _own(self, orphan: LiveRun) -> Credential:
+        text = await self.own_keys.open(orphan.workspace_id, orphan.provider)
+        return self.credentials.own(orphan.provider, text)
+
+    def _key(self, orphan: LiveRun) -> IdempotencyKey | None:
+        """The key a run was called under: what is kept for it lives as long as a key that is used now."""
+        if orphan.key_id is None:
+            return None
+        return IdempotencyKey(orphan.key_id, "", self.clock.now_ms() + self.keys_kept_ms)
+
     async def _give_up(self, orphan: LiveRun) -> None:
-        """Void a run whose outcome cannot be known."""
+        """Void a run whose outcome cannot be known. Its idempotency key stays taken: asking again could pay twice."""
         stray = Stray(orphan.run_id, orphan.workspace_id, orphan.attempt, orphan.hold, orphan.rate_version)
         if await self._void(stray, advance(orphan.state, RunEvent.LOSE), "lost"):
             self.observe(self._lost(orphan))
@@ -135,6 +173,7 @@ class Recovery:
             rate_version=run.rate_version,
             finished_at=self.clock.now_ms(),
             caller_left=True,
+            key_id=run.key_id,
         )
         try:
             await self.executor.record(settlement)
@@ -158,19 +197,3 @@ class Recovery:
             attempt=orphan.attempt,
             traceparent=None,
         )
-
-
-def _quote_again(model: Model, orphan: LiveRun) -> Quote | None:
-    """The quote a run was admitted with, from the request it kept; None when card or request cannot be read again."""
-    card = _card(model, orphan.rate_version)
-    if card is None:
-        return None
-    try:
-        body = read_body(orphan.request)
-    except FaultError:
-        return None
-    return quote(card, body, model.input_schema.defaults if model.input_schema else {})
-
-
-def _card(model: Model, version: str) -> RateCard | None:
-    return next((card for card in model.native.rate_cards if card.version == version), None)

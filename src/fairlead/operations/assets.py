@@ -1,0 +1,419 @@
+"""Result assets: copied from partners, served by signed links, and forgotten when their time is up (R-36)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from fairlead.domain.assets import exchange_links, links_in
+from fairlead.domain.catalog.models import Assets
+from fairlead.domain.faults import FaultError, Forbidden, RequestNotFound, ServiceUnavailable
+from fairlead.domain.media import HEAD_BYTES, extension, is_shown, media_type
+from fairlead.domain.pointers import Pointer
+from fairlead.http_client.transport import TransportError
+from fairlead.identity.links import LinkParts, LinkRefusedError, Links
+from fairlead.observing.observations import (
+    AssetCopied,
+    AssetCopyFailed,
+    AssetsSwept,
+    BlobTrouble,
+    DatabaseTrouble,
+    Observer,
+    UnexpectedError,
+)
+from fairlead.operations.clock import Clock, new_id
+from fairlead.storage.assets import Asset, delete_expired, find_asset, insert_assets, named_blobs
+from fairlead.storage.blobs import (
+    FAN_OUT,
+    Blobs,
+    BlobsUnavailableError,
+    BlobTooLargeError,
+    StoredBlob,
+    Writer,
+)
+from fairlead.storage.database import Database, DatabaseUnavailableError
+
+COPIES_MAX: Final = 64
+"""How many links of one run are copied; those after it stay the partner's."""
+_AT_ONCE: Final = 4
+_SECONDS: Final = 240.0
+_OK: Final = 200
+_MODEL_CHARACTERS: Final = 64
+_SHOWN_CHARACTERS: Final = 200
+_LARGE_BYTES: Final = 256 * 1024
+_EXPIRED_AT_ONCE: Final = 500
+_GRACE_MS: Final = 24 * 3600 * 1000
+"""How old a blob nobody names must be before it is removed: one that was just written is about to be named."""
+_SPOOL_SECONDS: Final = 24 * 3600.0
+
+
+class Fetched(Protocol):
+    """How a download was answered."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the answer."""
+        ...
+
+
+class Fetch(Protocol):
+    """Downloads a link within `seconds` and `limit` bytes, a piece at a time into `sink`; TransportError.
+
+    It must go to no private address, and take no redirect there.
+    """
+
+    async def __call__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        seconds: float,
+        limit: int,
+        sink: Callable[[bytes], Awaitable[None]],
+    ) -> Fetched:
+        """Download."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOrder:
+    """Whose result is to be copied, by which rules, and the address that the links of ours begin with."""
+
+    run_id: str
+    workspace_id: str
+    provider: str
+    model_id: str
+    rules: Assets
+    base_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedResult:
+    """A result with our links in the place of those that could be copied.
+
+    `copied` has a row for each copy; `left` counts the listed links that are still the partner's, which bounds how
+    long the result may be replayed.
+    """
+
+    content: bytes
+    copied: Sequence[Asset]
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """What a download came to: its number in the result, its blob, and what it is."""
+
+    number: int
+    blob: str
+    size: int
+    content_type: str
+
+
+class _NotCopiedError(Exception):
+    """The answer to a download is no asset; the reason is a word for metrics."""
+
+
+class _Intake:
+    """The sink of one download: passes bytes on, and keeps their number and their beginning."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.head = b""
+        self.size = 0
+
+    async def write(self, chunk: bytes) -> None:
+        if len(self.head) < HEAD_BYTES:
+            self.head = (self.head + bytes(chunk[:HEAD_BYTES]))[:HEAD_BYTES]
+        self.size += len(chunk)
+        await self._writer.write(chunk)
+
+
+class AssetCopier:
+    """Copies the listed assets of a run's result, each as well as it can: a copy that fails costs nothing else.
+
+    `limit` is in bytes an asset, `lifetime` in seconds a link for models that do not say, `seconds` for a run's copies
+    in all. `may_follow` says of a provider and a link whether its answers may send us there.
+    """
+
+    def __init__(
+        self,
+        fetch: Fetch,
+        may_follow: Callable[[str, str], bool],
+        blobs: Blobs,
+        database: Database,
+        links: Links,
+        clock: Clock,
+        observe: Observer,
+        *,
+        limit: int,
+        lifetime: int,
+        seconds: float = _SECONDS,
+    ) -> None:
+        self._fetch = fetch
+        self._may_follow = may_follow
+        self._blobs = blobs
+        self._database = database
+        self._links = links
+        self._clock = clock
+        self._observe = observe
+        self._limit = limit
+        self._lifetime = lifetime
+        self._seconds = seconds
+
+    async def copy(self, order: CopyOrder, answer: Any, content: bytes) -> CopiedResult:
+        """Copy what the rules list and put our links in the place of the partner's. Raises nothing but cancellation.
+
+        `answer` is what `content` says, as JSON.
+        """
+        listed = links_in(order.rules, answer)
+        urls = [url for url in dict.fromkeys(listed.values()) if _is_web_link(url)]
+        if not urls:
+            return CopiedResult(content, (), len(listed))
+        for url in [url for url in urls if not self._may_follow(order.provider, url)]:
+            urls.remove(url)
+            self._failed(order, url, "foreign_host")
+        for url in urls[COPIES_MAX:]:
+            self._failed(order, url, "too_many")
+        copies = await self._recorded(order, await self._copies(order, urls[:COPIES_MAX]))
+        ours = {
+            pointer: order.base_url.rstrip("/") + self._link(copies[url])
+            for pointer, url in listed.items()
+            if url in copies
+        }
+        try:
+            exchanged = await _exchange(content, answer, ours)
+        except Exception as error:  # noqa: BLE001 -- a bug here must not cost a result that was paid for
+            self._observe(UnexpectedError(f"exchange links of {order.run_id}", error))
+            return CopiedResult(content, (), len(listed))
+        return CopiedResult(exchanged, tuple(copies.values()), len(listed) - len(ours))
+
+    async def _copies(self, order: CopyOrder, urls: Sequence[str]) -> dict[str, _Copy]:
+        give_up_at = asyncio.get_running_loop().time() + self._seconds
+        turns = asyncio.Semaphore(_AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                url: group.create_task(self._copy_one(order, url, number, turns, give_up_at))
+                for number, url in enumerate(urls, 1)
+            }
+        return {url: copy for url, task in tasks.items() if (copy := task.result()) is not None}
+
+    async def _copy_one(
+        self, order: CopyOrder, url: str, number: int, turns: asyncio.Semaphore, give_up_at: float
+    ) -> _Copy | None:
+        """Copy one link; None when that failed, whatever the reason."""
+        try:
+            async with asyncio.timeout_at(give_up_at), turns:
+                return await self._download(url, number, give_up_at - asyncio.get_running_loop().time())
+        except _NotCopiedError as error:
+            self._failed(order, url, str(error))
+        except (TransportError, TimeoutError, BlobTooLargeError, BlobsUnavailableError) as error:
+            self._failed(order, url, _reason(error))
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the run has succeeded and keeps the partner's link
+            self._observe(UnexpectedError(f"copy an asset of {order.run_id}", error))
+            self._failed(order, url, "internal_error")
+        return None
+
+    async def _download(self, url: str, number: int, seconds: float) -> _Copy:
+        writer = self._blobs.writer(self._limit)
+        try:
+            intake = _Intake(writer)
+            answered = await self._fetch(url, {}, seconds=seconds, limit=self._limit, sink=intake.write)
+            if answered.status != _OK:
+                raise _NotCopiedError(f"status_{answered.status}")
+            if intake.size == 0:
+                raise _NotCopiedError("empty")
+            blob = await writer.commit()
+        finally:
+            await writer.abort()
+        return _Copy(number, blob, intake.size, media_type(_content_type(answered.headers), intake.head))
+
+    async def _recorded(self, order: CopyOrder, copies: Mapping[str, _Copy]) -> dict[str, Asset]:
+        """The copies as assets whose rows are durable: all of them, or none. Their time begins now, and so do links."""
+        now = self._clock.now_ms()
+        found = {url: self._asset(order, copy, now) for url, copy in copies.items()}
+        if not found:
+            return {}
+        try:
+            await self._database.write(lambda c: insert_assets(c, found.values()))
+        except Exception as error:  # noqa: BLE001 -- the result is complete without our links
+            known = isinstance(error, DatabaseUnavailableError)
+            doing = "record assets"
+            self._observe(DatabaseTrouble(doing, str(error)) if known else UnexpectedError(doing, error))
+            for url in found:
+                self._failed(order, url, "not_recorded")
+            return {}
+        for asset in found.values():
+            self._observe(AssetCopied(order.run_id, order.provider, asset.content_type, asset.size))
+        return found
+
+    def _asset(self, order: CopyOrder, copy: _Copy, now: int) -> Asset:
+        model = order.model_id.rpartition("/")[2][:_MODEL_CHARACTERS]
+        lifetime = order.rules.lifetime or self._lifetime
+        return Asset(
+            id=new_id(),
+            workspace_id=order.workspace_id,
+            run_id=order.run_id,
+            blob=copy.blob,
+            size=copy.size,
+            content_type=copy.content_type,
+            name=f"{model}-{order.run_id[-8:]}-{copy.number}{extension(copy.content_type)}",
+            created_at=now,
+            expires_at=(now // 1000 + lifetime) * 1000,
+        )
+
+    def _link(self, asset: Asset) -> str:
+        disposition = "inline" if is_shown(asset.content_type) else "attachment"
+        return self._links.sign(asset.id, asset.expires_at // 1000, asset.name, disposition)
+
+    def _failed(self, order: CopyOrder, url: str, reason: str) -> None:
+        self._observe(AssetCopyFailed(order.run_id, order.provider, _address(url), reason))
+
+
+@dataclass(frozen=True, slots=True)
+class ServedAsset:
+    """An asset that may be served: its blob and size, what it is called and shown as, how many seconds are left."""
+
+    blob: str
+    size: int
+    content_type: str
+    name: str
+    disposition: str
+    seconds_left: int
+
+
+class AssetReader:
+    """Finds what a signed link leads to."""
+
+    def __init__(self, links: Links, blobs: Blobs, database: Database, clock: Clock) -> None:
+        self._links = links
+        self._blobs = blobs
+        self._database = database
+        self._clock = clock
+
+    async def find(self, asset_id: str, expires: str, disposition: str, name: str, signature: str) -> ServedAsset:
+        """Return the asset of a good link; FaultError for a bad link, or an asset that is not there any more."""
+        now = self._clock.now_ms()
+        try:
+            expires_at = self._links.verify(LinkParts(asset_id, expires, disposition, name, signature), now / 1000)
+        except LinkRefusedError as error:
+            raise FaultError(Forbidden(f"This link is not good: {error}.")) from error
+        try:
+            asset = await self._database.read(lambda c: find_asset(c, asset_id))
+        except DatabaseUnavailableError as error:
+            raise FaultError(_away()) from error
+        if asset is None or asset.expires_at <= now:
+            raise FaultError(RequestNotFound(expired=asset is not None))
+        await self._check_blob(asset)
+        return ServedAsset(
+            blob=asset.blob,
+            size=asset.size,
+            content_type=asset.content_type,
+            name=name,
+            disposition=disposition if is_shown(asset.content_type) else "attachment",
+            seconds_left=max(0, min(expires_at, asset.expires_at // 1000) - now // 1000),
+        )
+
+    async def read(self, asset: ServedAsset, start: int, end: int) -> AsyncIterator[bytes]:
+        """Stream the bytes from `start` up to `end`, not included; FaultError when the store is away."""
+        try:
+            return await self._blobs.read(asset.blob, start, end)
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
+
+    async def _check_blob(self, asset: Asset) -> None:
+        """Refuse what cannot be sent whole, before the first byte is sent."""
+        try:
+            size = await self._blobs.size(asset.blob)
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
+        if size != asset.size:
+            raise FaultError(RequestNotFound())
+
+
+class AssetSweeper:
+    """Forgets expired assets and removes blobs nobody names, a bounded part at every call.
+
+    A call looks at one of the 256 folders of the store, so that after 256 calls everything was looked at. Blobs are
+    found by walking the store and not by the rows that expire: what a crash left behind is found as well.
+    """
+
+    def __init__(self, database: Database, blobs: Blobs, clock: Clock, observe: Observer) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._clock = clock
+        self._observe = observe
+        self._turn = 0
+
+    async def sweep(self) -> None:
+        """Sweep one part; the next call takes the next. A database or store that is away is observed."""
+        try:
+            await self._sweep()
+        except DatabaseUnavailableError as error:
+            self._observe(DatabaseTrouble("sweep assets", str(error)))
+        except BlobsUnavailableError as error:
+            self._observe(BlobTrouble("sweep assets", str(error)))
+
+    async def _sweep(self) -> None:
+        folder = FAN_OUT[self._turn % len(FAN_OUT)]
+        self._turn += 1
+        now = self._clock.now_ms()
+        expired = await self._database.write(lambda c: delete_expired(c, now, _EXPIRED_AT_ONCE))
+        removed = 0
+        async for page in self._blobs.walk(folder):
+            removed += await self._remove_unnamed(page, now)
+        abandoned = await self._blobs.sweep(_SPOOL_SECONDS)
+        if expired or removed or abandoned:
+            self._observe(AssetsSwept(expired, removed, abandoned))
+
+    async def _remove_unnamed(self, page: Sequence[StoredBlob], now: int) -> int:
+        old = [blob.name for blob in page if blob.written_at < now - _GRACE_MS]
+        if not old:
+            return 0
+        named = await self._database.read(lambda c: named_blobs(c, old, now))
+        unnamed = [name for name in old if name not in named]
+        for name in unnamed:
+            await self._blobs.delete(name)
+        return len(unnamed)
+
+
+async def _exchange(content: bytes, answer: Any, links: Mapping[Pointer, str]) -> bytes:
+    """Exchange links; a large answer is searched in a thread, so that other calls go on meanwhile."""
+    if not links:
+        return content
+    if len(content) < _LARGE_BYTES:
+        return exchange_links(content, answer, links)
+    return await asyncio.to_thread(exchange_links, content, answer, links)
+
+
+def _is_web_link(url: str) -> bool:
+    return url.partition(":")[0].lower() in ("http", "https")
+
+
+def _reason(error: Exception) -> str:
+    """A failure as a word for metrics: the name of its kind, `TooSlowError` as `too_slow`."""
+    name = type(error).__name__.removesuffix("Error")
+    return "".join("_" + char.lower() if char.isupper() else char for char in name).lstrip("_")
+
+
+def _address(url: str) -> str:
+    """A link without what may be secret in it: no query, no fragment, no credentials."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "unreadable"
+    return f"{parts.scheme}://{parts.hostname}{parts.path}"[:_SHOWN_CHARACTERS]
+
+
+def _content_type(headers: Mapping[str, str]) -> str | None:
+    return next((value for name, value in headers.items() if name.lower() == "content-type"), None)
+
+
+def _away() -> ServiceUnavailable:
+    return ServiceUnavailable("The asset cannot be read right now.")

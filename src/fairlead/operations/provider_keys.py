@@ -1,0 +1,116 @@
+"""Workspaces' own keys at providers (R-17): stored sealed, told of by a hint, opened for nothing but a run."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, TypeVar
+
+from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound, RequestNotFound, ServiceUnavailable
+from fairlead.domain.identifiers import is_provider_segment
+from fairlead.domain.provider_keys import DOCUMENT_BYTES_MAX, KEY_MAX, StoredKey, is_key, is_key_document, key_hint
+from fairlead.identity.sealing import CannotOpenError, Sealer
+from fairlead.operations.clock import Clock
+from fairlead.storage import provider_keys
+from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.provider_keys import SealedKey
+
+T = TypeVar("T")
+
+_BAD_KEY: Final = (
+    f"A key is 1 to {KEY_MAX} printable ASCII characters without a space at either end,"
+    f" or one JSON object of at most {DOCUMENT_BYTES_MAX} bytes."
+)
+
+
+class ProviderKeys:
+    """Keeps workspaces' own keys. Every method may raise FaultError; no fault and no record has a key in it.
+
+    `taken` says of every provider this server knows whether it is called with a key that a workspace may have.
+    `changed` is told the id of every workspace whose keys have changed.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        sealer: Sealer,
+        taken: Mapping[str, bool],
+        clock: Clock,
+        changed: Callable[[str], None],
+    ) -> None:
+        self._database = database
+        self._sealer = sealer
+        self._taken = taken
+        self._clock = clock
+        self._changed = changed
+
+    def check_provider(self, provider: str) -> None:
+        """Refuse a provider that is unknown (ModelNotFound, as the specification has it) or takes no key of theirs."""
+        taken = self._taken.get(provider)
+        if taken is None:
+            raise FaultError(ModelNotFound(provider, detail=f"There is no provider {provider[:64]}."))
+        if not taken:
+            raise FaultError(InvalidInput(f"The provider {provider} is not called with a key of yours."))
+
+    async def put(self, workspace_id: str, provider: str, text: str) -> tuple[StoredKey, bool]:
+        """Store a key in the place of the one before: what may be told of it, and whether there was none."""
+        self.check_provider(provider)
+        if not (is_key(text) or is_key_document(text)):
+            raise FaultError(InvalidInput(_BAD_KEY))
+        told = StoredKey(provider, key_hint(text), self._clock.now_ms())
+        new = SealedKey(workspace_id, self._sealer.seal(workspace_id, provider, text), told)
+        return told, await self._change(workspace_id, lambda c: provider_keys.put_key(c, new))
+
+    async def list_all(self, workspace_id: str) -> list[StoredKey]:
+        """What may be told of every key of a workspace, by provider."""
+        return await self._read(lambda c: provider_keys.list_keys(c, workspace_id))
+
+    async def find(self, workspace_id: str, provider: str) -> StoredKey:
+        """What may be told of one key; FaultError(RequestNotFound) where none is stored."""
+        found = next((key for key in await self.list_all(workspace_id) if key.provider == provider), None)
+        if found is None:
+            raise FaultError(_none_stored(provider))
+        return found
+
+    async def delete(self, workspace_id: str, provider: str) -> None:
+        """Forget a key; FaultError(RequestNotFound) where none is stored. Runs under way end as they began."""
+        work = partial(provider_keys.delete_key, workspace_id=workspace_id, provider=provider)
+        if not (is_provider_segment(provider) and await self._change(workspace_id, work)):
+            raise FaultError(_none_stored(provider))
+
+    async def open(self, workspace_id: str, provider: str) -> str:
+        """The key itself, for a run of its workspace on its provider and for nothing else.
+
+        FaultError: ServiceUnavailable when the database is away or the key was deleted a moment ago, which both pass;
+        InvalidInput when it does not open, which only its owner can mend.
+        """
+        sealed = await self._read(lambda c: provider_keys.find_sealed(c, workspace_id, provider))
+        if sealed is None:
+            raise FaultError(ServiceUnavailable(f"The workspace's key for the provider {provider} was just deleted."))
+        try:
+            return self._sealer.open(workspace_id, provider, sealed)
+        except CannotOpenError as error:
+            raise FaultError(InvalidInput(_cannot_open(provider))) from error
+
+    async def _change(self, workspace_id: str, work: Work[T]) -> T:
+        try:
+            return await self._database.write(work)
+        except DatabaseUnavailableError as error:
+            raise FaultError(ServiceUnavailable("Provider keys cannot be changed right now.")) from error
+        finally:
+            self._changed(workspace_id)  # also when nobody knows whether it was
+
+    async def _read(self, work: Work[T]) -> T:
+        try:
+            return await self._database.read(work)
+        except DatabaseUnavailableError as error:
+            raise FaultError(ServiceUnavailable("Provider keys cannot be read right now.")) from error
+
+
+def _none_stored(provider: str) -> RequestNotFound:
+    return RequestNotFound(detail=f"This workspace has stored no key for the provider {provider[:64]}.")
+
+
+def _cannot_open(provider: str) -> str:
+    return (
+        f"The key this workspace stored for the provider {provider} cannot be opened any more,"
+        " because the server's secret is another one now. Store it again, or delete it."
+    )

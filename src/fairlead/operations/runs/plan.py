@@ -1,0 +1,123 @@
+"""What is sent on a leg, and what it may cost: the body in that provider's form, and the quote that is held."""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.domain.billing.rates import Pricing, Quote, RateCard, card_in_force, quote
+from fairlead.domain.catalog.models import Leg, Model
+from fairlead.domain.catalog.translations import translate
+
+_RUN: Final = "{run}"
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class LegPlan(msgspec.Struct, frozen=True):
+    """One leg made ready: the call, the provider's name of the model, the bytes to send, and the quote.
+
+    `dropped` is what a translation had to leave out. The quote of a run with the caller's own credential is nought.
+    """
+
+    leg: Leg
+    call: str
+    name: str
+    body: bytes
+    quote: Quote
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def provider(self) -> str:
+        """Who serves it."""
+        return self.leg.provider
+
+    @property
+    def hold(self) -> int:
+        """What is held for it, in 10^-8 dollars."""
+        return self.quote.amount
+
+    def holding(self, amount: int) -> "LegPlan":
+        """The same plan with what the books hold for it."""
+        return msgspec.structs.replace(self, quote=msgspec.structs.replace(self.quote, amount=amount))
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A call as every leg is planned from it: the model, the operation, what was sent, and what prices look at."""
+
+    run_id: str
+    model: Model
+    operation: str
+    content: bytes
+    asked: Pricing
+    strict: bool = False
+    byok: bool = False
+
+
+def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None) -> LegPlan | None:
+    """Make a leg ready; None when it does not serve the operation, or no price is in force.
+
+    `version` names the card of a run that was admitted before.
+    """
+    call = leg.call(request.operation)
+    card = card_in_force(leg.rate_cards, today) if version is None else _card(leg, version)
+    if call is None or card is None:
+        return None
+    body, dropped = _body(request, leg)
+    priced = _unpaid(card) if request.byok else quote(card, request.asked)
+    return LegPlan(leg, call, leg.names[request.operation], body, priced, dropped)
+
+
+def _unpaid(card: RateCard) -> Quote:
+    """A quote of nothing: BYOK runs are paid by the caller to the provider (R-17)."""
+    nothing = tuple(type(component.at_most)(0) for component in card.components)
+    return Quote(card, nothing, tuple(0 for _ in nothing), 0)
+
+
+def _card(leg: Leg, version: str) -> RateCard | None:
+    return next((card for card in leg.rate_cards if card.version == version), None)
+
+
+def _body(request: Request, leg: Leg) -> tuple[bytes, tuple[str, ...]]:
+    """The body for a leg, and what could not be said in it (R-10, R-12, R-13)."""
+    if request.strict:
+        return request.content, ()
+    if leg.translation is None:
+        return _with(request.content, _added(request, leg)), ()
+    said = translate(leg.translation, request.asked.body)
+    return _encode({**said.body, **_fixed(request, leg)}), said.dropped
+
+
+def _added(request: Request, leg: Leg) -> dict[str, Any]:
+    """What the native body lacks: the model's name where its schema has one, and what the provider wants beside it."""
+    added = _fixed(request, leg)
+    schema = request.model.input_schema
+    if schema is not None and schema.declares_model and "model" not in added and _lacks_model(request):
+        added["model"] = request.model.name
+    return added
+
+
+def _lacks_model(request: Request) -> bool:
+    """Whether the bytes themselves name no model; the parsed body was completed with it."""
+    return b'"model"' not in request.content or "model" not in msgspec.json.decode(request.content)
+
+
+def _fixed(request: Request, leg: Leg) -> dict[str, Any]:
+    return {
+        name: value.replace(_RUN, request.run_id) if isinstance(value, str) else value
+        for name, value in leg.fixed.items()
+    }
+
+
+def _with(content: bytes, added: Mapping[str, Any]) -> bytes:
+    """An object's bytes with fields before its own, every byte of which stays as it was.
+
+    A field that stands in the object already would then be there twice: such a body is written anew.
+    """
+    if not added:
+        return content
+    if any(_encode(name) in content for name in added):
+        return _encode({**msgspec.json.decode(content), **added})
+    head, _, rest = content.partition(b"{")
+    comma = b"" if rest.lstrip().startswith(b"}") else b","
+    return b"".join((head, _encode(added)[:-1], comma, rest))

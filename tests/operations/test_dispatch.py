@@ -1,0 +1,354 @@
+"""Fallback: another provider serves a run whose first certainly has not, and the books know of the move first."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from conftest import Run
+from fairlead.domain.callers import Caller, Gate
+from fairlead.domain.faults import Fault, InternalError, ProviderError, ServiceUnavailable, Upstream
+from fairlead.domain.runs.outcomes import Completed, Failed
+from fairlead.domain.runs.selection import Wish
+from fairlead.observing.observations import ProviderNotConfigured, RunEnded, RunRedirected, UnexpectedError
+from fairlead.operations.runs.replay import Answer
+from operations.servers import CENT, DOLLAR, DONE, Partner, Server, leg_text, model_text, until
+from storage.bookings import Books
+
+_EDIT = '[[operations]]\nname = "edit"\nedit = true\nwhen = [{ at = "/image" }]\n[[operations]]\nname = "generate"\n\n'
+
+
+@pytest.fixture
+def folder(folder: Path) -> Path:
+    """Return the folder with models that several providers serve."""
+    models = {
+        "twice": ("plain", "now", "", leg_text("spare", price="0.20")),
+        "thrice": ("plain", "now", "", leg_text("spare", price="0.20") + leg_text("third")),
+        "twice-later": ("plain", "later", "", leg_text("spare", "later")),
+        "steady": ("plain", "now", "", leg_text("careful", price="0.20")),
+        "locked-twice": ("locked", "now", "", leg_text("spare")),
+        "editor": ("plain", "now", _EDIT, leg_text("spare")),
+    }
+    for name, (provider, call, head, more) in models.items():
+        (folder / f"{name}.toml").write_text(model_text(name, provider, call, head=head, more=more))
+    return folder
+
+
+def fault_of(answer: Answer) -> Fault:
+    """The fault of a run that failed."""
+    assert isinstance(answer.outcome, Failed), answer
+    return answer.outcome.fault
+
+
+@pytest.mark.req("R-14", "R-28", "R-29")
+def test_a_failed_provider_fails_the_run(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
+    """The next leg serves it: held for and charged at that leg's rate, once, and named to the caller."""
+    partner.statuses["/now"] = 503
+    answer = run(server.answer(caller, "twice", {"n": 3}))
+    assert isinstance(answer.outcome, Completed)
+    assert (answer.fallback_provider, answer.charge) == ("spare", 20 * CENT)
+    assert partner.calls == ["POST /now", "POST /spare/now"]
+    assert books.entries()[1:] == [
+        ("hold", 0, 30 * CENT),
+        ("raise", 0, 30 * CENT),
+        ("post", -20 * CENT, -60 * CENT),
+    ]
+    assert books.figures(caller.workspace_id) == (DOLLAR - 20 * CENT, 0, 0)
+    assert (books.state()["provider"], books.state()["state"]) == ("spare", "succeeded")
+    assert server.observed(RunRedirected) == [RunRedirected("run-1", "acme/twice", "plain", "spare")]
+    assert [ended.provider for ended in server.observed(RunEnded)] == ["spare"]
+
+
+@pytest.mark.req("R-14")
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 502, 503])
+def test_a_failure_of_the_partner_reaches_the_caller(
+    server: Server, caller: Caller, partner: Partner, run: Run, status: int
+) -> None:
+    """Whatever the partner refused for its own sake, another may serve."""
+    partner.statuses["/now"] = status
+    assert run(server.answer(caller, "twice")).fallback_provider == "spare"
+
+
+@pytest.mark.req("R-14")
+def test_a_partner_that_is_away_fails_the_run(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+    """What could not be sent was certainly not taken."""
+    server.providers["plain"] = server.providers["plain"].at("http://127.0.0.1:1")
+    assert run(server.answer(caller, "twice")).fallback_provider == "spare"
+    assert partner.calls == ["POST /spare/now"]
+
+
+@pytest.mark.req("R-14")
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [(400, {}), (422, {}), (451, {}), (408, {}), (504, {}), (200, {"unlike": "a result"}), (200, None)],
+    ids=["rejected", "invalid", "refused", "408", "504", "unreadable", "broken off"],
+)
+def test_another_provider_repeats_what_may_have_been_done(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run, status: int, answer: Any
+) -> None:
+    """What the caller did wrong, and what the partner may have worked on, is asked of nobody else."""
+    partner.statuses["/now"], partner.answers["/now"] = status, answer
+    told = run(server.answer(caller, "twice"))
+    assert isinstance(told.outcome, Failed)
+    assert (partner.calls, told.fallback_provider, told.charge) == (["POST /now"], None, 0)
+    assert [entry[0] for entry in books.entries()] == ["credit", "hold", "void"]
+
+
+@pytest.mark.req("R-14")
+@pytest.mark.parametrize(("status", "answer"), [(200, {"status": "failed"}), (500, {}), (200, {"status": "?"})])
+def test_a_failed_task_is_ordered_elsewhere(
+    server: Server, caller: Caller, partner: Partner, run: Run, status: int, answer: Any
+) -> None:
+    """Work that was accepted was perhaps done: its failure ends the run."""
+    partner.statuses["/later/task-7"], partner.answers["/later/task-7"] = status, answer
+    assert isinstance(run(server.answer(caller, "twice-later")).outcome, Failed)
+    assert partner.calls == ["POST /later", "GET /later/task-7"]
+
+
+@pytest.mark.req("R-14")
+def test_a_task_that_was_refused_is_not_ordered_elsewhere(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
+    """A submit that was refused moves on, and the other provider's handle is followed."""
+    partner.statuses["/later"] = 429
+    assert run(server.answer(caller, "twice-later")).fallback_provider == "spare"
+    assert partner.calls == ["POST /later", "POST /spare/later", "GET /spare/later/task-7"]
+    assert books.state()["handle"] == "task-7"
+
+
+@pytest.mark.req("R-14")
+def test_a_second_provider_that_may_have_worked_is_not_the_last(
+    server: Server, caller: Caller, partner: Partner, run: Run
+) -> None:
+    """The rule holds for every leg: after a time-out of the second the third is not asked."""
+    partner.statuses |= {"/now": 503, "/spare/now": 504}
+    answer = run(server.answer(caller, "thrice"))
+    assert (answer.fallback_provider, answer.charge) == (None, 0)
+    assert partner.calls == ["POST /now", "POST /spare/now"]
+
+
+@pytest.mark.req("R-14")
+def test_the_last_failure_hides_the_first(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
+    """When nobody can serve a run, the caller learns what the provider it asked for said."""
+    partner.statuses |= {"/now": 503, "/spare/now": 500, "/third/now": 429}
+    answer = run(server.answer(caller, "thrice"))
+    assert fault_of(answer) == ProviderError(upstream=Upstream(503))
+    assert (answer.fallback_provider, answer.charge) == (None, 0)
+    assert partner.calls == ["POST /now", "POST /spare/now", "POST /third/now"]
+    assert (books.state()["upstream_status"], books.figures(caller.workspace_id)) == (503, (DOLLAR, 0, 0))
+    assert [held for kind, _, held in books.entries() if kind == "raise"] == [10 * CENT, -10 * CENT]
+
+
+@pytest.mark.req("R-14")
+def test_a_leg_that_cannot_be_held_for_is_asked(
+    server: Server, new_caller: Callable[..., Caller], partner: Partner, books: Books, run: Run
+) -> None:
+    """A provider that costs more than the workspace has is skipped; one that it can pay serves."""
+    partner.statuses["/now"] = 503
+    caller = new_caller(balance=30 * CENT)
+    answer = run(server.answer(caller, "thrice", {"n": 3}))
+    assert (answer.fallback_provider, answer.charge) == ("third", 10 * CENT)
+    assert partner.calls == ["POST /now", "POST /third/now"]
+    assert books.figures(caller.workspace_id) == (20 * CENT, 0, 0)
+
+
+@pytest.mark.req("R-14")
+def test_a_workspace_pays_beyond_what_it_has(
+    server: Server, new_caller: Callable[..., Caller], partner: Partner, books: Books, run: Run
+) -> None:
+    """With too little money for the only other provider the first failure stands."""
+    partner.statuses["/now"] = 503
+    caller = new_caller(balance=30 * CENT)
+    assert fault_of(run(server.answer(caller, "twice", {"n": 3}))) == ProviderError(upstream=Upstream(503))
+    assert partner.calls == ["POST /now"]
+    assert books.figures(caller.workspace_id) == (30 * CENT, 0, 0)
+
+
+@pytest.mark.req("R-14")
+def test_a_provider_is_asked_before_the_books_know(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+    """When the second provider is called, its name and its hold are durable."""
+    known: list[tuple[Any, ...]] = []
+
+    async def look() -> None:
+        query = "SELECT provider, hold, rate_version FROM runs"
+        known.append(tuple(await server.database.read(lambda c: c.exec_driver_sql(query).one())))
+
+    partner.statuses["/now"], partner.before = 503, look
+    run(server.answer(caller, "twice"))
+    assert known == [("plain", 10 * CENT, "v1"), ("spare", 20 * CENT, "v1")]
+
+
+@pytest.mark.req("R-14", "R-29")
+@pytest.mark.parametrize(
+    ("model", "calls", "end"),
+    [
+        ("steady", ["POST /now", "POST /now", "POST /now"], ("succeeded", "careful", 20 * CENT)),
+        ("twice", ["POST /now", "POST /spare/now"], ("lost", "spare", 0)),
+    ],
+)
+def test_a_takeover_goes_back_to_the_first_provider(
+    server: Server,
+    start_server: Callable[..., Server],
+    caller: Caller,
+    partner: Partner,
+    books: Books,
+    run: Run,
+    model: str,
+    calls: list[str],
+    end: tuple[str, str, int],
+) -> None:
+    """Killed while the second provider is asked: whoever takes over goes on there, or gives up, by its rules."""
+    killed = asyncio.Event()
+
+    async def die() -> None:
+        if len(partner.calls) == 2:  # the second provider has the call, and we are gone
+            await killed.wait()
+
+    async def run_and_die() -> None:
+        execution = server.executor.start(await server.admit(caller, model))
+        await until(lambda: len(partner.calls) == 2)
+        await server.executor.drain(0.01)
+        await asyncio.wait([execution.task])
+        killed.set()
+
+    partner.statuses["/now"], partner.before = 503, die
+    run(run_and_die())
+    partner.statuses.clear()
+    successor = start_server("server-2")
+    assert run(successor.recovery.take_over()) == 1
+    run(successor.executor.drain(5))
+    assert partner.calls == calls
+    assert partner.keys[2:] == ["run-1"] * len(calls[2:])
+    row = books.state()
+    assert (row["state"], row["provider"], row["charge"]) == end
+    assert books.figures(caller.workspace_id)[1:] == (0, 0)
+
+
+def test_a_move_whose_commit_was_not_confirmed_is_written_twice(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
+    """A database that goes away after it has written is told again, and finds the move done."""
+
+    async def go_away() -> None:
+        if len(partner.calls) == 1:
+            server.database.lost_answers = 1
+
+    partner.statuses["/now"], partner.before = 503, go_away
+    answer = run(server.answer(caller, "twice"))
+    assert (answer.fallback_provider, server.database.lost_answers) == ("spare", 0)
+    assert [entry[0] for entry in books.entries()] == ["credit", "hold", "raise", "post"]
+    assert server.observed(UnexpectedError) == []
+
+
+@pytest.mark.req("R-14")
+@pytest.mark.parametrize(
+    ("model", "body", "wish", "asked"),
+    [
+        ("twice", {}, Wish(fallback=False), "/now"),
+        ("twice", {}, Wish(provider="spare", strict=True), "/spare/now"),
+        ("editor", {"image": "data:,"}, Wish(), "/now"),
+    ],
+    ids=["switched off", "strict", "edit"],
+)
+def test_fallback_works_where_it_is_inert(
+    server: Server, caller: Caller, partner: Partner, run: Run, model: str, body: Any, wish: Wish, asked: str
+) -> None:
+    """Switched off, under strict mode and for an edit, the first failure reaches the caller."""
+    partner.statuses[asked] = 503
+    answer = run(server.answer(caller, model, body, wish=wish))
+    assert fault_of(answer) == ProviderError(upstream=Upstream(503))
+    assert partner.calls == [f"POST {asked}"]
+
+
+@pytest.mark.req("R-14")
+def test_an_edit_model_never_falls_back(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+    """The other operation of a model that also edits has its fallback."""
+    partner.statuses["/now"] = 503
+    assert run(server.answer(caller, "editor")).fallback_provider == "spare"
+
+
+@pytest.mark.req("R-14")
+def test_a_provider_that_was_asked_for_has_no_fallback(
+    server: Server, caller: Caller, partner: Partner, run: Run
+) -> None:
+    """The native provider stands in for an alternate as well, at its own rate."""
+    partner.statuses["/spare/now"] = 503
+    answer = run(server.answer(caller, "twice", wish=Wish(provider="spare")))
+    assert (answer.fallback_provider, answer.charge) == ("plain", 10 * CENT)
+    assert partner.calls == ["POST /spare/now", "POST /now"]
+
+
+@pytest.mark.req("R-14", "R-38")
+@pytest.mark.parametrize(
+    "options", [{"gates": {"provider:spare": Gate.OFF}}, {"providers": ("plain",)}], ids=["gate", "policy"]
+)
+def test_a_run_falls_back_to_a_forbidden_provider(
+    server: Server, new_caller: Callable[..., Caller], partner: Partner, run: Run, options: dict[str, Any]
+) -> None:
+    """A provider this workspace may not use does not serve it by the back door."""
+    partner.statuses["/now"] = 503
+    answer = run(server.answer(new_caller(**options), "twice"))
+    assert fault_of(answer) == ProviderError(upstream=Upstream(503))
+    assert partner.calls == ["POST /now"]
+
+
+def test_a_provider_without_our_credential_stops_a_run(
+    start_server: Callable[..., Server], caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
+    """A leg that cannot be called is not tried: another one serves the run from the start, and that is observed."""
+    poor = start_server("server-2", {})
+    answer = run(poor.answer(caller, "locked-twice"))
+    assert isinstance(answer.outcome, Completed)
+    assert (partner.calls, books.state()["provider"]) == (["POST /spare/now"], "spare")
+    assert poor.observed(ProviderNotConfigured) == [ProviderNotConfigured("locked")]
+
+
+def test_a_resting_provider_is_asked(
+    server: Server, new_caller: Callable[..., Caller], partner: Partner, run: Run
+) -> None:
+    """After some failures in a row a provider rests, and runs go straight to the next one."""
+    partner.statuses["/now"], caller = 503, new_caller(balance=10 * DOLLAR)
+    for number in range(6):
+        run(server.answer(caller, "twice", run_id=f"run-{number}"))
+    assert (partner.calls.count("POST /now"), partner.calls.count("POST /spare/now")) == (5, 6)
+    told = run(server.answer(caller, "plain-now", run_id="run-6"))
+    fault = fault_of(told)
+    assert isinstance(fault, ServiceUnavailable)
+    assert fault.retry_after is not None
+    assert partner.calls.count("POST /now") == 5
+
+
+def test_a_bug_after_a_move_keeps_a_hold(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
+    """An unexpected error frees what is held by then, not what was held at first."""
+
+    async def admit_and_break() -> object:
+        admitted = await server.admit(caller, "twice")
+        (leg,) = admitted.selection.fallbacks
+        broken = msgspec.structs.replace(
+            admitted.selection, fallbacks=(replace(leg, calls={"run": "no call of this partner"}),)
+        )
+        execution = server.executor.start(msgspec.structs.replace(admitted, selection=broken))
+        return (await server.executor.answer_in_time(execution, 5)).outcome
+
+    partner.statuses["/now"] = 503
+    assert run(admit_and_break()) == Failed(InternalError())
+    assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
+
+
+def test_a_run_at_the_second_provider_is_charged_more_than_it_held(
+    server: Server, caller: Caller, partner: Partner, run: Run
+) -> None:
+    """The bound of the serving leg's hold holds after a move as well."""
+    partner.statuses["/now"] = 503
+    partner.answers["/spare/now"] = {**DONE, "used": 1000}
+    assert run(server.answer(caller, "twice", {"n": 2})).charge == 40 * CENT
