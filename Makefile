@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test check bench docs conformance lock format clean
+.PHONY: help demo catalog-run test check bench docs conformance lock format clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,6 +17,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 demo: $(STAMP) ## run every local model, show cost and books; PHOTO=path edits your picture, ONCE=1 stops by itself
 	@$(BIN)/fairlead demo --output demo-output $(if $(PHOTO),--photo "$(PHOTO)") $(if $(ONCE),--once)
+
+catalog-run: $(STAMP) ## run every model of the catalog over every leg against the partner simulator
+	@$(BIN)/python tests/catalog_run.py
 
 test: check ## lint, types, contracts and the whole test suite on both databases
 	@$(BIN)/python -m pytest -n auto --dist worksteal
@@ -30,6 +33,7 @@ check: $(STAMP) ## lint, types and import contracts
 bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
 	@$(BIN)/python bench/synchronous.py
 	@$(BIN)/python bench/held.py
+	@$(BIN)/python bench/waiting.py
 
 docs: conformance ## rewrite what is generated: schema snapshots and the conformance page
 	@$(BIN)/fairlead catalog snapshots

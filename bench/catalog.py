@@ -6,8 +6,9 @@ from typing import Any, Final
 
 MODEL: Final = "bench/picture"
 QUICK_MODEL: Final = "bench/quick-picture"
+SUBMITTED_MODEL: Final = "bench/submitted-picture"
 PRICE: Final = "0.0061943"
-"""What one run of either model costs in dollars, rounded as the books round: a picture and its megapixels."""
+"""What one run of any of the models costs in dollars, rounded as the books round: a picture and its megapixels."""
 
 ANSWER: Final[dict[str, Any]] = {
     "id": "01890000-0000-7000-8000-000000000000",
@@ -52,6 +53,21 @@ require = ["/images/0/url"]
 protocol = "sync-json"
 path = "/quick-pictures"
 require = ["/images/0/url"]
+
+[calls.submitted-picture]
+protocol = "submit-and-poll"
+path = "/submitted-pictures"
+handle = "/id"
+require = ["/images/0/url"]
+
+[calls.submitted-picture.poll]
+path = "/submitted-pictures/{{handle}}"
+status = "/status"
+pending = ["pending"]
+succeeded = ["succeeded"]
+failed = ["failed"]
+every = 1.0
+give_up_after = 3600
 """
 
 _MODEL: Final = """\
@@ -60,19 +76,19 @@ title = "A picture"
 charges_on_policy_rejection = "no"
 input_schema = "input.json"
 
-[leg]
+[[legs]]
 provider = "bench"
 call = "{call}"
 
-[[leg.rate_cards]]
+[[legs.rate_cards]]
 version = "bench-1"
 effective = 2026-01-01
 
-[[leg.rate_cards.components]]
+[[legs.rate_cards.components]]
 unit = "image"
 price = "0.002"
 
-[[leg.rate_cards.components]]
+[[legs.rate_cards.components]]
 unit = "megapixel"
 price = "0.004"
 at_most = "4.194304"
@@ -88,7 +104,7 @@ def write_catalog(folder: Path, partner_port: int) -> Path:
         made.mkdir(parents=True)
     (providers / "bench.toml").write_text(_PROVIDER.format(base_url=f"http://127.0.0.1:{partner_port}"), "utf-8")
     (models / "input.json").write_text(json.dumps(input_schema(), indent=2), "utf-8")
-    for model in (MODEL, QUICK_MODEL):
+    for model in (MODEL, QUICK_MODEL, SUBMITTED_MODEL):
         name = model.partition("/")[2]
         (models / f"{name}.toml").write_text(_MODEL.format(id=model, call=name), "utf-8")
     return folder

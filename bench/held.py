@@ -17,13 +17,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import catalog, measuring
+from bench.calling import call_many
 from bench.measuring import Claim, Gateway
 
 _CLAIMED_KIB: Final = 25.0
@@ -34,7 +35,6 @@ _SPARE_DESCRIPTORS: Final = 300
 _SETTLE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.05
 _PATIENCE_SECONDS: Final = 60.0
-_BODY: Final = {"prompt": "A lighthouse at dusk", "width": 1024, "height": 1024}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,15 @@ def _affordable(wanted: int) -> int:
 async def _hold(server: Gateway, partner_port: int, asked: int, seconds: float) -> Held:
     """Warm the gateway up, send every call, and read its memory when the partner holds them all."""
     for _ in range(_WARM_UP_ROUNDS):
-        ends = await _call_many(server, catalog.QUICK_MODEL, _WARM_UP, _PATIENCE_SECONDS)
+        ends = await call_many(server, catalog.QUICK_MODEL, _WARM_UP, _PATIENCE_SECONDS, connecting=_CONNECTING)
         if ends["200"] != _WARM_UP:
             raise measuring.CannotMeasureError(f"the warm-up failed: {dict(ends)}")
     await asyncio.sleep(_SETTLE_SECONDS)
     before = measuring.rss_bytes(server.pid)
     started = time.perf_counter()
-    calls = asyncio.ensure_future(_call_many(server, catalog.MODEL, asked, seconds + _PATIENCE_SECONDS))
+    calls = asyncio.ensure_future(
+        call_many(server, catalog.MODEL, asked, seconds + _PATIENCE_SECONDS, connecting=_CONNECTING)
+    )
     admitted = await asyncio.to_thread(_wait_until_held, partner_port, asked, started, seconds)
     during = measuring.rss_bytes(server.pid)
     most = _figures(partner_port)["most"]
@@ -135,60 +137,6 @@ def _figures(partner_port: int) -> dict[str, int]:
     figures: dict[str, int] = json.loads(connection.getresponse().read())
     connection.close()
     return figures
-
-
-async def _call_many(server: Gateway, model: str, number: int, patience: float) -> Counter[str]:
-    """Make many calls at once, connecting a few at a time; how they ended, by status or error."""
-    connecting = asyncio.Semaphore(_CONNECTING)
-    content = _request(server, model)
-
-    async def call() -> str:
-        async with connecting:
-            try:
-                _, caller = await asyncio.get_running_loop().create_connection(
-                    lambda: _Caller(content), "127.0.0.1", server.port
-                )
-            except OSError as error:
-                return type(error).__name__
-        done, _ = await asyncio.wait([caller.ended], timeout=patience)
-        return caller.ended.result() if done else "no answer"
-
-    return Counter(await asyncio.gather(*(call() for _ in range(number))))
-
-
-def _request(server: Gateway, model: str) -> bytes:
-    body = catalog.compact(_BODY)
-    head = (
-        f"POST /v2/models/{model} HTTP/1.1",
-        f"Host: 127.0.0.1:{server.port}",
-        "Content-Type: application/json",
-        f"X-API-Key: {server.key}",
-        f"Content-Length: {len(body)}",
-    )
-    return ("\r\n".join((*head, "", "")) + body).encode()
-
-
-class _Caller(asyncio.Protocol):
-    """One call on one connection: it sends, waits for the status and closes."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._transport: asyncio.Transport | None = None
-        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are not its subclasses
-        self._transport.write(self._content)
-
-    def data_received(self, data: bytes) -> None:
-        if not self.ended.done():
-            self.ended.set_result(data[9:12].decode("latin-1"))
-        if self._transport is not None:
-            self._transport.close()
-
-    def connection_lost(self, _error: Exception | None) -> None:
-        if not self.ended.done():
-            self.ended.set_result("closed without an answer")
 
 
 def _print(found: Held) -> None:

@@ -9,7 +9,7 @@ import json
 import socket
 import sys
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, Protocol, cast
 
 import uvloop
 
@@ -23,11 +23,20 @@ _HELD: Final = b"/held"
 _END: Final = b"\r\n\r\n"
 
 
-def _whole(body: bytes) -> bytes:
+def whole(body: bytes) -> bytes:
+    """A whole answer of JSON."""
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
 
 
-_PICTURE: Final = _whole(catalog.compact(catalog.ANSWER).encode())
+_PICTURE: Final = whole(catalog.compact(catalog.ANSWER).encode())
+
+
+class Partner(Protocol):
+    """Something that answers calls."""
+
+    def act(self, connection: "Connection", path: bytes) -> None:
+        """Answer a call, now or later."""
+        ...
 
 
 class SlowPartner:
@@ -38,8 +47,16 @@ class SlowPartner:
         self.held = 0
         self.most = 0
 
-    def hold(self, connection: "Connection") -> None:
-        """Keep a call for the agreed time."""
+    def act(self, connection: "Connection", path: bytes) -> None:
+        """Answer a call, or keep it for the agreed time."""
+        if path == _SLOW:
+            self._hold(connection)
+        elif path == _HELD:
+            connection.answer(whole(json.dumps({"held": self.held, "most": self.most}).encode()))
+        else:
+            connection.answer(_PICTURE)
+
+    def _hold(self, connection: "Connection") -> None:
         self.held += 1
         self.most = max(self.most, self.held)
         asyncio.get_running_loop().call_later(self.seconds, self._release, connection)
@@ -52,7 +69,7 @@ class SlowPartner:
 class Connection(asyncio.Protocol):
     """One connection of the gateway's; calls come one after another."""
 
-    def __init__(self, partner: SlowPartner) -> None:
+    def __init__(self, partner: Partner) -> None:
         self._partner = partner
         self._received = b""
         self._transport: asyncio.Transport | None = None
@@ -70,21 +87,12 @@ class Connection(asyncio.Protocol):
             if len(self._received) < whole:
                 return
             self._received = self._received[whole:]
-            self._act(head.split(b" ", 2)[1])
+            self._partner.act(self, head.split(b" ", 2)[1])
 
     def answer(self, content: bytes) -> None:
         """Send an answer, if anybody still waits for it."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(content)
-
-    def _act(self, path: bytes) -> None:
-        if path == _SLOW:
-            self._partner.hold(self)
-        elif path == _HELD:
-            figures: dict[str, Any] = {"held": self._partner.held, "most": self._partner.most}
-            self.answer(_whole(json.dumps(figures).encode()))
-        else:
-            self.answer(_PICTURE)
 
 
 def _length_of(head: bytes) -> int:
@@ -95,9 +103,9 @@ def _length_of(head: bytes) -> int:
     return 0
 
 
-async def _serve(seconds: float) -> None:
+async def serve(partner: Partner) -> None:
+    """Answer on a free port, which is printed."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
-    partner = SlowPartner(seconds)
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(partner), sock=listener, backlog=_BACKLOG
     )
@@ -106,4 +114,4 @@ async def _serve(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve(float(sys.argv[1])))
+    uvloop.run(serve(SlowPartner(float(sys.argv[1]))))

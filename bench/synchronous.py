@@ -2,7 +2,8 @@
 
 Three targets take turns under the same load (wrk, from one core): nginx that answers by itself, a second nginx that
 passes the call on to the first, and Fairlead with that first nginx as its partner. The two that pass calls on have a
-core to themselves. `--help` shows the options; docs/benchmarks.md says how to read the figures.
+core to themselves. Every call has an idempotency key of its own. `--help` shows the options; docs/benchmarks.md says
+how to read the figures.
 """
 
 import argparse
@@ -64,10 +65,14 @@ _UPSTREAM: Final = "upstream partner {{ server 127.0.0.1:{port}; keepalive 512; 
 _FORWARD: Final = 'proxy_pass http://partner; proxy_http_version 1.1; proxy_set_header Connection "";'
 
 _LUA: Final = """\
-wrk.method = "POST"
-wrk.body = [[{body}]]
-wrk.headers["Content-Type"] = "application/json"
-wrk.headers["X-API-Key"] = "{key}"
+local headers = {{["Content-Type"] = "application/json", ["X-API-Key"] = "{key}"}}
+local body, turn, number = [[{body}]], "", 0
+init = function(arguments) turn = arguments[1] end
+request = function()
+  number = number + 1
+  headers["Idempotency-Key"] = turn .. "-" .. number
+  return wrk.format("POST", nil, headers, body)
+end
 done = function(summary, latency, requests)
   local e = summary.errors
   io.write(string.format(
@@ -245,7 +250,10 @@ def _load(target: Target, connections: int, seconds: int, cores: Cores, *, label
     before = measuring.cpu_seconds(target.pid)
     with measuring.pinned_to(cores.load):
         done = subprocess.run(
-            [*command, "-s", str(target.script), target.url], capture_output=True, text=True, check=True
+            [*command, "-s", str(target.script), target.url, "--", str(time.time_ns())],
+            capture_output=True,
+            text=True,
+            check=True,
         )
     time.sleep(_SETTLE_SECONDS)  # what was under way when the load stopped ends, and is paid for
     used = measuring.cpu_seconds(target.pid) - before

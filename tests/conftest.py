@@ -12,6 +12,7 @@ from hypothesis import settings
 from databases import Postgres, migrate_url, opened, running_postgres
 from fairlead.storage import ledger
 from fairlead.storage.database import Database, open_database
+from fake_partner import FakePartner, running_partner
 
 settings.register_profile("fairlead", deadline=None, max_examples=50, print_blob=True)
 settings.load_profile("fairlead")
@@ -97,3 +98,18 @@ def proven_books(request: pytest.FixtureRequest) -> Iterator[None]:
 async def _disagreements(url: str) -> list[dict[str, Any]]:
     async with opened(url) as database:
         return await database.read(ledger.disagreements)
+
+
+@pytest.fixture(scope="session")
+def shared_partner() -> Iterator[FakePartner]:
+    """Return the partner all tests of a process share."""
+    with running_partner() as running:
+        yield running
+
+
+@pytest.fixture
+def partner(shared_partner: FakePartner) -> Iterator[FakePartner]:
+    """Return the partner with nothing scripted and nothing remembered."""
+    yield shared_partner
+    shared_partner.release()
+    shared_partner.reset()

@@ -1,157 +1,187 @@
 """The one file that wires everything together: from settings to a running server."""
 
 import asyncio
-import fcntl
 import gc
-import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import fairlead
+from fairlead.domain.brand import Brand
+from fairlead.domain.windows import quotas_of
+from fairlead.http_client.transport import Transport
 from fairlead.identity.key_sets import KeyFile, KeySource, KeyUrl, SharedSecret
+from fairlead.identity.links import Links
+from fairlead.identity.master_secret import MasterSecret
 from fairlead.identity.tokens import TokenVerifier
+from fairlead.installation import (
+    SNAPSHOTS,
+    DataDirectoryError,
+    Partners,
+    catalog_folders,
+    lock_data,
+    master_secret,
+    partners,
+    prepare_data,
+    provider_keys,
+    save_first_key,
+)
 from fairlead.observing.logs import Logs
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
-from fairlead.observing.observations import JournalSplit, JournalWaiting, Observer, all_of
+from fairlead.observing.observations import (
+    CallRepeated,
+    JournalSplit,
+    JournalWaiting,
+    Observer,
+    ProviderRests,
+    all_of,
+)
 from fairlead.observing.traces import otlp_traces
+from fairlead.operations.assets import AssetCopier, AssetReader, AssetSweeper
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.keys import IssuedKey
+from fairlead.operations.provider_keys import ProviderKeys
+from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import Admitter
+from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.recover import Recovery
+from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.workspaces import bootstrap
+from fairlead.providers.attempts import Attempts
+from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
-from fairlead.providers.spec import SPECS, Provider, load_providers
-from fairlead.providers.transport import Transport
+from fairlead.providers.health import Healths
 from fairlead.settings import BadSettingError, Settings
-from fairlead.storage.database import Database, DatabaseUnavailableError, file_of, open_database
+from fairlead.storage.blobs import Blobs, local_blobs
+from fairlead.storage.database import Database, DatabaseUnavailableError, open_database
 from fairlead.storage.journal import Journal
 from fairlead.storage.migrate import HEAD, migrate, revision_of
 from fairlead.surfaces.application import Application
+from fairlead.surfaces.assets import AssetHandlers
 from fairlead.surfaces.operator import OperatorHandlers
 from fairlead.surfaces.router.handlers import Handlers
 from fairlead.surfaces.router.headers import HeaderNames
+from fairlead.surfaces.router.provider_keys import ProviderKeyHandlers
 from fairlead.surfaces.router.runs import RunHandler
 from fairlead.workers.janitor import Janitor
-from fairlead.workers.partner import PartnerProgram
+from fairlead.workers.partner import PROCEDURAL, SIMULATOR, PartnerProgram
 
-LOCAL: Final = "local"
-PACKAGE: Final = Path(fairlead.__file__).parent
-CATALOG: Final = PACKAGE / "catalog"
-SNAPSHOTS: Final = PACKAGE / "snapshots"
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
-
-
-class DataDirectoryError(Exception):
-    """The data directory cannot be used, or another server uses it."""
-
-
-class OldDatabaseError(Exception):
-    """The database is not at the schema this version needs."""
+_HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server that has started: its application, and the first key where it has just made one."""
+    """A server that has started: its application, the first key where it has just made one, the simulator's address."""
 
     application: Application
     first_key: IssuedKey | None
     observe: Observer
     catalog: CatalogKeeper
-
-
-def provider_files(settings: Settings) -> dict[str, Provider]:
-    """Every provider by name, at the addresses the settings give; BadFileError."""
-    providers = load_providers(SPECS)
-    if settings.catalog is not None:
-        providers |= load_providers(settings.catalog / "providers")
-    return {
-        name: provider.at(settings.provider_base_urls.get(_option_name(name), provider.base_url))
-        for name, provider in providers.items()
-    }
-
-
-def catalog_folders(settings: Settings) -> list[Path]:
-    """Where model files are read from; BadSettingError when the folder of the settings is none."""
-    if settings.catalog is not None and not settings.catalog.is_dir():
-        raise BadSettingError(f"FAIRLEAD_CATALOG: there is no folder {settings.catalog}")
-    return [CATALOG] if settings.catalog is None else [CATALOG, settings.catalog / "models"]
-
-
-def prepare_data(settings: Settings) -> None:
-    """Make the data directory, for its owner alone; DataDirectoryError."""
-    try:
-        settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        settings.data.chmod(0o700)
-    except OSError as error:
-        raise DataDirectoryError(f"the data directory {settings.data} cannot be used: {error}") from error
-
-
-@asynccontextmanager
-async def opened_database(settings: Settings) -> AsyncIterator[Database]:
-    """A database at the right schema, for a command; OldDatabaseError when it is not, or there is none."""
-    file = file_of(settings.database_url())
-    if file is not None and not file.exists():
-        raise OldDatabaseError(f"there is no database at {file}; `fairlead serve` or `fairlead migrate` makes it")
-    database = open_database(settings.database_url())
-    try:
-        revision = await database.read(revision_of)
-        if revision != HEAD:
-            raise OldDatabaseError(f"the database is at {revision or 'nothing'}, not {HEAD}; run `fairlead migrate`")
-        yield database
-    finally:
-        await database.close()
+    simulator: str | None
 
 
 @asynccontextmanager
 async def running_server(settings: Settings, clock: Clock | None = None) -> AsyncIterator[RunningServer]:
     """Start everything behind the HTTP face, and stop it in the reverse order."""
-    clock = clock or Clock()
-    metrics = Metrics()
     async with AsyncExitStack() as stack:
+        metrics = Metrics()
         observe = _observers(settings, metrics, stack)
         verifier = _verifier(settings, stack)
-        prepare_data(settings)
-        alone = _lock(settings, stack)
-        partner = PartnerProgram(observe) if settings.local_partner else None
-        if partner is not None:
-            _keep(stack, partner.supervise())
-        database, first_key = await _ready_database(settings, clock, stack)
-        providers, keys = _with_partner(provider_files(settings), settings.provider_keys, partner)
-        catalog = CatalogKeeper(catalog_folders(settings), providers, clock, observe)
-        transport = Transport()
-        stack.push_async_callback(transport.close)
-        exchange = Exchange(providers, transport, keys)
-        journal = _journal(database, observe, stack)
-        executor = _executor(settings, exchange, journal, clock, observe, metrics, stack)
-        server_id = new_id()
-        recovery = Recovery(database, catalog, exchange, executor, clock, observe, server_id, alone)
-        await recovery.announce()
-        _keep(stack, Janitor(recovery, catalog, observe).work())
-        authenticator = Authenticator(database, verifier)
-        admitter = Admitter(catalog, exchange, database, journal, clock, observe, server_id)
+        base = await _base(settings, clock or Clock(), observe, stack)
+        authenticator = Authenticator(base.database, verifier)
+        own_keys = provider_keys(base.secret, base.partners.providers, base.database, base.clock, authenticator.forget)
+        runs = _runs(settings, base, own_keys, metrics, stack)
+        await runs.recovery.announce()
+        windows = _rate_windows(settings, base, stack)
+        _keep(stack, Janitor(runs.recovery, base.catalog, windows, base.assets.sweeper, runs.replayer, observe).work())
         application = Application(
-            run=_run_handler(settings, authenticator, admitter, executor),
-            handlers=_handlers(settings, authenticator, catalog, exchange),
-            operator=OperatorHandlers(lambda: _problems(database), lambda: (metrics.page(), CONTENT_TYPE)),
-            names=HeaderNames(),
+            run=_run_handler(settings, base, authenticator, windows, runs),
+            handlers=_handlers(settings, base, authenticator, windows, runs.exchange),
+            provider_keys=ProviderKeyHandlers(authenticator, windows, own_keys, settings.key_prefix),
+            assets=base.assets.handlers,
+            operator=OperatorHandlers(lambda: _problems(base.database), lambda: (metrics.page(), CONTENT_TYPE)),
+            names=_header_names(settings),
             observe=observe,
         )
         _settle_collector()
-        yield RunningServer(application, first_key, observe, catalog)
+        yield RunningServer(application, base.first_key, observe, base.catalog, base.partners.simulator)
 
 
 def reload_on_hangup(server: RunningServer) -> None:
     """Read the catalog again on SIGHUP, as operators expect of a server."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.catalog.reload)
+
+
+@dataclass(frozen=True, slots=True)
+class _Assets:
+    """What belongs to the assets of results."""
+
+    blobs: Blobs
+    links: Links
+    handlers: AssetHandlers
+    sweeper: AssetSweeper
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What everything else stands on."""
+
+    database: Database
+    first_key: IssuedKey | None
+    alone: bool
+    secret: MasterSecret
+    partners: Partners
+    catalog: CatalogKeeper
+    assets: _Assets
+    clock: Clock
+    observe: Observer
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """What runs models."""
+
+    admitter: Admitter
+    executor: Executor
+    exchange: Exchange
+    replayer: Replayer
+    recovery: Recovery
+
+
+async def _base(settings: Settings, clock: Clock, observe: Observer, stack: AsyncExitStack) -> _Base:
+    prepare_data(settings)
+    alone = lock_data(settings, stack)
+    found = _partners(settings, observe, stack)
+    database, first_key = await _ready_database(settings, clock, stack)
+    catalog = CatalogKeeper(catalog_folders(settings), found.providers, _brand(settings).authored_flag, clock, observe)
+    secret = master_secret(settings)
+    assets = _assets(settings, secret, database, clock, observe)
+    return _Base(database, first_key, alone, secret, found, catalog, assets, clock, observe)
+
+
+def _partners(settings: Settings, observe: Observer, stack: AsyncExitStack) -> Partners:
+    """Every provider where it is called; the programs among them are kept at hand."""
+    programs = {
+        module: PartnerProgram(module, observe)
+        for module, is_wanted in ((PROCEDURAL, settings.local_partner), (SIMULATOR, settings.simulate))
+        if is_wanted
+    }
+    for program in programs.values():
+        _keep(stack, program.supervise())
+    local, simulator = programs.get(PROCEDURAL), programs.get(SIMULATOR)
+    return partners(
+        settings,
+        None if local is None else (local.base_url, local.token),
+        None if simulator is None else simulator.base_url,
+    )
 
 
 async def _ready_database(settings: Settings, clock: Clock, stack: AsyncExitStack) -> tuple[Database, IssuedKey | None]:
@@ -160,8 +190,91 @@ async def _ready_database(settings: Settings, clock: Clock, stack: AsyncExitStac
     stack.push_async_callback(database.close)
     await migrate(database)
     first_key = await bootstrap(database, settings.key_prefix, clock)
-    _save_first_key(settings, first_key)
+    save_first_key(settings, first_key)
     return database, first_key
+
+
+def _assets(settings: Settings, secret: MasterSecret, database: Database, clock: Clock, observe: Observer) -> _Assets:
+    try:
+        blobs = local_blobs(settings.data / "blobs")
+    except OSError as error:
+        raise DataDirectoryError(f"the folder for blobs cannot be used: {error}") from error
+    links = Links(secret.derive("signed links of assets"))
+    handlers = AssetHandlers(AssetReader(links, blobs, database, clock), _header_names(settings))
+    return _Assets(blobs, links, handlers, AssetSweeper(database, blobs, clock, observe))
+
+
+def _runs(settings: Settings, base: _Base, own_keys: ProviderKeys, metrics: Metrics, stack: AsyncExitStack) -> _Runs:
+    """Everything between an admitted call and its closed books."""
+    providers, clock, observe = base.partners.providers, base.clock, base.observe
+    transport = Transport(trusted=[provider.base_url for provider in providers.values() if not provider.missing])
+    stack.push_async_callback(transport.close)
+    credentials = Credentials(providers, base.partners.secrets)
+    exchange = Exchange(providers, transport, credentials)
+    replayer = _replayer(settings, base)
+    journal = _journal(base.database, observe, stack)
+    dispatcher = _dispatcher(settings, base, exchange, transport, credentials)
+    executor = Executor(dispatcher, replayer, journal, clock, observe)
+    metrics.in_flight.set_function(lambda: executor.under_way)
+    stack.push_async_callback(executor.drain, settings.drain_seconds)
+    server_id = new_id()
+    return _Runs(
+        admitter=Admitter(
+            base.catalog, exchange, credentials, own_keys, replayer, base.database, journal, clock, observe, server_id
+        ),
+        executor=executor,
+        exchange=exchange,
+        replayer=replayer,
+        recovery=Recovery(
+            base.database,
+            base.catalog,
+            exchange,
+            credentials,
+            own_keys,
+            executor,
+            clock,
+            observe,
+            server_id,
+            base.alone,
+            settings.idempotency_hours * _HOUR_MS,
+            settings.public_base_url or f"http://{settings.host}:{settings.port}",
+        ),
+    )
+
+
+def _dispatcher(
+    settings: Settings, base: _Base, exchange: Exchange, transport: Transport, credentials: Credentials
+) -> Dispatcher:
+    observe = base.observe
+    healths = Healths(lambda place, health: observe(ProviderRests(place[0], place[1], health.value)))
+    attempts = Attempts(
+        exchange,
+        credentials,
+        healths,
+        lambda provider, number, pause: observe(CallRepeated(provider, number, pause)),
+    )
+    copier = AssetCopier(
+        transport.fetch,
+        lambda provider, url: base.partners.providers[provider].may_follow(url, with_credential=False),
+        base.assets.blobs,
+        base.database,
+        base.assets.links,
+        base.clock,
+        observe,
+        limit=settings.asset_limit_mib * 1024 * 1024,
+        lifetime=settings.asset_lifetime_hours * 3600,
+    )
+    return Dispatcher(attempts, exchange, copier, base.clock, observe)
+
+
+def _replayer(settings: Settings, base: _Base) -> Replayer:
+    return Replayer(
+        base.database,
+        base.assets.blobs,
+        base.clock,
+        most=settings.replay_limit_mib * 1024 * 1024,
+        with_links=settings.replay_links_seconds,
+    )
 
 
 def _journal(database: Database, observe: Observer, stack: AsyncExitStack) -> Journal:
@@ -174,21 +287,6 @@ def _journal(database: Database, observe: Observer, stack: AsyncExitStack) -> Jo
     return journal
 
 
-def _executor(
-    settings: Settings,
-    exchange: Exchange,
-    journal: Journal,
-    clock: Clock,
-    observe: Observer,
-    metrics: Metrics,
-    stack: AsyncExitStack,
-) -> Executor:
-    executor = Executor(exchange, journal, clock, observe)
-    metrics.in_flight.set_function(lambda: executor.under_way)
-    stack.push_async_callback(executor.drain, settings.drain_seconds)
-    return executor
-
-
 def _settle_collector() -> None:
     """Keep the cyclic collector away from what lives as long as the server: its walks show in the slowest answers."""
     gc.collect()
@@ -196,10 +294,20 @@ def _settle_collector() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def _handlers(settings: Settings, authenticator: Authenticator, catalog: CatalogKeeper, exchange: Exchange) -> Handlers:
+def _rate_windows(settings: Settings, base: _Base, stack: AsyncExitStack) -> RateWindows:
+    quotas = quotas_of(settings.requests_per_minute, settings.requests_per_day)
+    windows = RateWindows(base.database, quotas, base.clock, base.observe)
+    stack.push_async_callback(windows.share)  # what was counted since the janitor's last round
+    return windows
+
+
+def _handlers(
+    settings: Settings, base: _Base, authenticator: Authenticator, windows: RateWindows, exchange: Exchange
+) -> Handlers:
     return Handlers(
         authenticator=authenticator,
-        catalog=catalog,
+        windows=windows,
+        catalog=base.catalog,
         is_configured=exchange.is_configured,
         key_prefix=settings.key_prefix,
         public_base_url=settings.public_base_url,
@@ -208,17 +316,30 @@ def _handlers(settings: Settings, authenticator: Authenticator, catalog: Catalog
 
 
 def _run_handler(
-    settings: Settings, authenticator: Authenticator, admitter: Admitter, executor: Executor
+    settings: Settings, base: _Base, authenticator: Authenticator, windows: RateWindows, runs: _Runs
 ) -> RunHandler:
     return RunHandler(
         authenticator=authenticator,
-        admitter=admitter,
-        executor=executor,
-        names=HeaderNames(),
+        windows=windows,
+        admitter=runs.admitter,
+        executor=runs.executor,
+        names=_header_names(settings),
+        native_aliases=_brand(settings).native_aliases,
         key_prefix=settings.key_prefix,
         body_limit=settings.body_limit_mib * 1024 * 1024,
         deadline_seconds=settings.deadline_seconds,
+        public_base_url=settings.public_base_url,
+        keys_kept_ms=settings.idempotency_hours * _HOUR_MS,
+        now_ms=base.clock.now_ms,
     )
+
+
+def _brand(settings: Settings) -> Brand:
+    return Brand(settings.brand, settings.header_prefix)
+
+
+def _header_names(settings: Settings) -> HeaderNames:
+    return HeaderNames(_brand(settings).header_prefix)
 
 
 def _observers(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> Observer:
@@ -242,42 +363,6 @@ def _keep(stack: AsyncExitStack, work: Any) -> None:
         await asyncio.wait([task])
 
     stack.push_async_callback(stop)
-
-
-def _lock(settings: Settings, stack: AsyncExitStack) -> bool:
-    """Claim an embedded database for this server alone; False where a database server is shared by many."""
-    if file_of(settings.database_url()) is None:
-        return False
-    descriptor = os.open(settings.data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    stack.callback(os.close, descriptor)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise DataDirectoryError(f"another server uses the data directory {settings.data}") from error
-    return True
-
-
-def _save_first_key(settings: Settings, key: IssuedKey | None) -> None:
-    if key is not None:
-        path = settings.data / "first-key"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(key.text + "\n")
-
-
-def _with_partner(
-    providers: Mapping[str, Provider], keys: Mapping[str, str], partner: PartnerProgram | None
-) -> tuple[dict[str, Provider], dict[str, str]]:
-    """Providers and keys, those of the built-in partner being the ones it was started with."""
-    by_name = {name: keys[_option_name(name)] for name in providers if _option_name(name) in keys}
-    if partner is None:
-        return dict(providers), by_name
-    return {**providers, LOCAL: providers[LOCAL].at(partner.base_url)}, {**by_name, LOCAL: partner.token}
-
-
-def _option_name(provider: str) -> str:
-    """How a provider is spelled in an environment variable, lower-cased."""
-    return provider.replace("-", "_").replace(".", "_")
 
 
 def _verifier(settings: Settings, stack: AsyncExitStack) -> TokenVerifier | None:

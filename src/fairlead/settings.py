@@ -12,10 +12,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from fairlead.domain.brand import brand_name, header_prefix
+
 _DEFAULT_DATA: Final = Path("fairlead-data")
 _PREFIX: Final = "FAIRLEAD_"
-_PROVIDER_KEY: Final = re.compile(r"FAIRLEAD_PROVIDER_([A-Z0-9_]+)_KEY")
-_PROVIDER_URL: Final = re.compile(r"FAIRLEAD_PROVIDER_([A-Z0-9_]+)_BASE_URL")
+_PROVIDER_PREFIX: Final = "FAIRLEAD_PROVIDER_"
+_FURTHER_KEY: Final = re.compile(r"_key(_[0-9]{1,2})?")
+_WEIGHT_MAX: Final = 1000
 
 
 class BadSettingError(Exception):
@@ -63,6 +66,15 @@ def _integer(low: int, high: int) -> Callable[[str], int]:
     return read
 
 
+def _integers(low: int, high: int) -> Callable[[str], tuple[int, ...]]:
+    one = _integer(low, high)
+
+    def read(text: str) -> tuple[int, ...]:
+        return tuple(one(part) for part in text.split(","))
+
+    return read
+
+
 def _choice(*values: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in values:
@@ -84,8 +96,8 @@ def _database_url(text: str) -> str:
     return text
 
 
-def _option(default: Any, /, sentence: str, read: Callable[[str], Any] = str) -> Any:
-    return field(default=default, metadata={"sentence": sentence, "read": read})
+def _option(default: Any, /, sentence: str, read: Callable[[str], Any] = str, *, shown: bool = True) -> Any:
+    return field(default=default, metadata={"sentence": sentence, "read": read}, repr=shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +118,47 @@ class Settings:
     catalog: Path | None = _option(
         None, "A folder with more providers (providers/*.toml) and models (models/**/*.toml).", Path
     )
+    in_flight_tiers: tuple[int, ...] = _option(
+        (1, 5, 10, 20, 40), "Runs at a time by tier, from the first; -1 is no limit.", _integers(-1, 1_000_000)
+    )
+    commitment_tiers: tuple[int, ...] = _option(
+        (500, 2_500, 10_000, 50_000, 200_000),
+        "What the runs in flight may be held for in all, by tier, in US cents.",
+        _integers(0, 10**11),
+    )
+    simulate: bool = _option(
+        False, "Whether to call every provider at the built-in simulator instead: no keys, no costs.", _boolean
+    )
     local_partner: bool = _option(True, "Whether to run the built-in procedural partner.", _boolean)
+    brand: str = _option("service", "The name that headers, aliases and schema flags are spelled after.", brand_name)
+    header_prefix: str | None = _option(
+        None, "What the service's own headers begin with, instead of X-, the brand and a dash.", header_prefix
+    )
     key_prefix: str = _option("flk_", "What API keys begin with; tells a key from a token in a Bearer header.")
     body_limit_mib: int = _option(64, "The largest body of a run, in MiB.", _integer(1, 1024))
     deadline_seconds: float = _option(
         600.0, "How long a synchronous call is held; the run goes on after it.", _number(0.01, 86_400)
+    )
+    requests_per_minute: int = _option(
+        600, "The requests a workspace may make in a minute; 0 is no limit.", _integer(0, 1_000_000_000)
+    )
+    requests_per_day: int = _option(
+        100_000, "The requests a workspace may make in a day (UTC); 0 is no limit.", _integer(0, 1_000_000_000)
+    )
+    asset_limit_mib: int = _option(
+        1024, "The largest asset of a result that is copied to our storage, in MiB.", _integer(1, 65_536)
+    )
+    asset_lifetime_hours: int = _option(
+        168, "How long links to copied assets are good, for models that do not say.", _integer(1, 8760)
+    )
+    idempotency_hours: int = _option(
+        24, "How long an idempotency key is kept from its first use.", _integer(1, 24 * 30)
+    )
+    replay_limit_mib: int = _option(
+        32, "The largest result that is kept for its idempotency key, in MiB.", _integer(1, 1024)
+    )
+    replay_links_seconds: int = _option(
+        600, "How long a result that names a partner's links is told again to its idempotency key.", _integer(0, 86_400)
     )
     silence_seconds: float = _option(
         120.0,
@@ -121,6 +169,11 @@ class Settings:
         20.0,
         "How long a stopping server waits for runs under way before it leaves them to its next start.",
         _number(0, 3600),
+    )
+    secret_key: str | None = _option(
+        None,
+        "The server's secret, 32 bytes in base64; empty means the file `secret-key` in the data directory.",
+        shown=False,
     )
     jwt_jwks: str | None = _option(None, "A file or URL with the JSON Web Key Set of the token issuer (RS256, ES256).")
     jwt_secret: str | None = _option(None, "A shared secret for HS256 tokens, instead of a key set.")
@@ -136,12 +189,29 @@ class Settings:
     otlp_endpoint: str | None = _option(
         None, "Where to send OpenTelemetry traces (OTLP over HTTP); needs fairlead[telemetry].", _base_url
     )
-    provider_keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    provider_base_urls: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    provider_options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    """What is given per provider, as `<name>_<option>` in lower case: keys, weights, addresses and their parts."""
 
     def database_url(self) -> str:
         """The database's URL, with the default filled in."""
         return self.database or f"sqlite:///{(self.data / 'fairlead.db').absolute()}"
+
+    def provider_keys_of(self, provider: str) -> list[tuple[str, int]]:
+        """Our keys at a provider with their weights: `_KEY`, and any number of `_KEY_<N>`. BadSettingError."""
+        found = []
+        for name, text in sorted(self.provider_options.items()):
+            if name.startswith(provider) and _FURTHER_KEY.fullmatch(name[len(provider) :]):
+                found.append((text, self._weight(name)))
+        return found
+
+    def provider_base_url_of(self, provider: str) -> str | None:
+        """Where a provider is called instead of where its file says; BadSettingError."""
+        text = self.provider_options.get(f"{provider}_base_url")
+        return None if text is None else _read_as(f"{_PROVIDER_PREFIX}{provider.upper()}_BASE_URL", _base_url, text)
+
+    def _weight(self, key: str) -> int:
+        text = self.provider_options.get(f"{key}_weight", "1")
+        return int(_read_as(f"{_PROVIDER_PREFIX}{key.upper()}_WEIGHT", _integer(1, _WEIGHT_MAX), text))
 
 
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
@@ -160,8 +230,13 @@ def read_settings(environment: Mapping[str, str] = os.environ, **given: Any) -> 
         text = environment.get(setting.env)
         if text:
             values[name] = _read(setting, text)
-    values["provider_keys"] = _by_provider(environment, _PROVIDER_KEY, str)
-    values["provider_base_urls"] = _by_provider(environment, _PROVIDER_URL, _base_url)
+    values["provider_options"] = MappingProxyType(
+        {
+            variable.removeprefix(_PROVIDER_PREFIX).lower(): text
+            for variable, text in environment.items()
+            if text and variable.startswith(_PROVIDER_PREFIX)
+        }
+    )
     for name, value in given.items():
         if value is not None:
             values[name] = _read(SETTINGS[name], value) if isinstance(value, str) else value
@@ -169,21 +244,11 @@ def read_settings(environment: Mapping[str, str] = os.environ, **given: Any) -> 
 
 
 def _read(setting: Setting, text: str) -> Any:
+    return _read_as(setting.env, setting.read, text)
+
+
+def _read_as(variable: str, read: Callable[[str], Any], text: str) -> Any:
     try:
-        return setting.read(text)
+        return read(text)
     except ValueError as error:
-        raise BadSettingError(f"{setting.env}: {error}") from error
-
-
-def _by_provider(
-    environment: Mapping[str, str], pattern: re.Pattern[str], read: Callable[[str], str]
-) -> Mapping[str, str]:
-    """Options given per provider: `FAIRLEAD_PROVIDER_<NAME>_KEY` and `…_BASE_URL`; `_` stands for `.`, `-` and `_`."""
-    found: dict[str, str] = {}
-    for variable, text in environment.items():
-        if text and (match := pattern.fullmatch(variable)):
-            try:
-                found[match.group(1).lower()] = read(text)
-            except ValueError as error:
-                raise BadSettingError(f"{variable}: {error}") from error
-    return MappingProxyType(found)
+        raise BadSettingError(f"{variable}: {error}") from error

@@ -5,23 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fake_partner import CatalogFolder, FakePartner, running_partner
-
-
-@pytest.fixture(scope="session")
-def shared_partner() -> Iterator[FakePartner]:
-    """Return the partner all tests of this folder share."""
-    with running_partner() as running:
-        yield running
-
-
-@pytest.fixture
-def partner(shared_partner: FakePartner) -> Iterator[FakePartner]:
-    """Return the partner with nothing scripted and nothing remembered."""
-    shared_partner.reset()
-    yield shared_partner
-    shared_partner.release()
-    shared_partner.reset()
+from databases import Postgres
+from fake_partner import CatalogFolder, FakePartner
 
 
 @pytest.fixture
@@ -31,3 +16,15 @@ def catalog(tmp_path: Path, partner: FakePartner) -> CatalogFolder:
     folder.add_provider(partner.url)
     folder.add_model("fake/json-1")
     return folder
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def either_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return the URL of an empty database that servers may be killed on; the test runs once on each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/fresh.db"
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    name = server.create()
+    yield server.url(name)
+    server.drop(name)

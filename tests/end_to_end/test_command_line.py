@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import pytest
 
 import fairlead
 from fairlead.cli import commands, main
+from fairlead.installation import CATALOG
 from fairlead.storage.migrate import HEAD
 from servers import COMMAND, Server, ServerFailedError, environment, serving
 
@@ -39,6 +41,8 @@ class Ran:
 
 
 Command: TypeAlias = Callable[..., Ran]
+_MODELS: Final = sorted(tomllib.loads(path.read_text("utf-8"))["id"] for path in CATALOG.glob("**/*.toml"))
+"""Every model that ships."""
 
 
 @pytest.fixture
@@ -213,7 +217,7 @@ def test_a_key_cannot_be_revoked_or_twice(used: Server, ran: Command) -> None:
     ("arguments", "words"),
     [
         pytest.param(("catalog", "list"), "local/procedural-image-1", id="list"),
-        pytest.param(("catalog", "check"), "4 models are in order", id="check"),
+        pytest.param(("catalog", "check"), f"{len(_MODELS)} models are in order", id="check"),
         pytest.param(("catalog", "show", "local/procedural-image-1"), "0.004 dollars per megapixel", id="show"),
     ],
 )
@@ -232,9 +236,12 @@ def test_a_snapshot_is_not_written(ran: Command, tmp_path: Path) -> None:
     old.parent.mkdir()
     old.write_text("{}")
     done = ran("catalog", "snapshots", "--output", str(tmp_path))
-    assert (done.status, done.out) == (0, "Wrote 4 snapshots.\n")
-    names = sorted(path.name for path in tmp_path.glob("*/*.json"))
-    assert names == [f"procedural-{name}-1.json" for name in ("audio", "image", "text", "video")]
+    assert (done.status, done.out) == (0, f"Wrote {len(_MODELS)} snapshots.\n")
+    written = sorted(str(path.relative_to(tmp_path).with_suffix("")) for path in tmp_path.glob("*/*.json"))
+    assert written == _MODELS
+    assert [name for name in written if name.startswith("local/")] == [
+        f"local/procedural-{name}-1" for name in ("audio", "image", "text", "video")
+    ]
 
 
 def test_a_new_database_cannot_be_made_ahead(ran: Command, tmp_path: Path) -> None:

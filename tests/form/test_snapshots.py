@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.assembly import SNAPSHOTS, catalog_folders, provider_files
+from fairlead.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
 from fairlead.operations.catalog import read_catalog, write_snapshots
 from fairlead.settings import read_settings
 
@@ -13,7 +13,9 @@ from fairlead.settings import read_settings
 def test_the_snapshots_are_out_of_date(tmp_path: Path) -> None:
     """The snapshots in the package are what `make docs` would write now."""
     settings = read_settings({})
-    write_snapshots(read_catalog(catalog_folders(settings), provider_files(settings)), tmp_path)
+    write_snapshots(
+        read_catalog(catalog_folders(settings), provider_files(settings), authored_flag(settings)), tmp_path
+    )
     assert _contents(SNAPSHOTS) == _contents(tmp_path), "run `make docs`"
 
 

@@ -10,8 +10,9 @@ from typing import Any, Final, TypeAlias
 import jwt
 import pytest
 
-from fake_partner import SECRET, CatalogFolder, FakePartner, reply, running_partner
+from fake_partner import SECRET, CatalogFolder, FakePartner, reply
 from servers import Server, serving
+from surfaces.legs import KEYS, NEVER_RESTS, at_ease, fill_legs
 
 JWT_SECRET: Final = "a shared secret of the tests, long enough for every variant of HMAC with SHA-2"
 NESTED: Final = {
@@ -36,13 +37,6 @@ _UNIT: Final = 'at_most = "10"\nrequested = { product = ["/units"] }\nmeasured =
 
 MakeToken: TypeAlias = Callable[..., str]
 NewName: TypeAlias = Callable[[], str]
-
-
-@pytest.fixture(scope="session")
-def shared_partner() -> Iterator[FakePartner]:
-    """Return the partner all tests of this folder share."""
-    with running_partner() as running:
-        yield running
 
 
 @pytest.fixture
@@ -71,6 +65,27 @@ def router(shared_router: Server, partner: FakePartner) -> Iterator[Server]:
     yield shared_router
     partner.release()
     shared_router.settled()
+
+
+@pytest.fixture(scope="session")
+def shared_legs(shared_partner: FakePartner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return the server whose models have alternates."""
+    folder = tmp_path_factory.mktemp("legs")
+    catalog = CatalogFolder(folder / "catalog")
+    fill_legs(catalog, shared_partner.url)
+    env = {**SETTINGS, **KEYS, "FAIRLEAD_LOG_LEVEL": "debug"}
+    with serving(folder / "data", catalog=catalog.path, env=env, arguments=("--no-local-partner",)) as server:
+        server.cli("workspaces", "change", "default", "--in-flight-limit", "-1", "--cap", "100000")
+        yield server
+
+
+@pytest.fixture
+def legs(shared_legs: Server, partner: FakePartner) -> Iterator[Server]:
+    """Return that server with every leg answering; after the test nothing may be left, and the books must add up."""
+    at_ease(partner)
+    yield shared_legs
+    partner.release()
+    shared_legs.settled()
 
 
 @pytest.fixture(scope="session")
@@ -105,9 +120,8 @@ SETTINGS: Final = {
 
 def fill(catalog: CatalogFolder, url: str) -> None:
     """Write the providers and models the tests of this folder speak of."""
-    catalog.add_provider(url)
-    catalog.add_provider(url, "other")
-    catalog.add_provider(url, "lockbox")
+    for name in ("fake", "other", "lockbox"):
+        catalog.add_provider(url, name, tail=NEVER_RESTS)
     for call in ("json", "picky", "hasty", "bytes", "task"):
         catalog.add_model(f"fake/{call}-1", call)
     catalog.add_model("fake/closed-1", schema=NESTED)
@@ -125,7 +139,7 @@ def fill(catalog: CatalogFolder, url: str) -> None:
 def catalog_of(tmp_path: Path, url: str) -> CatalogFolder:
     """Make a catalog folder with one provider and no models."""
     catalog = CatalogFolder(tmp_path / "catalog")
-    catalog.add_provider(url)
+    catalog.add_provider(url, tail=NEVER_RESTS)
     return catalog
 
 

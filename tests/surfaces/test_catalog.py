@@ -204,7 +204,7 @@ def test_the_detail_has_other_fields(router: Server) -> None:
         "provider": "fake",
         "model": "closed-1",
         "billing": {"charges_on_policy_rejection": "unknown"},
-        "providers": [{"provider": "fake", "native": True, "model": "fake/closed-1", "available": True}],
+        "providers": [{"provider": "fake", "native": True, "model": "closed-1", "available": True}],
         "input_schema_url": f"{router.url}/v2/models/fake/closed-1/openapi.json",
     }
 

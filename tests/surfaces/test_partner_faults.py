@@ -56,7 +56,8 @@ _FAULTS: Final = [
     pytest.param("json", reply(200, b'{"a":'), _UNREADABLE_200, id="malformed JSON"),
     pytest.param("json", reply(200, b""), _UNREADABLE_200, id="an empty body"),
     pytest.param("json", reply(200, b"[]"), _UNREADABLE_200, id="an array"),
-    pytest.param("picky", reply(200, b'{"ok":1}'), _UNREADABLE_200, id="no asset"),
+    pytest.param("picky", reply(200, b'{"url":"https://x"}'), _UNREADABLE_200, id="no field that must be there"),
+    pytest.param("picky", reply(200, b'{"ok":1,"url":"gs://x"}'), _UNREADABLE_200, id="an asset that is no link"),
     pytest.param("bytes", reply(200, b"x", "text/plain"), _UNREADABLE_200, id="bytes of another type"),
     pytest.param("task", reply(200, b"{}"), _UNREADABLE_200, id="a task without a handle"),
     pytest.param("json", half(b'{"a":', 500), _BROKEN, id="half a body"),
@@ -106,19 +107,19 @@ _FAULTS: Final = [
     pytest.param(
         "json",
         reply(429, b"{}", Retry_After="17"),
-        Told(503, "service_unavailable", _CAPACITY, {"retry-after": "17"}),
+        Told(503, "service_unavailable", _CAPACITY, {"retry-after": "17", "x-service-upstream-status": "429"}),
         id="429 with a wait",
     ),
     pytest.param(
         "json",
         reply(429, b"{}"),
-        Told(503, "service_unavailable", _CAPACITY, {"retry-after": "1"}),
+        Told(503, "service_unavailable", _CAPACITY, {"retry-after": "1", "x-service-upstream-status": "429"}),
         id="429",
     ),
     pytest.param(
         "json",
         _error("busy", 500),
-        Told(503, "service_unavailable", _CAPACITY, {"retry-after": "1"}),
+        Told(503, "service_unavailable", _CAPACITY, {"retry-after": "1", "x-service-upstream-status": "500"}),
         id="busy",
     ),
     # a refusal of the input, with the reason where the partner gave one.

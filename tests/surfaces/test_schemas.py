@@ -8,9 +8,10 @@ import httpx
 import jsonschema_rs
 import pytest
 
-from fairlead.assembly import CATALOG, SNAPSHOTS
+from fairlead.domain.brand import Brand
+from fairlead.installation import CATALOG, SNAPSHOTS
 from fairlead.operations.catalog import read_catalog, write_snapshots
-from fairlead.providers.spec import SPECS, load_providers
+from fairlead.providers.spec_files import SPECS, load_providers
 from servers import Server
 from surfaces.conftest import NESTED, MakeToken
 
@@ -197,7 +198,7 @@ def test_a_path_is_made_of_a_snapshots_name(router: Server, ask_raw: Any, path: 
 @pytest.mark.req("R-09")
 def test_a_snapshot_in_the_package_is_out_of_date(tmp_path: Path) -> None:
     """`fairlead catalog snapshots` was run since the catalog changed."""
-    write_snapshots(read_catalog([CATALOG], load_providers(SPECS)), tmp_path)
+    write_snapshots(read_catalog([CATALOG], load_providers(SPECS), Brand().authored_flag), tmp_path)
     made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.glob("*/*.json")}
     kept = {path.relative_to(SNAPSHOTS): path.read_bytes() for path in SNAPSHOTS.glob("*/*.json")}
     assert kept == made, "run `fairlead catalog snapshots`"

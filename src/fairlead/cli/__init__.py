@@ -6,17 +6,19 @@ import sys
 import click
 
 import fairlead
-from fairlead.assembly import DataDirectoryError, OldDatabaseError
 from fairlead.cli.books import audit, ledger
 from fairlead.cli.catalog import catalog
 from fairlead.cli.database import migrate_command
 from fairlead.cli.demo import demo
 from fairlead.cli.doctor import doctor
 from fairlead.cli.keys import keys
+from fairlead.cli.provider_keys import provider_keys_group
 from fairlead.cli.serve import serve
+from fairlead.cli.simulate import simulate
 from fairlead.cli.workspaces import workspaces
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.money import NotAnAmountError
+from fairlead.installation import DataDirectoryError, OldDatabaseError
 from fairlead.observing.traces import TracesUnavailableError
 from fairlead.operations.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
 from fairlead.settings import BadSettingError
@@ -46,7 +48,19 @@ def commands() -> None:
     """
 
 
-for command in (serve, demo, workspaces, keys, catalog, audit, ledger, migrate_command, doctor):
+for command in (
+    serve,
+    simulate,
+    demo,
+    workspaces,
+    keys,
+    provider_keys_group,
+    catalog,
+    audit,
+    ledger,
+    migrate_command,
+    doctor,
+):
     commands.add_command(command)
 
 

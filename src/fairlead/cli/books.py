@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from fairlead.assembly import opened_database
 from fairlead.cli.output import (
     data_option,
     json_option,
@@ -17,6 +16,7 @@ from fairlead.cli.output import (
     with_times,
 )
 from fairlead.cli.workspaces import settings_of
+from fairlead.installation import opened_database
 from fairlead.operations import books as operations
 
 _COLUMNS = ("created_at", "kind", "balance_change", "held_change", "model_id", "reason", "rate_version", "run_id")

@@ -5,14 +5,14 @@ from typing import Any
 
 import click
 
-from fairlead.assembly import SNAPSHOTS, catalog_folders, provider_files
 from fairlead.cli.output import json_option, print_json, print_rows, shown
 from fairlead.domain.catalog.models import Catalog, Model
 from fairlead.domain.money import as_dollars
+from fairlead.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
 from fairlead.operations.catalog import read_catalog, write_snapshots
 from fairlead.settings import read_settings
 
-_COLUMNS = ("id", "provider", "call", "schema", "rates", "retires")
+_COLUMNS = ("id", "legs", "operations", "schema", "rates", "retires")
 
 
 @click.group()
@@ -26,7 +26,7 @@ def _folder_option(command: Any) -> Any:
 
 def _load(folder: str | None) -> Catalog:
     settings = read_settings(catalog=None if folder is None else Path(folder))
-    return read_catalog(catalog_folders(settings), provider_files(settings))
+    return read_catalog(catalog_folders(settings), provider_files(settings), authored_flag(settings))
 
 
 @catalog.command()
@@ -66,7 +66,8 @@ def show(model_id: str, folder: str | None, as_json: bool) -> None:  # noqa: FBT
     for name, value in _row(model).items():
         click.echo(f"{name:10} {shown(value)}")
     for price in _prices(model):
-        click.echo(f"price      {price['dollars']} dollars per {price['unit']} (from {price['effective']})")
+        said = f"{price['dollars']} dollars per {price['unit']} (from {price['effective']})"
+        click.echo(f"price      {price['leg']}: {said}")
     required = set(model.input_schema.document.get("required", [])) if model.input_schema else set()
     for name, field in (model.input_schema.document.get("properties", {}) if model.input_schema else {}).items():
         click.echo(f"input      {name}{'*' if name in required else ''}  {field.get('description', '')}")
@@ -84,8 +85,8 @@ def snapshots(output: str | None, folder: str | None) -> None:
 def _row(model: Model) -> dict[str, Any]:
     return {
         "id": model.id,
-        "provider": model.native.provider,
-        "call": model.native.call,
+        "legs": ", ".join(leg.provider for leg in model.legs),
+        "operations": ", ".join(operation.name for operation in model.operations),
         "schema": "authored" if model.input_schema is not None else "open",
         "rates": model.native.rate_cards[-1].version,
         "retires": model.retirement.date.isoformat() if model.retirement else None,
@@ -93,8 +94,11 @@ def _row(model: Model) -> dict[str, Any]:
 
 
 def _prices(model: Model) -> list[dict[str, str]]:
+    """Every price of every leg: one line for each case of a component, the last being the one that holds else."""
     return [
-        {"unit": component.unit, "dollars": as_dollars(component.price), "effective": card.effective.isoformat()}
-        for card in model.native.rate_cards
+        {"leg": leg.provider, "unit": component.unit, "dollars": as_dollars(price), "effective": str(card.effective)}
+        for leg in model.legs
+        for card in leg.rate_cards
         for component in card.components
+        for price in (*(case.price for case in component.cases), component.price)
     ]

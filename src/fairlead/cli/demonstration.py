@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from fairlead.assembly import opened_database
 from fairlead.domain.money import as_dollars
+from fairlead.installation import opened_database
 from fairlead.operations import books
 from fairlead.settings import read_settings
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import click
 
-from fairlead.assembly import catalog_folders, opened_database, provider_files
 from fairlead.cli.output import data_option, json_option, print_json, print_table
 from fairlead.cli.workspaces import settings_of
+from fairlead.installation import authored_flag, catalog_folders, opened_database, option_name, provider_files
 from fairlead.operations.books import audit
 from fairlead.operations.catalog import read_catalog
 from fairlead.settings import Settings
@@ -79,12 +79,14 @@ def _open_files(_: Settings) -> str:
 
 
 def _catalog(settings: Settings) -> str:
-    loaded = read_catalog(catalog_folders(settings), provider_files(settings))
+    loaded = read_catalog(catalog_folders(settings), provider_files(settings), authored_flag(settings))
     return f"{len(loaded.models)} models, build {loaded.build}"
 
 
 def _provider_keys(settings: Settings) -> str:
-    return ", ".join(sorted(settings.provider_keys)) or "none; only the built-in partner can be run"
+    wanting = {name: one for name, one in provider_files(settings).items() if one.wants_credential}
+    given = sorted(name for name in wanting if settings.provider_keys_of(option_name(name)))
+    return ", ".join(given) or "none; only the built-in partner can be run"
 
 
 def _books(settings: Settings) -> str:

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from fairlead.assembly import opened_database
 from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_times
 from fairlead.cli.workspaces import names_of, settings_of
+from fairlead.installation import opened_database
 from fairlead.operations import keys as operations
 from fairlead.operations.clock import Clock
 

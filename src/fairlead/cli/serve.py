@@ -26,6 +26,7 @@ _KEEP_ALIVE_SECONDS: Final = 75
 @click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one. [default: 8080]")
 @click.option("--catalog", metavar="DIR", help="A folder with more providers and models.")
 @click.option("--local-partner/--no-local-partner", default=None, help="Whether to run the built-in partner.")
+@click.option("--simulate", is_flag=True, default=None, help="Call every provider at the built-in simulator instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the address and the first key as one line of JSON.")
 def serve(as_json: bool, **given: Any) -> None:  # noqa: FBT001 -- click passes flags by name
     """Run a server.
@@ -81,9 +82,12 @@ def _announce(server: RunningServer, settings: Settings, url: str, *, as_json: b
     """Say on standard output that the server is ready, and show a key that was just made."""
     key = None if server.first_key is None else server.first_key.text
     if as_json:
-        click.echo(json.dumps({"url": url, "first_key": key}))
+        simulator = {} if server.simulator is None else {"simulator": server.simulator}
+        click.echo(json.dumps({"url": url, "first_key": key, **simulator}))
     else:
         click.echo(f"Fairlead {fairlead.__version__} listens on {url}")
         if key is not None:
             click.echo(f"API key (shown once, saved in {settings.data / 'first-key'}): {key}")
+        if server.simulator is not None:
+            click.echo(f"Every provider is simulated at {server.simulator}")
     server.observe(ServerReady(url))

@@ -1,12 +1,23 @@
 """uvicorn as `serve` runs it: stopping is success, and no connection may be silent for ever."""
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from fairlead.surfaces.asgi import JoiningTransport
 
 _TICKS_BETWEEN_LOOKS: Final = 10
 """uvicorn ticks ten times a second."""
+
+
+class WebProtocol(HttpToolsProtocol):
+    """uvicorn's connection, on a transport that can send a whole response at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Stand between uvicorn and the transport; uvloop's are not asyncio's subclasses."""
+        super().connection_made(cast("Any", JoiningTransport(cast("asyncio.Transport", transport))))
 
 
 class WebServer(uvicorn.Server):
@@ -17,6 +28,7 @@ class WebServer(uvicorn.Server):
     """
 
     def __init__(self, config: uvicorn.Config, patience: float) -> None:
+        config.http = WebProtocol
         super().__init__(config)
         self._patience = patience
         self._silent: dict[Any, tuple[Any, float]] = {}

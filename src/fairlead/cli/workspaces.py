@@ -6,15 +6,27 @@ from typing import Any
 
 import click
 
-from fairlead.assembly import opened_database
 from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_dollars, with_times
 from fairlead.domain.callers import Billing, Gate
-from fairlead.domain.money import as_dollars, from_dollars
+from fairlead.domain.money import UNITS_PER_DOLLAR, as_dollars, from_dollars
+from fairlead.installation import opened_database
 from fairlead.operations import workspaces as operations
 from fairlead.operations.clock import Clock
 from fairlead.settings import Settings, read_settings
 
-_COLUMNS = ("name", "billing", "balance", "held", "cap", "in_flight", "in_flight_limit", "models", "providers", "gates")
+_COLUMNS = (
+    "name",
+    "billing",
+    "balance",
+    "held",
+    "cap",
+    "in_flight",
+    "in_flight_limit",
+    "commitment_limit",
+    "models",
+    "providers",
+    "gates",
+)
 
 
 def settings_of(data: str | None, database: str | None) -> Settings:
@@ -33,6 +45,10 @@ def workspaces() -> None:
 _RIGHTS = (
     click.option("--cap", metavar="DOLLARS", help="What a postpaid workspace may owe; 100 at first."),
     click.option("--in-flight-limit", type=int, help="Runs at a time; -1 for no limit, 0 to block; 40 at first."),
+    click.option(
+        "--commitment-limit", metavar="DOLLARS", help="What runs in flight may be held for in all; `none` at first."
+    ),
+    click.option("--tier", type=int, metavar="N", help="Take both limits from the tiers of the settings, 1 the first."),
     click.option("--models", help="Allowed models, separated by commas; `*` at the end is a prefix; `all` allows all."),
     click.option("--providers", help="Allowed providers, separated by commas; `all` allows all."),
     click.option(
@@ -65,7 +81,9 @@ def _rights(command: Any) -> Any:
 @json_option
 def create(name: str, billing: str, data: str | None, database: str | None, as_json: bool, **rights: Any) -> None:  # noqa: FBT001 -- click passes flags by name
     """Make a workspace."""
-    command = operations.WorkspaceCommand(name=name, billing=Billing(billing), **_changes(**rights))
+    command = operations.WorkspaceCommand(
+        name=name, billing=Billing(billing), **_changes(settings_of(data, database), **rights)
+    )
 
     async def work() -> str:
         async with opened_database(settings_of(data, database)) as opened:
@@ -84,7 +102,7 @@ def create(name: str, billing: str, data: str | None, database: str | None, as_j
 @data_option
 def change(workspace: str, data: str | None, database: str | None, **rights: Any) -> None:
     """Change what a workspace may do."""
-    changes = _changes(**rights)
+    changes = _changes(settings_of(data, database), **rights)
 
     async def work() -> None:
         async with opened_database(settings_of(data, database)) as opened:
@@ -104,7 +122,8 @@ def list_command(data: str | None, database: str | None, as_json: bool) -> None:
         async with opened_database(settings_of(data, database)) as opened:
             return await operations.list_workspaces(opened)
 
-    rows = [with_times(with_dollars(row, "balance", "held", "cap"), "created_at") for row in asyncio.run(work())]
+    money = ("balance", "held", "cap", "commitment_limit")
+    rows = [with_times(with_dollars(row, *money), "created_at") for row in asyncio.run(work())]
     print_rows(rows, _COLUMNS, as_json=as_json, empty="There are no workspaces.")
 
 
@@ -130,16 +149,26 @@ def credit(workspace: str, dollars: str, reason: str, data: str | None, database
 
 
 def _changes(
-    cap: str | None, in_flight_limit: int | None, models: str | None, providers: str | None, gates: tuple[str, ...]
+    settings: Settings,
+    *,
+    cap: str | None,
+    in_flight_limit: int | None,
+    commitment_limit: str | None,
+    tier: int | None,
+    models: str | None,
+    providers: str | None,
+    gates: tuple[str, ...],
 ) -> dict[str, Any]:
-    """The rights that were given, as the operation takes them."""
-    changes: dict[str, Any] = {}
+    """The rights that were given, as the operation takes them; a limit given by itself beats that of the tier."""
+    changes: dict[str, Any] = {} if tier is None else _limits_of(settings, tier)
     if cap is not None:
         changes["cap"] = from_dollars(cap)
     if in_flight_limit is not None:
         if in_flight_limit < -1:
             raise click.BadParameter("must be -1, 0 or more", param_hint="--in-flight-limit")
         changes["in_flight_limit"] = in_flight_limit
+    if commitment_limit is not None:
+        changes["commitment_limit"] = None if commitment_limit == "none" else from_dollars(commitment_limit)
     if models is not None:
         changes["models"] = names_of(models)
     if providers is not None:
@@ -147,6 +176,18 @@ def _changes(
     if gates:
         changes["gates"] = dict(_gate(text) for text in gates)
     return changes
+
+
+def _limits_of(settings: Settings, tier: int) -> dict[str, Any]:
+    """The limits of a tier as they are set now; changing the setting later changes no workspace."""
+    tiers = min(len(settings.in_flight_tiers), len(settings.commitment_tiers))
+    if not 1 <= tier <= tiers:
+        raise click.BadParameter(f"must be 1 to {tiers}", param_hint="--tier")
+    return {
+        "in_flight_limit": settings.in_flight_tiers[tier - 1],
+        "commitment_limit": settings.commitment_tiers[tier - 1] * (UNITS_PER_DOLLAR // 100),
+        "tier": str(tier),
+    }
 
 
 def names_of(text: str) -> tuple[str, ...] | None:

@@ -3,9 +3,9 @@
 Every response of the router carries a request id, made here; every fault that travels up is worded here.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,15 +13,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
-from fairlead.domain.faults import Fault, FaultError, InternalError, InvalidInput, RequestNotFound, bucket
+from fairlead.domain.faults import (
+    ClientDisconnected,
+    Fault,
+    FaultError,
+    InternalError,
+    InvalidInput,
+    RequestNotFound,
+    bucket,
+)
 from fairlead.observing.observations import FaultAnswered, Observer, UnexpectedError
 from fairlead.operations.clock import new_id
-from fairlead.surfaces.asgi import CallerLeftError, Receive, Scope, Send, answer
+from fairlead.surfaces.asgi import CallerLeftError, Headers, Receive, Scope, Send, answer
+from fairlead.surfaces.assets import AssetHandlers
 from fairlead.surfaces.operator import OperatorHandlers
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import V1, V2, Generation
 from fairlead.surfaces.router.handlers import Handlers
-from fairlead.surfaces.router.headers import HeaderNames
+from fairlead.surfaces.router.headers import REPLAYED, HeaderNames
+from fairlead.surfaces.router.provider_keys import ProviderKeyHandlers
 from fairlead.surfaces.router.routes import ROUTES
 from fairlead.surfaces.router.runs import RunHandler
 
@@ -29,6 +39,7 @@ _RUN_PREFIXES: Final = {
     route.path.partition("{")[0].encode(): route.generation for route in ROUTES if route.handler == "run"
 }
 _REQUEST_ID: Final = "fairlead.request_id"
+_Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 class Application:
@@ -38,6 +49,8 @@ class Application:
         self,
         run: RunHandler,
         handlers: Handlers,
+        provider_keys: ProviderKeyHandlers,
+        assets: AssetHandlers,
         operator: OperatorHandlers,
         names: HeaderNames,
         observe: Observer,
@@ -46,8 +59,13 @@ class Application:
         self._names = names
         self._observe = observe
         self._rest = Starlette(
-            routes=[*self._router_routes(handlers), *_operator_routes(operator)],
-            exception_handlers={FaultError: self._on_fault, HTTPException: self._on_http_exception},
+            routes=[*_router_routes(handlers, provider_keys), *assets.routes(), *_operator_routes(operator)],
+            exception_handlers={
+                FaultError: self._on_fault,
+                CallerLeftError: self._on_caller_left,
+                HTTPException: self._on_http_exception,
+                Exception: self._on_fault,
+            },
         )
         self._rest.router.redirect_slashes = False  # a path with a slash more is another path (R-01)
 
@@ -66,7 +84,8 @@ class Application:
         try:
             await self._run(scope, receive, send, generation, segments, request_id)
         except FaultError as error:
-            await self._refuse(scope, send, error.fault, request_id, generation)
+            told_again = [REPLAYED] if error.is_replay else None
+            await self._refuse(scope, send, error.fault, request_id, generation, told_again)
         except CallerLeftError:
             pass  # nobody is there to be answered, and nothing was begun
         except Exception as error:  # noqa: BLE001 -- the caller learns nothing, the log everything
@@ -94,22 +113,26 @@ class Application:
             if not started:
                 await self._refuse(scope, send, InternalError(), request_id, _generation_of(scope))
 
-    async def _refuse(self, scope: Scope, send: Send, fault: Fault, request_id: str, generation: Generation) -> None:
+    async def _refuse(
+        self,
+        scope: Scope,
+        send: Send,
+        fault: Fault,
+        request_id: str,
+        generation: Generation,
+        beside: Headers | None = None,
+    ) -> None:
         self._observe(FaultAnswered(request_id, scope["path"][:200], bucket(fault)))
         status, headers, content = error_response(fault, request_id, generation, self._names)
-        await answer(send, status, headers, content)
-
-    def _router_routes(self, handlers: Handlers) -> list[StarletteRoute]:
-        routes = [
-            StarletteRoute(route.path, _endpoint(handlers, route.handler, route.generation), methods=[route.method])
-            for route in ROUTES
-            if route.handler != "run"
-        ]
-        return [*routes, StarletteRoute("/router-schemas/{provider}/{model}", handlers.show_snapshot, methods=["GET"])]
+        await answer(send, status, headers + (beside or []), content)
 
     async def _on_fault(self, request: Request, error: Exception) -> Response:
         fault = error.fault if isinstance(error, FaultError) else InternalError()
         return self._error(request, fault)
+
+    async def _on_caller_left(self, request: Request, _: Exception) -> Response:
+        """Nobody is there to be answered; the log has it."""
+        return self._error(request, ClientDisconnected())
 
     async def _on_http_exception(self, request: Request, error: Exception) -> Response:
         """A path or method nobody answers."""
@@ -133,8 +156,23 @@ class Application:
         return response
 
 
-def _endpoint(handlers: Handlers, name: str, generation: Generation) -> Callable[[Request], Awaitable[Response]]:
-    return partial(getattr(handlers, name), generation=generation)
+def _router_routes(handlers: Handlers, provider_keys: ProviderKeyHandlers) -> list[StarletteRoute]:
+    """One route a path: Starlette would refuse a method with the methods of the first of several."""
+    paths: dict[str, dict[str, _Endpoint]] = {}
+    for route in ROUTES:
+        if route.handler != "run":
+            owner = handlers if hasattr(handlers, route.handler) else provider_keys
+            endpoint = partial(getattr(owner, route.handler), generation=route.generation)
+            paths.setdefault(route.path, {})[route.method] = endpoint
+    routes = [StarletteRoute(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in paths.items()]
+    return [*routes, StarletteRoute("/router-schemas/{provider}/{model}", handlers.show_snapshot, methods=["GET"])]
+
+
+def _by_method(endpoints: Mapping[str, _Endpoint]) -> _Endpoint:
+    async def endpoint(request: Request) -> Response:
+        return await endpoints["GET" if request.method == "HEAD" else request.method](request)
+
+    return endpoint
 
 
 def _operator_routes(operator: OperatorHandlers) -> list[StarletteRoute]:

@@ -56,7 +56,12 @@ def has_left(receive: Receive) -> bool:
     """Whether the caller has closed the connection by now. Only after the body was read; never waits.
 
     A task that waits for the disconnect would be the other way, at 10 µs and a kilobyte for every call that is held.
+    uvicorn knows without being asked: `receive` is a method of its record of the exchange. Asking would cost every run
+    a future that nobody waits for.
     """
+    left = getattr(getattr(receive, "__self__", None), "disconnected", None)
+    if isinstance(left, bool):
+        return left
     message = _at_hand(receive)
     return message is not None and bool(message["type"] == "http.disconnect")
 
@@ -85,8 +90,72 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return None
 
 
+def base_url_of(scope: Scope) -> str:
+    """How the caller reached this server, for links made for him alone: scheme and the host he named."""
+    host = header(scope, b"host")
+    if host is None:
+        address, port = scope["server"]
+        return f"{scope['scheme']}://{address}:{port}"
+    return f"{scope['scheme']}://{host.decode('latin-1')}"
+
+
 async def answer(send: Send, status: int, headers: Headers, content: bytes) -> None:
-    """Send a whole response; its length is added."""
+    """Send a whole response; its length is added. Where the transport is a JoiningTransport it is written at once."""
     headers.append((b"content-length", b"%d" % len(content)))
+    transport = getattr(getattr(send, "__self__", None), "transport", None)
+    if isinstance(transport, JoiningTransport):
+        transport.hold()
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})
+    if isinstance(transport, JoiningTransport):
+        transport.release()
+
+
+class JoiningTransport:
+    """A connection's transport that can hold what is written until all of it goes out in one system call.
+
+    uvicorn writes the head of a response and its body apart, and uvloop sends each at once: for a small answer the
+    second call is 3 to 6 % of what its whole run costs.
+    """
+
+    __slots__ = (
+        "_held",
+        "_transport",
+        "get_extra_info",
+        "is_closing",
+        "pause_reading",
+        "resume_reading",
+        "set_protocol",
+    )
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._held: list[bytes] | None = None
+        # What uvicorn asks of a transport beside writing.
+        self.is_closing = transport.is_closing
+        self.get_extra_info = transport.get_extra_info
+        self.pause_reading = transport.pause_reading
+        self.resume_reading = transport.resume_reading
+        self.set_protocol = transport.set_protocol
+
+    def hold(self) -> None:
+        """Keep what is written from now on."""
+        self._held = []
+
+    def release(self) -> None:
+        """Send what was kept."""
+        held, self._held = self._held, None
+        if held:
+            self._transport.writelines(held)  # one call, and nothing is copied
+
+    def write(self, data: bytes) -> None:
+        """Send, or keep until the release."""
+        if self._held is None:
+            self._transport.write(data)
+        else:
+            self._held.append(data)
+
+    def close(self) -> None:
+        """Close once everything is sent."""
+        self.release()
+        self._transport.close()

@@ -2,16 +2,17 @@
 
 import asyncio
 import ipaddress
+import json
 import logging
 from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
-
-import aiohttp
 
 from .tasks import Clock, Task
 
 WAITING_MAX = 1000
 POST_SECONDS = 10.0
+ANSWER_BYTES_MAX = 64 * 1024
 
 log = logging.getLogger("simulator")
 
@@ -42,14 +43,25 @@ class Webhooks:
         await asyncio.sleep(self._clock.task_seconds + 0.01)
         if task.stage != "ended":
             return
-        timeout = aiohttp.ClientTimeout(total=POST_SECONDS)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
-            for _ in range(2 if task.has("duplicate-webhook") else 1):
-                try:
-                    async with session.post(address, json=body(), allow_redirects=False) as answer:
-                        await answer.release()
-                except (aiohttp.ClientError, TimeoutError) as error:
-                    log.warning("webhook of %s task: %s", task.vendor, type(error).__name__)
+        content = json.dumps(body()).encode()
+        for _ in range(2 if task.has("duplicate-webhook") else 1):
+            try:
+                await asyncio.to_thread(_send, address, content)
+            except (HTTPException, OSError) as error:
+                log.warning("webhook of %s task: %s", task.vendor, type(error).__name__)
+
+
+def _send(address: str, content: bytes) -> None:
+    """Post once; where the answer leads is not followed."""
+    parts = urlsplit(address)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=POST_SECONDS)
+    try:
+        path = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
+        connection.request("POST", path, content, {"Content-Type": "application/json"})
+        connection.getresponse().read(ANSWER_BYTES_MAX)
+    finally:
+        connection.close()
 
 
 def is_near(address: str) -> bool:

@@ -12,6 +12,7 @@ from fairlead.domain.faults import (
     BodyTooLarge,
     Cancelled,
     ClientDisconnected,
+    CommittedSpendExceeded,
     ConcurrencyLimitExceeded,
     ContentPolicyViolation,
     DeadlineExceeded,
@@ -31,15 +32,19 @@ from fairlead.domain.faults import (
     RateLimited,
     RequestNotFound,
     ServiceUnavailable,
+    StillRunning,
     Unauthorized,
     Upstream,
     Violation,
     bucket,
 )
-from fairlead.domain.money import as_dollars
+from fairlead.domain.money import UNITS_PER_DOLLAR, as_dollars
 from fairlead.surfaces.asgi import Headers
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import (
+    COMMITTED_SPEND_CURRENT,
+    COMMITTED_SPEND_LIMIT,
+    COMMITTED_SPEND_REMAINING,
     CONCURRENCY_CURRENT,
     CONCURRENCY_LIMIT,
     CONCURRENCY_REMAINING,
@@ -50,6 +55,8 @@ from fairlead.surfaces.router.headers import (
 )
 
 TIMEOUT_RETRY_SECONDS: Final = 5
+RUNNING_RETRY_SECONDS: Final = 2
+_UNITS_PER_CENT: Final = UNITS_PER_DOLLAR // 100
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -95,8 +102,16 @@ def _status_and_detail(fault: Fault) -> tuple[int, str]:  # noqa: PLR0911, PLR09
             return 401, detail
         case Forbidden(detail) | NotEnabled(detail):
             return 403, detail
-        case ConcurrencyLimitExceeded(limit, current):
-            return 429, f"{current} of {limit} runs of this workspace are in flight; wait for one to end."
+        case ConcurrencyLimitExceeded(limit, current, costly):
+            kind = "costly runs" if costly else "runs"
+            return 429, f"{current} of {limit} {kind} of this workspace are in flight; wait for one to end."
+        case CommittedSpendExceeded():
+            return 429, _committed_detail(fault)
+        case StillRunning():
+            return (
+                409,
+                "The call this idempotency key was first used for is still running; try again with the same key.",
+            )
         case RateLimited(window, limit):
             return 429, f"The quota of {limit} requests per {window} is spent."
         case ClientDisconnected():
@@ -111,8 +126,8 @@ def _status_and_detail(fault: Fault) -> tuple[int, str]:  # noqa: PLR0911, PLR09
             return 409, "The run was cancelled."
         case QueueTimeout():
             return 504, "The run waited in the queue longer than allowed and was never started."
-        case RequestNotFound(expired):
-            return (410, "The result is no longer kept.") if expired else (404, "There is no such request.")
+        case RequestNotFound(expired, detail):
+            return (410, "The result is no longer kept.") if expired else (404, detail)
         case QueueBacklogFull(limit):
             return 429, f"{limit} requests of this workspace are already waiting."
         case _:
@@ -126,8 +141,25 @@ def _credits_detail(fault: InsufficientCredits) -> str:
     return f"The run may cost {as_dollars(fault.needed)} US dollars; the workspace has {have} left."
 
 
+def _committed_detail(fault: CommittedSpendExceeded) -> str:
+    committed, limit = as_dollars(fault.committed), as_dollars(fault.limit)
+    return f"Runs in flight may already cost {committed} of {limit} US dollars; wait for one to end."
+
+
+def committed_headers(limit: int, committed: int) -> Headers:
+    """The cap on committed spend and what is committed under it, in whole US cents (R-23)."""
+    cents = limit // _UNITS_PER_CENT, -(-committed // _UNITS_PER_CENT)
+    return [
+        (COMMITTED_SPEND_LIMIT, b"%d" % cents[0]),
+        (COMMITTED_SPEND_CURRENT, b"%d" % cents[1]),
+        (COMMITTED_SPEND_REMAINING, b"%d" % max(0, (limit - committed) // _UNITS_PER_CENT)),
+    ]
+
+
 def _model_detail(fault: ModelNotFound) -> str:
     """The wording of R-05 and R-06; display text, but quoted by people."""
+    if fault.detail is not None:
+        return fault.detail
     if fault.retired_on is not None:
         use = f"; use {fault.successor}" if fault.successor else ""
         return f"{fault.model_id} was retired on {fault.retired_on}{use}"
@@ -149,6 +181,10 @@ def _extra_headers(fault: Fault, names: HeaderNames) -> Headers:
             headers.append((RETRY_AFTER, b"%d" % TIMEOUT_RETRY_SECONDS))
         case ServiceUnavailable(retry_after=int(seconds)) | RateLimited(retry_after=seconds):
             headers.append((RETRY_AFTER, b"%d" % max(1, seconds)))
+        case CommittedSpendExceeded(limit, committed):
+            headers += committed_headers(limit, committed)
+        case StillRunning():
+            headers.append((RETRY_AFTER, b"%d" % RUNNING_RETRY_SECONDS))
         case ConcurrencyLimitExceeded(limit, current):
             headers.append((CONCURRENCY_LIMIT, b"%d" % limit))
             headers.append((CONCURRENCY_CURRENT, b"%d" % current))

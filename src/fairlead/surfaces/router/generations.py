@@ -21,16 +21,21 @@ _FOLDED_IN_V1: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One generation: its path prefix, the credentials it takes, and the buckets it does not know."""
+    """One generation: its path prefix, the credentials it takes, and the buckets it does not know.
+
+    `has_controls` says whether a run may be steered: the parameters of the run route, and idempotency keys. A
+    generation without controls leaves them alone as it does any name it does not know (R-40).
+    """
 
     prefix: str
     credential: Callable[[Scope, str], Credential | None]
     folded: Mapping[str, str]
+    has_controls: bool
 
     def bucket(self, name: str) -> str:
         """The bucket as this generation names it (R-19, decisions: v1)."""
         return self.folded.get(name, name)
 
 
-V1: Final = Generation("/v1", token_only, _FOLDED_IN_V1)
-V2: Final = Generation("/v2", key_or_token, MappingProxyType({}))
+V1: Final = Generation("/v1", token_only, _FOLDED_IN_V1, has_controls=False)
+V2: Final = Generation("/v2", key_or_token, MappingProxyType({}), has_controls=True)

@@ -14,6 +14,7 @@ from fairlead.domain.catalog.schema import strong_etag
 from fairlead.domain.faults import FaultError, Forbidden, ModelNotFound
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.rate_windows import RateWindows
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import SCHEMA_CACHING
 from fairlead.surfaces.router.runs import model_id_of
@@ -27,6 +28,7 @@ class Handlers:
     """Answers the reading routes of both generations."""
 
     authenticator: Authenticator
+    windows: RateWindows
     catalog: CatalogKeeper
     is_configured: Callable[[str], bool]
     key_prefix: str
@@ -48,7 +50,7 @@ class Handlers:
         model = self._find(request, caller)
         base = self.public_base_url or str(request.base_url).rstrip("/")
         url = f"{base}{generation.prefix}/models/{model.id}/openapi.json"
-        detail = detail_response(model, url, available=self.is_configured(model.native.provider))
+        detail = detail_response(model, url, self.is_configured)
         return Response(_encode(detail), media_type="application/json")
 
     async def show_schema(self, request: Request, generation: Generation) -> Response:
@@ -69,6 +71,7 @@ class Handlers:
 
     async def _caller(self, request: Request, generation: Generation) -> Caller:
         caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
+        self.windows.count(caller.workspace_id)
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
             raise FaultError(fault)
         return caller

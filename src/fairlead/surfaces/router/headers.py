@@ -1,41 +1,42 @@
 """The router's response headers, spelled once. Those of the service carry its prefix (decisions: names on the wire)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
-DEFAULT_PREFIX: Final = "X-Service-"
+from fairlead.domain.brand import Brand
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderNames:
     """The header names under one prefix, in ASGI's form: lower-case bytes."""
 
-    prefix: str = DEFAULT_PREFIX
+    prefix: str = Brand().header_prefix
     request_id: bytes = field(init=False)
     error_type: bytes = field(init=False)
     upstream_status: bytes = field(init=False)
     upstream_detail: bytes = field(init=False)
     refusal_subject: bytes = field(init=False)
     credits_used: bytes = field(init=False)
+    router_dropped_params: bytes = field(init=False)
+    router_fallback_provider: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        for name in (
-            "request_id",
-            "error_type",
-            "upstream_status",
-            "upstream_detail",
-            "refusal_subject",
-            "credits_used",
-        ):
+        for name in (header.name for header in fields(self) if not header.init):
             spelled = self.prefix + name.replace("_", "-")
             object.__setattr__(self, name, spelled.lower().encode("ascii"))
 
 
+# These are named by everybody alike and never carry a prefix.
 RETRY_AFTER: Final = b"retry-after"
+IDEMPOTENT_REPLAYED: Final = b"idempotent-replayed"
+COMMITTED_SPEND_LIMIT: Final = b"x-committed-spend-limit"
+COMMITTED_SPEND_CURRENT: Final = b"x-committed-spend-current"
+COMMITTED_SPEND_REMAINING: Final = b"x-committed-spend-remaining"
 CONCURRENCY_LIMIT: Final = b"x-concurrency-limit"
 CONCURRENCY_CURRENT: Final = b"x-concurrency-current"
 CONCURRENCY_REMAINING: Final = b"x-concurrency-remaining"
 CONTENT_TYPE: Final = b"content-type"
+REPLAYED: Final = (IDEMPOTENT_REPLAYED, b"true")
 NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 JSON: Final = (CONTENT_TYPE, b"application/json")
 SCHEMA_CACHING: Final = "private, max-age=300, must-revalidate"

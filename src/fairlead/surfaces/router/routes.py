@@ -8,11 +8,17 @@ from fairlead.surfaces.router.generations import V1, V2, Generation
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route: the handler is a method of `handlers.Handlers` or, for `run`, `runs.RunHandler`."""
+    """One route: the handler is a method of `handlers.Handlers` or `provider_keys.ProviderKeyHandlers`.
 
-    method: Literal["GET", "POST"]
+    That of `run` is `runs.RunHandler`.
+    """
+
+    method: Literal["GET", "POST", "PUT", "DELETE"]
     path: str
-    handler: Literal["run", "list_models", "show_model", "show_schema"]
+    handler: Literal[
+        "run", "list_models", "show_model", "show_schema",
+        "list_provider_keys", "show_provider_key", "put_provider_key", "delete_provider_key",
+    ]  # fmt: skip
     generation: Generation
 
 
@@ -21,6 +27,10 @@ ROUTES: Final = (
     Route("GET", "/v2/models", "list_models", V2),
     Route("GET", "/v2/models/{provider}/{model}", "show_model", V2),
     Route("GET", "/v2/models/{provider}/{model}/openapi.json", "show_schema", V2),
+    Route("GET", "/v2/provider-keys", "list_provider_keys", V2),
+    Route("GET", "/v2/provider-keys/{provider}", "show_provider_key", V2),
+    Route("PUT", "/v2/provider-keys/{provider}", "put_provider_key", V2),
+    Route("DELETE", "/v2/provider-keys/{provider}", "delete_provider_key", V2),
     Route("POST", "/v1/models/{provider}/{model}", "run", V1),
     Route("GET", "/v1/models", "list_models", V1),
     Route("GET", "/v1/models/{provider}/{model}", "show_model", V1),

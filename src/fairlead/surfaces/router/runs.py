@@ -1,22 +1,29 @@
 """The synchronous run route, as a raw ASGI application: it is the hot path, and a framework would double its cost."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
 from fairlead.domain.callers import Caller
+from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
 from fairlead.domain.identifiers import is_model_segment, is_provider_segment
 from fairlead.domain.money import as_credits
+from fairlead.domain.runs.entries import Committed, IdempotencyKey
 from fairlead.domain.runs.outcomes import Completed
+from fairlead.domain.runs.replays import KEY_MAX, fingerprint, key_id
 from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import Admitter, RunCommand
-from fairlead.operations.runs.execute import Answer, Executor
-from fairlead.surfaces.asgi import Headers, Receive, Scope, Send, answer, has_left, header, read_whole
+from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.replay import Answer
+from fairlead.surfaces.asgi import Headers, Receive, Scope, Send, answer, base_url_of, has_left, header, read_whole
+from fairlead.surfaces.router.errors import committed_headers
 from fairlead.surfaces.router.generations import Generation
-from fairlead.surfaces.router.headers import CONTENT_TYPE, NOSNIFF, HeaderNames
-from fairlead.surfaces.router.wire import check_run_query
+from fairlead.surfaces.router.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
+from fairlead.surfaces.router.wire import NO_WISH, dropped_text, run_wish
 
 _TRACEPARENT_MAX: Final = 64
 
@@ -33,12 +40,17 @@ class RunHandler:
     """Answers `POST /v?/models/{provider}/{model}`: one model run, its native output forwarded untouched (R-10)."""
 
     authenticator: Authenticator
+    windows: RateWindows
     admitter: Admitter
     executor: Executor
     names: HeaderNames
+    native_aliases: frozenset[str]
     key_prefix: str
     body_limit: int
     deadline_seconds: float
+    public_base_url: str | None
+    keys_kept_ms: int
+    now_ms: Callable[[], int]
 
     async def __call__(
         self, scope: Scope, receive: Receive, send: Send, generation: Generation, path: tuple[str, str], request_id: str
@@ -46,36 +58,74 @@ class RunHandler:
         """Answer one call; FaultError travels to the application, which words it."""
         caller = await self._caller(scope, generation)
         model = self.admitter.check(caller, model_id_of(unquote(path[0]), unquote(path[1])))
-        check_run_query(scope["query_string"])
-        _check_content_type(scope)
+        wish = run_wish(scope["query_string"], self.native_aliases) if generation.has_controls else NO_WISH
+        self.admitter.check_native(caller, model, wish)
+        check_content_type(scope)
         content = await read_whole(scope, receive, self.body_limit)
-        command = RunCommand(request_id, model.id, content, _traceparent(scope))
+        key = self._key(scope, caller, content) if generation.has_controls else None
+        command = RunCommand(
+            request_id, model.id, content, wish, key, self._base(scope, model, key), _traceparent(scope)
+        )
         admitted = await self.admitter.admit(caller, model, command)
+        if isinstance(admitted, Answer):
+            await self._answer(send, admitted, request_id, None)
+            return
         execution = self.executor.start(admitted, has_left=partial(has_left, receive))
         answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
-        await self._answer(send, answered, request_id)
+        await self._answer(send, answered, request_id, admitted.committed)
 
     async def _caller(self, scope: Scope, generation: Generation) -> Caller:
         credential = generation.credential(scope, self.key_prefix)
-        remembered = self.authenticator.remembered(credential)
-        return remembered if remembered is not None else await self.authenticator.authenticate(credential)
+        caller = self.authenticator.remembered(credential)
+        if caller is None:
+            caller = await self.authenticator.authenticate(credential)
+        self.windows.count(caller.workspace_id)
+        return caller
 
-    async def _answer(self, send: Send, answered: Answer, request_id: str) -> None:
+    def _key(self, scope: Scope, caller: Caller, content: bytes) -> IdempotencyKey | None:
+        """The idempotency key of a call (R-18); FaultError(InvalidInput) for one that is none."""
+        value = header(scope, b"idempotency-key")
+        if value is None:
+            return None
+        if not 1 <= len(value) <= KEY_MAX:
+            raise FaultError(InvalidInput(f"Idempotency-Key must have 1 to {KEY_MAX} characters."))
+        return IdempotencyKey(
+            key_id(caller.workspace_id, value.decode("latin-1")),
+            fingerprint(scope["method"], scope["raw_path"], scope["query_string"], content),
+            self.now_ms() + self.keys_kept_ms,
+        )
+
+    def _base(self, scope: Scope, model: Model, key: IdempotencyKey | None) -> str:
+        """How the caller reached us, where links may have to be made or told from a partner's."""
+        if key is None and not model.assets.at:
+            return ""
+        return self.public_base_url or base_url_of(scope)
+
+    async def _answer(self, send: Send, answered: Answer, request_id: str, committed: Committed | None) -> None:
         outcome = answered.outcome
         if not isinstance(outcome, Completed):
-            raise FaultError(outcome.fault)
+            raise FaultError(outcome.fault, is_replay=answered.is_replay)
         names = self.names
         headers: Headers = [
             (CONTENT_TYPE, outcome.content_type.encode("latin-1", "replace")),
             NOSNIFF,
             (names.request_id, request_id.encode()),
-            (names.credits_used, as_credits(answered.charge).encode()),
         ]
+        if answered.charge is not None:
+            headers.append((names.credits_used, as_credits(answered.charge).encode()))
+        if answered.dropped:
+            headers.append((names.router_dropped_params, dropped_text(answered.dropped)))
+        if answered.fallback_provider is not None:
+            headers.append((names.router_fallback_provider, answered.fallback_provider.encode()))
+        if answered.is_replay:
+            headers.append(REPLAYED)
+        if committed is not None:
+            headers += committed_headers(committed.limit, committed.committed)
         await answer(send, 200, headers, outcome.content)
 
 
-def _check_content_type(scope: Scope) -> None:
-    """Take JSON only: a form or a text that happens to parse was meant for somebody else."""
+def check_content_type(scope: Scope) -> None:
+    """Take JSON only: a form or a text that happens to parse was meant for somebody else. FaultError(InvalidInput)."""
     value = header(scope, b"content-type")
     if value is None or value == b"application/json":
         return

@@ -1,18 +1,27 @@
 """The router's shapes on the wire, written from domain records (docs/router.md)."""
 
-from typing import Any
+import json
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 import msgspec
 
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import FaultError, InvalidInput
+from fairlead.domain.runs.selection import Wish
 from fairlead.operations.catalog import Page
 from fairlead.surfaces.cursors import make_cursor, read_cursor
 
-NATIVE_ALIASES = ("default", "service", "native")
-_BOOLEANS = {"true": True, "false": False}
-_PARAMETERS_MAX = 32
+NO_WISH: Final = Wish()
+_SWITCHES: Final = ("strict_mode", "reject_unknown_fields")
+_BOOLEANS: Final = {"true": True, "false": False}
+_PARAMETERS_MAX: Final = 32
+_DROPPED_MAX: Final = 64
+_DROPPED_ENTRY_BYTES: Final = 300
+_DROPPED_BYTES: Final = 4096
+_LINK_QUERY: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s?#]*)[?#]\S*")
 
 
 class ModelListEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,6 +51,7 @@ class ModelDetail(msgspec.Struct, frozen=True, omit_defaults=True):
     billing: dict[str, str]
     providers: list[dict[str, Any]]
     input_schema_url: str | None = None
+    canonical_id: str | None = None
 
 
 def list_response(page: Page, build: str) -> ModelListResponse:
@@ -54,15 +64,24 @@ def list_response(page: Page, build: str) -> ModelListResponse:
     )
 
 
-def detail_response(model: Model, schema_url: str, *, available: bool) -> ModelDetail:
-    """A model as it is sent."""
+def detail_response(model: Model, schema_url: str, is_available: Callable[[str], bool]) -> ModelDetail:
+    """A model as it is sent: its native provider first, then the alternates that serve it."""
     return ModelDetail(
         id=model.id,
         provider=model.provider,
         model=model.name,
         billing=_billing(model),
-        providers=[{"provider": model.native.provider, "native": True, "model": model.id, "available": available}],
+        providers=[
+            {
+                "provider": leg.provider,
+                "native": leg is model.native,
+                "model": next(iter(leg.names.values())),
+                "available": is_available(leg.provider),
+            }
+            for leg in model.legs
+        ],
         input_schema_url=schema_url if model.input_schema is not None else None,
+        canonical_id=model.canonical_id,
     )
 
 
@@ -74,17 +93,55 @@ def page_query(query: bytes) -> tuple[int | None, str | None, str | None]:
     return (None if limit is None else _integer("limit", limit)), build, after
 
 
-def check_run_query(query: bytes) -> None:
-    """Refuse values the run route does not know (decisions: where parameters travel). FaultError(InvalidInput)."""
+def run_wish(query: bytes, native_aliases: Collection[str]) -> Wish:
+    """What a run's query asks for (decisions: where parameters travel); FaultError(InvalidInput) for odd values.
+
+    Fallback is the exception: any value other than `false` leaves it on, says the specification.
+    """
     if not query:
-        return
+        return NO_WISH
     parameters = read_query(query)
-    for name in ("strict_mode", "fallback_provider", "reject_unknown_fields"):
-        if name in parameters and parameters[name] not in _BOOLEANS:
-            raise FaultError(InvalidInput(f"{name} must be true or false, not {parameters[name][:40]!r}."))
+    said = {name: _boolean(name, parameters[name]) for name in _SWITCHES if name in parameters}
     provider = parameters.get("model_provider")
-    if provider is not None and provider not in NATIVE_ALIASES:
-        raise FaultError(InvalidInput(f"model_provider {provider[:64]!r} does not serve this model."))
+    return Wish(
+        provider=None if provider is None or provider in native_aliases else provider,
+        strict=said.get("strict_mode", False),
+        fallback=parameters.get("fallback_provider") != "false",
+        reject_unknown=said.get("reject_unknown_fields", False),
+    )
+
+
+def _boolean(name: str, text: str) -> bool:
+    if text not in _BOOLEANS:
+        raise FaultError(InvalidInput(f"{name} must be true or false, not {text[:40]!r}."))
+    return _BOOLEANS[text]
+
+
+def dropped_text(dropped: Sequence[str]) -> bytes:
+    """What a translation left out as the header has it (R-12): a JSON string that holds an array of strings.
+
+    Bounded (decisions): 64 entries, 300 bytes each, 4,096 in all; the last then counts the rest.
+    """
+    kept: list[str] = []
+    for number, entry in enumerate(dropped):
+        left = len(dropped) - number
+        longer = [*kept, _ascii(entry)]
+        rest = [*longer, f"and {left - 1} more"] if left > 1 else longer
+        if len(longer) > _DROPPED_MAX - (left > 1) or len(_array_text(rest)) > _DROPPED_BYTES:
+            kept.append(f"and {left} more")
+            break
+        kept = longer
+    return _array_text(kept)
+
+
+def _array_text(entries: Sequence[str]) -> bytes:
+    """A JSON string that holds a JSON array, in the ASCII that headers take."""
+    return json.dumps(json.dumps(list(entries))).encode("ascii")
+
+
+def _ascii(entry: str) -> str:
+    """An entry as the header takes it; a link in it loses its query, which may be a secret."""
+    return _LINK_QUERY.sub(r"\1", entry).encode("ascii", "replace")[:_DROPPED_ENTRY_BYTES].decode("ascii")
 
 
 def read_query(query: bytes) -> dict[str, str]:

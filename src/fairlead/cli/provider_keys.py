@@ -1,0 +1,103 @@
+"""`fairlead provider-keys`: workspaces' own keys at providers."""
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_times
+from fairlead.cli.workspaces import settings_of
+from fairlead.domain.faults import FaultError
+from fairlead.domain.provider_keys import DOCUMENT_BYTES_MAX, StoredKey
+from fairlead.installation import master_secret, opened_database, provider_files, provider_keys
+from fairlead.operations.clock import Clock
+from fairlead.operations.provider_keys import ProviderKeys
+from fairlead.operations.workspaces import find_workspace
+
+T = TypeVar("T")
+
+_COLUMNS: Final = ("provider", "hint", "created_at")
+_READ_MAX: Final = 4 * DOCUMENT_BYTES_MAX
+_workspace = click.option("--workspace", required=True, metavar="NAME", help="Whose keys: a workspace's name or id.")
+
+
+@click.group("provider-keys")
+def provider_keys_group() -> None:
+    """Store, list and delete workspaces' own keys at providers. They are sealed, and never shown."""
+
+
+@provider_keys_group.command("list")
+@_workspace
+@data_option
+@json_option
+def list_command(workspace: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """List a workspace's own keys by their last characters."""
+    stored = _run(data, database, workspace, lambda keys, workspace_id: keys.list_all(workspace_id))
+    print_rows([_row(key) for key in stored], _COLUMNS, as_json=as_json, empty="There are no keys.")
+
+
+@provider_keys_group.command("set")
+@click.argument("provider")
+@_workspace
+@click.option("--file", type=click.File("rb"), default="-", help="Where the key is; standard input when absent.")
+@data_option
+@json_option
+def set_command(  # the key itself is no argument: everybody on the machine can read those
+    provider: str, workspace: str, file: Any, data: str | None, database: str | None, *, as_json: bool
+) -> None:
+    """Store a workspace's own key at PROVIDER, in the place of the one before."""
+    text = _key_text(file)
+    told, is_new = _run(data, database, workspace, lambda keys, workspace_id: keys.put(workspace_id, provider, text))
+    if as_json:
+        print_json({**_row(told), "new": is_new})
+    else:
+        click.echo(f"{'Stored' if is_new else 'Replaced'} the key of {workspace} for {provider} ({told.hint or '-'}).")
+
+
+@provider_keys_group.command("delete")
+@click.argument("provider")
+@_workspace
+@data_option
+@json_option
+def delete_command(provider: str, workspace: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """Delete a workspace's own key at PROVIDER. Its further runs there use the server's key, and are billed."""
+    _run(data, database, workspace, lambda keys, workspace_id: keys.delete(workspace_id, provider))
+    if as_json:
+        print_json({"provider": provider, "deleted": True})
+    else:
+        click.echo(f"Deleted the key of {workspace} for {provider}.")
+
+
+def _run(
+    data: str | None, database: str | None, workspace: str, work: Callable[[ProviderKeys, str], Awaitable[T]]
+) -> T:
+    """Do something with the keys of a workspace. What a caller would be told as a fault is a line here."""
+    settings = settings_of(data, database)
+
+    async def done() -> T:
+        async with opened_database(settings) as opened:
+            secret = master_secret(settings, make=False)
+            keys = provider_keys(secret, provider_files(settings), opened, Clock(), lambda _: None)
+            return await work(keys, await find_workspace(opened, workspace))
+
+    try:
+        return asyncio.run(done())
+    except FaultError as error:
+        raise click.ClickException(getattr(error.fault, "detail", "") or type(error.fault).__name__) from error
+
+
+def _key_text(file: Any) -> str:
+    """The key in a file or on standard input, hidden where a person types it; the end of its last line is not its."""
+    if file.isatty():
+        return str(click.prompt("Key", hide_input=True))
+    content: bytes = file.read(_READ_MAX + 1)
+    try:
+        return content.decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise click.ClickException("the key is no text") from None
+
+
+def _row(key: StoredKey) -> dict[str, Any]:
+    return with_times(dataclasses.asdict(key), "created_at")

@@ -1,0 +1,217 @@
+"""What an installation is made of before anything runs: its folders, its secrets, its providers at their addresses."""
+
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import fairlead
+from fairlead.domain.brand import Brand
+from fairlead.identity.master_secret import MasterSecret, kept_secret, read_secret, secret_of
+from fairlead.identity.sealing import Sealer
+from fairlead.operations.clock import Clock
+from fairlead.operations.keys import IssuedKey
+from fairlead.operations.provider_keys import ProviderKeys
+from fairlead.providers.credentials import Credentials, Secret
+from fairlead.providers.spec import Auth, Call, Provider, Scheme
+from fairlead.providers.spec_files import SPECS, load_providers
+from fairlead.settings import BadSettingError, Settings
+from fairlead.storage.database import Database, file_of, open_database
+from fairlead.storage.migrate import HEAD, revision_of
+
+LOCAL: Final = "local"
+PACKAGE: Final = Path(fairlead.__file__).parent
+CATALOG: Final = PACKAGE / "catalog"
+SNAPSHOTS: Final = PACKAGE / "snapshots"
+_SIMULATED: Final = {
+    Scheme.HEADER: "simulated:simulated",  # some vendors take an id and a secret in one header
+    Scheme.PAIR: "simulated:simulated",
+    Scheme.JWT: "simulated-access:simulated-secret-of-32-characters!!",
+}
+"""What the partner simulator is shown (partners/simulator/PROTOCOL.md): it takes any but obviously bad ones."""
+
+_SIMULATED_POLL_SECONDS: Final = 0.2
+"""The simulator's work takes less than a second, so nobody waits for minutes' worth of politeness."""
+
+
+class DataDirectoryError(Exception):
+    """The data directory cannot be used, or another server uses it."""
+
+
+class OldDatabaseError(Exception):
+    """The database is not at the schema this version needs."""
+
+
+def provider_files(settings: Settings) -> dict[str, Provider]:
+    """Every provider by name, at the addresses the settings give; BadFileError."""
+    providers = load_providers(SPECS)
+    if settings.catalog is not None:
+        providers |= load_providers(settings.catalog / "providers")
+    return {name: _addressed(settings, provider) for name, provider in providers.items()}
+
+
+def _addressed(settings: Settings, provider: Provider) -> Provider:
+    """A provider at the address its settings give, with the parts of it that they fill in."""
+    option = option_name(provider.name)
+    named = provider.at(settings.provider_base_url_of(option) or provider.base_url)
+    spelled = {name: f"{option}_{name}" for name in provider.variables}
+    options = settings.provider_options
+    return named.given({name: options[full] for name, full in spelled.items() if full in options})
+
+
+def option_name(provider: str) -> str:
+    """How a provider is spelled in an environment variable, lower-cased."""
+    return provider.replace("-", "_").replace(".", "_")
+
+
+def catalog_folders(settings: Settings) -> list[Path]:
+    """Where model files are read from; BadSettingError when the folder of the settings is none."""
+    if settings.catalog is not None and not settings.catalog.is_dir():
+        raise BadSettingError(f"FAIRLEAD_CATALOG: there is no folder {settings.catalog}")
+    return [CATALOG] if settings.catalog is None else [CATALOG, settings.catalog / "models"]
+
+
+def authored_flag(settings: Settings) -> str:
+    """The extension of schema documents that says whether a schema is authored (R-08)."""
+    return Brand(settings.brand, settings.header_prefix).authored_flag
+
+
+def prepare_data(settings: Settings) -> None:
+    """Make the data directory, for its owner alone; DataDirectoryError."""
+    try:
+        settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.data.chmod(0o700)
+    except OSError as error:
+        raise DataDirectoryError(f"the data directory {settings.data} cannot be used: {error}") from error
+
+
+def master_secret(settings: Settings, *, make: bool = True) -> MasterSecret:
+    """The server's secret: of the settings, else of its file, which is made where there is none.
+
+    BadSettingError, or DataDirectoryError; the latter also for a missing file that is not to be made.
+    """
+    if settings.secret_key is not None:
+        try:
+            return secret_of(settings.secret_key)
+        except ValueError as error:
+            raise BadSettingError(f"FAIRLEAD_SECRET_KEY: {error}") from None
+    path = settings.data / "secret-key"
+    try:
+        return kept_secret(path) if make else read_secret(path)
+    except FileNotFoundError as error:
+        hint = "`fairlead serve` makes it, or set FAIRLEAD_SECRET_KEY"
+        raise DataDirectoryError(f"there is no secret at {path}; {hint}") from error
+    except (ValueError, OSError) as error:
+        raise DataDirectoryError(f"the server's secret cannot be used: {error}") from error
+
+
+def provider_keys(
+    secret: MasterSecret,
+    providers: Mapping[str, Provider],
+    database: Database,
+    clock: Clock,
+    changed: Callable[[str], None],
+) -> ProviderKeys:
+    """Workspaces' own provider keys. The built-in partner takes none: only this server may call it."""
+    taken = {name: found.wants_credential and name != LOCAL for name, found in providers.items()}
+    return ProviderKeys(database, Sealer(secret), taken, clock, changed)
+
+
+@asynccontextmanager
+async def opened_database(settings: Settings) -> AsyncIterator[Database]:
+    """A database at the right schema, for a command; OldDatabaseError when it is not, or there is none."""
+    file = file_of(settings.database_url())
+    if file is not None and not file.exists():
+        raise OldDatabaseError(f"there is no database at {file}; `fairlead serve` or `fairlead migrate` makes it")
+    database = open_database(settings.database_url())
+    try:
+        revision = await database.read(revision_of)
+        if revision != HEAD:
+            raise OldDatabaseError(f"the database is at {revision or 'nothing'}, not {HEAD}; run `fairlead migrate`")
+        yield database
+    finally:
+        await database.close()
+
+
+def lock_data(settings: Settings, stack: AsyncExitStack) -> bool:
+    """Claim an embedded database for this server alone; False where a database server is shared by many."""
+    if file_of(settings.database_url()) is None:
+        return False
+    descriptor = os.open(settings.data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    stack.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise DataDirectoryError(f"another server uses the data directory {settings.data}") from error
+    return True
+
+
+def save_first_key(settings: Settings, key: IssuedKey | None) -> None:
+    """Write the first key to its file, for its owner alone; nothing where none was made."""
+    if key is not None:
+        path = settings.data / "first-key"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(key.text + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """The providers at the addresses they are called at, what we show each, and where the simulator is, if it is."""
+
+    providers: Mapping[str, Provider]
+    secrets: Mapping[str, tuple[Secret, ...]]
+    simulator: str | None = None
+
+
+def partners(settings: Settings, local: tuple[str, str] | None, simulator: str | None) -> Partners:
+    """Every provider as this server calls it; BadFileError, BadSettingError.
+
+    `local` is the address and the token of the built-in partner, `simulator` the address of the partner simulator:
+    every other provider is then called there, shown nothing of ours.
+    """
+    providers = provider_files(settings)
+    if settings.brand in providers:
+        raise BadSettingError(f"FAIRLEAD_BRAND: {settings.brand!r} is the name of a provider")
+    secrets = {name: _secrets(settings, name) for name in providers}
+    if simulator is not None:
+        providers = {name: _simulated(provider, simulator) for name, provider in providers.items()}
+        secrets = {name: _shown_to_simulator(provider) for name, provider in providers.items()}
+    if local is not None:
+        providers[LOCAL] = providers[LOCAL].at(local[0])
+        secrets[LOCAL] = (Secret(local[1]),)
+    for provider, problem in Credentials(providers, secrets).check():
+        raise BadSettingError(f"FAIRLEAD_PROVIDER_{option_name(provider).upper()}_KEY: {problem}")
+    return Partners(providers, secrets, simulator)
+
+
+def _secrets(settings: Settings, provider: str) -> tuple[Secret, ...]:
+    return tuple(Secret(text, weight) for text, weight in settings.provider_keys_of(option_name(provider)))
+
+
+def _simulated(provider: Provider, simulator: str) -> Provider:
+    """A provider at the simulator, which has each below its name with the path its real address has.
+
+    A token that only a real account could sign is replaced by a plain one, and pauses between polls are short.
+    """
+    filled = provider.given(dict.fromkeys(provider.variables, "simulated"))
+    if filled.auth.algorithm == "RS256":
+        filled = replace(filled, auth=Auth(Scheme.HEADER, prefix="Bearer "))
+    filled = replace(filled, calls={name: _polled_often(call) for name, call in filled.calls.items()})
+    return filled.at(f"{simulator}/{provider.name}{urlsplit(filled.base_url).path}")
+
+
+def _polled_often(call: Call) -> Call:
+    """A call whose work is asked about without long pauses."""
+    if call.polling is None:
+        return call
+    every = min(call.polling.every, _SIMULATED_POLL_SECONDS)
+    return replace(call, polling=replace(call.polling, every=every, at_most_every=every))
+
+
+def _shown_to_simulator(provider: Provider) -> tuple[Secret, ...]:
+    return (Secret(_SIMULATED.get(provider.auth.scheme, "")),)

@@ -1,0 +1,94 @@
+"""The routes of a workspace's own provider keys (R-17). A key comes in by PUT, and never goes out."""
+
+import datetime
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_provider
+from fairlead.domain.faults import FaultError, InvalidInput
+from fairlead.domain.provider_keys import StoredKey, refuse_managing
+from fairlead.domain.runs.body import read_body
+from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.provider_keys import ProviderKeys
+from fairlead.operations.rate_windows import RateWindows
+from fairlead.surfaces.asgi import Receive, read_whole
+from fairlead.surfaces.router.generations import Generation
+from fairlead.surfaces.router.runs import check_content_type
+
+_BODY_MAX: Final = 64 * 1024
+_BAD_BODY: Final = 'The body must be a JSON object with one field, `key`, which is a text: {"key": "…"}.'
+_UNCACHED: Final = {"Cache-Control": "no-store"}
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderKeyHandlers:
+    """Answers the provider key routes, for the workspace of the caller alone."""
+
+    authenticator: Authenticator
+    windows: RateWindows
+    keys: ProviderKeys
+    key_prefix: str
+
+    async def list_provider_keys(self, request: Request, generation: Generation) -> Response:
+        """`GET /provider-keys`: what may be told of every key; as few as there are providers."""
+        caller = await self._manager(request, generation)
+        stored = await self.keys.list_all(caller.workspace_id)
+        return _answer({"data": [_told(key) for key in stored]})
+
+    async def show_provider_key(self, request: Request, generation: Generation) -> Response:
+        """`GET /provider-keys/{provider}`: what may be told of one."""
+        caller = await self._manager(request, generation)
+        return _answer(_told(await self.keys.find(caller.workspace_id, request.path_params["provider"])))
+
+    async def put_provider_key(self, request: Request, generation: Generation) -> Response:
+        """`PUT /provider-keys/{provider}`: store a key, 201; or replace the one before, 200."""
+        caller = await self._manager(request, generation)
+        provider = request.path_params["provider"]
+        self.keys.check_provider(provider)
+        if fault := refuse_provider(caller, provider):
+            raise FaultError(fault)
+        check_content_type(request.scope)
+        receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
+        text = _key_of(await read_whole(request.scope, receive, _BODY_MAX))
+        stored, is_new = await self.keys.put(caller.workspace_id, provider, text)
+        return _answer(_told(stored), 201 if is_new else 200)
+
+    async def delete_provider_key(self, request: Request, generation: Generation) -> Response:
+        """`DELETE /provider-keys/{provider}`: forget a key, 204. No policy stands in the way of that."""
+        caller = await self._manager(request, generation)
+        await self.keys.delete(caller.workspace_id, request.path_params["provider"])
+        return Response(status_code=204)
+
+    async def _manager(self, request: Request, generation: Generation) -> Caller:
+        """The caller, who has the router and whose credential is not limited to some models; FaultError."""
+        caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
+        self.windows.count(caller.workspace_id)
+        if fault := refuse_gate(caller, ROUTER_GATE, "The model router") or refuse_managing(caller):
+            raise FaultError(fault)
+        return caller
+
+
+def _key_of(content: bytes) -> str:
+    """The key in a body; FaultError(InvalidInput), which never repeats any of the body."""
+    try:
+        body = read_body(content)
+    except FaultError:
+        raise FaultError(InvalidInput(_BAD_BODY)) from None
+    if set(body) != {"key"} or not isinstance(body["key"], str):
+        raise FaultError(InvalidInput(_BAD_BODY))
+    return str(body["key"])
+
+
+def _told(key: StoredKey) -> dict[str, str]:
+    stored = datetime.datetime.fromtimestamp(key.created_at / 1000, datetime.UTC)
+    created_at = stored.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"provider": key.provider, "hint": key.hint, "created_at": created_at}
+
+
+def _answer(document: Any, status: int = 200) -> Response:
+    return Response(_encode(document), status, _UNCACHED, "application/json")

@@ -1,0 +1,167 @@
+"""Run every model of the catalog over every leg against the partner simulator, and print what came of it.
+
+A real `fairlead serve --simulate` in a temporary directory is called as any caller would. The status is 1 when a run
+fails, when a retired model still runs, or when the books do not add up afterwards.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from catalog_samples import Sample, samples, shipped_catalog, shipped_providers
+from fairlead.cli.output import print_table
+from fairlead.domain.catalog.models import Leg, Model
+from fairlead.operations.clock import Clock
+from servers import Server, serving
+
+AT_ONCE: Final = 16
+_BUDGET: Final = "100000"
+_COLUMNS: Final = ("model", "leg", "sample", "operation", "protocol", "status", "credits", "dropped", "seconds", "what")
+_SHOWN: Final = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One run to be made; `leg` None is a retired model, which must be refused."""
+
+    model: Model
+    sample: Sample | None
+    leg: Leg | None
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of one run."""
+
+    call: Call
+    status: int
+    credits: str
+    dropped: int
+    seconds: float
+    answer: httpx.Response
+
+    @property
+    def said(self) -> str:
+        """Why it failed, in our words; nothing where it did not."""
+        return "" if self.answer.is_success else self.answer.text
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it ended as it should: completed and priced, or refused as retired."""
+        if self.call.leg is None:
+            return self.status == httpx.codes.NOT_FOUND and "retired" in self.said
+        return self.status == httpx.codes.OK and self.credits != "-"
+
+    def row(self) -> list[str]:
+        """Its line of the table."""
+        call, sample = self.call, self.call.sample
+        said = "" if self.is_well and call.leg is not None else ("retired" if self.is_well else self.said[:_SHOWN])
+        return [
+            call.model.id,
+            call.model.native.provider if call.leg is None else call.leg.provider,
+            "-" if sample is None else sample.name or "plain",
+            "-" if sample is None else sample.operation.name,
+            call.protocol,
+            str(self.status),
+            self.credits,
+            str(self.dropped),
+            f"{self.seconds:.2f}",
+            said,
+        ]
+
+
+def calls() -> Iterator[Call]:
+    """Every model with every sample over every leg that serves it, and every retired model once."""
+    providers, today = shipped_providers(), Clock().today()
+    for model in shipped_catalog().models.values():
+        if model.is_retired(today):
+            yield Call(model, None, None, "-")
+            continue
+        for sample in samples(model):
+            for leg in sample.legs():
+                call = providers[leg.provider].calls[leg.calls[sample.operation.name]]
+                yield Call(model, sample, leg, call.protocol.value)
+
+
+def run_catalog(data: Path) -> list[Made]:
+    """Start a server over a new data directory, make every run, and prove its books."""
+    return run_calls(data, list(calls()))
+
+
+def run_calls(data: Path, wanted: Sequence[Call]) -> list[Made]:
+    """Start a server over a new data directory, make some runs, and prove its books."""
+    with serving(data, arguments=("--simulate",)) as server:
+        server.cli("workspaces", "change", "default", "--cap", _BUDGET)
+        made = asyncio.run(_run_all(server, wanted))
+        server.idle()
+    return made
+
+
+async def _run_all(server: Server, wanted: Sequence[Call]) -> list[Made]:
+    """Make the runs, so many at once; results in the order of the calls."""
+    gate = asyncio.Semaphore(AT_ONCE)
+    async with httpx.AsyncClient(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as client:
+
+        async def one(call: Call) -> Made:
+            async with gate:
+                return await _run(client, call)
+
+        return await asyncio.gather(*map(one, wanted))
+
+
+async def _run(client: httpx.AsyncClient, call: Call) -> Made:
+    """One run, without fallback: a leg must not be served by another."""
+    query = {"fallback_provider": "false"}
+    if call.leg is not None and call.leg is not call.model.native:
+        query["model_provider"] = call.leg.provider
+    started = time.monotonic()
+    answer = await client.post(
+        f"/v2/models/{call.model.id}", params=query, json={} if call.sample is None else call.sample.body
+    )
+    dropped = answer.headers.get("x-service-router-dropped-params")
+    return Made(
+        call=call,
+        status=answer.status_code,
+        credits=answer.headers.get("x-service-credits-used", "-"),
+        dropped=0 if dropped is None else len(json.loads(json.loads(dropped))),
+        seconds=time.monotonic() - started,
+        answer=answer,
+    )
+
+
+def unsampled() -> list[str]:
+    """The models nobody could run for want of a body."""
+    today = Clock().today()
+    return [
+        model.id
+        for model in shipped_catalog().models.values()
+        if not model.is_retired(today) and not any(True for _ in samples(model))
+    ]
+
+
+def main() -> int:
+    """Run the catalog and print the table; the exit status."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fairlead-catalog-") as folder:
+        made = run_catalog(Path(folder) / "data")
+    print_table([one.row() for one in made], _COLUMNS)
+    bad, lacking = [one for one in made if not one.is_well], unsampled()
+    for model_id in lacking:
+        sys.stdout.write(f"There is no sample for {model_id}.\n")
+    models = {one.call.model.id for one in made}
+    seconds = time.monotonic() - started
+    sys.stdout.write(f"{len(models)} models, {len(made)} runs, {len(bad)} failed, {seconds:.0f} s; the books add up.\n")
+    return 1 if bad or lacking else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""A server under another brand, over HTTP: what follows from the one setting, and what never does."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from fairlead.settings import BadSettingError, read_settings
+from fake_partner import CatalogFolder, FakePartner, reply
+from servers import Server, serving
+from surfaces.conftest import NESTED, SETTINGS, catalog_of
+
+_PLAIN = ("--no-local-partner",)
+
+
+@pytest.fixture(scope="module")
+def branded_catalog(shared_partner: FakePartner, tmp_path_factory: pytest.TempPathFactory) -> CatalogFolder:
+    """Return a catalog with a model whose schema is authored, and one without."""
+    catalog = catalog_of(tmp_path_factory.mktemp("branded"), shared_partner.url)
+    catalog.add_model("fake/json-1")
+    catalog.add_model("fake/closed-1", schema=NESTED)
+    return catalog
+
+
+@pytest.fixture(scope="module")
+def _acme(branded_catalog: CatalogFolder) -> Iterator[Server]:
+    env = {**SETTINGS, "FAIRLEAD_BRAND": "acme"}
+    data = branded_catalog.path.parent / "data"
+    with serving(data, catalog=branded_catalog.path, env=env, arguments=_PLAIN) as server:
+        yield server
+
+
+@pytest.fixture
+def acme(_acme: Server, partner: FakePartner) -> Server:  # noqa: ARG001 -- its partner answers
+    """Return a server of the brand `acme`."""
+    return _acme
+
+
+def _names(response: httpx.Response) -> set[str]:
+    usual = {"date", "content-type", "content-length"}
+    return {name for name in response.headers if name not in usual}
+
+
+def test_a_header_is_of_another_brand(acme: Server, partner: FakePartner) -> None:
+    """The service's own headers carry the brand, on successes, refusals and 404s alike; the others do not."""
+    made = acme.client.post("/v2/models/fake/json-1", json={})
+    assert _names(made) == {"x-acme-request-id", "x-acme-credits-used", "x-content-type-options"}
+    partner.script("/json", reply(504))
+    late = acme.client.post("/v2/models/fake/json-1", json={})
+    assert _names(late) == {"x-acme-request-id", "x-acme-error-type", "x-acme-upstream-status", "retry-after"}
+    assert _names(acme.client.get("/nowhere")) == {"x-acme-request-id", "x-acme-error-type"}
+    assert "x-acme-request-id" in acme.client.get("/v2/models").headers
+
+
+@pytest.mark.req("R-11")
+def test_an_alias_is_of_another_brand(acme: Server) -> None:
+    """The brand names native dispatch, as `default` and `native` do everywhere; another brand names nobody."""
+    for alias, status in (("acme", 200), ("default", 200), ("native", 200), ("service", 400)):
+        answer = acme.client.post("/v2/models/fake/json-1", params={"model_provider": alias}, json={})
+        assert answer.status_code == status
+
+
+def test_a_prefix_of_its_own_changes_more_than_headers(branded_catalog: CatalogFolder, tmp_path: Any) -> None:
+    """With a prefix of their own the headers alone are spelled otherwise."""
+    env = {**SETTINGS, "FAIRLEAD_BRAND": "acme", "FAIRLEAD_HEADER_PREFIX": "Router-"}
+    with serving(tmp_path / "data", catalog=branded_catalog.path, env=env, arguments=_PLAIN) as server:
+        refused = server.client.post("/v2/models/fake/none-1", params={"model_provider": "acme"}, json={})
+        assert (refused.status_code, _names(refused)) == (404, {"router-request-id", "router-error-type"})
+
+
+@pytest.mark.parametrize(
+    "environment", [{"FAIRLEAD_BRAND": "Acme Media"}, {"FAIRLEAD_HEADER_PREFIX": "X Acme"}], ids=["brand", "prefix"]
+)
+def test_a_bad_brand_is_found_while_serving(environment: dict[str, str]) -> None:
+    """A brand that cannot be spelled is refused at the start, by the name of its variable."""
+    (variable,) = environment
+    with pytest.raises(BadSettingError, match=rf"^{variable}: must be "):
+        read_settings(environment)
