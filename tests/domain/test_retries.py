@@ -5,9 +5,17 @@ from typing import Final
 import pytest
 
 from domain.every_fault import EVERY, name_of
-from fairlead.domain.faults import Fault, InternalError, ProviderError, ProviderTimeout, ServiceUnavailable
+from fairlead.domain.faults import (
+    Fault,
+    InputRejected,
+    InternalError,
+    InvalidInput,
+    ProviderError,
+    ProviderTimeout,
+    ServiceUnavailable,
+)
 from fairlead.domain.runs.outcomes import Failed, Reached
-from fairlead.domain.runs.retries import may_go_again, may_go_elsewhere, tells_of_the_partner
+from fairlead.domain.runs.retries import is_about_the_form, may_go_again, may_go_elsewhere, tells_of_the_partner
 
 _BROKEN, _LATE, _BUSY, _OURS = ProviderError(), ProviderTimeout(), ServiceUnavailable("full", 1), InternalError()
 _TABLE: Final[dict[tuple[Fault, int | None], tuple[str, str, str, str]]] = {
@@ -75,3 +83,13 @@ def test_accepted_work_is_asked_for_twice(fault: Fault) -> None:
     """Whatever fails after a partner took the work, nobody is asked again: it could be done, and paid, twice."""
     for status in (None, 429, 500, 503):
         assert said_of(Failed(fault, status, Reached.ACCEPTED)) == ""
+
+
+@pytest.mark.req("R-14")
+@pytest.mark.parametrize("reached", Reached)
+@pytest.mark.parametrize("fault", EVERY, ids=name_of)
+def test_a_fault_of_our_words_is_told_to_the_caller(fault: Fault, reached: Reached) -> None:
+    """Only a rejected body, by a partner that certainly did nothing with it, is a matter of the form it was sent in."""
+    is_certain = reached in (Reached.NOTHING, Reached.REFUSED)
+    is_rejection = isinstance(fault, InvalidInput | InputRejected)
+    assert is_about_the_form(Failed(fault, 422, reached)) is (is_certain and is_rejection)

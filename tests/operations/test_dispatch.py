@@ -123,6 +123,17 @@ def test_a_task_that_was_refused_is_not_ordered_elsewhere(
 
 
 @pytest.mark.req("R-14")
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_caller_is_told_what_another_provider_minds_about_our_words(
+    server: Server, caller: Caller, partner: Partner, run: Run, status: int
+) -> None:
+    """A body in the second provider's words was ours: what it rejects there is no news, the first failure is told."""
+    partner.statuses |= {"/now": 503, "/spare/now": status}
+    assert isinstance(fault_of(run(server.answer(caller, "twice"))), ProviderError)
+    assert partner.calls == ["POST /now", "POST /spare/now"]
+
+
+@pytest.mark.req("R-14")
 def test_a_second_provider_that_may_have_worked_is_not_the_last(
     server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:

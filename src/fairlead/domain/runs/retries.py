@@ -6,7 +6,14 @@ another partner would refuse it too, and a content refusal must not be shopped a
 
 from typing import Final
 
-from fairlead.domain.faults import InternalError, ProviderError, ProviderTimeout, ServiceUnavailable
+from fairlead.domain.faults import (
+    InputRejected,
+    InternalError,
+    InvalidInput,
+    ProviderError,
+    ProviderTimeout,
+    ServiceUnavailable,
+)
 from fairlead.domain.runs.outcomes import Failed, Reached
 
 _PASSING: Final = frozenset({425, 429, 500, 502, 503})
@@ -31,6 +38,14 @@ def may_go_again(failed: Failed, *, repeats_safely: bool) -> bool:
     if failed.reached is Reached.UNKNOWN and repeats_safely:
         return failed.upstream_status is None and isinstance(failed.fault, ProviderError)
     return failed.reached is Reached.REFUSED and failed.upstream_status in _PASSING and may_go_elsewhere(failed)
+
+
+def is_about_the_form(failed: Failed) -> bool:
+    """Whether a partner found fault with a body it certainly did not work on.
+
+    Of a leg that was fallen back on this says nothing to the caller: the body in that partner's words was ours.
+    """
+    return failed.reached in _CERTAIN and isinstance(failed.fault, InvalidInput | InputRejected)
 
 
 def tells_of_the_partner(failed: Failed) -> bool:

@@ -13,7 +13,7 @@ from fairlead.domain.catalog.translations import translate_back
 from fairlead.domain.faults import ContentPolicyViolation, Fault
 from fairlead.domain.runs.entries import Acceptance, Redirection
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
-from fairlead.domain.runs.retries import may_go_elsewhere
+from fairlead.domain.runs.retries import is_about_the_form, may_go_elsewhere
 from fairlead.observing.observations import AnswerLeftRaw, Observer, RunRedirected
 from fairlead.operations.assets import AssetCopier, CopyOrder
 from fairlead.operations.clock import Clock
@@ -68,6 +68,8 @@ class Dispatcher:
                 continue
             plan, held = following, following.hold
             outcome = await self._ask(run, plan, None, record)
+            if isinstance(outcome, Failed) and is_about_the_form(outcome):
+                break
             if isinstance(outcome, Completed) or not may_go_elsewhere(outcome):
                 return await self._served(run, plan, outcome)
         return await self._served(run, plan, first)
