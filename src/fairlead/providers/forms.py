@@ -11,20 +11,12 @@ import msgspec
 
 from fairlead.domain.conditions import text_of
 from fairlead.domain.faults import InvalidInput
+from fairlead.domain.media import HEAD_BYTES, extension, media_type
 from fairlead.domain.pointers import Pointer, as_text, find_all
 from fairlead.domain.runs.outcomes import Failed, Reached
 from fairlead.providers.spec import Form
 
 FILES_MAX: Final = 16
-_EXTENSIONS: Final = {
-    "image/png": "png",
-    "image/jpeg": "jpg",
-    "image/webp": "webp",
-    "image/gif": "gif",
-    "video/mp4": "mp4",
-    "audio/mpeg": "mp3",
-    "audio/wav": "wav",
-}
 
 Download: TypeAlias = Callable[[str], Awaitable[tuple[str, bytes]]]
 """Brings what a link leads to: its media type and its bytes; UnusableFileError."""
@@ -48,11 +40,11 @@ async def write_form(form: Form, body: bytes, download: Download) -> tuple[str, 
             if len(pieces) >= FILES_MAX:
                 return _unusable(place, f"at most {FILES_MAX} files can be sent")
             try:
-                media_type, content = await _file(value, download)
+                kind, content = await _file(value, download)
             except UnusableFileError as error:
                 return _unusable(place, str(error))
-            filename = f"file.{_EXTENSIONS.get(media_type, 'bin')}"
-            head = f'form-data; name="{part.name}"; filename="{filename}"\r\nContent-Type: {media_type}'
+            filename = f"file{extension(kind)}"
+            head = f'form-data; name="{part.name}"; filename="{filename}"\r\nContent-Type: {kind}'
             pieces.append(_piece(boundary, head, content))
     fields = [_piece(boundary, f'form-data; name="{_safe(name)}"', text) for name, text in _fields(document, taken)]
     content = b"".join([*fields, *pieces, f"--{boundary}--\r\n".encode()])
@@ -81,8 +73,8 @@ async def _file(value: str, download: Download) -> tuple[str, bytes]:
     if value[:5].lower() == "data:":
         return _inline(value)
     if value[:8].lower().startswith(("http://", "https://")):
-        media_type, content = await download(value)
-        return _media_type(media_type), content
+        declared, content = await download(value)
+        return media_type(declared, content[:HEAD_BYTES]), content
     raise UnusableFileError("it must be a data: URI or a link")
 
 
@@ -90,15 +82,11 @@ def _inline(uri: str) -> tuple[str, bytes]:
     head, comma, data = uri[5:].partition(",")
     if not comma or not head.endswith(";base64"):
         raise UnusableFileError("a data: URI must be base64")
-    media_type = head.removesuffix(";base64").partition(";")[0].lower()
     try:
-        return _media_type(media_type), base64.b64decode(data, validate=True)
+        content = base64.b64decode(data, validate=True)
     except binascii.Error as error:
         raise UnusableFileError("its base64 is broken") from error
-
-
-def _media_type(text: str) -> str:
-    return text if text in _EXTENSIONS else "application/octet-stream"
+    return media_type(head.removesuffix(";base64").partition(";")[0], content[:HEAD_BYTES]), content
 
 
 def _unusable(place: Pointer, reason: str) -> Failed:
