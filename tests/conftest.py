@@ -1,6 +1,7 @@
 """What every folder of tests may ask for: databases of both kinds, and one event loop a test."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -14,8 +15,10 @@ from fairlead.storage import ledger
 from fairlead.storage.database import Database, open_database
 from fake_partner import FakePartner, running_partner
 
-settings.register_profile("fairlead", deadline=None, max_examples=50, print_blob=True)
-settings.load_profile("fairlead")
+# The same examples every time, so that a commit is judged by itself; `HYPOTHESIS_PROFILE=search` looks for new ones.
+settings.register_profile("fairlead", deadline=None, max_examples=50, print_blob=True, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fairlead"))
 
 Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
 _KINDS = ("sqlite", "postgresql")

@@ -194,6 +194,19 @@ async def take_over(server: Server) -> None:
     await server.executor.drain(5)
 
 
+@pytest.mark.req("R-14", "R-18")
+def test_a_takeover_forgets_that_a_run_fell_back(
+    server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, run: Run
+) -> None:
+    """A run that was taken over after its move to another provider still names who served it, when it is told again."""
+    partner.statuses["/now"] = 503
+    run(crash(server, partner, caller, "said-later", 3, body=b'{"prompt": "x"}', key=KEY))  # refused, taken, polled
+    successor = start_server("server-2")
+    run(take_over(successor))
+    told = run(successor.answer(caller, "said-later", b'{"prompt": "x"}', "run-2", key=KEY))
+    assert (told.is_replay, told.fallback_provider) == (True, "spare")
+
+
 @pytest.mark.req("R-17", "R-29")
 def test_a_takeover_shows_our_credential(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, books: Books, run: Run

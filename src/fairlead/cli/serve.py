@@ -2,6 +2,7 @@
 
 import json
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,9 +44,10 @@ def serve(as_json: bool, **given: Any) -> None:  # noqa: FBT001 -- click passes 
 
 async def _serve(settings: Settings, *, as_json: bool) -> None:
     with _listen(settings) as listener:
+        settings = replace(settings, port=listener.getsockname()[1])  # what a free port turned out to be
         async with running_server(settings) as server:
             reload_on_hangup(server)
-            url = f"http://{settings.host}:{listener.getsockname()[1]}"
+            url = f"http://{settings.host}:{settings.port}"
             web = WebServer(_config(server, settings), settings.silence_seconds)
             _announce(server, settings, url, as_json=as_json)
             await web.serve(sockets=[listener])

@@ -15,6 +15,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    true,
     update,
 )
 
@@ -141,7 +142,12 @@ _REDIRECT_RUN: Final = Prepared(
         runs.c.attempt == bindparam("of_attempt"),
         _in_state(states_before(RunEvent.REDIRECT)),
     )
-    .values(provider=bindparam("new_provider"), rate_version=bindparam("new_version"), hold=bindparam("new_hold")),
+    .values(
+        provider=bindparam("new_provider"),
+        rate_version=bindparam("new_version"),
+        hold=bindparam("new_hold"),
+        redirected=true(),
+    ),
     ("new_provider", "new_hold", "new_version", "run", "of_attempt"),
 )
 _SETTLE_RUN: Final = Prepared(
@@ -414,6 +420,7 @@ def _take_over(connection: Connection, row: RowMapping, server_id: str) -> LiveR
         operation=row["operation"],
         strict=bool(row["strict"]),
         byok=bool(row["byok"]),
+        redirected=bool(row["redirected"]),
         key_id=row["idempotency_id"],
     )
 

@@ -95,6 +95,7 @@ runs = Table(
     Column("operation", String(64), comment="what the run is billed as, where its model has several operations"),
     Column("strict", Boolean, nullable=False, server_default=false(), comment="the request is the provider's own form"),
     Column("byok", Boolean, nullable=False, server_default=false(), comment="run with the workspace's own key"),
+    Column("redirected", Boolean, nullable=False, server_default=false(), comment="it went on at another provider"),
     Column("idempotency_id", String(64), comment="the key this run was called under"),
     Column("reason", String(64), comment="completed, or the bucket of the failure"),
     Column("upstream_status", _INT),

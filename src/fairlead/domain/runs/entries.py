@@ -153,6 +153,7 @@ class LiveRun:
     operation: str | None = None
     strict: bool = False
     byok: bool = False
+    redirected: bool = False
     key_id: str | None = None
 
 

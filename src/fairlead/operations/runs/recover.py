@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead.domain.billing.rates import Pricing
+from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.faults import FaultError
 from fairlead.domain.runs.body import read_body
 from fairlead.domain.runs.entries import IdempotencyKey, LiveRun, Settlement, Stray
@@ -135,7 +136,7 @@ class Recovery:
             workspace=orphan.workspace,
             request=request,
             plan=plan.holding(orphan.hold),
-            selection=Selection(leg, operation, (), orphan.strict, orphan.byok),
+            selection=Selection(_selected(model, leg, orphan), operation, (), orphan.strict, orphan.byok),
             started_at_ns=self.clock.now_ns(),
             attempt=orphan.attempt,
             key=self._key(orphan),
@@ -197,3 +198,10 @@ class Recovery:
             attempt=orphan.attempt,
             traceparent=None,
         )
+
+
+def _selected(model: Model, leg: Leg, orphan: LiveRun) -> Leg:
+    """The leg a run was selected for: not the one it is on where it was redirected, whichever of the others it was."""
+    if not orphan.redirected:
+        return leg
+    return next((other for other in model.legs if other is not leg), leg)

@@ -73,6 +73,13 @@ def _widen_runs() -> None:
         sa.Column(
             "byok", sa.Boolean(), nullable=False, server_default=sa.false(), comment="run with the workspace's own key"
         ),
+        sa.Column(
+            "redirected",
+            sa.Boolean(),
+            nullable=False,
+            server_default=sa.false(),
+            comment="it went on at another provider",
+        ),
         sa.Column("idempotency_id", sa.String(length=64), comment="the key this run was called under"),
     ):
         op.add_column("runs", column)
