@@ -203,7 +203,7 @@ def test_a_takeover_forgets_that_a_run_fell_back(
     run(crash(server, partner, caller, "said-later", 3, body=b'{"prompt": "x"}', key=KEY))  # refused, taken, polled
     successor = start_server("server-2")
     run(take_over(successor))
-    told = run(successor.answer(caller, "said-later", b'{"prompt": "x"}', "run-2", key=KEY))
+    told = run(successor.answer(caller, "said-later", b'{"prompt": "x"}', key=KEY, run_id="run-2"))
     assert (told.is_replay, told.fallback_provider) == (True, "spare")
 
 
