@@ -163,6 +163,26 @@ def test_a_try_goes_to_the_credential_that_failed(plain: Provider, partner: Fake
     assert {request.headers["authorization"] for request in partner.requests()} == {"Bearer first", "Bearer second"}
 
 
+@pytest.mark.parametrize("behaviour", [reply(401), reply(403), reply(429, retry_after="600")])
+def test_a_second_credential_is_not_tried_when_the_first_is_refused(
+    plain: Provider, partner: FakePartner, behaviour: Behaviour
+) -> None:
+    """A partner that does not want one of our credentials, or not now, is shown the next one at once."""
+    partner.script("/json", behaviour, reply(200, b'{"a":1}'))
+    reading, pauses = sent(plain, "json", *_TWICE)
+    assert isinstance(reading, Completed)
+    assert pauses == [0.0]
+    assert len({request.headers["authorization"] for request in partner.requests("/json")}) == 2
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_refused_credentials_are_tried_for_ever(plain: Provider, partner: FakePartner, status: int) -> None:
+    """When every credential was refused, the call has failed: nothing changes by asking again."""
+    partner.script("/json", reply(status))
+    reading, pauses = sent(plain, "json", *_TWICE)
+    assert (failure(reading).upstream_status, pauses, len(partner.requests())) == (status, [0.0], 2)
+
+
 def test_a_rest_hides_what_the_partner_said(plain: Provider, partner: FakePartner) -> None:
     """A credential that begins to rest between two tries does not change what the caller is told."""
     partner.script("/json", reply(503))

@@ -7,17 +7,17 @@ again rests (health.py); a call that finds every place resting fails at once, wh
 import asyncio
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from fairlead.domain.faults import ServiceUnavailable
 from fairlead.domain.runs.outcomes import Failed, Outcome, Reached
-from fairlead.domain.runs.retries import may_go_again, tells_of_the_partner
+from fairlead.domain.runs.retries import is_about_the_credential, may_go_again, tells_of_the_partner
 from fairlead.providers.classify import Accepted
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange, Order
 from fairlead.providers.health import Healths
-from fairlead.providers.spec import Retry
+from fairlead.providers.spec import Provider, Retry
 
 _JITTER: Final = 0.5
 
@@ -43,10 +43,10 @@ class Attempts:
         Where one try may have been taken, no later failure says for certain that the work was not.
         """
         provider = self._exchange.providers[order.provider]
-        again, number = provider.retry, 0
+        number, spent = 0, set[str]()
         failed: Failed | None = None
         while True:
-            credential = order.credential or self._credentials.next(order.provider, self._may(order.provider))
+            credential = order.credential or self._next(order.provider, spent)
             if credential is None:
                 return failed or self._none(order.provider)
             reading = await self._once(order, credential)
@@ -54,16 +54,37 @@ class Attempts:
                 return reading
             is_in_doubt = failed is not None and failed.reached is Reached.UNKNOWN
             failed = reading.in_doubt() if is_in_doubt else reading
-            if number >= again.times or not may_go_again(
-                reading, repeats_safely=provider.idempotency_header is not None
-            ):
-                return failed
-            pause = _pause(again, number, reading)
+            spent.add(credential.label)
+            pause = self._before_next(provider, order, reading, number, spent)
             if pause is None:
                 return failed
             number += 1
             self._tell_again(order.provider, number, pause)
             await asyncio.sleep(pause)
+
+    def _before_next(
+        self, provider: Provider, order: Order, failed: Failed, number: int, spent: Collection[str]
+    ) -> float | None:
+        """How long to wait before the next try, None where there is none; `spent` are the credentials that failed.
+
+        What a partner says of a credential, it does not say of another of ours: that one is tried at once.
+        """
+        if order.credential is None and is_about_the_credential(failed) and self._has_other(order.provider, spent):
+            return 0.0
+        repeats_safely = provider.idempotency_header is not None
+        if number >= provider.retry.times or not may_go_again(failed, repeats_safely=repeats_safely):
+            return None
+        return _pause(provider.retry, number, failed)
+
+    def _next(self, provider: str, spent: Collection[str]) -> Credential | None:
+        """The next credential in turn, rather one that has not failed for this order."""
+        may = self._may(provider)
+        fresh = self._credentials.next(provider, lambda one: one.label not in spent and may(one)) if spent else None
+        return fresh or self._credentials.next(provider, may)
+
+    def _has_other(self, provider: str, spent: Collection[str]) -> bool:
+        may = self._may(provider)
+        return any(one.label not in spent and may(one) for one in self._credentials.all(provider))
 
     async def _once(self, order: Order, credential: Credential) -> Outcome | Accepted:
         """One try, and what it says of the partner's health; a caller's own credential says nothing of ours."""

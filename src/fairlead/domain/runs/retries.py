@@ -18,6 +18,7 @@ from fairlead.domain.runs.outcomes import Failed, Reached
 
 _PASSING: Final = frozenset({425, 429, 500, 502, 503})
 """What a partner's status says when the same call may well succeed a moment later."""
+_OF_A_CREDENTIAL: Final = frozenset({401, 402, 403, 429})
 _CERTAIN: Final = frozenset({Reached.NOTHING, Reached.REFUSED})
 
 
@@ -46,6 +47,11 @@ def is_about_the_form(failed: Failed) -> bool:
     Of a leg that was fallen back on this says nothing to the caller: the body in that partner's words was ours.
     """
     return failed.reached in _CERTAIN and isinstance(failed.fault, InvalidInput | InputRejected)
+
+
+def is_about_the_credential(failed: Failed) -> bool:
+    """Whether a partner refused a call for whom it was shown: not known, not paid, not allowed, or asked too often."""
+    return failed.reached is Reached.REFUSED and failed.upstream_status in _OF_A_CREDENTIAL and may_go_elsewhere(failed)
 
 
 def tells_of_the_partner(failed: Failed) -> bool:
