@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import fairlead
 from fairlead.domain.brand import Brand
+from fairlead.domain.identifiers import provider_setting
 from fairlead.identity.master_secret import MasterSecret, kept_secret, read_secret, secret_of
 from fairlead.identity.sealing import Sealer
 from fairlead.operations.clock import Clock
@@ -185,7 +186,7 @@ def partners(settings: Settings, local: tuple[str, str] | None, simulator: str |
         providers[LOCAL] = providers[LOCAL].at(local[0])
         secrets[LOCAL] = (Secret(local[1]),)
     for provider, problem in Credentials(providers, secrets).check():
-        raise BadSettingError(f"FAIRLEAD_PROVIDER_{option_name(provider).upper()}_KEY: {problem}")
+        raise BadSettingError(f"{provider_setting(provider, 'key')}: {problem}")
     return Partners(providers, secrets, simulator)
 
 

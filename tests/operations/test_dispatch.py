@@ -319,7 +319,7 @@ def test_a_provider_without_our_credential_stops_a_run(
     answer = run(poor.answer(caller, "locked-twice"))
     assert isinstance(answer.outcome, Completed)
     assert (partner.calls, books.state()["provider"]) == (["POST /spare/now"], "spare")
-    assert poor.observed(ProviderNotConfigured) == [ProviderNotConfigured("locked")]
+    assert poor.observed(ProviderNotConfigured) == [ProviderNotConfigured("locked", ("FAIRLEAD_PROVIDER_LOCKED_KEY",))]
 
 
 def test_a_resting_provider_is_asked(

@@ -15,6 +15,11 @@ def is_provider_segment(text: str) -> bool:
     return len(text) <= PROVIDER_MAX and _SEGMENT_PATTERN.fullmatch(text) is not None
 
 
+def provider_setting(provider: str, option: str) -> str:
+    """The environment variable of an option of a provider: upper-case, with `_` for dots and dashes."""
+    return f"FAIRLEAD_PROVIDER_{provider}_{option}".replace("-", "_").replace(".", "_").upper()
+
+
 def is_model_segment(text: str) -> bool:
     """Whether a text may be the model part of a model id."""
     return len(text) <= MODEL_MAX and _SEGMENT_PATTERN.fullmatch(text) is not None

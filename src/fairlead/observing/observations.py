@@ -83,9 +83,10 @@ class ProviderRests:
 
 @dataclass(frozen=True, slots=True)
 class ProviderNotConfigured:
-    """A run asked for a provider we have no credential for: set FAIRLEAD_PROVIDER_<NAME>_KEY."""
+    """A run asked for a provider that cannot be called; `settings` names what an operator must set."""
 
     provider: str
+    settings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

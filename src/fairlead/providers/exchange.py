@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from fairlead.domain.faults import InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable
+from fairlead.domain.identifiers import provider_setting
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
 from fairlead.providers.classify import (
@@ -63,6 +64,11 @@ class Exchange:
     def is_configured(self, provider: str, *, own_credential: bool = False) -> bool:
         """Whether we have what a partner wants to be called with: a whole address, and a credential or the caller's."""
         return (own_credential or self._credentials.has(provider)) and not self.providers[provider].missing
+
+    def missing_settings(self, provider: str) -> tuple[str, ...]:
+        """What an operator must set before a partner can be called."""
+        lacking = () if self._credentials.has(provider) else ("key",)
+        return tuple(provider_setting(provider, option) for option in (*lacking, *self.providers[provider].missing))
 
     def repeats_safely(self, provider: str) -> bool:
         """Whether a partner honours an idempotency key, so that the same order may be sent again after a crash."""

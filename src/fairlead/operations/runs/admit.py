@@ -185,7 +185,7 @@ class Admitter:
         """Plan the leg that is tried first: the selected one, or another where that one cannot even be called."""
         leg, fallbacks = selection.leg, list(selection.fallbacks)
         while not self._exchange.is_configured(leg.provider, own_credential=selection.byok):
-            self._observe(ProviderNotConfigured(leg.provider))
+            self._observe(ProviderNotConfigured(leg.provider, self._exchange.missing_settings(leg.provider)))
             if not fallbacks:
                 raise FaultError(ServiceUnavailable(f"The provider {leg.provider} is not configured on this server."))
             leg = fallbacks.pop(0)
