@@ -12,8 +12,8 @@ from fairlead.domain.catalog.models import Catalog, Leg, Model, Operation
 from fairlead.installation import authored_flag, catalog_folders, provider_files
 from fairlead.operations.catalog import read_catalog
 from fairlead.operations.clock import Clock
-from fairlead.operations.runs.admit import completed_body
 from fairlead.operations.runs.plan import LegPlan, Request, plan_leg
+from fairlead.operations.runs.requests import completed_body
 from fairlead.providers.spec import Provider
 from fairlead.settings import Settings
 

@@ -50,6 +50,7 @@ from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import Admitter
 from fairlead.operations.runs.dispatch import Dispatcher
+from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
@@ -66,6 +67,7 @@ from fairlead.storage.migrate import HEAD, migrate, revision_of
 from fairlead.surfaces.application import Application
 from fairlead.surfaces.assets import AssetHandlers
 from fairlead.surfaces.operator import OperatorHandlers
+from fairlead.surfaces.router.estimates import EstimateHandlers
 from fairlead.surfaces.router.handlers import Handlers
 from fairlead.surfaces.router.headers import HeaderNames
 from fairlead.surfaces.router.provider_keys import ProviderKeyHandlers
@@ -106,6 +108,7 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
             run=_run_handler(settings, base, authenticator, windows, runs),
             handlers=_handlers(settings, base, authenticator, windows, runs.exchange),
             provider_keys=ProviderKeyHandlers(authenticator, windows, own_keys, settings.key_prefix),
+            estimates=_estimate_handlers(settings, base, authenticator, windows),
             assets=base.assets.handlers,
             operator=OperatorHandlers(lambda: _problems(base.database), lambda: (metrics.page(), CONTENT_TYPE)),
             names=_header_names(settings),
@@ -312,6 +315,19 @@ def _handlers(
         key_prefix=settings.key_prefix,
         public_base_url=settings.public_base_url,
         snapshots=SNAPSHOTS,
+    )
+
+
+def _estimate_handlers(
+    settings: Settings, base: _Base, authenticator: Authenticator, windows: RateWindows
+) -> EstimateHandlers:
+    return EstimateHandlers(
+        authenticator=authenticator,
+        windows=windows,
+        estimator=Estimator(base.catalog, base.partners.providers, base.database, base.clock),
+        native_aliases=_brand(settings).native_aliases,
+        key_prefix=settings.key_prefix,
+        body_limit=settings.body_limit_mib * 1024 * 1024,
     )
 
 

@@ -9,7 +9,7 @@ from catalog_samples import SAMPLES, Sample, planned, sample_files, samples, shi
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.pointers import find_all
 from fairlead.operations.clock import Clock
-from fairlead.operations.runs.admit import completed_body
+from fairlead.operations.runs.requests import completed_body
 
 _PROVIDERS: Final = shipped_providers()
 _ASK_NOTHING: Final = {"bfl/flux-pro-1.1", "bfl/flux-pro-1.1-ultra"}

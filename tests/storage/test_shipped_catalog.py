@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.domain.billing.estimates import Source, estimate
 from fairlead.domain.billing.rates import Component, Pricing, charge, quote
 from fairlead.domain.catalog.models import Catalog, Leg, Model
 from fairlead.domain.catalog.translations import Translation, translate, translate_back
@@ -112,6 +113,22 @@ def answers(draw: st.DrawFn, leg: Leg) -> tuple[Any, dict[str, str]]:
 def highest(part: Component) -> int:
     """Return the highest price a component may have."""
     return max(part.price, *(case.price for case in part.cases), 0)
+
+
+@settings(max_examples=25)
+@pytest.mark.parametrize(("model", "leg"), LEGS)
+@given(data=st.data())
+def test_a_charge_of_the_shipped_catalog_leaves_its_estimate(data: st.DataObject, model: Model, leg: Leg) -> None:
+    """Whatever the partner reports, what is charged lies between the bounds that were told, and is an exact price."""
+    asked = priced(model, data.draw(bodies(samples_of(model))))
+    answer, headers = data.draw(answers(leg))
+    for card in leg.rate_cards:
+        told, held = estimate(card, asked), quote(card, asked)
+        if told.source is Source.UNKNOWN:
+            assert (told.reason is not None, told.least, told.most) == (True, 0, 0)
+            continue
+        assert told.least <= charge(held, answer, headers) <= told.most == held.amount
+        assert (told.least == told.most) is (told.source is Source.EXACT)
 
 
 @pytest.mark.req("R-28", "R-29")

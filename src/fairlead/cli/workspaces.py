@@ -56,7 +56,7 @@ _RIGHTS = (
         "gates",
         multiple=True,
         metavar="NAME=on|off",
-        help="A rollout switch: router or provider:NAME; all are on at first.",
+        help="A rollout switch: router, estimate or provider:NAME; all are on at first.",
     ),
 )
 
@@ -197,8 +197,6 @@ def names_of(text: str) -> tuple[str, ...] | None:
 
 def _gate(text: str) -> tuple[str, Gate]:
     name, _, state = text.partition("=")
-    if state not in ("on", "off") or not (name == "router" or name.startswith("provider:")):
-        raise click.BadParameter(
-            "write router=on, router=off, provider:NAME=on or provider:NAME=off", param_hint="--gate"
-        )
+    if state not in ("on", "off") or not (name in ("router", "estimate") or name.startswith("provider:")):
+        raise click.BadParameter("write router=on, estimate=off, provider:NAME=on or the like", param_hint="--gate")
     return name, Gate(state)

@@ -9,6 +9,7 @@ from typing import Final
 from fairlead.domain.faults import Fault, Forbidden, NotEnabled, ServiceUnavailable
 
 ROUTER_GATE: Final = "router"
+ESTIMATE_GATE: Final = "estimate"
 _WORKSPACE_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
 
 

@@ -45,6 +45,8 @@ class CatalogKeeper:
         self._observe = observe
         self._seen = fingerprint(folders)
         self.current: Catalog = load_catalog(folders, self._calls, flag)
+        self.loaded_at = clock.now_ms()
+        """When the catalog in force, and every rate card in it, was read (ms since 1970)."""
         observe(CatalogLoaded(self.current.build, len(self.current.models)))
 
     def reload(self) -> None:
@@ -56,6 +58,7 @@ class CatalogKeeper:
             self._observe(CatalogRefused(str(error)))
             return
         self.current = catalog
+        self.loaded_at = self._clock.now_ms()
         self._observe(CatalogLoaded(catalog.build, len(catalog.models)))
 
     def reload_if_changed(self) -> None:

@@ -66,6 +66,7 @@ class _RateCardFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     effective: datetime.date
     components: Annotated[list[_ComponentFile], msgspec.Meta(min_length=1, max_length=32)]
+    stale_after: datetime.date | None = None
 
 
 class _OperationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -244,7 +245,7 @@ def _rate_card(read: _RateCardFile, steps: Sequence[str]) -> RateCard:
     if most > _CHARGE_MAX:
         reason = f"the card {read.version!r} could charge more than {_CHARGE_MAX // UNITS_PER_DOLLAR} dollars"
         raise MistakeError(steps, reason)
-    return RateCard(read.version, read.effective, tuple(components))
+    return RateCard(read.version, read.effective, tuple(components), read.stale_after)
 
 
 def _component(read: _ComponentFile) -> Component:

@@ -28,6 +28,7 @@ from fairlead.surfaces.asgi import CallerLeftError, Headers, Receive, Scope, Sen
 from fairlead.surfaces.assets import AssetHandlers
 from fairlead.surfaces.operator import OperatorHandlers
 from fairlead.surfaces.router.errors import error_response
+from fairlead.surfaces.router.estimates import EstimateHandlers
 from fairlead.surfaces.router.generations import V1, V2, Generation
 from fairlead.surfaces.router.handlers import Handlers
 from fairlead.surfaces.router.headers import REPLAYED, HeaderNames
@@ -50,6 +51,7 @@ class Application:
         run: RunHandler,
         handlers: Handlers,
         provider_keys: ProviderKeyHandlers,
+        estimates: EstimateHandlers,
         assets: AssetHandlers,
         operator: OperatorHandlers,
         names: HeaderNames,
@@ -59,7 +61,7 @@ class Application:
         self._names = names
         self._observe = observe
         self._rest = Starlette(
-            routes=[*_router_routes(handlers, provider_keys), *assets.routes(), *_operator_routes(operator)],
+            routes=[*_router_routes(handlers, provider_keys, estimates), *assets.routes(), *_operator_routes(operator)],
             exception_handlers={
                 FaultError: self._on_fault,
                 CallerLeftError: self._on_caller_left,
@@ -156,12 +158,12 @@ class Application:
         return response
 
 
-def _router_routes(handlers: Handlers, provider_keys: ProviderKeyHandlers) -> list[StarletteRoute]:
+def _router_routes(handlers: Handlers, *others: ProviderKeyHandlers | EstimateHandlers) -> list[StarletteRoute]:
     """One route a path: Starlette would refuse a method with the methods of the first of several."""
     paths: dict[str, dict[str, _Endpoint]] = {}
     for route in ROUTES:
         if route.handler != "run":
-            owner = handlers if hasattr(handlers, route.handler) else provider_keys
+            owner = next(one for one in (handlers, *others) if hasattr(one, route.handler))
             endpoint = partial(getattr(owner, route.handler), generation=route.generation)
             paths.setdefault(route.path, {})[route.method] = endpoint
     routes = [StarletteRoute(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in paths.items()]

@@ -98,11 +98,15 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class RateCard:
-    """The prices of one model on one provider from a date on; charges keep the version they were made with."""
+    """The prices of one model on one provider from a date on; charges keep the version they were made with.
+
+    From `stale_after` on nothing is quoted by it, because somebody has to look at the prices again (R-31).
+    """
 
     version: str
     effective: datetime.date
     components: tuple[Component, ...]
+    stale_after: datetime.date | None = None
 
 
 class Quote(msgspec.Struct, frozen=True):
@@ -139,7 +143,9 @@ def quote(card: RateCard, asked: Pricing) -> Quote:
     """Price a body before it is sent."""
     # Lists, here and below: every run is priced twice, and a generator costs as much as what it prices.
     quantities = tuple([_requested(component, asked) for component in card.components])
-    prices = tuple([_price(component, asked) if component.cases else component.price for component in card.components])
+    prices = tuple(
+        [price_of(component, asked) if component.cases else component.price for component in card.components]
+    )
     return Quote(card, quantities, prices, _total(prices, quantities))
 
 
@@ -164,7 +170,8 @@ def _total(prices: Sequence[int], quantities: Sequence[Decimal]) -> int:
     return amount
 
 
-def _price(component: Component, asked: Pricing) -> int:
+def price_of(component: Component, asked: Pricing) -> int:
+    """The price of a unit for what is asked, in 10^-8 dollars."""
     for case in component.cases:
         if (case.operations is None or asked.operation in case.operations) and all_hold(case.when, asked.body):
             return case.price
@@ -172,14 +179,22 @@ def _price(component: Component, asked: Pricing) -> int:
 
 
 def _requested(component: Component, asked: Pricing) -> Decimal:
-    wanted = component.requested
-    if wanted is None or (wanted.unless is not None and any(find_all(asked.body, wanted.unless))):
+    """What is held for: the quantity a body asks for, or the most there can be where it does not say."""
+    if component.requested is None:
         return component.at_most
+    quantity = quantity_asked(component, component.requested, asked)
+    return component.at_most if quantity is None else quantity
+
+
+def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> Decimal | None:
+    """The quantity a body asks for, at most `at_most`; None where it does not say."""
+    if wanted.unless is not None and any(find_all(asked.body, wanted.unless)):
+        return None
     product: Decimal | int = 1
     for factor in wanted.product:
         number = _factor(factor, asked)
         if number is None:
-            return component.at_most
+            return None
         product *= number
     return min(_billable(component, product * wanted.scale), component.at_most)
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from fairlead.domain.billing.rates import Pricing
 from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_provider
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import (
@@ -13,7 +12,6 @@ from fairlead.domain.faults import (
     InputRejected,
     InsufficientCredits,
     ServiceUnavailable,
-    Violation,
 )
 from fairlead.domain.runs.body import read_body
 from fairlead.domain.runs.entries import Admission, Committed, IdempotencyKey, KeyUsed, Superseded
@@ -24,12 +22,12 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.plan import LegPlan, Request, plan_leg
 from fairlead.operations.runs.replay import Answer, Replayer
+from fairlead.operations.runs.requests import check_body, completed_body, pricing_of
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.storage import callers
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.journal import Journal
-from fairlead.storage.runs import operation_of_work
 
 
 class RunCommand(msgspec.Struct, frozen=True):
@@ -129,12 +127,7 @@ class Admitter:
             Facts(caller, model, command.wish, operation, self._alternates), self._exchange.is_configured
         )
         _check_body(model, completed, command.wish, selection)
-        asked = Pricing(
-            body=completed,
-            defaults=model.input_schema.defaults if model.input_schema else {},
-            size=len(command.content),
-            operation=await self._billed_operation(caller, model, completed, selection),
-        )
+        asked = await pricing_of(self._database, caller, model, completed, len(command.content), operation)
         request = Request(
             command.run_id, model, operation.name, command.content, asked, selection.strict, selection.byok
         )
@@ -166,20 +159,6 @@ class Admitter:
             raise FaultError(ServiceUnavailable("The balance cannot be read right now.")) from error
         if available <= 0:
             raise FaultError(InsufficientCredits(available=0))
-
-    async def _billed_operation(
-        self, caller: Caller, model: Model, body: dict[str, Any], selection: Selection
-    ) -> str | None:
-        """What a run is priced as; one that goes on with earlier work as that work was (R-16)."""
-        draft = model.draft(body)
-        if draft is not None:
-            try:
-                found = await self._database.read(lambda c: operation_of_work(c, caller.workspace_id, draft))
-            except DatabaseUnavailableError as error:
-                raise FaultError(ServiceUnavailable("The draft cannot be looked up right now.")) from error
-            if found is not None:
-                return found
-        return model.billed_operation(body, selection.operation)
 
     def _first(self, request: Request, selection: Selection) -> tuple[LegPlan, Selection]:
         """Plan the leg that is tried first: the selected one, or another where that one cannot even be called."""
@@ -239,28 +218,10 @@ def _is_unpaid(caller: Caller, model: Model, wish: Wish) -> bool:
     return wish.provider is None and model.native.provider in caller.own_keys
 
 
-def completed_body(model: Model, body: dict[str, Any]) -> dict[str, Any]:
-    """The body with the model's name, where its schema has one and the caller left it to the path."""
-    if model.input_schema is None or not model.input_schema.declares_model or body.get("model") is not None:
-        return body
-    return {**body, "model": model.name}
-
-
-def _other_model(model: Model, body: dict[str, Any]) -> tuple[Violation, ...]:
-    """What is wrong with a body that names another model than the path (decisions: the body's `model` field)."""
-    named = body.get("model")
-    if model.input_schema is None or not model.input_schema.declares_model or named in (model.id, model.name):
-        return ()
-    message, expected = f"The path names {model.id}.", {"expected": model.name}
-    return (Violation(("body", "model"), message, "model_mismatch", expected, named, has_input=True),)
-
-
 def _check_body(model: Model, body: dict[str, Any], wish: Wish, selection: Selection) -> None:
-    """Hold a body against the model's schema (R-08, R-15, R-21); not one in another provider's form (R-13)."""
+    """Hold a body against the model's schema; not one in another provider's form (R-13)."""
+    if not selection.strict:
+        check_body(model, body)
     schema = model.input_schema
-    if schema is None:
-        return
-    if not selection.strict and (violations := _other_model(model, body) or schema.violations(body)):
-        raise FaultError(InputRejected(violations))
-    if wish.reject_unknown and (violations := schema.unknown_fields(body)):
+    if schema is not None and wish.reject_unknown and (violations := schema.unknown_fields(body)):
         raise FaultError(InputRejected(violations))

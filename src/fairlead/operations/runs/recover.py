@@ -19,10 +19,11 @@ from fairlead.observing.observations import DatabaseTrouble, Observer, RunEnded,
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
-from fairlead.operations.runs.admit import AdmittedRun, completed_body
+from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.dispatch import Work
 from fairlead.operations.runs.execute import Executor, SupersededError
 from fairlead.operations.runs.plan import Request, plan_leg
+from fairlead.operations.runs.requests import completed_body
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.storage import runs

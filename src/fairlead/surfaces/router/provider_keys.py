@@ -1,6 +1,5 @@
 """The routes of a workspace's own provider keys (R-17). A key comes in by PUT, and never goes out."""
 
-import datetime
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -18,6 +17,7 @@ from fairlead.operations.rate_windows import RateWindows
 from fairlead.surfaces.asgi import Receive, read_whole
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.runs import check_content_type
+from fairlead.surfaces.router.wire import as_time
 
 _BODY_MAX: Final = 64 * 1024
 _BAD_BODY: Final = 'The body must be a JSON object with one field, `key`, which is a text: {"key": "…"}.'
@@ -85,9 +85,7 @@ def _key_of(content: bytes) -> str:
 
 
 def _told(key: StoredKey) -> dict[str, str]:
-    stored = datetime.datetime.fromtimestamp(key.created_at / 1000, datetime.UTC)
-    created_at = stored.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"provider": key.provider, "hint": key.hint, "created_at": created_at}
+    return {"provider": key.provider, "hint": key.hint, "created_at": as_time(key.created_at)}
 
 
 def _answer(document: Any, status: int = 200) -> Response:

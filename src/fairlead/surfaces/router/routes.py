@@ -8,7 +8,7 @@ from fairlead.surfaces.router.generations import V1, V2, Generation
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route: the handler is a method of `handlers.Handlers` or `provider_keys.ProviderKeyHandlers`.
+    """One route: the handler is a method of one of the classes of handlers in this package.
 
     That of `run` is `runs.RunHandler`.
     """
@@ -16,7 +16,7 @@ class Route:
     method: Literal["GET", "POST", "PUT", "DELETE"]
     path: str
     handler: Literal[
-        "run", "list_models", "show_model", "show_schema",
+        "run", "estimate", "list_models", "show_model", "show_schema",
         "list_provider_keys", "show_provider_key", "put_provider_key", "delete_provider_key",
     ]  # fmt: skip
     generation: Generation
@@ -24,6 +24,7 @@ class Route:
 
 ROUTES: Final = (
     Route("POST", "/v2/models/{provider}/{model}", "run", V2),
+    Route("POST", "/v2/models/{provider}/{model}/estimate", "estimate", V2),
     Route("GET", "/v2/models", "list_models", V2),
     Route("GET", "/v2/models/{provider}/{model}", "show_model", V2),
     Route("GET", "/v2/models/{provider}/{model}/openapi.json", "show_schema", V2),

@@ -1,17 +1,22 @@
 """The router's shapes on the wire, written from domain records (docs/router.md)."""
 
+import datetime
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 import msgspec
 
+from fairlead.domain.billing.estimates import Source
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import FaultError, InvalidInput
+from fairlead.domain.money import UNITS_PER_DOLLAR, as_credits, as_dollars
 from fairlead.domain.runs.selection import Wish
 from fairlead.operations.catalog import Page
+from fairlead.operations.runs.estimate import Quoted
 from fairlead.surfaces.cursors import make_cursor, read_cursor
 
 NO_WISH: Final = Wish()
@@ -83,6 +88,64 @@ def detail_response(model: Model, schema_url: str, is_available: Callable[[str],
         input_schema_url=schema_url if model.input_schema is not None else None,
         canonical_id=model.canonical_id,
     )
+
+
+class CostEstimate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run will cost (R-31): amounts in dollars as text, in cents and credits as numbers."""
+
+    source: str
+    currency: str
+    provider: str
+    model: str
+    pricing_as_of: str
+    amount: str | None = None
+    min_amount: str | None = None
+    max_amount: str | None = None
+    amount_cents: float | None = None
+    min_amount_cents: float | None = None
+    max_amount_cents: float | None = None
+    credits: float | None = None
+    reason: str | None = None
+
+
+def estimate_response(quoted: Quoted) -> CostEstimate:
+    """An estimate as it is sent, with exactly the fields of its source."""
+    found = quoted.estimate
+    made = partial(CostEstimate, found.source.value, "USD", quoted.provider, quoted.model_id, as_time(quoted.as_of))
+    match found.source:
+        case Source.EXACT:
+            return made(
+                amount=as_dollars(found.most), amount_cents=_cents(found.most), credits=float(as_credits(found.most))
+            )
+        case Source.ESTIMATED:
+            return made(
+                min_amount=as_dollars(found.least),
+                max_amount=as_dollars(found.most),
+                min_amount_cents=_cents(found.least),
+                max_amount_cents=_cents(found.most),
+            )
+        case Source.UNKNOWN:
+            return made(reason=None if found.reason is None else found.reason.value)
+
+
+def _cents(amount: int) -> float:
+    """An amount in US cents, unrounded: the nearest number there is."""
+    return amount / (UNITS_PER_DOLLAR // 100)
+
+
+def as_time(milliseconds: int) -> str:
+    """A time as RFC 3339 writes it, in UTC."""
+    moment = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def estimate_query(query: bytes, native_aliases: Collection[str]) -> str | None:
+    """The provider an estimate is asked of, None for the native one; FaultError for what belongs to runs (R-30)."""
+    parameters = read_query(query)
+    if strange := next((name for name in (*_SWITCHES, "fallback_provider") if name in parameters), None):
+        raise FaultError(InvalidInput(f"An estimate does not take {strange}."))
+    provider = parameters.get("model_provider")
+    return None if provider is None or provider in native_aliases else provider
 
 
 def page_query(query: bytes) -> tuple[int | None, str | None, str | None]:

@@ -1,0 +1,72 @@
+"""What a run will cost, told before it is made (R-30, R-31): exactly, within bounds, or honestly not at all.
+
+The bounds hold whatever the partner reports: a charge never passes the quantity that was asked for (rates.py), and
+what only the partner knows may come to nothing.
+"""
+
+import datetime
+import enum
+from decimal import Decimal
+
+import msgspec
+
+from fairlead.domain.billing.rates import Component, Pricing, RateCard, price_of, quantity_asked
+from fairlead.domain.money import times
+
+
+class Source(enum.StrEnum):
+    """How much is known."""
+
+    EXACT = "exact"
+    ESTIMATED = "estimated"
+    UNKNOWN = "unknown"
+
+
+class Reason(enum.StrEnum):
+    """Why nothing can be said."""
+
+    NOT_QUOTABLE = "not_quotable"
+    """The price depends on what the partner reports, or the body does not bound a quantity that is paid for."""
+    UNPRICED_MODEL = "unpriced_model"
+    """The rate card does not price the request."""
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """The least and the most a run may cost, in 10^-8 dollars; both are the price where it is exact."""
+
+    source: Source
+    least: int = 0
+    most: int = 0
+    reason: Reason | None = None
+
+
+def is_stale(card: RateCard, today: datetime.date) -> bool:
+    """Whether a card is too old to quote by."""
+    return card.stale_after is not None and card.stale_after <= today
+
+
+def estimate(card: RateCard, asked: Pricing) -> Estimate:
+    """Estimate the price of a body."""
+    least = most = 0
+    is_priced = False
+    for component in card.components:
+        price = price_of(component, asked)
+        if price == 0:
+            continue
+        is_priced = True
+        quantity = _bounded(component, asked)
+        if quantity is None:
+            return Estimate(Source.UNKNOWN, reason=Reason.NOT_QUOTABLE)
+        amount = times(price, quantity)
+        most += amount
+        least += amount if component.measured is None else 0
+    if not is_priced:
+        return Estimate(Source.UNKNOWN, reason=Reason.UNPRICED_MODEL)
+    return Estimate(Source.EXACT if least == most else Source.ESTIMATED, least, most)
+
+
+def _bounded(component: Component, asked: Pricing) -> Decimal | None:
+    """The most a component can come to for a body; None where the body does not bound it."""
+    if component.requested is not None:
+        return quantity_asked(component, component.requested, asked)
+    return component.at_most if component.measured is None else None

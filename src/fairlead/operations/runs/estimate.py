@@ -1,0 +1,75 @@
+"""The price of a call, told before it is made (R-30): checked as a run would be, and nothing begun, held or charged."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import msgspec
+
+from fairlead.domain.billing.estimates import Estimate, estimate, is_stale
+from fairlead.domain.billing.rates import card_in_force
+from fairlead.domain.callers import ESTIMATE_GATE, ROUTER_GATE, Caller, refuse_gate, refuse_provider
+from fairlead.domain.catalog.models import Leg, Model
+from fairlead.domain.faults import FaultError, Forbidden, InvalidInput, KeyConflict, ServiceUnavailable
+from fairlead.domain.runs.body import read_body
+from fairlead.domain.runs.selection import Facts, Wish, select
+from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.clock import Clock
+from fairlead.operations.runs.requests import check_body, completed_body, pricing_of
+from fairlead.providers.spec import Provider
+from fairlead.storage.database import Database
+
+
+class Quoted(msgspec.Struct, frozen=True):
+    """An estimate, the leg and the model it is for, and when the card behind it was read (ms since 1970)."""
+
+    estimate: Estimate
+    provider: str
+    model_id: str
+    as_of: int
+
+
+class Estimator:
+    """Estimates calls. A caller's own provider key is not looked at: the estimate is the platform's price."""
+
+    def __init__(
+        self, catalog: CatalogKeeper, providers: Mapping[str, Provider], database: Database, clock: Clock
+    ) -> None:
+        self._catalog = catalog
+        self._alternates: Collection[str] = frozenset(name for name, one in providers.items() if one.is_alternate)
+        self._database = database
+        self._clock = clock
+
+    def check(self, caller: Caller, model_id: str) -> Model:
+        """What is refused before the body is read: rollout, model, entitlement. FaultError."""
+        gates = ((ROUTER_GATE, "The model router"), (ESTIMATE_GATE, "The estimate"))
+        for fault in (refuse_gate(caller, gate, what) for gate, what in gates):
+            if fault is not None:
+                raise FaultError(fault)
+        model = self._catalog.model(model_id, caller)
+        if not caller.may_run(model.id):
+            raise FaultError(Forbidden(f"This credential is not entitled to run {model.id}."))
+        return model
+
+    async def estimate(self, caller: Caller, model: Model, content: bytes, provider: str | None) -> Quoted:
+        """Price a body on the leg of a provider, or on the native one; FaultError."""
+        if provider is None and (fault := refuse_provider(caller, model.native.provider)):
+            raise FaultError(fault)
+        body = completed_body(model, read_body(content))
+        operation = model.operation(body)
+        paying = replace(caller, own_keys=frozenset())
+        leg = self._leg(Facts(paying, model, Wish(provider), operation, self._alternates))
+        check_body(model, body)
+        card = card_in_force(leg.rate_cards, self._clock.today())
+        if card is None or is_stale(card, self._clock.today()):
+            raise FaultError(ServiceUnavailable(f"The prices of {leg.provider} for this model are not up to date."))
+        asked = await pricing_of(self._database, caller, model, body, len(content), operation)
+        return Quoted(estimate(card, asked), leg.provider, model.id, self._catalog.loaded_at)
+
+    def _leg(self, facts: Facts) -> Leg:
+        """The leg that is quoted. What conflicts with a run is a bad parameter here: no conflict is on this route."""
+        try:
+            return select(facts, lambda _: False).leg
+        except FaultError as error:
+            if isinstance(error.fault, KeyConflict):
+                raise FaultError(InvalidInput(error.fault.detail)) from error
+            raise

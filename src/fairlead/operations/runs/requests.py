@@ -1,0 +1,60 @@
+"""What a call asks for: its body made whole and checked, and what its price depends on."""
+
+from typing import Any
+
+from fairlead.domain.billing.rates import Pricing
+from fairlead.domain.callers import Caller
+from fairlead.domain.catalog.models import Model, Operation
+from fairlead.domain.faults import FaultError, InputRejected, ServiceUnavailable, Violation
+from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.runs import operation_of_work
+
+
+def completed_body(model: Model, body: dict[str, Any]) -> dict[str, Any]:
+    """The body with the model's name, where its schema has one and the caller left it to the path."""
+    if model.input_schema is None or not model.input_schema.declares_model or body.get("model") is not None:
+        return body
+    return {**body, "model": model.name}
+
+
+def _other_model(model: Model, body: dict[str, Any]) -> tuple[Violation, ...]:
+    """What is wrong with a body that names another model than the path (decisions: the body's `model` field)."""
+    named = body.get("model")
+    if model.input_schema is None or not model.input_schema.declares_model or named in (model.id, model.name):
+        return ()
+    message, expected = f"The path names {model.id}.", {"expected": model.name}
+    return (Violation(("body", "model"), message, "model_mismatch", expected, named, has_input=True),)
+
+
+def check_body(model: Model, body: dict[str, Any]) -> None:
+    """Hold a native body against the model's schema (R-08, R-21); FaultError(InputRejected)."""
+    schema = model.input_schema
+    if schema is not None and (violations := _other_model(model, body) or schema.violations(body)):
+        raise FaultError(InputRejected(violations))
+
+
+async def pricing_of(
+    database: Database, caller: Caller, model: Model, body: dict[str, Any], size: int, operation: Operation
+) -> Pricing:
+    """What the price of a body of so many bytes depends on; FaultError when earlier work cannot be looked up."""
+    return Pricing(
+        body=body,
+        defaults=model.input_schema.defaults if model.input_schema else {},
+        size=size,
+        operation=await _billed_operation(database, caller, model, body, operation),
+    )
+
+
+async def _billed_operation(
+    database: Database, caller: Caller, model: Model, body: dict[str, Any], operation: Operation
+) -> str | None:
+    """What a run is priced as; one that goes on with earlier work as that work was (R-16)."""
+    draft = model.draft(body)
+    if draft is not None:
+        try:
+            found = await database.read(lambda c: operation_of_work(c, caller.workspace_id, draft))
+        except DatabaseUnavailableError as error:
+            raise FaultError(ServiceUnavailable("The draft cannot be looked up right now.")) from error
+        if found is not None:
+            return found
+    return model.billed_operation(body, operation)

@@ -1,0 +1,42 @@
+"""The estimate route (R-30): what a call would cost, with nothing begun, held or charged."""
+
+from dataclasses import dataclass
+from typing import Final, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.rate_windows import RateWindows
+from fairlead.operations.runs.estimate import Estimator
+from fairlead.surfaces.asgi import Receive, read_whole
+from fairlead.surfaces.router.generations import Generation
+from fairlead.surfaces.router.runs import check_content_type, model_id_of
+from fairlead.surfaces.router.wire import estimate_query, estimate_response
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateHandlers:
+    """Answers `POST /v2/models/{provider}/{model}/estimate`."""
+
+    authenticator: Authenticator
+    windows: RateWindows
+    estimator: Estimator
+    native_aliases: frozenset[str]
+    key_prefix: str
+    body_limit: int
+
+    async def estimate(self, request: Request, generation: Generation) -> Response:
+        """Answer one estimate; FaultError travels to the application, which words it."""
+        caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
+        self.windows.count(caller.workspace_id)
+        model = self.estimator.check(caller, model_id_of(request.path_params["provider"], request.path_params["model"]))
+        provider = estimate_query(request.scope["query_string"], self.native_aliases)
+        check_content_type(request.scope)
+        receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
+        content = await read_whole(request.scope, receive, self.body_limit)
+        quoted = await self.estimator.estimate(caller, model, content, provider)
+        return Response(_encode(estimate_response(quoted)), media_type="application/json")

@@ -1,0 +1,72 @@
+"""What a run will cost, told before: exactly, within bounds, or not at all."""
+
+import datetime
+from decimal import Decimal
+
+import pytest
+
+from fairlead.domain.billing.estimates import Estimate, Reason, Source, estimate, is_stale
+from fairlead.domain.billing.rates import Case, Component, Factor, Measured, Pricing, RateCard, Requested
+
+_SECONDS = Requested((Factor(("seconds",)),))
+_TEXT = Pricing({"seconds": 4})
+_REPORTED = Measured(answer=("usage", "seconds"))
+
+
+def card(*components: Component, stale_after: datetime.date | None = None) -> RateCard:
+    """A card of some components."""
+    return RateCard("v1", datetime.date(2026, 1, 1), components, stale_after)
+
+
+def test_a_fixed_price_is_not_exact() -> None:
+    """What no quantity changes is told to the last digit."""
+    assert estimate(card(Component("image", 300)), _TEXT) == Estimate(Source.EXACT, 300, 300)
+
+
+def test_a_quantity_that_the_body_fixes_is_not_exact() -> None:
+    """A quantity that is paid for as asked makes an exact price, rounded as the charge is."""
+    assert estimate(card(Component("second", 25, Decimal(10), _SECONDS)), _TEXT) == Estimate(Source.EXACT, 100, 100)
+
+
+def test_a_quantity_that_is_reported_is_told_exactly() -> None:
+    """What the partner reports may be less than was asked for, and never more: the bounds are told."""
+    parts = (Component("run", 7), Component("second", 25, Decimal(10), _SECONDS, _REPORTED))
+    assert estimate(card(*parts), _TEXT) == Estimate(Source.ESTIMATED, 7, 107)
+
+
+@pytest.mark.parametrize(
+    "component",
+    [
+        Component("second", 25, Decimal(10), _SECONDS),
+        Component("second", 25, Decimal(10), _SECONDS, _REPORTED),
+        Component("token", 25, Decimal(10), None, _REPORTED),
+        Component("second", 25, Decimal(10), Requested((Factor(("seconds",)),), unless=("clip",))),
+    ],
+    ids=["not said", "not said, reported", "reported alone", "ruled out"],
+)
+def test_a_quantity_nobody_bounds_is_quoted(component: Component) -> None:
+    """Where the body does not bound what is paid for, nothing is told, rather than the most there can be."""
+    body = Pricing({"clip": "x"})
+    assert estimate(card(Component("run", 7), component), body) == Estimate(Source.UNKNOWN, reason=Reason.NOT_QUOTABLE)
+
+
+def test_a_request_without_a_price_is_free() -> None:
+    """A request no component prices is unknown: an absent amount never means free."""
+    parts = (Component("image", 5, cases=(Case(0, frozenset({"edit"})),)),)
+    told = estimate(card(*parts), Pricing({}, operation="edit"))
+    assert told == Estimate(Source.UNKNOWN, reason=Reason.UNPRICED_MODEL)
+    assert estimate(card(*parts), Pricing({}, operation="other")).source is Source.EXACT
+
+
+def test_a_case_changes_the_charge_and_not_the_estimate() -> None:
+    """The price of the operation that is meant is the one that is told."""
+    parts = Component("image", 5, cases=(Case(9, frozenset({"edit"})),))
+    assert estimate(card(parts), Pricing({}, operation="edit")) == Estimate(Source.EXACT, 9, 9)
+
+
+@pytest.mark.parametrize(("day", "stale"), [(30, False), (31, True)])
+def test_a_stale_card_is_quoted_by(day: int, *, stale: bool) -> None:
+    """A card is good until its day has come."""
+    old = card(Component("image", 5), stale_after=datetime.date(2026, 10, 31))
+    assert is_stale(old, datetime.date(2026, 10, day)) is stale
+    assert not is_stale(card(Component("image", 5)), datetime.date(2099, 1, 1))

@@ -1,0 +1,161 @@
+"""What a call would cost, over HTTP: nothing begun, held or charged (R-30)."""
+
+import datetime
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import httpx
+import pytest
+
+from fake_partner import FakePartner
+from servers import Server
+from surfaces.conftest import MakeToken, NewName
+from surfaces.legs import INLINE
+
+pytestmark = pytest.mark.req("R-30")
+
+Ask: TypeAlias = Callable[..., httpx.Response]
+_ALWAYS = {"source", "currency", "provider", "model", "pricing_as_of"}
+
+
+def ask(server: Server, model: str, body: Any = None, query: str = "", **options: Any) -> httpx.Response:
+    """Ask for an estimate of a run."""
+    return server.client.post(f"/v2/models/fake/{model}/estimate{query}", json={} if body is None else body, **options)
+
+
+def test_an_exact_estimate_has_other_fields(legs: Server, partner: FakePartner) -> None:
+    """A price that the body fixes: dollars as text, cents and credits as numbers, nothing else; and nobody is asked."""
+    answer = ask(legs, "many-1", {"prompt": "x", "n": 3})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert "x-service-request-id" in answer.headers
+    told = answer.json()
+    assert datetime.datetime.fromisoformat(told.pop("pricing_as_of")).tzinfo is not None
+    assert told == {
+        "source": "exact",
+        "currency": "USD",
+        "provider": "fake",
+        "model": "fake/many-1",
+        "amount": "0.03",
+        "amount_cents": 3.0,
+        "credits": 6.33,
+    }
+    assert partner.requests() == []
+
+
+def test_an_estimate_within_bounds_has_other_fields(router: Server) -> None:
+    """What the partner will report is bounded by what is asked for."""
+    told = ask(router, "metered-1", {"units": 4}).json()
+    assert told.keys() == _ALWAYS | {"min_amount", "max_amount", "min_amount_cents", "max_amount_cents"}
+    assert told["source"] == "estimated"
+    assert (told["min_amount"], told["min_amount_cents"]) == ("0", 0.0)
+    assert float(told["max_amount"]) * 100 == pytest.approx(told["max_amount_cents"])
+
+
+def test_an_estimate_of_nothing_known_has_other_fields(router: Server) -> None:
+    """A body that does not bound what is paid for is not quoted, and the answer says why."""
+    told = ask(router, "metered-1", {}).json()
+    assert told.keys() == _ALWAYS | {"reason"}
+    assert (told["source"], told["reason"]) == ("unknown", "not_quotable")
+
+
+def test_a_run_costs_other_than_its_estimate(legs: Server) -> None:
+    """The credits of an exact estimate are those the run's header then has, for every leg and operation."""
+    for query, body in (
+        ("", {"prompt": "x"}),
+        ("", {"prompt": "x", "n": 2}),
+        ("", {"prompt": "x", "image": INLINE}),
+        ("?model_provider=fal", {"prompt": "x"}),
+    ):
+        told = ask(legs, "many-1", body, query).json()
+        run = legs.client.post(f"/v2/models/fake/many-1{query}", json=body)
+        assert (run.status_code, told["source"]) == (200, "exact")
+        assert float(run.headers["x-service-credits-used"]) == told["credits"]
+
+
+def test_stale_prices_are_quoted(legs: Server) -> None:
+    """A card whose day has passed gives no quote; the model runs all the same."""
+    answer = ask(legs, "stale-1")
+    assert (answer.status_code, answer.json()["error_type"]) == (503, "service_unavailable")
+    assert "retry-after" not in answer.headers
+    assert legs.client.post("/v2/models/fake/stale-1", json={}).status_code == 200
+
+
+def test_an_estimate_moves_money(legs: Server, new_name: NewName) -> None:
+    """A workspace without a cent may ask, and its book stays empty."""
+    name = new_name()
+    key = legs.new_workspace(name, "--billing", "prepaid")
+    answer = ask(legs, "many-1", {"prompt": "x"}, headers={"X-API-Key": key})
+    assert answer.status_code == 200
+    workspace = legs.workspace(name)
+    assert (workspace["balance"], workspace["held"], workspace["in_flight"]) == ("0", "0", 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "query", "status", "bucket"),
+    [
+        ("many-1", {"prompt": 5}, "", 422, "invalid_input"),
+        ("many-1", {"prompt": "x", "model": "fake/other-1"}, "", 422, "invalid_input"),
+        ("many-1", [], "", 400, "invalid_input"),
+        ("many-1", {"prompt": "x"}, "?strict_mode=true", 400, "invalid_input"),
+        ("many-1", {"prompt": "x"}, "?fallback_provider=false", 400, "invalid_input"),
+        ("many-1", {"prompt": "x"}, "?reject_unknown_fields=true", 400, "invalid_input"),
+        ("many-1", {"prompt": "x"}, "?model_provider=nobody", 400, "invalid_input"),
+        ("many-1", {"prompt": "x"}, "?model_provider=runware", 400, "invalid_input"),
+        ("many-1", {"prompt": "x", "image": "data:,"}, "?model_provider=fal", 400, "invalid_input"),
+        ("nothing-1", {}, "", 404, "model_not_found"),
+    ],
+)
+def test_a_bad_estimate_is_answered(legs: Server, model: str, body: Any, query: str, status: int, bucket: str) -> None:
+    """What a default run would refuse is refused, and so are the parameters that only runs have."""
+    answer = ask(legs, model, body, query)
+    assert (answer.status_code, answer.headers["x-service-error-type"]) == (status, bucket)
+
+
+def test_an_undeclared_field_is_not_priced(legs: Server) -> None:
+    """A field that `reject_unknown_fields` would refuse changes nothing here."""
+    assert ask(legs, "undeclared-1", {"strange": 1}).json()["source"] == "exact"
+
+
+def test_ones_own_key_makes_an_estimate_free(legs: Server, new_name: NewName) -> None:
+    """The estimate is the platform's price, whatever key is stored; naming an alternate is no conflict here."""
+    key = legs.new_workspace(new_name())
+    headers = {"X-API-Key": key}
+    stored = httpx.put(f"{legs.url}/v2/provider-keys/fake", headers=headers, json={"key": "my-own"}, timeout=20)
+    assert stored.status_code == 201
+    assert ask(legs, "many-1", {"prompt": "x"}, headers=headers).json()["amount"] == "0.01"
+    named = ask(legs, "many-1", {"prompt": "x"}, "?model_provider=fal", headers=headers).json()
+    assert (named["provider"], named["amount"]) == ("fal", "0.02")
+
+
+def test_an_estimate_needs_no_credential(legs: Server) -> None:
+    """Nobody is told a price."""
+    answer = httpx.post(f"{legs.url}/v2/models/fake/many-1/estimate", json={"prompt": "x"}, timeout=20)
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("gate", ["estimate", "router", "provider:fake"])
+def test_a_closed_gate_lets_an_estimate_through(legs: Server, new_name: NewName, gate: str) -> None:
+    """Where the estimate, the router or the provider is not rolled out to a workspace, it is told so."""
+    key = legs.new_workspace(new_name(), "--gate", f"{gate}=off")
+    answer = ask(legs, "many-1", {"prompt": "x"}, headers={"X-API-Key": key})
+    assert (answer.status_code, answer.json()["error_type"]) == (403, "not_enabled")
+
+
+def test_a_policy_is_overlooked(legs: Server, new_name: NewName) -> None:
+    """A provider that the policy of a workspace rules out is not quoted."""
+    key = legs.new_workspace(new_name(), "--providers", "fake")
+    headers = {"X-API-Key": key}
+    assert ask(legs, "many-1", {"prompt": "x"}, headers=headers).status_code == 200
+    assert ask(legs, "many-1", {"prompt": "x"}, "?model_provider=fal", headers=headers).status_code == 403
+
+
+@pytest.mark.req("R-40")
+def test_v1_has_estimates(router: Server, token: MakeToken) -> None:
+    """Estimates came with the second generation."""
+    answer = httpx.post(
+        f"{router.url}/v1/models/fake/json-1/estimate",
+        headers={"Authorization": f"Bearer {token()}"},
+        json={},
+        timeout=20,
+    )
+    assert answer.status_code == 404
