@@ -174,6 +174,9 @@ def test_a_key_is_used_up_by_nothing(server: Server, caller: Caller, partner: Pa
     failed = run(server.answer(caller, key=KEY))
     assert isinstance(failed.outcome, Failed)
     assert books.rows("SELECT id FROM idempotency_keys") == []
+    with pytest.raises(FaultError) as met:  # as a call is told that found the key taken a moment before it was freed
+        run(server.replayer.tell("run-1"))
+    assert isinstance(met.value.fault, StillRunning)
     server.providers["plain"] = here
     answer = run(server.answer(caller, run_id="run-2", key=KEY))
     assert isinstance(answer.outcome, Completed)

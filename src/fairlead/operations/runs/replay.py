@@ -9,6 +9,7 @@ from fairlead.domain.runs.entries import IdempotencyKey, KeptResult
 from fairlead.domain.runs.failures import read_fault, write_fault
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
 from fairlead.domain.runs.replays import is_recorded
+from fairlead.domain.runs.states import RunState
 from fairlead.operations.clock import Clock
 from fairlead.storage.blobs import BlobMissingError, Blobs, BlobsUnavailableError
 from fairlead.storage.database import Database, DatabaseUnavailableError
@@ -61,7 +62,8 @@ class Replayer:
             ended = await self._database.read(lambda c: ended_run(c, run_id))
         except DatabaseUnavailableError as error:
             raise FaultError(_away()) from error
-        if ended is None:
+        # A run that ended without a result has just freed its key: the same call again is a new run.
+        if ended is None or (ended.result is None and ended.state is not RunState.LOST):
             raise FaultError(StillRunning())
         if ended.result is None:
             lost = ProviderError("The outcome of this run could not be determined; it was not charged. Use a new key.")
