@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.domain.callers import Caller, Gate, Patterns, refuse_run
-from fairlead.domain.faults import Forbidden, NotEnabled, ServiceUnavailable
+from fairlead.domain.callers import Caller, Gate, Patterns, refuse_model, refuse_provider
+from fairlead.domain.faults import Fault, Forbidden, NotEnabled, ServiceUnavailable
 
 REFUSALS: tuple[tuple[dict[str, Any], type], ...] = (
     ({"credential_models": Patterns(())}, Forbidden),
@@ -38,6 +38,11 @@ def test_a_pattern_allows_another_name(allowed: tuple[str, ...] | None, name: st
     assert Patterns(allowed).allow(name) is answer
 
 
+def refused(who: Caller) -> Fault | None:
+    """Why a caller may not run a model on its provider, in the order in which a run is checked."""
+    return refuse_model(who, "acme/one") or refuse_provider(who, "acme")
+
+
 @pytest.mark.req("R-38")
 @pytest.mark.parametrize(
     ("changes", "kind"),
@@ -54,7 +59,7 @@ def test_a_pattern_allows_another_name(allowed: tuple[str, ...] | None, name: st
 )
 def test_a_caller_is_refused_for_another_reason(changes: dict[str, Any], kind: type) -> None:
     """Each thing that forbids a run has its own answer."""
-    assert type(refuse_run(caller(**changes), "acme/one", "acme")) is kind
+    assert type(refused(caller(**changes))) is kind
 
 
 @pytest.mark.req("R-38")
@@ -64,4 +69,4 @@ def test_a_later_refusal_wins(first: int) -> None:
     earlier, later = REFUSALS[first], REFUSALS[first + 1]
     gates = {**earlier[0].get("gates", {}), **later[0].get("gates", {})}
     both = {**later[0], **earlier[0], "gates": gates}
-    assert type(refuse_run(caller(**both), "acme/one", "acme")) is earlier[1]
+    assert type(refused(caller(**both))) is earlier[1]

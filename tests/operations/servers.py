@@ -309,7 +309,7 @@ class Server:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         checked = self.admitter.check(caller, f"acme/{model}")
         self.admitter.check_native(caller, checked, wish)
-        command = RunCommand(run_id, checked.id, content, wish, key, BASE_URL)
+        command = RunCommand(run_id, content, wish, key, BASE_URL)
         return await self.admitter.admit(caller, checked, command)
 
     async def admit(

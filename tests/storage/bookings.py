@@ -51,7 +51,7 @@ def admission(run_id: str = "run-1", hold: int = 100, **changes: Any) -> Admissi
 def settlement(run_id: str = "run-1", charge: int = 60, **changes: Any) -> Settlement:
     """Return the end of a run of the lab that succeeded, at its first attempt."""
     usual: dict[str, Any] = {
-        "workspace_id": LAB, "attempt": 1, "state": RunState.SUCCEEDED, "hold": 100, "billed": True,
+        "workspace_id": LAB, "attempt": 1, "state": RunState.SUCCEEDED, "billed": True,
         "reason": "completed", "rate_version": "v1", "finished_at": NOW + 5, "upstream_status": 200,
     }  # fmt: skip
     return Settlement(**{"run_id": run_id, "charge": charge, **usual, **changes})

@@ -197,7 +197,7 @@ def test_a_run_that_goes_on_has_ended(rich: Books) -> None:
     assert (ended(rich, "run-1"), ended(rich, "run-9")) == (None, None)
     lost = ended(rich, "run-2")
     assert lost == idempotency.EndedRun("run-2", RunState.LOST, 0, byok=False, created_at=NOW, result=None)
-    rich.write(settlement("run-1", charge=0, hold=0))
+    rich.write(settlement("run-1", charge=0))
     own = ended(rich, "run-1")
     assert own is not None
     assert own.byok

@@ -56,10 +56,10 @@ def test_a_costly_run_that_ended_keeps_its_slot(books: Books) -> None:
     """The end of a costly run makes room for another, in the same batch and after."""
     books.open(balance=100 * COSTLY, in_flight_limit=4)
     books.write(admission("run-1", hold=COSTLY))
-    ended = failure("run-1", hold=COSTLY)
+    ended = failure("run-1")
     assert books.write(admission("run-2", hold=COSTLY), ended) == [None, None]
     assert books.costly() == 1
-    books.write(settlement("run-2", hold=COSTLY, charge=COSTLY))
+    books.write(settlement("run-2", charge=COSTLY))
     assert (books.costly(), books.figures()) == (0, (99 * COSTLY, 0, 0))
 
 

@@ -135,7 +135,7 @@ def test_a_run_of_the_version_before_is_lost(empty_database_url: str) -> None:
             assert await migrate(database) == "0001"
             wrong = [await database.read(ledger.disagreements)]
             claimed = await database.write(lambda c: runs.take_over_orphans(c, "server-2", 0, 9))
-            ends = [failure(run.run_id, hold=run.hold, attempt=run.attempt) for run in claimed]
+            ends = [failure(run.run_id, attempt=run.attempt) for run in claimed]
             assert await database.write(lambda c: runs.write_entries(c, ends)) == [None, None]
             return claimed, [*wrong, await database.read(ledger.disagreements)]
 

@@ -25,7 +25,7 @@ def test_a_dearer_provider_holds_no_more(books: Books) -> None:
     assert books.write(redirection(hold=150)) == [None]
     assert (books.figures(), where(books)) == ((500, 150, 1), ("fal", "f1", 150, "dispatched"))
     assert books.entries()[-1] == ("raise", 0, 50)
-    assert books.write(settlement(hold=150, charge=140, rate_version="f1")) == [None]
+    assert books.write(settlement(charge=140, rate_version="f1")) == [None]
     assert books.figures() == (360, 0, 0)
 
 
@@ -36,7 +36,7 @@ def test_a_cheaper_provider_holds_as_much(books: Books) -> None:
     books.write(admission())
     assert books.write(admission("run-2", hold=60), redirection(hold=40)) == [None, None]
     assert books.figures() == (100, 100, 2)
-    assert books.write(failure(hold=40), failure("run-2", hold=60)) == [None, None]
+    assert books.write(failure(), failure("run-2")) == [None, None]
     assert books.figures() == (100, 0, 0)
 
 
@@ -91,7 +91,7 @@ def test_a_run_has_only_one_turn(books: Books) -> None:
     assert books.entries()[2:] == [("raise", 0, 50), ("raise", 0, -120), ("raise", 0, 0), ("raise", 0, 170)]
     assert where(books) == ("p4", "f1", 200, "dispatched")
     assert books.write(acceptance()) == [None]
-    assert books.write(settlement(hold=200, charge=200)) == [None]
+    assert books.write(settlement(charge=200)) == [None]
     assert books.figures() == (300, 0, 0)
 
 
@@ -133,7 +133,7 @@ def test_a_run_becomes_costly_unnoticed(books: Books) -> None:
     books.write(redirection(hold=COSTLY - 1, held=COSTLY + 1, turn=3, provider="c"))
     assert books.costly() == 0
     books.write(redirection(hold=COSTLY, held=COSTLY - 1, turn=4, provider="d"))
-    books.write(failure(hold=COSTLY))
+    books.write(failure())
     assert (books.costly(), books.figures()) == (0, (10 * COSTLY, 0, 0))
 
 

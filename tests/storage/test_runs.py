@@ -353,7 +353,7 @@ def test_a_server_that_believes_in_another_hold_frees_that_one(books: Books) -> 
     books.open(balance=500)
     books.write(admission())
     books.write(redirection(hold=150))
-    assert books.write(failure(hold=100)) == [None]
+    assert books.write(failure()) == [None]
     assert books.figures() == (500, 0, 0)
 
 
@@ -364,4 +364,4 @@ def test_a_stray_is_voided_without_its_key(books: Books) -> None:
         admission("run-1", key=key("k")), admission("run-2", created_at=NOW + 9), admission("run-3", server_id="x")
     )
     strays = books.do(lambda c: runs.live_runs_of(c, SERVER, NOW + 1))
-    assert strays == [Stray("run-1", LAB, 1, 100, "v1", "k")]
+    assert strays == [Stray("run-1", LAB, 1, "v1", "k")]

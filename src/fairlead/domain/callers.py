@@ -89,11 +89,9 @@ def refuse_gate(caller: Caller, name: str, what: str) -> Fault | None:
             return None
 
 
-def refuse_run(caller: Caller, model_id: str, provider: str) -> Fault | None:
-    """Say why a caller with the router enabled may not run a model on a provider (R-38), or None when they may."""
-    if not caller.may_run(model_id):
-        return Forbidden(f"This credential is not entitled to run {model_id}.")
-    return refuse_provider(caller, provider)
+def refuse_model(caller: Caller, model_id: str) -> Fault | None:
+    """Say that a caller is not entitled to a model (R-38), or None when they are."""
+    return None if caller.may_run(model_id) else Forbidden(f"This credential is not entitled to {model_id}.")
 
 
 def refuse_provider(caller: Caller, provider: str) -> Fault | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.callers import Caller, refuse_model
 from fairlead.domain.catalog.models import Catalog, Model
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
@@ -76,10 +76,12 @@ class CatalogKeeper:
         return Page([catalog.models[model_id] for model_id in ids], applied, ids[-1] if more else None)
 
     def model(self, model_id: str, caller: Caller) -> Model:
-        """A runnable model by id (R-05, R-06); FaultError(ModelNotFound)."""
+        """A runnable model by id (R-05, R-06); FaultError with ModelNotFound, or Forbidden without entitlement."""
         found = self.current.find(model_id, caller, self._clock.today())
         if isinstance(found, ModelNotFound):
             raise FaultError(found)
+        if fault := refuse_model(caller, found.id):
+            raise FaultError(fault)
         return found
 
 

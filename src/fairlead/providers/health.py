@@ -48,11 +48,9 @@ class Healths:
         return Health.TRIED if record.tried_until > self._now() else Health.RESTING
 
     def may_call(self, place: Place) -> bool:
-        """Whether a call may go there now; says yes to one call when a rest is over, and counts it as the probe."""
-        record = self._records.get(place)
-        if record is None or record.rests_until == 0.0:
-            return True
-        return record.rests_until <= self._now() and record.tried_until <= self._now()
+        """Whether a call may go there now: when a rest is over, one may (see `begins`)."""
+        health = self.of(place)
+        return health is Health.WELL or (health is Health.RESTING and self.seconds_left(place) == 0.0)
 
     def begins(self, place: Place, cooldown: Cooldown) -> None:
         """A call goes there: where a rest has just ended, it is the probe."""

@@ -428,9 +428,9 @@ def _take_over(connection: Connection, row: RowMapping, server_id: str) -> LiveR
 def live_runs_of(connection: Connection, server_id: str, admitted_before: int) -> list[Stray]:
     """The unfinished runs of a server that were admitted before a time."""
     rows = connection.execute(
-        select(
-            runs.c.id, runs.c.workspace_id, runs.c.attempt, runs.c.hold, runs.c.rate_version, runs.c.idempotency_id
-        ).where(runs.c.finished_at.is_(None), runs.c.server_id == server_id, runs.c.created_at < admitted_before)
+        select(runs.c.id, runs.c.workspace_id, runs.c.attempt, runs.c.rate_version, runs.c.idempotency_id).where(
+            runs.c.finished_at.is_(None), runs.c.server_id == server_id, runs.c.created_at < admitted_before
+        )
     )
     return [Stray(*row) for row in rows]
 

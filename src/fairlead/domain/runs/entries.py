@@ -87,7 +87,7 @@ class Redirection(msgspec.Struct, frozen=True):
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """The end of a run: what became of it, and what is charged of the hold (0 voids it).
+    """The end of a run: what became of it, and what is charged (0 voids it) of what the books hold for it.
 
     A run that was called with an idempotency key (`key_id`) keeps its `result` for that key; without one the key is
     free again.
@@ -97,7 +97,6 @@ class Settlement(msgspec.Struct, frozen=True):
     workspace_id: str
     attempt: int
     state: RunState
-    hold: int
     charge: int
     billed: bool
     reason: str
@@ -163,6 +162,5 @@ class Stray(msgspec.Struct, frozen=True):
     run_id: str
     workspace_id: str
     attempt: int
-    hold: int
     rate_version: str
     key_id: str | None = None

@@ -8,7 +8,6 @@ from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_pro
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import (
     FaultError,
-    Forbidden,
     InputRejected,
     InsufficientCredits,
     ServiceUnavailable,
@@ -37,7 +36,6 @@ class RunCommand(msgspec.Struct, frozen=True):
     """
 
     run_id: str
-    model_id: str
     content: bytes
     wish: Wish = Wish()
     key: IdempotencyKey | None = None
@@ -103,10 +101,7 @@ class Admitter:
         """What can be refused before anything else of a call is looked at: rollout, model, entitlement. FaultError."""
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
             raise FaultError(fault)
-        model = self._catalog.model(model_id, caller)
-        if not caller.may_run(model.id):
-            raise FaultError(Forbidden(f"This credential is not entitled to run {model.id}."))
-        return model
+        return self._catalog.model(model_id, caller)
 
     def check_native(self, caller: Caller, model: Model, wish: Wish) -> None:
         """Refuse a native run whose provider this workspace may not use, before its body is read. FaultError."""

@@ -61,12 +61,12 @@ class Dispatcher:
         first = await self._ask(run, run.plan, work, record)
         if isinstance(first, Completed) or not may_go_elsewhere(first):
             return await self._served(run, run.plan, first)
-        plan, held = run.plan, run.plan.hold
+        plan = run.plan
         for turn, leg in enumerate(run.selection.fallbacks, start=1):
             following = plan_leg(run.request, leg, self._clock.today())
-            if following is None or await self._redirect(run, plan, following, held, turn, record) is not None:
+            if following is None or await self._redirect(run, plan, following, turn, record) is not None:
                 continue
-            plan, held = following, following.hold
+            plan = following
             outcome = await self._ask(run, plan, None, record)
             if isinstance(outcome, Failed) and is_about_the_form(outcome):
                 break
@@ -75,7 +75,7 @@ class Dispatcher:
         return await self._served(run, plan, first)
 
     async def _redirect(
-        self, run: AdmittedRun, plan: LegPlan, following: LegPlan, held: int, turn: int, record: Record
+        self, run: AdmittedRun, plan: LegPlan, following: LegPlan, turn: int, record: Record
     ) -> Fault | None:
         """Make the move to another provider durable; says why where its price cannot be held."""
         entry = Redirection(
@@ -84,7 +84,7 @@ class Dispatcher:
             attempt=run.attempt,
             provider=following.provider,
             rate_version=following.quote.card.version,
-            held=held,
+            held=plan.hold,
             hold=following.hold,
             turn=turn,
             at=self._clock.now_ms(),

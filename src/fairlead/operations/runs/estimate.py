@@ -9,7 +9,7 @@ from fairlead.domain.billing.estimates import Estimate, estimate, is_stale
 from fairlead.domain.billing.rates import card_in_force
 from fairlead.domain.callers import ESTIMATE_GATE, ROUTER_GATE, Caller, refuse_gate, refuse_provider
 from fairlead.domain.catalog.models import Leg, Model
-from fairlead.domain.faults import FaultError, Forbidden, InvalidInput, KeyConflict, ServiceUnavailable
+from fairlead.domain.faults import FaultError, InvalidInput, KeyConflict, ServiceUnavailable
 from fairlead.domain.runs.body import read_body
 from fairlead.domain.runs.selection import Facts, Wish, select
 from fairlead.operations.catalog import CatalogKeeper
@@ -45,10 +45,7 @@ class Estimator:
         for fault in (refuse_gate(caller, gate, what) for gate, what in gates):
             if fault is not None:
                 raise FaultError(fault)
-        model = self._catalog.model(model_id, caller)
-        if not caller.may_run(model.id):
-            raise FaultError(Forbidden(f"This credential is not entitled to run {model.id}."))
-        return model
+        return self._catalog.model(model_id, caller)
 
     async def estimate(self, caller: Caller, model: Model, content: bytes, provider: str | None) -> Quoted:
         """Price a body on the leg of a provider, or on the native one; FaultError."""

@@ -157,7 +157,7 @@ class Recovery:
 
     async def _give_up(self, orphan: LiveRun) -> None:
         """Void a run whose outcome cannot be known. Its idempotency key stays taken: asking again could pay twice."""
-        stray = Stray(orphan.run_id, orphan.workspace_id, orphan.attempt, orphan.hold, orphan.rate_version)
+        stray = Stray(orphan.run_id, orphan.workspace_id, orphan.attempt, orphan.rate_version)
         if await self._void(stray, advance(orphan.state, RunEvent.LOSE), "lost"):
             self.observe(self._lost(orphan))
 
@@ -168,7 +168,6 @@ class Recovery:
             workspace_id=run.workspace_id,
             attempt=run.attempt,
             state=state,
-            hold=run.hold,
             charge=0,
             billed=False,
             reason=reason,

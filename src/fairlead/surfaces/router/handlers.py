@@ -11,7 +11,7 @@ from starlette.responses import Response
 from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.catalog.schema import strong_etag
-from fairlead.domain.faults import FaultError, Forbidden, ModelNotFound
+from fairlead.domain.faults import FaultError, ModelNotFound
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.rate_windows import RateWindows
@@ -77,10 +77,7 @@ class Handlers:
         return caller
 
     def _find(self, request: Request, caller: Caller) -> Model:
-        model = self.catalog.model(model_id_of(request.path_params["provider"], request.path_params["model"]), caller)
-        if not caller.may_run(model.id):
-            raise FaultError(Forbidden(f"This credential is not entitled to {model.id}."))
-        return model
+        return self.catalog.model(model_id_of(request.path_params["provider"], request.path_params["model"]), caller)
 
 
 def _snapshot_id(path: Path) -> str:

@@ -63,9 +63,7 @@ class RunHandler:
         check_content_type(scope)
         content = await read_whole(scope, receive, self.body_limit)
         key = self._key(scope, caller, content) if generation.has_controls else None
-        command = RunCommand(
-            request_id, model.id, content, wish, key, self._base(scope, model, key), _traceparent(scope)
-        )
+        command = RunCommand(request_id, content, wish, key, self._base(scope, model, key), _traceparent(scope))
         admitted = await self.admitter.admit(caller, model, command)
         if isinstance(admitted, Answer):
             await self._answer(send, admitted, request_id, None)
