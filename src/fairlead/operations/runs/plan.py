@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
@@ -70,8 +71,8 @@ def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None
 
 def _unpaid(card: RateCard) -> Quote:
     """A quote of nothing: BYOK runs are paid by the caller to the provider (R-17)."""
-    nothing = tuple(type(component.at_most)(0) for component in card.components)
-    return Quote(card, nothing, tuple(0 for _ in nothing), 0)
+    lines = len(card.components)
+    return Quote(card, (Decimal(0),) * lines, (0,) * lines, 0)
 
 
 def _card(leg: Leg, version: str) -> RateCard | None:
