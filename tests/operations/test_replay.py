@@ -296,7 +296,12 @@ def test_two_calls_at_once_are_two_runs(
     """Of calls that arrive together under one key one runs, and the others learn that it does."""
 
     async def call_together() -> list[Any]:
-        calls = (server.answer(caller, run_id=f"run-{number}", key=KEY) for number in range(5))
+        calls = [asyncio.ensure_future(server.answer(caller, run_id=f"run-{n}", key=KEY)) for n in range(5)]
+
+        async def until_the_others_were_told() -> None:
+            await until(lambda: sum(call.done() for call in calls) == 4)
+
+        partner.before = until_the_others_were_told
         return await asyncio.gather(*calls, return_exceptions=True)
 
     ends = run(call_together())
