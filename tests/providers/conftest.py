@@ -40,6 +40,10 @@ class Desk:
         """An order for this partner."""
         return Order(self.provider.name, call, model, body, "the-key")
 
+    async def send(self, order: Order) -> Outcome | Accepted:
+        """Send an order as often as it may be."""
+        return await self.attempts.send(order, lambda number, pause: self.told.append((number, pause)))
+
     async def once(self, call: str, body: bytes = b"{}", model: str = "a-model") -> Outcome | Accepted:
         """Send one order once, under our first credential."""
         return await self.exchange.send(self.order(call, body, model), self.credentials.all(self.provider.name)[0])
@@ -58,16 +62,15 @@ async def desk(
     providers: Mapping[str, Provider] = {provider.name: provider}
     credentials = Credentials(providers, {provider.name: secrets})
     exchange = Exchange(providers, transport, credentials)
-    told: list[tuple[int, float]] = []
     rests: list[tuple[Place, Health]] = []
 
     def hear(place: Place, health: Health) -> None:
         rests.append((place, health))
 
     healths = Healths(hear) if clock is None else Healths(hear, clock)
-    attempts = Attempts(exchange, credentials, healths, lambda _, number, pause: told.append((number, pause)))
+    attempts = Attempts(exchange, credentials, healths)
     try:
-        yield Desk(provider, transport, credentials, exchange, attempts, healths, told, rests)
+        yield Desk(provider, transport, credentials, exchange, attempts, healths, rests=rests)
     finally:
         await transport.close()
 
@@ -99,7 +102,7 @@ def ask(provider: Provider, handles: list[str]) -> Ask:
 async def _ask(provider: Provider, call: str, body: bytes, secrets: Sequence[Secret], handles: list[str]) -> Outcome:
     async with desk(provider, secrets) as our:
         order = our.order(call, body)
-        reading = await our.attempts.send(order)
+        reading = await our.send(order)
         if not isinstance(reading, Accepted):
             return reading
         handles.append(reading.handle)

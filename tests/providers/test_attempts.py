@@ -37,7 +37,7 @@ def sent(provider: Provider, call: str = "json", *secrets: Secret) -> tuple[Outc
 
     async def send() -> tuple[Outcome | Accepted, list[float]]:
         async with desk(provider, secrets or (Secret(SECRET),)) as our:
-            return await our.attempts.send(our.order(call)), [pause for _, pause in our.told]
+            return await our.send(our.order(call)), [pause for _, pause in our.told]
 
     return asyncio.run(send())
 
@@ -145,7 +145,7 @@ def test_a_second_credential_lies_idle(plain: Provider, partner: FakePartner) ->
     async def run() -> tuple[list[Outcome | Accepted], Desk]:
         tired = replace(plain, retry=Retry(times=0), cooldown=Cooldown(after=1, seconds=60))
         async with desk(tired, _TWICE) as our:
-            return [await our.attempts.send(our.order("json")) for _ in range(3)], our
+            return [await our.send(our.order("json")) for _ in range(3)], our
 
     readings, our = asyncio.run(run())
     shown = [request.headers["authorization"] for request in partner.requests()]
@@ -203,7 +203,7 @@ def test_a_callers_mistake_makes_a_partner_rest(
         wary = replace(plain, retry=Retry(times=0), cooldown=Cooldown(after=2, seconds=60))
         async with desk(wary) as our:
             for _ in range(6):
-                await our.attempts.send(our.order("json"))
+                await our.send(our.order("json"))
             return our
 
     assert asyncio.run(run()).rests == []
@@ -219,10 +219,10 @@ def test_a_callers_bad_key_makes_ours_rest(plain: Provider, partner: FakePartner
         tired = replace(plain, retry=Retry(times=0), cooldown=Cooldown(after=1, seconds=60))
         async with desk(tired) as our:
             own = order_with(our, "own-key")
-            readings = [await our.attempts.send(own) for _ in range(3)]
-            readings.append(await our.attempts.send(our.order("json")))
-            readings.append(await our.attempts.send(our.order("json")))
-            readings.append(await our.attempts.send(own))
+            readings = [await our.send(own) for _ in range(3)]
+            readings.append(await our.send(our.order("json")))
+            readings.append(await our.send(our.order("json")))
+            readings.append(await our.send(own))
             return readings, our
 
     readings, our = asyncio.run(run())

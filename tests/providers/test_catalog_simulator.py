@@ -7,7 +7,8 @@ that reaches it this module fails.
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
@@ -18,6 +19,7 @@ import pytest
 from catalog_samples import Sample, planned, samples, shipped_catalog, shipped_providers
 from fairlead.domain.catalog.models import Leg
 from fairlead.domain.faults import (
+    Cancelled,
     ContentPolicyViolation,
     InputRejected,
     InvalidInput,
@@ -39,8 +41,11 @@ from fairlead.providers.spec import Call, Protocol, Provider, Retry
 from fairlead.settings import Settings
 
 _TASK_SECONDS: Final = "0.02"
+_SLOW_SECONDS: Final = "600"
+"""Long enough for a task to stay queued while it is cancelled."""
 _POLL_SECONDS: Final = 0.01
 _HASTY_SECONDS: Final = 0.4
+_PATIENCE_SECONDS: Final = 10.0
 _ALWAYS_200: Final = {"tencent"}
 """Those whose failures are successes to HTTP."""
 _OWN_REASONS: Final = {"fal"}
@@ -114,21 +119,41 @@ class World:
         """Send the case's work, whose first poll meets a fault, and follow it to its end."""
         return asyncio.run(self._ask(case, {}, fault_of_poll=fault))
 
+    def ask_and_cancel(self, case: Case) -> tuple[bool, Outcome]:
+        """Send the case's work, cancel it, and follow it to its end; tell whether the vendor agreed."""
+        return asyncio.run(self._ask_and_cancel(case))
+
     async def _ask(self, case: Case, changes: Mapping[str, Any], fault_of_poll: str) -> Outcome:
-        providers = {case.provider: _quick(self.partners.providers[case.provider], case.call, changes)}
-        transport = Transport(trusted=[self.url])
-        credentials = Credentials(providers, self.partners.secrets)
-        exchange = Exchange(providers, transport, credentials)
-        attempts = Attempts(exchange, credentials, Healths(lambda *_: None), lambda *_: None)
-        plan = planned(case.sample, case.leg)
-        order = Order(plan.provider, plan.call, plan.name, plan.body, "0198f000-0000-7000-8000-000000000001")
-        try:
-            reading = await attempts.send(order)
+        async with self._exchange(case, changes) as (exchange, attempts, order):
+            reading = await attempts.send(order, lambda *_: None)
             if not isinstance(reading, Accepted):
                 return reading
             if fault_of_poll:
                 await asyncio.to_thread(self.order, case.provider, fault_of_poll)
             return await exchange.follow(order, reading.handle, reading.credential)
+
+    async def _ask_and_cancel(self, case: Case) -> tuple[bool, Outcome]:
+        async with self._exchange(case, {}) as (exchange, attempts, order):
+            reading = await attempts.send(order, lambda *_: None)
+            assert isinstance(reading, Accepted), reading
+            agreed = await exchange.cancel(order, reading.handle, reading.credential)
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                return agreed, await exchange.follow(order, reading.handle, reading.credential)
+
+    @asynccontextmanager
+    async def _exchange(
+        self, case: Case, changes: Mapping[str, Any]
+    ) -> AsyncIterator[tuple[Exchange, Attempts, Order]]:
+        """What speaks to the case's provider, and the order for its work."""
+        providers = {case.provider: _quick(self.partners.providers[case.provider], case.call, changes)}
+        transport = Transport(trusted=[self.url])
+        credentials = Credentials(providers, self.partners.secrets)
+        exchange = Exchange(providers, transport, credentials)
+        attempts = Attempts(exchange, credentials, Healths(lambda *_: None))
+        plan = planned(case.sample, case.leg)
+        order = Order(plan.provider, plan.call, plan.name, plan.body, "0198f000-0000-7000-8000-000000000001")
+        try:
+            yield exchange, attempts, order
         finally:
             await transport.close()
 
@@ -141,10 +166,14 @@ def _quick(provider: Provider, name: str, changes: Mapping[str, Any]) -> Provide
     return replace(provider, calls={name: call}, retry=Retry(times=0))
 
 
-@pytest.fixture(scope="module")
-def shared_world() -> Iterator[World]:
-    """Return every provider as `serve --simulate` has them, at a simulator whose work takes no time."""
-    command = [sys.executable, "-m", "fairlead.partners.simulator", "--task-seconds", _TASK_SECONDS]
+every_stoppable = pytest.mark.parametrize(
+    "case", [case for case in CASES if _PROVIDERS[case.provider].calls[case.call].cancel is not None], ids=str
+)
+
+
+@contextmanager
+def _running(task_seconds: str) -> Iterator[World]:
+    command = [sys.executable, "-m", "fairlead.partners.simulator", "--task-seconds", task_seconds]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         url = process.stdout.readline().removeprefix("listening on ").strip()
@@ -152,6 +181,20 @@ def shared_world() -> Iterator[World]:
             yield World(url, partners(Settings(), None, url), control)
         process.terminate()
         process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def shared_world() -> Iterator[World]:
+    """Return every provider as `serve --simulate` has them, at a simulator whose work takes no time."""
+    with _running(_TASK_SECONDS) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def slow_world() -> Iterator[World]:
+    """Return the same at a simulator whose work is not done before it is cancelled."""
+    with _running(_SLOW_SECONDS) as world:
+        yield world
 
 
 @pytest.fixture
@@ -298,6 +341,16 @@ def test_stuck_work_is_followed_for_ever(world: World, case: Case) -> None:
     polling = _polling(world.partners.providers[case.provider].calls[case.call])
     outcome = world.ask(case, "stuck", polling=replace(polling, give_up_after=0.2))
     assert outcome == Failed(ProviderTimeout(), None, Reached.ACCEPTED)
+
+
+@pytest.mark.req("R-35")
+@every_stoppable
+def test_a_vendor_goes_on_with_cancelled_work(slow_world: World, case: Case) -> None:
+    """A vendor that can cancel agrees to it, and the poll that follows says so."""
+    agreed, outcome = slow_world.ask_and_cancel(case)
+    assert agreed
+    assert isinstance(outcome, Failed), outcome
+    assert (outcome.fault, outcome.reached) == (Cancelled(), Reached.ACCEPTED), outcome
 
 
 def _polling(call: Call) -> Any:

@@ -110,7 +110,7 @@ def asked(
     async def ask() -> Outcome:
         async with desk(provider, trusted=trusted) as our:
             order = our.order(call, body, model)
-            reading = await our.attempts.send(order)
+            reading = await our.send(order)
             if not isinstance(reading, Accepted):
                 return reading
             return await our.exchange.follow(order, reading.handle, reading.credential)

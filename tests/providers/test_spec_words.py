@@ -56,6 +56,12 @@ status = "/state"
 succeeded = ["done"]
 pending_status = [202]
 result = { path = "/{id}/{model}", method = "POST", body = ["{id}"] }
+cancelled = ["stopped"]
+
+[calls.later.cancel]
+path = "{status}/stop?now={model}"
+method = "PUT"
+body = { stop = "{id}" }
 
 [[signs]]
 means = "refused"
@@ -69,6 +75,10 @@ status = [400]
 subject = "/code"
 subjects = { nsfw = "input_image" }
 """
+_CANCEL: Final = """\
+path = "{status}/stop?now={model}"
+method = "PUT"
+body = { stop = "{id}" }"""
 
 
 @pytest.fixture
@@ -103,6 +113,8 @@ def test_a_word_of_a_call_is_lost(odd: Provider) -> None:
     assert later.polling.asking == Asking("POST", "{status}", '{"name":"{id}"}')
     assert later.polling.result == Asking("POST", "/{id}/{model}", '["{id}"]')
     assert later.polling.pending_status == {202}
+    assert later.polling.cancelled == {"stopped"}
+    assert (edit.cancel, later.cancel) == (None, Asking("PUT", "{status}/stop?now={model}", '{"stop":"{id}"}'))
 
 
 def test_a_word_of_a_sign_is_lost(odd: Provider) -> None:
@@ -221,6 +233,20 @@ def test_the_partners_own_address_is_foreign() -> None:
         ('"/{id}/{model}"', '"https://x.example"', "result = ", "matching regex"),
         ('method = "POST"\n', 'method = "PUT"\n', "method = ", "Invalid enum value 'PUT'"),
         ("pending_status = [202]", "pending_status = [2]", "pending_status", ">= 100"),
+        ('cancelled = ["stopped"]', 'cancelled = ["x", "done"]', "cancelled = ", "'done' means something else as well"),
+        ('cancelled = ["stopped"]', 'cancelled = "stopped"', "cancelled = ", "Expected `array`"),
+        ('"{status}/stop?now={model}"', '"{status}stop"', 'path = "{status}stop"', "matching regex"),
+        ('"{status}/stop?now={model}"', '"{status}/{what}"', "[calls.later.cancel]", "no part 'what'"),
+        ('stop = "{id}"', 'stop = "{what}"', "[calls.later.cancel]", "no part 'what'"),
+        ('method = "PUT"', 'method = "GET"', 'method = "GET"', "Invalid enum value 'GET'"),
+        (_CANCEL, 'path = "/stop"', 'path = "/stop"', "nothing of the handle is cancelled; it has id, status"),
+        ("in_array = true", 'cancel = { path = "/{id}" }', "cancel = ", "sync-json has ended with its answer"),
+        (
+            'means = "refused"\ncalls',
+            'means = "cancelled"\ncalls',
+            'means = "cancelled"',
+            "none of its calls submits any",
+        ),
         (
             'contains = ["No"]',
             'contains = ["No"], equals = ["x"]',

@@ -12,6 +12,7 @@ import msgspec
 
 from fairlead.domain.conditions import all_hold, text_of
 from fairlead.domain.faults import (
+    Cancelled,
     ContentPolicyViolation,
     Fault,
     InputRejected,
@@ -73,7 +74,10 @@ def classify_answer(provider: Provider, call: Call, reply: Reply) -> Completed |
 def classify_poll(
     provider: Provider, call: Call, polling: Polling, reply: Reply
 ) -> Completed | Failed | Pending | Ended:
-    """Read the answer to a poll: still pending, a result or where to get it, or a failure."""
+    """Read the answer to a poll: still pending, a result or where to get it, or a failure.
+
+    Work that the partner says was cancelled is so whoever cancelled it; there is no result, and nothing to pay (R-35).
+    """
     answer = _json_of(reply)
     if failure := _signed(provider, call, reply, answer):
         return _signed_poll(failure, reply)
@@ -85,8 +89,13 @@ def classify_poll(
     status = "absent" if told is MISSING or told is None else text_of(told)
     if status in polling.succeeded:
         return _accepted(_json_result(call, reply, answer)) if polling.result is None else Ended()
-    if status in polling.pending:
-        return Pending()
+    return Pending() if status in polling.pending else _without_result(polling, status, reply)
+
+
+def _without_result(polling: Polling, status: str | None, reply: Reply) -> Completed | Failed:
+    """How work ended by its status, which means neither success nor that it goes on."""
+    if status in polling.cancelled:
+        return Failed(Cancelled(), reply.status, Reached.ACCEPTED)
     return _failed_poll(reply) if status in polling.failed else _accepted(_unreadable(reply))
 
 
@@ -151,14 +160,15 @@ def _json_of(reply: Reply) -> Any:
 
 def _failure(provider: Provider, call: Call, reply: Reply, answer: Any) -> Failed | None:
     """The failure an answer reports, by a sign of the provider file or by its status; None for a success."""
-    if failure := _signed(provider, call, reply, answer):
+    if failure := _signed(provider, call, reply, answer, is_taken=False):
         return failure
     return None if reply.is_success else Failed(_by_status(reply), reply.status, _reached(reply))
 
 
-def _signed(provider: Provider, call: Call, reply: Reply, answer: Any) -> Failed | None:
+def _signed(provider: Provider, call: Call, reply: Reply, answer: Any, *, is_taken: bool = True) -> Failed | None:
+    """What the first sign that matches says; work that was not taken yet cannot have been cancelled."""
     for sign in provider.signs:
-        if _matches(sign, call, reply, answer):
+        if (is_taken or sign.means is not Meaning.CANCELLED) and _matches(sign, call, reply, answer):
             return Failed(_meant(sign, reply, answer), reply.status, _reached(reply))
     return None
 
@@ -189,6 +199,8 @@ def _meant(sign: Sign, reply: Reply, answer: Any) -> Fault:
             return ProviderTimeout(Upstream(reply.status))
         case Meaning.UNAVAILABLE:
             return _at_capacity(reply)
+        case Meaning.CANCELLED:
+            return Cancelled()
 
 
 def _invalid(sign: Sign, reply: Reply, answer: Any, reason: str | None) -> Fault:

@@ -12,6 +12,7 @@ import msgspec
 from fairlead.domain.faults import InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable
 from fairlead.domain.identifiers import provider_setting
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
+from fairlead.http_client.replies import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
 from fairlead.providers.classify import (
     Accepted,
@@ -25,7 +26,7 @@ from fairlead.providers.classify import (
 )
 from fairlead.providers.credentials import OWN, BadCredentialError, Credential, Credentials
 from fairlead.providers.forms import UnusableFileError, write_form
-from fairlead.providers.spec import Asking, Call, Polling, Provider
+from fairlead.providers.spec import Asking, Call, Polling, Protocol, Provider
 
 _JSON: Final = "application/json"
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
@@ -75,6 +76,20 @@ class Exchange:
         found = self.providers.get(provider)
         return found is not None and found.idempotency_header is not None
 
+    def answers_bytes(self, provider: str, call: str) -> bool:
+        """Whether the result of a call is bytes of its own, and no JSON document (R-32)."""
+        found = self._call(provider, call)
+        return found is not None and found.protocol is Protocol.SYNC_BYTES
+
+    def can_cancel(self, provider: str, call: str) -> bool:
+        """Whether a partner can be asked to stop the submitted work of a call (R-35)."""
+        found = self._call(provider, call)
+        return found is not None and found.cancel is not None
+
+    def _call(self, provider: str, call: str) -> Call | None:
+        found = self.providers.get(provider)
+        return None if found is None else found.calls.get(call)
+
     async def send(self, order: Order, credential: Credential) -> Outcome | Accepted:
         """Send an order and bring back what it ends in, or the handle under which the partner goes on with it.
 
@@ -108,6 +123,41 @@ class Exchange:
 
         `credential` is the label of the one the work was taken under, where it is not the caller's own.
         """
+        known = self._known(order, handle, credential)
+        if isinstance(known, Failed):
+            return known
+        polling, parts, shown = known
+        self._following += 1
+        try:
+            return await self._poll(order, polling, parts, shown)
+        except BadCredentialError as error:
+            return _of_accepted(_bad_credential(self.providers[order.provider], shown, error))
+        finally:
+            self._following -= 1
+
+    async def cancel(self, order: Order, handle: str, credential: str) -> bool:
+        """Ask a partner to stop work it has taken: whether it agreed, or the work has ended anyway (R-35).
+
+        Asked once, within the bounds of a poll, under the same credential as `follow`. It is never an error, and never
+        says how the work ends: the next poll does, and a partner that finished all the same is paid.
+        """
+        cancel = self.providers[order.provider].calls[order.call].cancel
+        known = self._known(order, handle, credential)
+        if cancel is None or isinstance(known, Failed):
+            return False
+        polling, parts, shown = known
+        try:
+            if cancel.method == "DELETE":  # of work that has ended, it would delete the result that is to be paid
+                reading = await self._ask(order, polling.asking, parts, shown)
+                if not isinstance(reading, Pending):
+                    return not (isinstance(reading, Failed) and _may_pass(reading))
+            reply = await self._reply(order, cancel, parts, shown)
+        except BadCredentialError:
+            return False
+        return isinstance(reply, Reply) and reply.is_success
+
+    def _known(self, order: Order, handle: str, credential: str) -> tuple[Polling, Handle, Credential] | Failed:
+        """What it takes to ask about work that was taken, or why that cannot be done."""
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
         shown = order.credential or self._credentials.labelled(order.provider, credential)
@@ -116,16 +166,9 @@ class Exchange:
         if call.polling is None:
             return Failed(ProviderError(), None, Reached.ACCEPTED)
         try:
-            parts = read_handle(call, handle)
+            return call.polling, read_handle(call, handle), shown
         except ValueError:
             return Failed(ProviderError("The provider's name of the work cannot be read."), None, Reached.ACCEPTED)
-        self._following += 1
-        try:
-            return await self._poll(order, call.polling, parts, shown)
-        except BadCredentialError as error:
-            return _of_accepted(_bad_credential(provider, shown, error))
-        finally:
-            self._following -= 1
 
     async def _poll(self, order: Order, polling: Polling, parts: Handle, credential: Credential) -> Outcome:
         give_up_at = time.monotonic() + polling.give_up_after
@@ -149,27 +192,39 @@ class Exchange:
         self, order: Order, asking: Asking, parts: Handle, credential: Credential
     ) -> Completed | Failed | Pending | Ended:
         """Ask once about work, or for its result."""
+        reply = await self._reply(order, asking, parts, credential)
+        if isinstance(reply, Failed):
+            return reply
+        provider = self.providers[order.provider]
+        call = provider.calls[order.call]
+        if call.polling is not None and asking is call.polling.asking:
+            return classify_poll(provider, call, call.polling, reply)
+        return classify_result(provider, call, reply)
+
+    async def _reply(self, order: Order, asking: Asking, parts: Handle, credential: Credential) -> Reply | Failed:
+        """The answer to one request about work that was taken, or why there is none."""
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
         filled = {**parts, "model": order.model}
         url = _address(provider, asking.path, filled)
         if url is None:
             return Failed(ProviderError("The provider names an address it may not send us to."), None, Reached.ACCEPTED)
+        headers, body = self._headers(provider, call, credential), _body(asking.body, filled)
+        if body is None and asking.method != "GET":  # some servers refuse a type without a body, others no length
+            headers.pop("Content-Type", None)
+            body = b""
         try:
-            reply = await self._transport.send(
+            return await self._transport.send(
                 asking.method,
                 url,
-                self._headers(provider, call, credential),
-                _body(asking.body, filled),
+                headers,
+                body,
                 seconds=_POLL_ANSWER_SECONDS,
                 limit=call.answer_limit,
                 guarded=not asking.path.startswith("/"),
             )
         except TransportError as error:
             return _of_accepted(_failed(error))
-        if call.polling is not None and asking is call.polling.asking:
-            return classify_poll(provider, call, call.polling, reply)
-        return classify_result(provider, call, reply)
 
     def _headers(self, provider: Provider, call: Call, credential: Credential) -> dict[str, str]:
         headers = {**self._fixed[provider.name], **call.headers, **self._credentials.headers(credential)}
@@ -201,7 +256,8 @@ def _address(provider: Provider, path: str, parts: Mapping[str, str]) -> str | N
     """Where to ask: below the partner's own address, or at one of its answers' where it may send us."""
     if path.startswith("/"):
         return provider.base_url + _filled(path, parts)
-    url = parts[path.strip("{}")]
+    part, _, rest = path[1:].partition("}")
+    url = parts[part] + _filled(rest, parts)
     return url if provider.may_follow(url, with_credential=True) else None
 
 

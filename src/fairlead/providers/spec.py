@@ -30,6 +30,8 @@ class Meaning(enum.StrEnum):
     FAILED = "failed"
     TIMEOUT = "timeout"
     UNAVAILABLE = "unavailable"
+    CANCELLED = "cancelled"
+    """Of work that was taken, and stopped since; an answer to a call itself never means it."""
 
 
 class Scheme(enum.StrEnum):
@@ -82,7 +84,7 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A request that goes on with submitted work: its path or address made of the handle's parts, perhaps a body."""
+    """A request about submitted work: its path or address made of the handle's parts, perhaps a body."""
 
     method: str
     path: str
@@ -95,7 +97,8 @@ class Polling:
     """How a submitted task is asked about: where, how often, and how its status is read.
 
     `absent` among the texts stands for a status that is not there. An answer with one of `pending_status` is pending
-    whatever it says. `result` is asked for once the work has succeeded, where the result stands elsewhere.
+    whatever it says. `cancelled` are the texts of work that was stopped before its end. `result` is asked for once the
+    work has succeeded, where the result stands elsewhere.
     """
 
     asking: Asking
@@ -108,6 +111,7 @@ class Polling:
     pending: frozenset[str]
     succeeded: frozenset[str]
     failed: frozenset[str]
+    cancelled: frozenset[str] = frozenset()
     pending_status: frozenset[int] = frozenset()
     result: Asking | None = None
 
@@ -129,7 +133,10 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operation of a partner. `handle` names the parts of a handle and where the answer to a submit has them."""
+    """One operation of a partner. `handle` names the parts of a handle and where the answer to a submit has them.
+
+    `cancel` asks the partner to stop submitted work, where it can (R-35).
+    """
 
     name: str
     protocol: Protocol
@@ -145,6 +152,7 @@ class Call:
     form: Form | None = None
     in_array: bool = False
     accept: str | None = None
+    cancel: Asking | None = None
 
 
 @dataclass(frozen=True, slots=True)

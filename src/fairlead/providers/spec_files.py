@@ -36,7 +36,9 @@ _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 _Status = Annotated[int, msgspec.Meta(ge=100, le=599)]
 _PathText = Annotated[str, msgspec.Meta(pattern=r"^/[A-Za-z0-9._~/{}:?=&-]*\Z", max_length=256)]
-_AskText = Annotated[str, msgspec.Meta(pattern=r"^(/[A-Za-z0-9._~/{}:?=&-]*|\{[a-z_]+\})\Z", max_length=256)]
+_AskText = Annotated[
+    str, msgspec.Meta(pattern=r"^(/[A-Za-z0-9._~/{}:?=&-]*|\{[a-z_]+\}(/[A-Za-z0-9._~/{}:?=&-]*)?)\Z", max_length=256)
+]
 _HostText = Annotated[str, msgspec.Meta(pattern=r"^(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)+\Z", max_length=128)]
 _AssetHostText = Annotated[str, msgspec.Meta(pattern=r"^(\*|(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)+)\Z", max_length=128)]
 _HeaderName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]+\Z", max_length=64)]
@@ -73,11 +75,18 @@ class _ResultFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body: Any = None
 
 
+class _CancelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: _AskText
+    method: Literal["POST", "PUT", "DELETE"] = "POST"
+    body: Any = None
+
+
 class _PollFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: _AskText
     status: PointerText
     succeeded: Annotated[list[str], msgspec.Meta(min_length=1)]
     failed: list[str] = []
+    cancelled: list[str] = []
     pending: list[str] = []
     pending_status: list[_Status] = []
     method: Literal["GET", "POST"] = "GET"
@@ -110,6 +119,7 @@ class _CallFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Plain texts, for the reason given in storage/catalog_files.py.
     handle: str | dict[str, str] | None = None
     poll: _PollFile | None = None
+    cancel: _CancelFile | None = None
     headers: dict[_HeaderName, _HeaderText] = {}
     form: _FormFile | None = None
     in_array: bool = False
@@ -210,6 +220,8 @@ def _call_problems(call: _CallFile) -> list[Problem]:
         found.append(([], "submit-and-poll needs a 'handle' and a [poll] table"))
     if not polls and (handle or call.poll is not None):
         found.append(([], f"{call.protocol} has neither 'handle' nor 'poll'"))
+    if not polls and call.cancel is not None:
+        found.append((["cancel"], f"{call.protocol} has ended with its answer, and there is nothing to cancel"))
     if not all(_is_part(name, place) for name, place in handle.items()):
         found.append((["handle"], "a handle's parts have names of lower-case letters, and are pointers such as /id"))
     if (call.protocol is Protocol.SYNC_BYTES) != bool(call.media_types):
@@ -218,17 +230,37 @@ def _call_problems(call: _CallFile) -> list[Problem]:
         found.append((["path"], f"nothing stands for {strange[0]!r}; there is only {{model}}"))
     if call.poll is not None and handle:
         found.extend(_poll_problems(call.poll, set(handle)))
+        found.extend(_cancel_problems(call.cancel, set(handle)))
     return found
 
 
 def _poll_problems(poll: _PollFile, parts: set[str]) -> list[Problem]:
-    asked = msgspec.json.encode([poll.path, poll.body]).decode()
-    if not parts & set(_PLACEHOLDER.findall(asked)):
+    named = _placeholders(poll)
+    if not parts & named:
         return [(["poll", "path"], f"nothing of the handle is asked about; it has {', '.join(sorted(parts))}")]
-    whole = asked + (msgspec.json.encode([poll.result.path, poll.result.body]).decode() if poll.result else "")
-    if strange := set(_PLACEHOLDER.findall(whole)) - parts - {"model"}:
+    if strange := (named | _placeholders(poll.result)) - parts - {"model"}:
         return [(["poll"], f"the handle has no part {min(strange)!r}")]
+    if doubled := {*poll.cancelled} & {*poll.pending, *poll.succeeded, *poll.failed}:
+        return [(["poll", "cancelled"], f"{min(doubled)!r} means something else as well")]
     return []
+
+
+def _cancel_problems(cancel: _CancelFile | None, parts: set[str]) -> list[Problem]:
+    if cancel is None:
+        return []
+    named = _placeholders(cancel)
+    if not parts & named:
+        return [(["cancel", "path"], f"nothing of the handle is cancelled; it has {', '.join(sorted(parts))}")]
+    if strange := named - parts - {"model"}:
+        return [(["cancel"], f"the handle has no part {min(strange)!r}")]
+    return []
+
+
+def _placeholders(asking: _PollFile | _ResultFile | _CancelFile | None) -> set[str]:
+    """What is to be filled in of a request about submitted work."""
+    if asking is None:
+        return set()
+    return set(_PLACEHOLDER.findall(msgspec.json.encode([asking.path, asking.body]).decode()))
 
 
 def _sign_problems(sign: _SignFile, calls: Mapping[str, _CallFile]) -> list[Problem]:
@@ -240,8 +272,14 @@ def _sign_problems(sign: _SignFile, calls: Mapping[str, _CallFile]) -> list[Prob
         return [(["subjects"], f"{unknown[0]!r} is no refusal subject")]
     if sign.side is not None and sign.side not in REFUSAL_SUBJECTS:
         return [(["side"], f"{sign.side!r} is no refusal subject")]
+    return _reach_problems(sign, calls)
+
+
+def _reach_problems(sign: _SignFile, calls: Mapping[str, _CallFile]) -> list[Problem]:
     if strange := sorted(set(sign.calls or ()) - set(calls)):
         return [(["calls"], f"there is no call {strange[0]!r}")]
+    if sign.means is Meaning.CANCELLED and all(calls[name].poll is None for name in sign.calls or calls):
+        return [(["means"], "only submitted work is cancelled, and none of its calls submits any")]
     return []
 
 
@@ -270,6 +308,7 @@ def _call(name: str, read: _CallFile) -> Call:
         media_types=tuple(read.media_types),
         handle=_handle(read.handle),
         polling=None if read.poll is None else _polling(read.poll),
+        cancel=None if read.cancel is None else _asking(read.cancel),
         headers=read.headers,
         form=None if read.form is None else Form(tuple(Part(p.name, parse_pointer(p.at)) for p in read.form.files)),
         in_array=read.in_array,
@@ -294,7 +333,7 @@ def _is_part(name: str, place: str) -> bool:
 
 def _polling(read: _PollFile) -> Polling:
     return Polling(
-        asking=_asking(read.method, read.path, read.body),
+        asking=_asking(read),
         every=read.every,
         slower_by=read.slower_by,
         at_most_every=read.at_most_every,
@@ -304,13 +343,14 @@ def _polling(read: _PollFile) -> Polling:
         pending=frozenset(read.pending),
         succeeded=frozenset(read.succeeded),
         failed=frozenset(read.failed),
+        cancelled=frozenset(read.cancelled),
         pending_status=frozenset(read.pending_status),
-        result=None if read.result is None else _asking(read.result.method, read.result.path, read.result.body),
+        result=None if read.result is None else _asking(read.result),
     )
 
 
-def _asking(method: str, path: str, body: Any) -> Asking:
-    return Asking(method, path, None if body is None else msgspec.json.encode(body).decode())
+def _asking(read: _PollFile | _ResultFile | _CancelFile) -> Asking:
+    return Asking(read.method, read.path, None if read.body is None else msgspec.json.encode(read.body).decode())
 
 
 def _sign(read: _SignFile) -> Sign:

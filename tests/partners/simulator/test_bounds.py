@@ -54,6 +54,19 @@ def test_the_oldest_task_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> 
     assert [kept.get("bfl", id_) is None for id_ in "de"] == [True, False]
 
 
+def test_a_deleted_task_is_found_by_its_other_id() -> None:
+    """A task that is forgotten is so under all of its ids, and makes room for others."""
+    kept = tasks.Tasks(tasks.Clock())
+    one, other = task(tasks.Clock(), "a"), task(tasks.Clock(), "b")
+    kept.add(one)
+    kept.add_alias(one, "file a")
+    kept.add(other)
+    kept.forget(one)
+    assert [kept.get("bfl", id_) for id_ in ("a", "file a", "b")] == [None, None, other]
+    kept.forget(one)
+    assert len(kept) == 1
+
+
 def test_a_task_lets_go_of_long_strings() -> None:
     """A picture in a request is cut."""
     assert len(task(tasks.Clock(), "a", {"image": ["x" * 100_000]}).request["image"][0]) == 8192

@@ -135,5 +135,11 @@ class Tasks:
         """Find a task of a vendor."""
         return self._tasks.get((vendor, id_))
 
+    def forget(self, task: Task) -> None:
+        """Forget a task that was deleted, under each of its ids."""
+        for key in [key for key, kept in self._tasks.items() if kept is task]:
+            del self._tasks[key]
+            self._weight -= task.weight
+
     def __len__(self) -> int:
         return len(self._tasks)

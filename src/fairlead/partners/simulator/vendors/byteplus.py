@@ -196,7 +196,8 @@ def _cancel(call: Call) -> Reply:
     task = call.task(call.parameters["id"])
     if task.stage == "running":
         raise Problem("invalid", f"The task {task.id} is running and cannot be cancelled.", status=409)
-    task.cancel()
+    if not task.cancel():
+        call.desk.tasks.forget(task)
     return json_reply(200, {})
 
 

@@ -104,7 +104,8 @@ def _response(call: Call) -> Reply:
     if task.stage in ("queued", "running"):
         return json_reply(400, {"detail": "Request is still in progress"})
     if task.stage == "cancelled":
-        return json_reply(499, {"detail": "Request was cancelled"})
+        document = {"detail": "Request was cancelled", "error_type": "client_cancelled"}
+        return json_reply(499, document, ("x-fal-error-type", "client_cancelled"))
     failure = _failure(task)
     if failure is not None:
         status, detail = failure

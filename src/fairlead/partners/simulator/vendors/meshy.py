@@ -146,7 +146,10 @@ def _outcome(call: Call, task: Task) -> dict[str, Any]:
 
 
 def _delete(call: Call) -> Reply:
-    _found(call).cancel()
+    task = _found(call)
+    if task.stage == "running":
+        raise Problem("invalid", "Task is in progress and cannot be deleted")
+    call.desk.tasks.forget(task)
     return Reply(200, b"")
 
 

@@ -170,6 +170,17 @@ def _document(call: Call, task: Task) -> dict[str, Any]:
     return {"task": document | {"content": content, "error": None, "usage": _usage(request)}}
 
 
+def _delete_modern(call: Call) -> Reply:
+    """Cancel what is queued, and delete what has ended."""
+    task = call.task(call.parameters["id"])
+    if task.stage in ("running", "cancelled"):
+        raise Problem("invalid", f"task is {task.stage} and cannot be cancelled or deleted")
+    action = "cancelled" if task.cancel() else "deleted"
+    if action == "deleted":
+        call.desk.tasks.forget(task)
+    return json_reply(200, {"task_id": task.id, "action": action})
+
+
 def _usage(request: Mapping[str, Any]) -> dict[str, Any]:
     kinds = [part["type"] for part in request["content"]]
     return {
@@ -188,6 +199,7 @@ VENDOR = Vendor(
         Route("GET", "/v1/files/retrieve", _retrieve),
         Route("POST", "/v2/video_generation", _submit_modern),
         Route("GET", "/v2/query/video_generation/{id}", _query_modern),
+        Route("DELETE", "/v2/video_generation/{id}", _delete_modern),
     ),
     authorize=keys.bearer,
     problem=_problem,

@@ -128,7 +128,9 @@ def _document(call: Call, task: Task) -> dict[str, Any]:
 
 def _delete(call: Call) -> Reply:
     _require_version(call)
-    call.task(call.parameters["id"]).cancel()
+    task = call.task(call.parameters["id"])
+    if not task.cancel():
+        call.desk.tasks.forget(task)
     return Reply(204, b"")
 
 
