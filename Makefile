@@ -34,6 +34,7 @@ bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
 	@$(BIN)/python bench/synchronous.py
 	@$(BIN)/python bench/held.py
 	@$(BIN)/python bench/waiting.py
+	@$(BIN)/python bench/queued.py
 
 docs: conformance ## rewrite what is generated: schema snapshots and the conformance page
 	@$(BIN)/fairlead catalog snapshots

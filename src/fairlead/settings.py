@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -19,6 +20,8 @@ _PREFIX: Final = "FAIRLEAD_"
 _PROVIDER_PREFIX: Final = "FAIRLEAD_PROVIDER_"
 _FURTHER_KEY: Final = re.compile(r"_key(_[0-9]{1,2})?")
 _WEIGHT_MAX: Final = 1000
+_NETWORKS_MAX: Final = 100
+_BASE_URL_MAX: Final = 1000
 
 
 class BadSettingError(Exception):
@@ -85,9 +88,16 @@ def _choice(*values: str) -> Callable[[str], str]:
 
 
 def _base_url(text: str) -> str:
-    if not re.fullmatch(r"https?://[^\s?#]+", text):
-        raise ValueError("must be an http or https URL without query")
+    if len(text) > _BASE_URL_MAX or not re.fullmatch(r"https?://[^\s?#]+", text):
+        raise ValueError(f"must be an http or https URL without query, of at most {_BASE_URL_MAX} characters")
     return text.rstrip("/")
+
+
+def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    parts = text.split(",")
+    if len(parts) > _NETWORKS_MAX:
+        raise ValueError(f"must be at most {_NETWORKS_MAX} addresses and networks")
+    return tuple(ip_network(part.strip()) for part in parts)
 
 
 def _database_url(text: str) -> str:
@@ -114,6 +124,9 @@ class Settings:
     port: int = _option(8080, "The port to listen on; 0 takes a free one.", _integer(0, 65535))
     public_base_url: str | None = _option(
         None, "How callers reach this server, for the absolute links it hands out.", _base_url
+    )
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = _option(
+        (), "The addresses and networks of proxies whose forwarded headers are believed; empty is nobody.", _networks
     )
     catalog: Path | None = _option(
         None, "A folder with more providers (providers/*.toml) and models (models/**/*.toml).", Path
@@ -159,6 +172,21 @@ class Settings:
     )
     replay_links_seconds: int = _option(
         600, "How long a result that names a partner's links is told again to its idempotency key.", _integer(0, 86_400)
+    )
+    queue_backlog: int = _option(
+        10_000, "The queued runs of a workspace that may wait for a worker.", _integer(1, 10_000_000)
+    )
+    queue_hours: float = _option(
+        24.0, "How long a queued run may wait before it is given up, never started.", _number(0.0001, 24 * 365)
+    )
+    queue_places: int = _option(
+        1000, "The queued runs a server works on at a time, over all workspaces.", _integer(0, 100_000)
+    )
+    results_hours: float = _option(
+        168.0, "How long what a queued run ended in can be collected.", _number(0.0001, 24 * 365)
+    )
+    webhook_private_addresses: bool = _option(
+        False, "Whether webhooks may lead to private and loopback addresses, too.", _boolean
     )
     silence_seconds: float = _option(
         120.0,

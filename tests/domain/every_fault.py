@@ -22,6 +22,7 @@ EVERY: Final[tuple[Fault, ...]] = (
     faults.ProviderError("It fell over.", Upstream(500)),
     faults.ProviderTimeout(Upstream(504)),
     faults.InsufficientCredits(5, 10),
+    faults.BudgetExceeded(10, "month", 5, 3, 4),
     faults.ModelNotFound("acme/x", ("acme/y", "acme/z"), "2026-01-01", "acme/y", "no such thing"),
     faults.Unauthorized("Send a key."),
     faults.Forbidden("Not this one."),

@@ -29,6 +29,7 @@ MADE: dict[str, Fault] = {
     "queue_backlog_full": faults.QueueBacklogFull(1),
 }
 ALSO_INVALID: tuple[Fault, ...] = (faults.BodyTooLarge(1), faults.KeyConflict("x"), faults.InputRejected(()))
+ALSO_UNPAID: tuple[Fault, ...] = (faults.BudgetExceeded(10, "month", 5, 3, 4),)
 ALSO_BUSY: tuple[Fault, ...] = (faults.CommittedSpendExceeded(1, 1), faults.StillRunning())
 
 
@@ -46,6 +47,13 @@ def test_a_bad_request_is_not_invalid_input(fault: Fault) -> None:
     assert bucket(fault) == "invalid_input"
 
 
+@pytest.mark.req("R-19")
+@pytest.mark.parametrize("fault", ALSO_UNPAID, ids=lambda fault: type(fault).__name__)
+def test_a_call_that_cannot_be_paid_is_told_another_bucket(fault: Fault) -> None:
+    """Whoever has no money left for a call, the workspace or its key, is told the same bucket."""
+    assert bucket(fault) == "insufficient_credits"
+
+
 @pytest.mark.req("R-18", "R-19", "R-23")
 @pytest.mark.parametrize("fault", ALSO_BUSY, ids=lambda fault: type(fault).__name__)
 def test_a_call_that_must_wait_for_a_run_is_told_another_bucket(fault: Fault) -> None:
@@ -56,7 +64,7 @@ def test_a_call_that_must_wait_for_a_run_is_told_another_bucket(fault: Fault) ->
 @pytest.mark.req("R-19")
 def test_a_fault_has_no_bucket() -> None:
     """Every kind of fault is tried here, and there are nineteen buckets."""
-    tried = {type(fault) for fault in (*MADE.values(), *ALSO_INVALID, *ALSO_BUSY)}
+    tried = {type(fault) for fault in (*MADE.values(), *ALSO_INVALID, *ALSO_UNPAID, *ALSO_BUSY)}
     assert tried == set(typing.get_args(Fault))
     assert len(MADE) == 19
 

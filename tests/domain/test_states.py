@@ -7,6 +7,8 @@ import pytest
 from fairlead.domain.runs.states import (
     LIVE,
     TRANSITIONS,
+    WAITING,
+    WORKING,
     IllegalTransitionError,
     RunEvent,
     RunState,
@@ -35,8 +37,9 @@ def test_a_run_that_ended_goes_on(state: RunState) -> None:
 
 
 def test_a_live_run_cannot_end() -> None:
-    """Each live state can succeed, fail, be lost and be taken over."""
+    """Each state somebody works in can succeed, fail, be lost and be taken over; each that waits can be withdrawn."""
     assert {state for state in RunState if any(before is state for before, _ in TRANSITIONS)} == LIVE
     for event in (RunEvent.SUCCEED, RunEvent.FAIL, RunEvent.LOSE, RunEvent.TAKE_OVER):
-        assert set(states_before(event)) == LIVE
+        assert set(states_before(event)) == WORKING
+    assert set(states_before(RunEvent.WITHDRAW)) == WAITING
     assert states_before(RunEvent.ACCEPT) == (RunState.DISPATCHED,)

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from fairlead.domain.runs.states import LIVE, TRANSITIONS, RunEvent, RunState
+from fairlead.domain.runs.states import LIVE, TRANSITIONS, WAITING, RunEvent, RunState
 from form.sources import DOCS
 
 _TEXT: Final = (DOCS / "states.md").read_text(encoding="utf-8")
@@ -24,8 +24,9 @@ def test_a_transition_is_drawn_wrongly_or_not_at_all() -> None:
 
 
 def test_the_drawing_begins_or_ends_elsewhere_than_a_run_does() -> None:
-    """A run begins dispatched, and the drawing ends in every terminal state."""
-    assert [(_END, RunState.DISPATCHED.value)] == [arrow[:2] for arrow in _arrows() if arrow[0] == _END]
+    """A run begins dispatched, or waits first; the drawing ends in every terminal state."""
+    begins = sorted(arrow[1] for arrow in _arrows() if arrow[0] == _END)
+    assert sorted(state.value for state in {RunState.DISPATCHED, *WAITING}) == begins
     ends = sorted(arrow[0] for arrow in _arrows() if arrow[1] == _END)
     assert sorted(state.value for state in RunState if state not in LIVE) == ends
 

@@ -12,6 +12,8 @@ from fairlead.observing.observations import (
     JournalWaiting,
     RunEnded,
     ServerReady,
+    WebhookGivenUp,
+    WebhookTried,
 )
 
 ENDED = RunEnded(
@@ -77,3 +79,16 @@ def test_a_copied_asset_is_not_counted() -> None:
     assert 'fairlead_asset_bytes_copied_total{provider="acme"} 12.0' in page
     assert 'fairlead_asset_copies_failed_total{provider="acme",reason="too_slow"} 1.0' in page
     assert 'fairlead_events_total{kind="BlobTrouble"} 1.0' in page
+
+
+def test_a_webhook_is_not_counted() -> None:
+    """Tries count by what came of them, with the receiver's time; one that is given up is an event."""
+    metrics = Metrics()
+    metrics.observe(WebhookTried("run-1", 1, 500, 503, None, delivered=False))
+    metrics.observe(WebhookTried("run-1", 2, 250, 204, None, delivered=True))
+    metrics.observe(WebhookGivenUp("run-2", 8, 503, None))
+    page = metrics.page().decode()
+    assert 'fairlead_webhook_tries_total{result="failed"} 1.0' in page
+    assert 'fairlead_webhook_tries_total{result="delivered"} 1.0' in page
+    assert "fairlead_webhook_seconds_sum 0.75" in page
+    assert 'fairlead_events_total{kind="WebhookGivenUp"} 1.0' in page

@@ -11,22 +11,29 @@ from aiohttp import web
 
 from fairlead.domain.callers import Caller
 from fairlead.domain.runs.entries import IdempotencyKey
+from fairlead.domain.runs.queue import Pace
 from fairlead.domain.runs.selection import Wish
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import Links
 from fairlead.identity.master_secret import MasterSecret
 from fairlead.identity.sealing import Sealer
-from fairlead.observing.observations import CallRepeated, Observation, ProviderRests
+from fairlead.observing.observations import Observation, ProviderRests
 from fairlead.operations.assets import AssetCopier
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
+from fairlead.operations.runs.cancel import Canceller
+from fairlead.operations.runs.claim import Claimer
+from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.recover import Recovery
-from fairlead.operations.runs.replay import Answer, Replayer
+from fairlead.operations.runs.replay import Replayer
+from fairlead.operations.runs.results import Answer, Results
+from fairlead.operations.runs.resume import Resumer
+from fairlead.operations.runs.void import Voider
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.exchange import Exchange
@@ -42,6 +49,7 @@ CENT: Final = 1_000_000
 FLAG: Final = "x-fairlead-schema-authored"
 BASE_URL: Final = "https://router.example"
 DAY_MS: Final = 86_400_000
+WEEK_MS: Final = 7 * DAY_MS
 LARGEST_REPLAY: Final = 256 * 1024
 LINKS_SECONDS: Final = 3600
 OURS: Final = "our-secret"
@@ -264,18 +272,37 @@ class Server:
         self.authenticator = Authenticator(database, None)
         self.own_keys = self.keeper_of_keys()
         self.blobs: StoredBlobs = local_blobs(folder.parent / "blobs")
-        self.replayer = Replayer(database, self.blobs, self.clock, most=LARGEST_REPLAY, with_links=LINKS_SECONDS)
+        self.results = Results(self.blobs)
+        self.replayer = Replayer(database, self.results, self.clock, most=LARGEST_REPLAY, with_links=LINKS_SECONDS)
         credentials = Credentials(self.providers, secrets)
         self.exchange = Exchange(self.providers, self.transport, credentials)
-        self.executor = Executor(self._dispatcher(credentials), self.replayer, self.journal, self.clock, observe)
+        self.executor = Executor(
+            self._dispatcher(credentials), self.replayer, self.results, self.journal, self.clock, observe, WEEK_MS
+        )
         self.admitter = Admitter(
             self.catalog, self.exchange, credentials, self.own_keys, self.replayer, database, self.journal, self.clock,
             observe, server_id,
         )  # fmt: skip
+        self.resumer = Resumer(self.catalog, credentials, self.own_keys, self.clock, DAY_MS, BASE_URL)
+        self.voider = Voider(self.executor, self.clock, WEEK_MS)
         self.recovery = Recovery(
-            database, self.catalog, self.exchange, credentials, self.own_keys, self.executor, self.clock, observe,
-            server_id, alone=True, keys_kept_ms=DAY_MS, base_url=BASE_URL,
+            database,
+            self.exchange,
+            self.resumer,
+            self.executor,
+            self.voider,
+            self.clock,
+            observe,
+            server_id,
+            alone=True,
+        )
+        self.pace = Pace()
+        self.claimer = Claimer(
+            database, self.journal, self.resumer, self.executor, self.voider, self.clock, observe, server_id, DAY_MS,
+            WEEK_MS, self.pace,
         )  # fmt: skip
+        self.collector = Collector(database, self.results, self.clock, self.pace)
+        self.canceller = Canceller(database, self.journal, self.executor, self.clock, observe, WEEK_MS)
 
     def keeper_of_keys(self, secret: int = 0) -> ProviderKeys:
         """Make what keeps the callers' own keys, with one of several secrets."""
@@ -286,7 +313,7 @@ class Server:
     def _dispatcher(self, credentials: Credentials) -> Dispatcher:
         observe = self.seen.append
         healths = Healths(lambda place, health: observe(ProviderRests(*place, health.value)))
-        attempts = Attempts(self.exchange, credentials, healths, lambda *told: observe(CallRepeated(*told)))
+        attempts = Attempts(self.exchange, credentials, healths)
         links = Links(bytes(32))
         copier = AssetCopier(
             self.transport.fetch, lambda name, url: self.providers[name].may_follow(url, with_credential=False),

@@ -15,7 +15,7 @@ from fairlead.domain.faults import Fault, InternalError, ProviderError, ServiceU
 from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.domain.runs.selection import Wish
 from fairlead.observing.observations import ProviderNotConfigured, RunEnded, RunRedirected, UnexpectedError
-from fairlead.operations.runs.replay import Answer
+from fairlead.operations.runs.results import Answer
 from operations.servers import CENT, DOLLAR, DONE, Partner, Server, leg_text, model_text, until
 from storage.bookings import Books
 

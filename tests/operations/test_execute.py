@@ -170,7 +170,7 @@ def test_a_run_that_was_taken_over_is_written_by_both(
     """The old owner's end changes nothing, and it says so instead of answering."""
 
     async def take_over() -> None:
-        await server.database.write(lambda c: runs.take_over_orphans(c, "server-2", 2**60, 10))
+        await server.database.write(lambda c: runs.take_over_orphans(c, "server-2", 2**60, 10, 0))
 
     partner.before = take_over
     answer = run(server.answer(caller))

@@ -23,7 +23,7 @@ from fairlead.domain.faults import (
 )
 from fairlead.domain.runs.entries import IdempotencyKey
 from fairlead.domain.runs.outcomes import Completed, Failed
-from fairlead.operations.runs.replay import INLINE_MAX, Answer
+from fairlead.operations.runs.results import INLINE_MAX, Answer
 from operations.servers import (
     CENT,
     DOLLAR,

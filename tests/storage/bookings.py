@@ -21,6 +21,7 @@ from fairlead.domain.runs.entries import (
 from fairlead.domain.runs.states import RunState
 from fairlead.storage import callers, runs
 from fairlead.storage.database import Database
+from fairlead.storage.entries import write_entries
 
 NOW: Final = 1_800_000_000_000
 LAB: Final = "lab-id"
@@ -109,12 +110,12 @@ class Books:
 
     def write(self, *entries: JournalEntry) -> Sequence[Verdict]:
         """Write entries as one batch."""
-        verdicts: Sequence[Verdict] = self.do(lambda c: runs.write_entries(c, entries))
+        verdicts: Sequence[Verdict] = self.do(lambda c: write_entries(c, entries)).verdicts
         return verdicts
 
     def take_over(self, server_id: str = "server-2", silent_since: int = NOW, limit: int = 10) -> list[LiveRun]:
         """Claim the runs of silent servers."""
-        claimed: list[LiveRun] = self.do(lambda c: runs.take_over_orphans(c, server_id, silent_since, limit))
+        claimed: list[LiveRun] = self.do(lambda c: runs.take_over_orphans(c, server_id, silent_since, limit, NOW))
         return claimed
 
     def figures(self, workspace_id: str = LAB) -> tuple[int, int, int]:

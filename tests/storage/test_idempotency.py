@@ -12,8 +12,9 @@ from fairlead.domain.faults import InsufficientCredits, KeyConflict, Unauthorize
 from fairlead.domain.runs.entries import Admission, KeptResult, KeyUsed, Superseded, Verdict
 from fairlead.domain.runs.replays import key_id
 from fairlead.domain.runs.states import RunState
-from fairlead.storage import idempotency, runs
+from fairlead.storage import idempotency
 from fairlead.storage.database import Database
+from fairlead.storage.entries import write_entries
 from storage.bookings import NOW, Books, acceptance, admission, failure, kept, key, settlement
 
 pytestmark = pytest.mark.req("R-18")
@@ -101,7 +102,7 @@ def test_two_servers_take_the_same_key(database_url: str, run: Run, rich: Books)
     """Of calls that two servers write at the same moment, one is admitted, and the others find it."""
 
     async def write(database: Database, entry: Admission) -> Verdict:
-        (verdict,) = await database.write(lambda c: runs.write_entries(c, [entry]))
+        (verdict,) = (await database.write(lambda c: write_entries(c, [entry]))).verdicts
         return verdict
 
     async def both() -> list[Verdict]:

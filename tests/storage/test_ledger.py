@@ -12,7 +12,7 @@ _PLANTED = {
         "UPDATE workspaces SET held = held + 1",
         "DELETE FROM ledger_entries WHERE kind = 'credit'",
     ),
-    "slots taken differ from the live runs": (
+    "slots taken, or places in the queue, differ from the live runs": (
         "UPDATE workspaces SET in_flight = in_flight + 1",
         "UPDATE runs SET state = 'failed', charge = 0 WHERE id = 'live'",
         "UPDATE workspaces SET costly_in_flight = costly_in_flight + 1",
@@ -116,6 +116,8 @@ def test_the_totals_miss_a_state(written: Books) -> None:
     assert written.do(ledger.totals) == {
         "workspaces": 2,
         "entries": 10,
+        "runs_parked": 0,
+        "runs_released": 0,
         "runs_dispatched": 2,
         "runs_accepted": 1,
         "runs_succeeded": 1,

@@ -16,6 +16,7 @@ from databases import opened
 from fairlead.domain.runs.entries import LiveRun
 from fairlead.storage import ledger, runs
 from fairlead.storage import migrate as migrations
+from fairlead.storage.entries import write_entries
 from fairlead.storage.migrate import HEAD, migrate, revision_of, run_revisions, upgrade
 from fairlead.storage.tables import metadata
 from storage.bookings import failure
@@ -134,9 +135,10 @@ def test_a_run_of_the_version_before_is_lost(empty_database_url: str) -> None:
             await database.write(fill)
             assert await migrate(database) == "0001"
             wrong = [await database.read(ledger.disagreements)]
-            claimed = await database.write(lambda c: runs.take_over_orphans(c, "server-2", 0, 9))
+            claimed = await database.write(lambda c: runs.take_over_orphans(c, "server-2", 0, 9, 1))
             ends = [failure(run.run_id, attempt=run.attempt) for run in claimed]
-            assert await database.write(lambda c: runs.write_entries(c, ends)) == [None, None]
+            written = await database.write(lambda c: write_entries(c, ends))
+            assert written.verdicts == [None, None]
             return claimed, [*wrong, await database.read(ledger.disagreements)]
 
     claimed, wrong = asyncio.run(go_on())

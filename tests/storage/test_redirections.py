@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from fairlead.domain.billing.books import COSTLY
+from fairlead.domain.billing.budgets import Budget, BudgetPeriod
 from fairlead.domain.callers import Billing
-from fairlead.domain.faults import CommittedSpendExceeded, InsufficientCredits
+from fairlead.domain.faults import BudgetExceeded, CommittedSpendExceeded, InsufficientCredits
 from fairlead.domain.runs.entries import Superseded
-from storage.bookings import Books, acceptance, admission, failure, redirection, settlement
+from fairlead.storage import callers
+from storage.bookings import Books, acceptance, admission, failure, new_key, redirection, settlement
 
 
 def where(books: Books) -> tuple[Any, ...]:
@@ -145,3 +147,14 @@ def test_a_turn_whose_commit_went_unanswered_is_taken_twice(books: Books) -> Non
     assert [books.write(redirection()), books.write(redirection())] == [[None], [None]]
     assert (books.figures(), where(books)) == ((500, 150, 1), ("fal", "f1", 150, "dispatched"))
     assert books.entries()[2:] == [("raise", 0, 50)]
+
+
+@pytest.mark.req("R-14")
+def test_a_raise_takes_a_key_past_its_budget(books: Books) -> None:
+    """A move to a dearer provider is held against the budget of the run's key, like an admission."""
+    books.open(balance=500)
+    books.do(lambda c: callers.create_key(c, new_key(budget=Budget(120, BudgetPeriod.DAY))))
+    books.write(admission(key_id="key-1"))
+    assert books.write(redirection(hold=130)) == [BudgetExceeded(120, "day", 0, 100, 30)]
+    assert books.write(redirection(hold=120)) == [None]
+    assert books.figures() == (500, 120, 1)

@@ -10,9 +10,11 @@ from typing import Any, Final, TypeAlias
 import jwt
 import pytest
 
+from databases import Postgres
 from fake_partner import SECRET, CatalogFolder, FakePartner, reply
-from servers import Server, serving
+from servers import Server, serving, wait_until
 from surfaces.legs import KEYS, NEVER_RESTS, at_ease, fill_legs
+from surfaces.queues import KINDS, QUEUE_SETTINGS, Client, NewClient, fill_queue
 
 JWT_SECRET: Final = "a shared secret of the tests, long enough for every variant of HMAC with SHA-2"
 NESTED: Final = {
@@ -86,6 +88,57 @@ def legs(shared_legs: Server, partner: FakePartner) -> Iterator[Server]:
     yield shared_legs
     partner.release()
     shared_legs.settled()
+
+
+@pytest.fixture(scope="session")
+def queue_catalog(shared_partner: FakePartner, tmp_path_factory: pytest.TempPathFactory) -> CatalogFolder:
+    """Return the catalog of the tests of the queue."""
+    catalog = CatalogFolder(tmp_path_factory.mktemp("queue") / "catalog")
+    fill_queue(catalog, shared_partner.url)
+    return catalog
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def shared_queue(
+    request: pytest.FixtureRequest, queue_catalog: CatalogFolder, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """Return the servers most tests of the queue share, one on each kind of database."""
+    postgres: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
+    database = None if postgres is None else postgres.url(postgres.create())
+    env, data = {**SETTINGS, **QUEUE_SETTINGS}, tmp_path_factory.mktemp("queued") / "data"
+    plain = ("--no-local-partner",)
+    with serving(data, database=database, catalog=queue_catalog.path, env=env, arguments=plain) as server:
+        yield server
+
+
+@pytest.fixture
+def queue(shared_queue: Server, partner: FakePartner) -> Iterator[Server]:
+    """Return that server; after the test nothing may wait or be under way, and the books must add up."""
+    at_ease(partner)
+    partner.script("/json", reply(200, b'{"made":true}'))
+    yield shared_queue
+    partner.release()
+    wait_until(
+        lambda: {row["held"] for row in shared_queue.cli("workspaces", "list", "--json")} == {"0"}, "no run is left"
+    )
+    shared_queue.settled()
+
+
+@pytest.fixture
+def new_client(queue: Server, new_name: NewName) -> NewClient:
+    """Return a function that makes a workspace, with the options of `new_workspace`, for a caller of the queue."""
+
+    def make(*options: str, **more: Any) -> Client:
+        name = new_name()
+        return Client(queue, name, queue.new_workspace(name, *options, **more))
+
+    return make
+
+
+@pytest.fixture
+def client(new_client: NewClient) -> Client:
+    """Return a caller of the queue in a workspace of this test."""
+    return new_client()
 
 
 @pytest.fixture(scope="session")

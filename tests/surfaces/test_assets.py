@@ -95,7 +95,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     links = Links(os.urandom(32))
     handlers = AssetHandlers(AssetReader(links, local_blobs(folder / "blobs"), database, Clock()), HeaderNames())
     parts: dict[str, Any] = dict.fromkeys(inspect.signature(Application).parameters, _Absent())
-    application = Application(**{**parts, "assets": handlers, "names": HeaderNames(), "observe": seen.append})
+    given = {"owners": (_Absent(),), "assets": handlers, "names": HeaderNames(), "observe": seen.append}
+    application = Application(**{**parts, **given})
     server = uvicorn.Server(uvicorn.Config(cast("Any", application), port=0, log_level="warning"))
     made = Site(links, seen, folder / "blobs", httpx.Client(timeout=20), server)
     thread = threading.Thread(target=lambda: asyncio.run(made.serve(database, folder / "blobs")))

@@ -90,6 +90,16 @@ _TABLE: Final[list[tuple[Fault, int, str, str, dict[str, str]]]] = [
         _NONE,
     ),
     (faults.InsufficientCredits(0), 402, "insufficient_credits", "The workspace has 0 US dollars left.", _NONE),
+    *(
+        (
+            faults.BudgetExceeded(200_000_000, period, 100_000_000, 100_000_000, 500_000_000),
+            402,
+            "insufficient_credits",
+            f"The run may cost 5 US dollars; the budget of this API key is 2 {words}, of which 1 are spent and 1 held.",
+            _NONE,
+        )
+        for period, words in (("day", "a day"), ("month", "a month"), ("total", "in all"))
+    ),
     (faults.ModelNotFound("a/b"), 404, "model_not_found", "There is no model a/b.", _NONE),
     (
         faults.ModelNotFound("a/b", ("a/c", "a/d")),

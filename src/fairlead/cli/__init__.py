@@ -13,13 +13,21 @@ from fairlead.cli.demo import demo
 from fairlead.cli.doctor import doctor
 from fairlead.cli.keys import keys
 from fairlead.cli.provider_keys import provider_keys_group
+from fairlead.cli.runs import runs
 from fairlead.cli.serve import serve
 from fairlead.cli.simulate import simulate
+from fairlead.cli.usage import usage
+from fairlead.cli.webhooks import webhooks
 from fairlead.cli.workspaces import workspaces
+from fairlead.domain.billing.budgets import NoBudgetError
+from fairlead.domain.billing.usage import BadUsageQueryError
+from fairlead.domain.days import NotADateError
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.money import NotAnAmountError
 from fairlead.installation import DataDirectoryError, OldDatabaseError
 from fairlead.observing.traces import TracesUnavailableError
+from fairlead.operations.keys import UnknownKeyError
+from fairlead.operations.statements import UnknownRunError
 from fairlead.operations.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
 from fairlead.settings import BadSettingError
 from fairlead.storage.database import DatabaseUnavailableError
@@ -28,12 +36,17 @@ _EXPLAINED: dict[type[Exception], str] = {
     BadFileError: "{}",
     BadNameError: "{!r} is no name for a workspace: use up to 64 of a-z, 0-9, dots, dashes and underscores",
     BadSettingError: "{}",
+    BadUsageQueryError: "{}",
     DataDirectoryError: "{}",
     DatabaseUnavailableError: "the database cannot be used: {}",
     NameTakenError: "a workspace named {} exists already",
+    NoBudgetError: "this key has no budget yet; give --budget as well",
+    NotADateError: "{}",
     NotAnAmountError: "{}",
     OldDatabaseError: "{}",
     TracesUnavailableError: "{}",
+    UnknownKeyError: "there is no living key with the id {}; `fairlead keys list` shows them",
+    UnknownRunError: "there is no run with the id {}; `fairlead runs list` shows them",
     UnknownWorkspaceError: "there is no workspace {}; `fairlead workspaces list` shows them",
 }
 
@@ -56,10 +69,13 @@ for command in (
     keys,
     provider_keys_group,
     catalog,
+    runs,
+    usage,
     audit,
     ledger,
     migrate_command,
     doctor,
+    webhooks,
 ):
     commands.add_command(command)
 

@@ -1,9 +1,16 @@
 """`fairlead audit` and `fairlead ledger`: the books."""
 
 import asyncio
-from typing import Any
+import csv
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Final, TextIO
 
 import click
+import msgspec
 
 from fairlead.cli.output import (
     data_option,
@@ -16,11 +23,13 @@ from fairlead.cli.output import (
     with_times,
 )
 from fairlead.cli.workspaces import settings_of
+from fairlead.domain.days import DAY_MS, read_date, start_of
 from fairlead.installation import opened_database
 from fairlead.operations import books as operations
 
 _COLUMNS = ("created_at", "kind", "balance_change", "held_change", "model_id", "reason", "rate_version", "run_id")
 _MONEY = ("balance_change", "held_change")
+_EXPORTED: Final = operations.LedgerLine._fields
 
 
 @click.command()
@@ -67,6 +76,88 @@ def show(workspace: str, limit: int, data: str | None, database: str | None, as_
 
     rows = [with_times(with_dollars(row, *_MONEY), "created_at") for row in asyncio.run(work())]
     print_rows(rows, _COLUMNS, as_json=as_json, empty="The ledger of this workspace is empty.")
+
+
+@ledger.command()
+@click.argument("workspace", required=False)
+@click.option("--all", "everybody", is_flag=True, help="The entries of every workspace.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "jsonl"]),
+    default="csv",
+    show_default=True,
+    help="CSV with a row of names first, or one JSON object a line.",
+)
+@click.option("--from", "first", metavar="DATE", help="The first day (UTC), such as 2026-01-31. [default: the first]")
+@click.option("--to", "last", metavar="DATE", help="The last day (UTC). [default: today]")
+@click.option("-o", "--output", metavar="FILE", help="Where to; the file is there once it is whole. [default: print]")
+@data_option
+def export(
+    workspace: str | None,
+    everybody: bool,  # noqa: FBT001 -- click passes flags by name
+    form: str,
+    first: str | None,
+    last: str | None,
+    output: str | None,
+    data: str | None,
+    database: str | None,
+) -> None:
+    """Write the entries of WORKSPACE (`default` when absent), oldest first, in dollars: all as of one moment."""
+    if everybody and workspace is not None:
+        raise click.UsageError("name a workspace or give --all, not both")
+    whose = None if everybody else workspace or "default"
+    since = None if first is None else start_of(read_date("--from", first))
+    until = None if last is None else start_of(read_date("--to", last)) + DAY_MS
+
+    async def work(file: TextIO) -> None:
+        async with opened_database(settings_of(data, database)) as opened:
+            await operations.export(opened, whose, since, until, _writer(form, file))
+
+    try:
+        with nullcontext(sys.stdout) if output is None else _whole_file(Path(output)) as file:
+            asyncio.run(work(file))
+    except (OSError, operations.ExportError) as error:
+        if isinstance(error.__cause__, BrokenPipeError):  # whoever read it has read enough; click knows what to do
+            raise error.__cause__ from None
+        reason = getattr(error, "strerror", None) or error
+        raise click.ClickException(f"{output or 'the output'} cannot be written: {reason}") from error
+
+
+def _writer(form: str, file: TextIO) -> Callable[[Sequence[operations.LedgerLine]], None]:
+    """What writes pages of entries to a file, in one of two forms."""
+    if form == "jsonl":
+        encode = msgspec.json.Encoder().encode
+        return lambda page: file.writelines(encode(_exported(line)).decode() + "\n" for line in page)
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(_EXPORTED)
+    return lambda page: rows.writerows(_exported(line).values() for line in page)
+
+
+def _exported(line: operations.LedgerLine) -> dict[str, Any]:
+    return with_times(with_dollars(line._asdict(), *_MONEY), "created_at")
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[TextIO]:
+    """A file that takes its name when it is whole: until then, and when that fails, what was there before stays.
+
+    What is no file, such as a pipe or a device, keeps its place and is written to.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        with target.open("w", encoding="utf-8", newline="") as device:
+            yield device
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with partial.open("w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _print(report: operations.AuditReport, lost: list[dict[str, Any]]) -> None:

@@ -1,22 +1,30 @@
 """`fairlead keys`: API keys."""
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_times
+from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_dollars, with_times
 from fairlead.cli.workspaces import names_of, settings_of
+from fairlead.domain.billing.budgets import Budget, BudgetPeriod, changed_budget
+from fairlead.domain.money import as_dollars, from_dollars
 from fairlead.installation import opened_database
 from fairlead.operations import keys as operations
 from fairlead.operations.clock import Clock
 
-_COLUMNS = ("id", "workspace", "hint", "label", "models", "created_at", "revoked_at")
+_COLUMNS = (
+    "id", "workspace", "hint", "label", "models", "budget", "budget_period", "spent", "held",
+    "created_at", "revoked_at",
+)  # fmt: skip
+_MONEY: Final = ("budget", "spent", "held")
+_NONE: Final = "none"
+_PERIODS: Final = [period.value for period in BudgetPeriod]
 
 
 @click.group()
 def keys() -> None:
-    """Make, list and revoke API keys. A key is shown once; only its digest is kept."""
+    """Make, list, change and revoke API keys. A key is shown once; only its digest is kept."""
 
 
 @keys.command()
@@ -25,16 +33,34 @@ def keys() -> None:
 @click.option(
     "--models", default="all", help="Allowed models, separated by commas; `*` at the end is a prefix; `all` allows all."
 )
+@click.option("--budget", metavar="DOLLARS", help="What its runs may cost in a period. [default: no bound]")
+@click.option(
+    "--budget-period",
+    type=click.Choice(_PERIODS),
+    help="When the budget is whole again, in UTC: with the day, the month, or never. [default: month]",
+)
 @data_option
 @json_option
-def create(workspace: str, label: str, models: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def create(
+    workspace: str,
+    label: str,
+    models: str,
+    budget: str | None,
+    budget_period: str | None,
+    data: str | None,
+    database: str | None,
+    as_json: bool,  # noqa: FBT001 -- click passes flags by name
+) -> None:
     """Make a key for WORKSPACE and show it, this once."""
     settings = settings_of(data, database)
+    if budget is None and budget_period is not None:
+        raise click.UsageError("--budget-period needs --budget")
+    bound = None if budget is None else changed_budget(None, _limit(budget), _period(budget_period))
 
     async def work() -> operations.IssuedKey:
         async with opened_database(settings) as opened:
             return await operations.issue_key(
-                opened, workspace, label[:100], names_of(models), settings.key_prefix, Clock()
+                opened, workspace, label[:100], names_of(models), settings.key_prefix, Clock(), bound
             )
 
     issued = asyncio.run(work())
@@ -44,17 +70,46 @@ def create(workspace: str, label: str, models: str, data: str | None, database: 
         click.echo(issued.text)
 
 
+@keys.command("set")
+@click.argument("key_id")
+@click.option("--budget", metavar="DOLLARS", help="What its runs may cost in a period; `none` for no bound.")
+@click.option("--budget-period", type=click.Choice(_PERIODS), help="When the budget is whole again, in UTC.")
+@data_option
+def set_command(
+    key_id: str, budget: str | None, budget_period: str | None, data: str | None, database: str | None
+) -> None:
+    """Change the budget of a key, by the key's id. Runs that were admitted go on."""
+    if budget is None and budget_period is None:
+        raise click.UsageError("give --budget, --budget-period or both")
+    if budget == _NONE and budget_period is not None:
+        raise click.UsageError("there is no period where there is no budget")
+    limit = None if budget in (None, _NONE) else _limit(budget)
+
+    def change(before: Budget | None) -> Budget | None:
+        return None if budget == _NONE else changed_budget(before, limit, _period(budget_period))
+
+    async def work() -> Budget | None:
+        async with opened_database(settings_of(data, database)) as opened:
+            return await operations.change_budget(opened, key_id, change)
+
+    bound = asyncio.run(work())
+    if bound is None:
+        click.echo(f"{key_id} has no budget now.")
+    else:
+        click.echo(f"The budget of {key_id} is {as_dollars(bound.limit)} dollars ({bound.period}).")
+
+
 @keys.command("list")
 @data_option
 @json_option
 def list_command(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
-    """List keys, without their secrets."""
+    """List keys, without their secrets: what each may spend, what it has spent in this period, what is held for it."""
 
     async def work() -> list[dict[str, Any]]:
         async with opened_database(settings_of(data, database)) as opened:
-            return await operations.list_keys(opened)
+            return await operations.list_keys(opened, Clock())
 
-    rows = [with_times(row, "created_at", "revoked_at") for row in asyncio.run(work())]
+    rows = [with_times(with_dollars(row, *_MONEY), "created_at", "revoked_at") for row in asyncio.run(work())]
     print_rows(rows, _COLUMNS, as_json=as_json, empty="There are no keys.")
 
 
@@ -71,3 +126,14 @@ def revoke(key_id: str, data: str | None, database: str | None) -> None:
     if not asyncio.run(work()):
         raise click.ClickException(f"there is no living key with the id {key_id}; `fairlead keys list` shows them")
     click.echo(f"Revoked {key_id}.")
+
+
+def _limit(dollars: str) -> int:
+    amount = from_dollars(dollars)
+    if amount < 0:
+        raise click.BadParameter("must not be negative", param_hint="--budget")
+    return amount
+
+
+def _period(text: str | None) -> BudgetPeriod | None:
+    return None if text is None else BudgetPeriod(text)

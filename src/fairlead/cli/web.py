@@ -1,6 +1,8 @@
 """uvicorn as `serve` runs it: stopping is success, and no connection may be silent for ever."""
 
 import asyncio
+import socket
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 import uvicorn
@@ -25,18 +27,25 @@ class WebServer(uvicorn.Server):
 
     uvicorn bounds the time between two requests of a connection, but neither the time to the first one nor the time a
     request's head may take to arrive: a caller that sends nothing, or a byte a minute, would keep its place for ever.
+    `end_streams` is called before it waits for what is still being answered: streams would go on for ever.
     """
 
-    def __init__(self, config: uvicorn.Config, patience: float) -> None:
+    def __init__(self, config: uvicorn.Config, patience: float, end_streams: Callable[[], None]) -> None:
         config.http = WebProtocol
         super().__init__(config)
         self._patience = patience
+        self._end_streams = end_streams
         self._silent: dict[Any, tuple[Any, float]] = {}
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Stop in good order; uvicorn would raise the signal again afterwards, as if we had died of it."""
         super().handle_exit(sig, frame)
         self._captured_signals.clear()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, without waiting for streams."""
+        self._end_streams()
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         """Look after the connections once a second."""

@@ -2,7 +2,7 @@
 
     Fault
     ├── request-level    InvalidInput  BodyTooLarge  KeyConflict  InputRejected  ContentPolicyViolation
-    │                    ProviderError  ProviderTimeout  InsufficientCredits  ModelNotFound
+    │                    ProviderError  ProviderTimeout  InsufficientCredits  BudgetExceeded  ModelNotFound
     └── transport-level  Unauthorized  Forbidden  ConcurrencyLimitExceeded  CommittedSpendExceeded  StillRunning
                          ClientDisconnected  InternalError  DeadlineExceeded  NotEnabled  ServiceUnavailable
                          RateLimited  Cancelled  QueueTimeout  RequestNotFound  QueueBacklogFull
@@ -12,7 +12,7 @@ A fault carries what happened, never a status code or an envelope: those belong 
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard, get_args
 
 REFUSAL_SUBJECTS: Final = frozenset(
     {"input", "output"}
@@ -103,6 +103,17 @@ class InsufficientCredits:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetExceeded:
+    """The API key may not spend so much in its period (`day`, `month` or `total`); amounts in 10^-8 dollars."""
+
+    limit: int
+    period: str
+    spent: int
+    held: int
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModelNotFound:
     """No runnable model has this id; suggestions come from the models the caller may see (R-05, R-06).
 
@@ -141,12 +152,13 @@ class NotEnabled:
 class ConcurrencyLimitExceeded:
     """As many runs in flight as allowed (R-23); clears when one of the caller's own runs ends.
 
-    `costly`: as many of those that may cost much.
+    `costly`: as many of those that may cost much; `what` is in flight.
     """
 
     limit: int
     current: int
     costly: bool = False
+    what: str = "runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +243,7 @@ Fault: TypeAlias = (
     | ProviderError
     | ProviderTimeout
     | InsufficientCredits
+    | BudgetExceeded
     | ModelNotFound
     | Unauthorized
     | Forbidden
@@ -248,6 +261,14 @@ Fault: TypeAlias = (
     | RequestNotFound
     | QueueBacklogFull
 )
+
+
+_FAULTS: Final = get_args(Fault)
+
+
+def is_fault(value: object) -> TypeGuard[Fault]:
+    """Whether something is a fault."""
+    return isinstance(value, _FAULTS)
 
 
 class FaultError(Exception):
@@ -270,7 +291,7 @@ def bucket(fault: Fault) -> str:  # noqa: PLR0911, PLR0912, C901 -- one total ta
             return "provider_error"
         case ProviderTimeout():
             return "provider_timeout"
-        case InsufficientCredits():
+        case InsufficientCredits() | BudgetExceeded():
             return "insufficient_credits"
         case ModelNotFound():
             return "model_not_found"

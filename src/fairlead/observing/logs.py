@@ -21,8 +21,11 @@ from fairlead.observing.observations import (
     PartnerStopped,
     ProviderNotConfigured,
     ProviderRests,
+    QueueDepth,
+    RunClaimed,
     RunEnded,
     UnexpectedError,
+    WebhookGivenUp,
 )
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -36,6 +39,7 @@ _WARNINGS: Final = (
     PartnerStopped,
     ProviderNotConfigured,
     ProviderRests,
+    WebhookGivenUp,
 )
 _FLUSH_SECONDS: Final = 0.2
 _STRUCTLOGS_OWN: Final = frozenset({"event", "level", "timestamp"})
@@ -129,8 +133,8 @@ class Logs:
         """Write one observation at the level it deserves."""
         name = type(observation).__name__
         match observation:
-            case JournalWaiting():
-                pass
+            case JournalWaiting() | RunClaimed() | QueueDepth():
+                pass  # as often as there are runs or seconds: for the metrics
             case RunEnded():
                 if self._tells_of_runs:
                     self._observe_run(_run_line(observation))

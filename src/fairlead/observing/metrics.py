@@ -11,6 +11,7 @@ from fairlead.observing.observations import (
     AssetCopyFailed,
     BlobTrouble,
     CallRepeated,
+    CancelPassedOn,
     CatalogRefused,
     DatabaseTrouble,
     DeadlinePassed,
@@ -21,16 +22,22 @@ from fairlead.observing.observations import (
     PartnerStopped,
     ProviderNotConfigured,
     ProviderRests,
+    QueueDepth,
+    RunClaimed,
     RunEnded,
     RunRedirected,
     RunTakenOver,
+    RunWithdrawn,
     UnexpectedError,
+    WebhookGivenUp,
+    WebhookTried,
 )
 
 _CHILDREN: Final = 4096
 _HEALTHS: Final = {"well": 0.0, "tried": 0.5, "resting": 1.0}
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _OURS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+_RECEIVERS: Final = (0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15)
 _PARTNERS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
 
@@ -93,6 +100,48 @@ class _LegCounters:
                 self._resting.labels(provider, label).set(_HEALTHS[health])
 
 
+class _QueueMeters:
+    """Measures the queue: how long it is, and how long runs stand in it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._waiting = Gauge(
+            "fairlead_queue_waiting", "Queued runs that no worker has claimed, on all servers.", registry=registry
+        )
+        self._parked = Gauge(
+            "fairlead_queue_parked", "Of them, those that wait for a slot of their workspace.", registry=registry
+        )
+        self._waited = Histogram(
+            "fairlead_queue_seconds",
+            "Time of a queued run from its submission to its claim.",
+            buckets=_PARTNERS,
+            registry=registry,
+        )
+
+    def observe(self, observation: QueueDepth | RunClaimed) -> None:
+        match observation:
+            case QueueDepth(waiting=waiting, parked=parked):
+                self._waiting.set(waiting)
+                self._parked.set(parked)
+            case RunClaimed(waited=waited):
+                self._waited.observe(waited)
+
+
+class _WebhookCounters:
+    """Counts the tries of webhooks, and times them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._tries = Counter(
+            "fairlead_webhook_tries", "Webhooks posted, by what came of it.", ("result",), registry=registry
+        )
+        self._seconds = Histogram(
+            "fairlead_webhook_seconds", "Time a receiver took.", buckets=_RECEIVERS, registry=registry
+        )
+
+    def observe(self, observation: WebhookTried) -> None:
+        self._tries.labels("delivered" if observation.delivered else "failed").inc()
+        self._seconds.observe(observation.milliseconds / 1000)
+
+
 class Metrics:
     """Counts what is observed; `page` is what /metrics answers."""
 
@@ -100,6 +149,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._assets = _AssetCounters(self.registry)
         self._legs = _LegCounters(self.registry)
+        self._webhooks = _WebhookCounters(self.registry)
+        self._queue = _QueueMeters(self.registry)
         self._runs = Counter(
             "fairlead_runs",
             "Runs that ended, by how they ended: success, or the bucket of the failure.",
@@ -155,6 +206,8 @@ class Metrics:
         match observation:
             case RunEnded():
                 self._run_ended(observation)
+            case QueueDepth() | RunClaimed():
+                self._queue.observe(observation)
             case JournalWaiting(entries=entries):
                 self._journal.set(entries)
             case FaultAnswered(result=result):
@@ -163,6 +216,8 @@ class Metrics:
                 self._assets.observe(observation)
             case CallRepeated() | RunRedirected() | ProviderRests():
                 self._legs.observe(observation)
+            case WebhookTried():
+                self._webhooks.observe(observation)
             case (
                 DatabaseTrouble()
                 | AnswerLeftRaw()
@@ -170,10 +225,13 @@ class Metrics:
                 | BlobTrouble()
                 | JournalSplit()
                 | RunTakenOver()
+                | RunWithdrawn()
+                | CancelPassedOn()
                 | CatalogRefused()
                 | PartnerStopped()
                 | UnexpectedError()
                 | DeadlinePassed()
+                | WebhookGivenUp()
             ):
                 self._events.labels(type(observation).__name__).inc()
             case _:

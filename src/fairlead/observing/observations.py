@@ -99,6 +99,40 @@ class RunTakenOver:
 
 
 @dataclass(frozen=True, slots=True)
+class RunClaimed:
+    """A worker has taken a queued run; `waited` is how long it was in the queue (seconds)."""
+
+    run_id: str
+    model_id: str
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """How many queued runs wait in all workspaces, and of them those that wait for a slot; seen every second."""
+
+    waiting: int
+    parked: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunWithdrawn:
+    """A queued run ended without having been dispatched: cancelled, or too long in the queue."""
+
+    run_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelPassedOn:
+    """A provider was told that the work of a run is not wanted any more; `is_heard` where it took note."""
+
+    run_id: str
+    provider: str
+    is_heard: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RunSuperseded:
     """A write named an attempt that is no longer the run's: another server has it by now."""
 
@@ -194,6 +228,28 @@ class AssetsSwept:
 
 
 @dataclass(frozen=True, slots=True)
+class WebhookTried:
+    """A webhook was posted: which try of its run, how long it took, the receiver's status or why there is none."""
+
+    run_id: str
+    number: int
+    milliseconds: int
+    status: int | None
+    error: str | None
+    delivered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookGivenUp:
+    """A webhook was not delivered and is not tried again; the status or the error of its last try."""
+
+    run_id: str
+    number: int
+    status: int | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class UnexpectedError:
     """A bug: the caller was told nothing, the log has everything."""
 
@@ -218,6 +274,10 @@ Observation: TypeAlias = (
     | ProviderRests
     | ProviderNotConfigured
     | RunTakenOver
+    | RunClaimed
+    | QueueDepth
+    | RunWithdrawn
+    | CancelPassedOn
     | RunSuperseded
     | DatabaseTrouble
     | JournalSplit
@@ -230,6 +290,8 @@ Observation: TypeAlias = (
     | AssetCopyFailed
     | AssetsSwept
     | BlobTrouble
+    | WebhookTried
+    | WebhookGivenUp
     | UnexpectedError
     | ServerReady
 )

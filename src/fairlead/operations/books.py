@@ -1,12 +1,20 @@
 """The books for people: what was booked, and the proof that it adds up."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead.storage import callers, ledger, runs
 from fairlead.storage.database import Database
+from fairlead.storage.ledger import LedgerLine
+
+__all__ = ["AuditReport", "ExportError", "LedgerLine", "audit", "entries", "export"]
 
 _LOST_SHOWN: Final = 100
+
+
+class ExportError(Exception):
+    """Entries could not be written where they were exported to; its cause is the error of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +41,27 @@ async def audit(database: Database) -> AuditReport:
 async def entries(database: Database, workspace: str, limit: int) -> list[dict[str, Any]]:
     """The newest entries of a workspace (by name or id), oldest first; UnknownWorkspaceError."""
     return await database.read(lambda c: ledger.entries_of(c, callers.workspace_id_of(c, workspace), limit))
+
+
+async def export(
+    database: Database,
+    workspace: str | None,
+    since: int | None,
+    until: int | None,
+    write: Callable[[Sequence[LedgerLine]], None],
+) -> None:
+    """Hand the entries of a workspace (by name or id; None for all) to `write`, oldest first, a page at a time.
+
+    Booked from `since` and before `until` (ms); None bounds nothing. All pages are of one moment: whatever is booked
+    meanwhile is in none of them. UnknownWorkspaceError, ExportError.
+    """
+
+    def work(connection: Any) -> None:
+        workspace_id = None if workspace is None else callers.workspace_id_of(connection, workspace)
+        for page in ledger.export_pages(connection, workspace_id, since, until):
+            try:
+                write(page)
+            except OSError as error:  # which is not the database's, to whom it would be put down
+                raise ExportError(error.strerror or str(error)) from error
+
+    await database.read(work)

@@ -2,12 +2,17 @@
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fairlead.domain.billing.budgets import Budget
 from fairlead.operations.clock import Clock, new_id
-from fairlead.storage import callers
+from fairlead.storage import budgets, callers
+from fairlead.storage.callers import UnknownKeyError
 from fairlead.storage.database import Database
+
+__all__ = ["IssuedKey", "UnknownKeyError", "change_budget", "issue_key", "list_keys", "revoke_key"]
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SECRET_BYTES: Final = 32
@@ -24,7 +29,13 @@ class IssuedKey:
 
 
 async def issue_key(
-    database: Database, workspace: str, label: str, models: tuple[str, ...] | None, prefix: str, clock: Clock
+    database: Database,
+    workspace: str,
+    label: str,
+    models: tuple[str, ...] | None,
+    prefix: str,
+    clock: Clock,
+    budget: Budget | None = None,
 ) -> IssuedKey:
     """Make a key for a workspace (by name or id); UnknownWorkspaceError."""
     text = prefix + _base62(secrets.token_bytes(_SECRET_BYTES))
@@ -42,6 +53,7 @@ async def issue_key(
                 label=label,
                 created_at=now,
                 models=models,
+                budget=budget,
             ),
         )
     )
@@ -54,9 +66,17 @@ async def revoke_key(database: Database, key_id: str, clock: Clock) -> bool:
     return await database.write(lambda c: callers.revoke_key(c, key_id, now))
 
 
-async def list_keys(database: Database) -> list[dict[str, Any]]:
-    """Every key, without anything secret."""
-    return await database.read(callers.list_keys)
+async def change_budget(
+    database: Database, key_id: str, change: Callable[[Budget | None], Budget | None]
+) -> Budget | None:
+    """Replace the budget of a key by what is made of it, and return that; UnknownKeyError."""
+    return await database.write(lambda c: callers.change_budget(c, key_id, change))
+
+
+async def list_keys(database: Database, clock: Clock) -> list[dict[str, Any]]:
+    """Every key, without anything secret; `spent` is what one with a budget was charged in its period, else None."""
+    now = clock.now_ms()
+    return await database.read(lambda c: budgets.with_spent(c, callers.list_keys(c), now))
 
 
 def _base62(raw: bytes) -> str:

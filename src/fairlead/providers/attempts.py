@@ -23,22 +23,17 @@ _JITTER: Final = 0.5
 
 
 class Attempts:
-    """Sends orders over one exchange. `tell_again` hears of every further try: partner, its number, seconds waited."""
+    """Sends orders over one exchange."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        credentials: Credentials,
-        healths: Healths,
-        tell_again: Callable[[str, int, float], None],
-    ) -> None:
+    def __init__(self, exchange: Exchange, credentials: Credentials, healths: Healths) -> None:
         self._exchange = exchange
         self._credentials = credentials
         self._healths = healths
-        self._tell_again = tell_again
 
-    async def send(self, order: Order) -> Outcome | Accepted:
+    async def send(self, order: Order, tell_again: Callable[[int, float], None]) -> Outcome | Accepted:
         """Send an order until it is answered, or may not be sent again.
+
+        `tell_again` hears of every further try: its number, and the seconds waited before it.
 
         Where one try may have been taken, no later failure says for certain that the work was not.
         """
@@ -59,7 +54,7 @@ class Attempts:
             if pause is None:
                 return failed
             number += 1
-            self._tell_again(order.provider, number, pause)
+            tell_again(number, pause)
             await asyncio.sleep(pause)
 
     def _before_next(

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from fairlead.domain.billing.books import EntryKind, Funds
+from fairlead.domain.billing.budgets import Budget, BudgetPeriod
 from fairlead.domain.callers import Billing, Caller, Gate, Patterns
 from fairlead.storage.tables import api_keys, ledger_entries, provider_keys, workspaces
 
@@ -49,6 +50,10 @@ class UnknownWorkspaceError(Exception):
     """No workspace has this name or id."""
 
 
+class UnknownKeyError(Exception):
+    """No living key has this id."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewWorkspace:
     """A workspace to be made; money in 10^-8 dollars, `None` allows everything."""
@@ -77,6 +82,7 @@ class NewKey:
     label: str
     created_at: int
     models: tuple[str, ...] | None = None
+    budget: Budget | None = None
 
 
 def create_workspace(connection: Connection, new: NewWorkspace) -> None:
@@ -159,12 +165,35 @@ def create_key(connection: Connection, new: NewKey) -> None:
             label=new.label,
             models=_patterns_text(new.models),
             created_at=new.created_at,
+            **_budget_values(new.budget),
         )
     )
 
 
+def change_budget(
+    connection: Connection, key_id: str, change: Callable[[Budget | None], Budget | None]
+) -> Budget | None:
+    """Replace the budget of a living key by what is made of it; UnknownKeyError. Runs admitted before go on."""
+    found = connection.execute(
+        select(api_keys.c.budget, api_keys.c.budget_period)
+        .where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
+        .with_for_update()
+    ).first()
+    if found is None:
+        raise UnknownKeyError(key_id)
+    changed = change(None if found.budget is None else Budget(found.budget, BudgetPeriod(found.budget_period)))
+    connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(**_budget_values(changed)))
+    return changed
+
+
+def _budget_values(budget: Budget | None) -> dict[str, Any]:
+    if budget is None:
+        return {"budget": None, "budget_period": None}
+    return {"budget": budget.limit, "budget_period": budget.period.value}
+
+
 def list_keys(connection: Connection) -> list[dict[str, Any]]:
-    """Every key by age, without anything secret."""
+    """Every key by age, without anything secret. Money in 10^-8 dollars."""
     rows = connection.execute(
         select(
             api_keys.c.id,
@@ -172,6 +201,9 @@ def list_keys(connection: Connection) -> list[dict[str, Any]]:
             api_keys.c.hint,
             api_keys.c.label,
             api_keys.c.models,
+            api_keys.c.budget,
+            api_keys.c.budget_period,
+            api_keys.c.held,
             api_keys.c.created_at,
             api_keys.c.revoked_at,
         )

@@ -88,23 +88,26 @@ class KeyBook:
     def settle(self, entry: Settlement) -> None:
         """A run has ended: its key keeps the result, or is free where there is none."""
         if entry.result is not None:
-            kept = entry.result
-            self._kept.append(
-                (
-                    entry.run_id,
-                    kept.fault,
-                    kept.content_type,
-                    kept.content,
-                    kept.blob,
-                    kept.size,
-                    kept.fallback_provider,
-                    kept.dropped,
-                    kept.replayable_until,
-                    kept.expires_at,
-                )
-            )
+            self.keep(entry.run_id, entry.result)
         elif entry.key_id is not None:
             self._free(entry.key_id, entry.run_id)
+
+    def keep(self, run_id: str, kept: KeptResult) -> None:
+        """How a run ended, for whoever asks later."""
+        self._kept.append(
+            (
+                run_id,
+                kept.fault,
+                kept.content_type,
+                kept.content,
+                kept.blob,
+                kept.size,
+                kept.fallback_provider,
+                kept.dropped,
+                kept.replayable_until,
+                kept.expires_at,
+            )
+        )
 
     def write(self, connection: Connection) -> None:
         """Write what was gathered; after the runs, which the results refer to."""
@@ -130,7 +133,7 @@ def ended_run(connection: Connection, run_id: str) -> EndedRun | None:
     """A run and what was kept of it; None when there is none, or it has not ended."""
     row = (
         connection.execute(
-            select(runs, run_results)
+            select(runs.c.state, runs.c.charge, runs.c.byok, runs.c.created_at, run_results)
             .outerjoin(run_results, run_results.c.run_id == runs.c.id)
             .where(runs.c.id == run_id, runs.c.finished_at.is_not(None))
         )

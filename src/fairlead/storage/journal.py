@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 
 from fairlead.domain.faults import ServiceUnavailable
 from fairlead.domain.runs.entries import JournalEntry, Verdict
-from fairlead.storage import runs
 from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.entries import Written, write_entries
 
 BATCH_MAX: Final = 512
 WAITING_MAX: Final = 20_000
@@ -24,16 +24,25 @@ _PACE_SECONDS: Final = 0.004
 PostgreSQL). A batch smaller than _PACED_FROM is never followed by a pause, so a lone call waits for nobody."""
 
 
+def _nobody_claims(_: Sequence[tuple[str, str]]) -> None:
+    pass
+
+
 class Journal:
     """Writes entries in batches and answers each with its verdict.
 
-    `waiting` is told how many entries wait, `split` how many a failed batch had and what it failed for.
+    `waiting` is told how many entries wait, `split` how many a failed batch had and what it failed for, and
+    `tell_released` which queued runs, with their workspaces, may now be claimed.
     """
 
     def __init__(
-        self, database: Database, waiting: Callable[[int], None], split: Callable[[int, Exception], None]
+        self,
+        database: Database,
+        waiting: Callable[[int], None],
+        split: Callable[[int, Exception], None],
     ) -> None:
         self._database = database
+        self.tell_released: Callable[[Sequence[tuple[str, str]]], None] = _nobody_claims
         self._tell_waiting = waiting
         self._tell_split = split
         self._waiting: list[tuple[JournalEntry, asyncio.Future[Verdict]]] = []
@@ -74,20 +83,22 @@ class Journal:
     async def _write_batch(self, batch: list[tuple[JournalEntry, asyncio.Future[Verdict]]]) -> None:
         entries = [entry for entry, _ in batch]
 
-        def work(connection: Connection) -> Sequence[Verdict]:
-            return runs.write_entries(connection, entries)
+        def work(connection: Connection) -> Written:
+            return write_entries(connection, entries)
 
         try:
-            verdicts = await self._database.write(work)
+            written = await self._database.write(work)
         except DatabaseUnavailableError as error:
             for _, future in batch:
                 _refuse(future, error)
         except Exception as error:  # noqa: BLE001 -- whatever it is belongs to the entries, not to the journal
             await self._write_apart(batch, error)
         else:
-            for (_, future), verdict in zip(batch, verdicts, strict=True):
+            for (_, future), verdict in zip(batch, written.verdicts, strict=True):
                 if not future.done():
                     future.set_result(verdict)
+            if written.released:
+                self.tell_released(written.released)
 
     async def _write_apart(self, batch: list[tuple[JournalEntry, asyncio.Future[Verdict]]], error: Exception) -> None:
         """Find the entry a batch failed for: one poisoned entry must not take its neighbours with it."""

@@ -1,14 +1,33 @@
 """Reading the books, and proving them."""
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Select, case, func, select
+from sqlalchemy import Connection, Select, case, func, literal, or_, select, union_all
 
 from fairlead.domain.billing.books import COSTLY, EntryKind
-from fairlead.domain.runs.states import LIVE, RunState
-from fairlead.storage.tables import ledger_entries, runs, workspaces
+from fairlead.domain.runs.states import LIVE, WAITING, RunState
+from fairlead.storage.tables import api_keys, ledger_entries, runs, usage_days, workspaces
+from fairlead.storage.usage import NO_KEY, day_text
 
 _DISAGREEMENTS_MAX = 100
+_PAGE: Final = 1000
+
+
+class LedgerLine(NamedTuple):
+    """An entry as it is exported, with what its run ran. Times in ms since 1970, money in 10^-8 dollars."""
+
+    id: int
+    created_at: int
+    workspace: str
+    kind: str
+    balance_change: int
+    held_change: int
+    model_id: str | None
+    key_id: str | None
+    run_id: str | None
+    reason: str
+    rate_version: str | None
 
 
 def entries_of(connection: Connection, workspace_id: str, limit: int) -> list[dict[str, Any]]:
@@ -21,6 +40,37 @@ def entries_of(connection: Connection, workspace_id: str, limit: int) -> list[di
         .limit(limit)
     )
     return [dict(row) for row in reversed(connection.execute(newest).mappings().all())]
+
+
+def export_pages(
+    connection: Connection, workspace_id: str | None, since: int | None, until: int | None
+) -> Iterator[Sequence[LedgerLine]]:
+    """Every entry booked from `since` and before `until` (ms), oldest first, a page at a time; None bounds nothing.
+
+    Pages go on behind the last entry of the page before, so that a million entries need no more memory than one page.
+    """
+    lines = _lines(workspace_id, since, until)
+    after = 0
+    while page := connection.execute(lines.where(ledger_entries.c.id > after)).all():
+        yield [LedgerLine(*row) for row in page]
+        after = page[-1].id
+
+
+def _lines(workspace_id: str | None, since: int | None, until: int | None) -> Select[Any]:
+    entry = ledger_entries.c
+    of_run = {"model_id": runs.c.model_id, "key_id": runs.c.key_id, "workspace": workspaces.c.name}
+    lines = (
+        select(*(of_run[name].label(name) if name in of_run else entry[name] for name in LedgerLine._fields))
+        .join(workspaces, workspaces.c.id == entry.workspace_id)
+        .outerjoin(runs, runs.c.id == entry.run_id)
+        .order_by(entry.id)
+        .limit(_PAGE)
+    )
+    if workspace_id is not None:
+        lines = lines.where(entry.workspace_id == workspace_id)
+    if since is not None:
+        lines = lines.where(entry.created_at >= since)
+    return lines if until is None else lines.where(entry.created_at < until)
 
 
 def totals(connection: Connection) -> dict[str, int]:
@@ -38,11 +88,13 @@ def disagreements(connection: Connection) -> list[dict[str, Any]]:
     """Everything in the books that cannot be (requirement of `fairlead audit`): empty when they are right."""
     checks = (
         ("workspace figures differ from the sum of its entries", _wrong_figures()),
-        ("slots taken differ from the live runs", _wrong_slots()),
+        ("slots taken, or places in the queue, differ from the live runs", _wrong_slots()),
         ("a live run without exactly its hold", _live_without_hold()),
         ("an ended run whose hold was not settled exactly once", _ended_with_hold()),
         ("a charge that differs from its entry, or passes its hold", _wrong_charges()),
         ("money moved for a run that did not succeed, or a success not posted", _wrong_kind()),
+        ("usage of a day differs from the runs that ended on it", _wrong_usage(connection)),
+        ("what is held for a key differs from its live runs", _wrong_keys()),
     )
     return [
         {"check": name, **dict(row)}
@@ -70,21 +122,39 @@ def _wrong_figures() -> Select[Any]:
 
 
 def _wrong_slots() -> Select[Any]:
+    """The parked have no slot; every other live run has one."""
+    is_waiting, is_parked = runs.c.state.in_(sorted(WAITING)), runs.c.state == RunState.PARKED
     live = (
         select(
             runs.c.workspace_id,
-            func.count().label("live"),
-            func.sum(case((runs.c.hold >= COSTLY, 1), else_=0)).label("costly"),
+            func.sum(case((is_parked, 0), else_=1)).label("in_flight"),
+            func.sum(case((~is_parked & (runs.c.hold >= COSTLY), 1), else_=0)).label("costly"),
+            func.sum(case((is_waiting, 1), else_=0)).label("waiting"),
+            func.sum(case((is_parked, 1), else_=0)).label("parked"),
+            func.sum(case((is_parked, runs.c.hold), else_=0)).label("parked_held"),
         )
         .where(runs.c.state.in_(sorted(LIVE)))
         .group_by(runs.c.workspace_id)
         .subquery()
     )
-    count, costly = func.coalesce(live.c.live, 0), func.coalesce(live.c.costly, 0)
+    kept_and_counted = [
+        (kept, func.coalesce(live.c[name], 0))
+        for kept, name in (
+            (workspaces.c.in_flight, "in_flight"),
+            (workspaces.c.costly_in_flight, "costly"),
+            (workspaces.c.waiting, "waiting"),
+            (workspaces.c.parked, "parked"),
+            (workspaces.c.parked_held, "parked_held"),
+        )
+    ]
     return (
-        select(workspaces.c.name, workspaces.c.in_flight, count.label("live"), costly.label("costly"))
+        select(
+            workspaces.c.name,
+            *(kept for kept, _ in kept_and_counted),
+            *(counted.label(f"counted_{kept.name}") for kept, counted in kept_and_counted),
+        )
         .outerjoin(live, live.c.workspace_id == workspaces.c.id)
-        .where((workspaces.c.in_flight != count) | (workspaces.c.costly_in_flight != costly))
+        .where(or_(*(kept != counted for kept, counted in kept_and_counted)))
     )
 
 
@@ -160,4 +230,41 @@ def _wrong_kind() -> Select[Any]:
                 & (runs.c.reason != "content_policy_violation")
             )
         )
+    )
+
+
+def _wrong_usage(connection: Connection) -> Select[Any]:
+    """What the sums of a day have too much of, or with a minus too little: each run is taken off them again."""
+    ended = select(
+        runs.c.workspace_id,
+        day_text(connection, runs.c.finished_at).label("day"),
+        func.coalesce(runs.c.key_id, NO_KEY).label("key_id"),
+        runs.c.model_id,
+        literal(-1).label("runs"),
+        case((runs.c.state == RunState.SUCCEEDED, -1), else_=0).label("succeeded"),
+        (-runs.c.charge).label("charge"),
+    ).where(runs.c.state.not_in(sorted(LIVE)))
+    both = union_all(select(usage_days), ended).subquery()
+    names = (workspaces.c.name, both.c.day, both.c.key_id, both.c.model_id)
+    sums = {name: func.sum(both.c[name]) for name in ("runs", "succeeded", "charge")}
+    return (
+        select(*names, *(total.label(f"{name}_too_many") for name, total in sums.items()))
+        .join(workspaces, workspaces.c.id == both.c.workspace_id)
+        .group_by(*names)
+        .having(or_(*(total != 0 for total in sums.values())))
+    )
+
+
+def _wrong_keys() -> Select[Any]:
+    live = (
+        select(runs.c.key_id, func.sum(runs.c.hold).label("held"))
+        .where(runs.c.state.in_(sorted(LIVE)), runs.c.key_id.is_not(None))
+        .group_by(runs.c.key_id)
+        .subquery()
+    )
+    counted = func.coalesce(live.c.held, 0)
+    return (
+        select(api_keys.c.id, api_keys.c.hint, api_keys.c.held, counted.label("sum_held"))
+        .outerjoin(live, live.c.key_id == api_keys.c.id)
+        .where(api_keys.c.held != counted)
     )

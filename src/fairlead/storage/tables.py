@@ -3,6 +3,8 @@
 Ids are UUIDs as text: SQLite has no other form, and one form keeps exports and logs comparable.
 """
 
+from typing import Final
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -51,6 +53,12 @@ workspaces = Table(
     Column("models", Text, comment="JSON array of allowed model patterns; null allows all"),
     Column("providers", Text, comment="JSON array of allowed providers; null allows all"),
     Column("gates", Text, nullable=False, comment="JSON object: rollout switch -> on or off"),
+    Column("waiting", _INT, nullable=False, server_default=text("0"), comment="queued runs no worker has claimed"),
+    Column("parked", _INT, nullable=False, server_default=text("0"), comment="of them, those without a slot"),
+    Column("parked_held", _INT, nullable=False, server_default=text("0"), comment="what is held for the parked"),
+    Column("last_place", _INT, nullable=False, server_default=text("0"), comment="the newest number in the queue"),
+    Column("webhook_secret", _INT, nullable=False, server_default=text("0"), comment="which secret: counts rotations"),
+    Column("webhook_rotated_at", _INT, comment="the secret before is good for a while after"),
     Column("created_at", _INT, nullable=False),
     CheckConstraint("held >= 0", name="held"),
     CheckConstraint("in_flight >= 0", name="in_flight"),
@@ -65,6 +73,9 @@ api_keys = Table(
     Column("hint", String(16), nullable=False, comment="first and last characters, to tell keys apart"),
     Column("label", String(100), nullable=False),
     Column("models", Text, comment="JSON array of allowed model patterns; null allows all"),
+    Column("held", _INT, nullable=False, server_default=text("0"), comment="what is held for its runs"),
+    Column("budget", _INT, comment="what its runs may cost in a period; null no bound"),
+    Column("budget_period", String(8), comment="day, month or total"),
     Column("created_at", _INT, nullable=False),
     Column("revoked_at", _INT),
 )
@@ -97,6 +108,12 @@ runs = Table(
     Column("byok", Boolean, nullable=False, server_default=false(), comment="run with the workspace's own key"),
     Column("redirected", Boolean, nullable=False, server_default=false(), comment="it went on at another provider"),
     Column("idempotency_id", String(64), comment="the key this run was called under"),
+    Column("place", _INT, comment="its number in the queue of its workspace; null for a synchronous run"),
+    Column("least", _INT, comment="the least it was estimated to cost"),
+    Column("dropped", Text, comment="JSON array of what a translation left out"),
+    Column("base_url", String(2048), comment="what the links of a queued run begin with"),
+    Column("claimed_at", _INT, comment="when a worker claimed a queued run"),
+    Column("cancel_requested_at", _INT),
     Column("reason", String(64), comment="completed, or the bucket of the failure"),
     Column("upstream_status", _INT),
     Column("caller_left", Boolean, nullable=False),
@@ -104,8 +121,17 @@ runs = Table(
     Column("created_at", _INT, nullable=False),
     Column("finished_at", _INT),
 )
-Index("ix_runs_live", runs.c.server_id, sqlite_where=runs.c.finished_at.is_(None),
-      postgresql_where=runs.c.finished_at.is_(None))  # fmt: skip
+_WORKING: Final = text("state = 'accepted' OR state = 'dispatched'")
+_WAITING: Final = text("state = 'parked' OR state = 'released'")
+_RELEASED: Final = text("state = 'released'")
+Index("ix_runs_working", runs.c.server_id, sqlite_where=_WORKING, postgresql_where=_WORKING)
+Index(
+    "ix_runs_waiting", runs.c.workspace_id, runs.c.place, runs.c.hold, sqlite_where=_WAITING, postgresql_where=_WAITING
+)
+Index("ix_runs_waiting_since", runs.c.created_at, sqlite_where=_WAITING, postgresql_where=_WAITING)
+_UNWANTED: Final = text("cancel_requested_at IS NOT NULL AND finished_at IS NULL")
+Index("ix_runs_unwanted", runs.c.server_id, sqlite_where=_UNWANTED, postgresql_where=_UNWANTED)
+Index("ix_runs_released", runs.c.id, sqlite_where=_RELEASED, postgresql_where=_RELEASED)
 Index("ix_runs_lost", runs.c.finished_at, sqlite_where=runs.c.state == "lost", postgresql_where=runs.c.state == "lost")
 # A later run may name the work of an earlier one by its handle, where operations depend on it (R-16).
 Index("ix_runs_handle", runs.c.workspace_id, runs.c.handle,
@@ -133,6 +159,55 @@ run_results = Table(
     Column("dropped", Text, comment="JSON array of what a translation left out"),
     Column("replayable_until", _INT, comment="null for as long as it is kept; 0 never"),
     Column("expires_at", _INT, nullable=False, index=True),
+)
+
+run_events = Table(
+    "run_events",
+    metadata,
+    Column("id", _INT, primary_key=True, autoincrement=True),
+    Column("run_id", _UUID, ForeignKey("runs.id"), nullable=False, index=True),
+    Column("kind", String(32), nullable=False),
+    Column("attempt", _INT, nullable=False),
+    Column("detail", String(300), nullable=False),
+    Column("at", _INT, nullable=False),
+)
+
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("run_id", _UUID, ForeignKey("runs.id"), primary_key=True),
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), nullable=False),
+    Column("url", Text, nullable=False),
+    Column("tries", _INT, nullable=False),
+    Column("next_at", _INT, comment="null while the run goes on, and when nothing more is tried"),
+    Column("delivered_at", _INT),
+    Column("gave_up_at", _INT),
+)
+_DUE: Final = webhook_deliveries.c.next_at.is_not(None)
+Index("ix_webhook_deliveries_due", webhook_deliveries.c.next_at, sqlite_where=_DUE, postgresql_where=_DUE)
+
+webhook_tries = Table(
+    "webhook_tries",
+    metadata,
+    Column("id", _INT, primary_key=True, autoincrement=True),
+    Column("run_id", _UUID, ForeignKey("runs.id"), nullable=False, index=True),
+    Column("number", _INT, nullable=False),
+    Column("at", _INT, nullable=False),
+    Column("milliseconds", _INT, nullable=False),
+    Column("status", _INT, comment="what the receiver answered; null where it did not"),
+    Column("error", String(200)),
+)
+
+usage_days = Table(
+    "usage_days",
+    metadata,
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), primary_key=True),
+    Column("day", String(10), primary_key=True, comment="the UTC date on which the runs ended"),
+    Column("key_id", _UUID, primary_key=True, comment="empty for tokens"),
+    Column("model_id", String(193), primary_key=True),
+    Column("runs", _INT, nullable=False),
+    Column("succeeded", _INT, nullable=False),
+    Column("charge", _INT, nullable=False),
 )
 
 assets = Table(

@@ -3,7 +3,7 @@
 Every response of the router carries a request id, made here; every fault that travels up is worded here.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -28,11 +28,8 @@ from fairlead.surfaces.asgi import CallerLeftError, Headers, Receive, Scope, Sen
 from fairlead.surfaces.assets import AssetHandlers
 from fairlead.surfaces.operator import OperatorHandlers
 from fairlead.surfaces.router.errors import error_response
-from fairlead.surfaces.router.estimates import EstimateHandlers
 from fairlead.surfaces.router.generations import V1, V2, Generation
-from fairlead.surfaces.router.handlers import Handlers
 from fairlead.surfaces.router.headers import REPLAYED, HeaderNames
-from fairlead.surfaces.router.provider_keys import ProviderKeyHandlers
 from fairlead.surfaces.router.routes import ROUTES
 from fairlead.surfaces.router.runs import RunHandler
 
@@ -49,9 +46,7 @@ class Application:
     def __init__(
         self,
         run: RunHandler,
-        handlers: Handlers,
-        provider_keys: ProviderKeyHandlers,
-        estimates: EstimateHandlers,
+        owners: Sequence[object],
         assets: AssetHandlers,
         operator: OperatorHandlers,
         names: HeaderNames,
@@ -61,7 +56,7 @@ class Application:
         self._names = names
         self._observe = observe
         self._rest = Starlette(
-            routes=[*_router_routes(handlers, provider_keys, estimates), *assets.routes(), *_operator_routes(operator)],
+            routes=[*_router_routes(owners), *assets.routes(), *_operator_routes(operator)],
             exception_handlers={
                 FaultError: self._on_fault,
                 CallerLeftError: self._on_caller_left,
@@ -158,16 +153,20 @@ class Application:
         return response
 
 
-def _router_routes(handlers: Handlers, *others: ProviderKeyHandlers | EstimateHandlers) -> list[StarletteRoute]:
-    """One route a path: Starlette would refuse a method with the methods of the first of several."""
+def _router_routes(owners: Sequence[Any]) -> list[StarletteRoute]:
+    """One route a path: Starlette would refuse a method with the methods of the first of several.
+
+    `owners` are the classes of handlers; each method of theirs that the table names is the one.
+    """
     paths: dict[str, dict[str, _Endpoint]] = {}
     for route in ROUTES:
         if route.handler != "run":
-            owner = next(one for one in (handlers, *others) if hasattr(one, route.handler))
+            owner = next(one for one in owners if hasattr(one, route.handler))
             endpoint = partial(getattr(owner, route.handler), generation=route.generation)
             paths.setdefault(route.path, {})[route.method] = endpoint
     routes = [StarletteRoute(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in paths.items()]
-    return [*routes, StarletteRoute("/router-schemas/{provider}/{model}", handlers.show_snapshot, methods=["GET"])]
+    snapshots = next(one for one in owners if hasattr(one, "show_snapshot"))
+    return [*routes, StarletteRoute("/router-schemas/{provider}/{model}", snapshots.show_snapshot, methods=["GET"])]
 
 
 def _by_method(endpoints: Mapping[str, _Endpoint]) -> _Endpoint:

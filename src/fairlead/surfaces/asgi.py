@@ -1,7 +1,9 @@
 """The few ASGI pieces every surface shares: reading a body within bounds, sending an answer, knowing who left."""
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Iterable, MutableMapping
+from ipaddress import IPv6Address
 from typing import Any, Final, TypeAlias
 
 from fairlead.domain.faults import BodyTooLarge, FaultError, InvalidInput
@@ -12,7 +14,16 @@ Receive: TypeAlias = Callable[[], Coroutine[Any, Any, Message]]
 Send: TypeAlias = Callable[[Message], Coroutine[Any, Any, None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
+HOST_MAX: Final = 259
+"""The longest host with its port: a name of 253 characters, a colon, five digits."""
+
 _BODY_SECONDS: Final = 120.0
+_PORT_MAX: Final = 65_535
+# Underscores are in no name of the internet, but in those of containers.
+_LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST: Final = re.compile(
+    rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[(?P<address>[0-9A-Fa-f:.]{{2,45}})\])(?::(?P<port>[1-9][0-9]{{0,4}}))?"
+)
 
 
 class CallerLeftError(Exception):
@@ -90,13 +101,43 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return None
 
 
-def base_url_of(scope: Scope) -> str:
-    """How the caller reached this server, for links made for him alone: scheme and the host he named."""
-    host = header(scope, b"host")
-    if host is None:
-        address, port = scope["server"]
-        return f"{scope['scheme']}://{address}:{port}"
-    return f"{scope['scheme']}://{host.decode('latin-1')}"
+def base_url_of(scope: Scope, scheme: str | None = None, host: str | None = None) -> str:
+    """How the caller reached this server, for links made for him alone: scheme and host, as told or as they look.
+
+    The host is the one he named; where he named none that could stand in a link, the address he is connected to.
+    """
+    return f"{scheme or scope['scheme']}://{host or _named_host(scope) or _own_host(scope)}"
+
+
+def is_host(text: str) -> bool:
+    """Whether a text is a host as links have it: a name or an address, IPv6 in brackets, perhaps with a port."""
+    if len(text) > HOST_MAX:
+        return False
+    match = _HOST.fullmatch(text)
+    if match is None or int(match["port"] or 1) > _PORT_MAX:
+        return False
+    return match["address"] is None or _is_ipv6(match["address"])
+
+
+def _named_host(scope: Scope) -> str | None:
+    value = header(scope, b"host")
+    named = "" if value is None else value.decode("latin-1")
+    return named if is_host(named) else None
+
+
+def _own_host(scope: Scope) -> str:
+    address, port = scope.get("server") or ("localhost", None)
+    if port is None:  # a unix socket: its path is nothing that a link could name
+        return "localhost"
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 async def answer(send: Send, status: int, headers: Headers, content: bytes) -> None:

@@ -65,10 +65,7 @@ class Janitor:
                 if rounds % _VOID_STRAYS_EVERY == 0:
                     await self._recovery.void_strays()
                 if rounds % _FORGET_EVERY == 0:
-                    while await self._windows.forget():
-                        pass
-                    while await self._replayer.forget():
-                        pass
+                    await self._forget()
                 await self._windows.share()
                 if rounds:
                     await asyncio.to_thread(self._catalog.reload_if_changed)
@@ -76,3 +73,9 @@ class Janitor:
                 self._observe(UnexpectedError("janitor", error))
             rounds += 1
             await asyncio.sleep(_ROUND_SECONDS)
+
+    async def _forget(self) -> None:
+        """Delete what was kept long enough, in bounded batches."""
+        for forget in (self._windows.forget, self._replayer.forget):
+            while await forget():
+                pass

@@ -16,6 +16,7 @@ from fairlead.domain.faults import (
     Fault,
     Forbidden,
     InsufficientCredits,
+    QueueBacklogFull,
 )
 from fairlead.domain.money import UNITS_PER_DOLLAR
 
@@ -42,7 +43,9 @@ class EntryKind(enum.StrEnum):
 class Funds(msgspec.Struct, frozen=True):
     """The figures of a workspace an admission is decided on; amounts in 10^-8 dollars.
 
-    `held` is also what runs in flight are committed to; `commitment_limit` None means no cap on it.
+    `held` is for every run that has not ended; `commitment_limit` None means no cap on what those in flight may be
+    held for. `waiting` counts the queued runs that no worker has claimed, `parked` those of them without a slot, for
+    which `parked_held` is held; `last_place` is the newest number given out in the queue.
     """
 
     billing: Billing
@@ -53,6 +56,25 @@ class Funds(msgspec.Struct, frozen=True):
     in_flight_limit: int
     costly_in_flight: int = 0
     commitment_limit: int | None = None
+    waiting: int = 0
+    parked: int = 0
+    parked_held: int = 0
+    last_place: int = 0
+
+    @property
+    def committed(self) -> int:
+        """What the runs in flight are held for (R-23): the parked are not in flight."""
+        return self.held - self.parked_held
+
+    @property
+    def free_slots(self) -> int:
+        """How many more runs may be in flight; UNLIMITED where there is no limit."""
+        return UNLIMITED if self.in_flight_limit == UNLIMITED else max(0, self.in_flight_limit - self.in_flight)
+
+    @property
+    def costly_limit(self) -> int:
+        """How many costly runs may be in flight, where there is a limit."""
+        return max(1, self.in_flight_limit // 4)
 
     def available(self) -> int:
         """What a further run may be held for: the free balance, and for postpaid workspaces what is under the cap."""
@@ -60,18 +82,47 @@ class Funds(msgspec.Struct, frozen=True):
         return self.balance - self.held + overdraft
 
     def with_hold(self, amount: int) -> "Funds":
-        """The figures after one more run was admitted."""
-        return self._moved(0, amount, 1, int(is_costly(amount)))
-
-    def after_settlement(self, hold: int, charged: int) -> "Funds":
-        """The figures after a run ended."""
-        return self._moved(-charged, -hold, -1, -int(is_costly(hold)))
+        """The figures after one more run was admitted and has a slot."""
+        return self._moved(held=amount, slots=1, costly=int(is_costly(amount)))
 
     def with_raise(self, held: int, wanted: int) -> "Funds":
         """The figures after the hold of a run grew."""
-        return self._moved(0, wanted - held, 0, int(is_costly(wanted)) - int(is_costly(held)))
+        return self._moved(held=wanted - held, costly=int(is_costly(wanted)) - int(is_costly(held)))
 
-    def _moved(self, balance: int, held: int, slots: int, costly: int) -> "Funds":
+    def with_queued(self, amount: int) -> "Funds":
+        """The figures after one more run was admitted to the queue, without a slot."""
+        return self._moved(held=amount, waiting=1, parked=1, parked_held=amount, places=1)
+
+    def with_release(self, hold: int) -> "Funds":
+        """The figures after a parked run got a slot."""
+        return self._moved(slots=1, costly=int(is_costly(hold)), parked=-1, parked_held=-hold)
+
+    def with_claim(self) -> "Funds":
+        """The figures after a worker claimed a released run."""
+        return self._moved(waiting=-1)
+
+    def after_settlement(self, hold: int, charged: int) -> "Funds":
+        """The figures after a run ended."""
+        return self._moved(balance=-charged, held=-hold, slots=-1, costly=-int(is_costly(hold)))
+
+    def after_withdrawal(self, hold: int, *, was_parked: bool) -> "Funds":
+        """The figures after a run ended that no worker had claimed."""
+        if was_parked:
+            return self._moved(held=-hold, waiting=-1, parked=-1, parked_held=-hold)
+        return self._moved(held=-hold, slots=-1, costly=-int(is_costly(hold)), waiting=-1)
+
+    def _moved(
+        self,
+        *,
+        balance: int = 0,
+        held: int = 0,
+        slots: int = 0,
+        costly: int = 0,
+        waiting: int = 0,
+        parked: int = 0,
+        parked_held: int = 0,
+        places: int = 0,
+    ) -> "Funds":
         return Funds(
             self.billing,
             self.balance + balance,
@@ -81,6 +132,10 @@ class Funds(msgspec.Struct, frozen=True):
             self.in_flight_limit,
             self.costly_in_flight + costly,
             self.commitment_limit,
+            self.waiting + waiting,
+            self.parked + parked,
+            self.parked_held + parked_held,
+            self.last_place + places,
         )
 
 
@@ -91,22 +146,54 @@ def is_costly(hold: int) -> bool:
 
 def refuse_admission(funds: Funds, hold: int) -> Fault | None:
     """Say why a run may not be admitted, or None: the slot first, then what is committed (R-23), then the money."""
+    return refuse_slot(funds, hold) or refuse_hold(funds, hold)
+
+
+def refuse_slot(funds: Funds, hold: int) -> Fault | None:
+    """Say why a run that is held for so much may not have a slot, or None."""
     limit = funds.in_flight_limit
     if limit == 0:
-        return Forbidden("Runs are blocked for this workspace.")
+        return _blocked()
     if limit != UNLIMITED:
         if funds.in_flight >= limit:
             return ConcurrencyLimitExceeded(limit=limit, current=funds.in_flight)
-        quarter = max(1, limit // 4)
-        if is_costly(hold) and funds.costly_in_flight >= quarter:
-            return ConcurrencyLimitExceeded(limit=quarter, current=funds.costly_in_flight, costly=True)
-    return refuse_hold(funds, hold)
+        if is_costly(hold) and funds.costly_in_flight >= funds.costly_limit:
+            return ConcurrencyLimitExceeded(limit=funds.costly_limit, current=funds.costly_in_flight, costly=True)
+    return None
+
+
+def refuse_commitment(funds: Funds, more: int) -> Fault | None:
+    """Say that the runs in flight may not be held for so much more in all (R-23), or None."""
+    if funds.commitment_limit is not None and funds.committed + more > funds.commitment_limit:
+        return CommittedSpendExceeded(funds.commitment_limit, funds.committed)
+    return None
 
 
 def refuse_hold(funds: Funds, more: int) -> Fault | None:
     """Say why a workspace may not be held for so much more, or None."""
-    if funds.commitment_limit is not None and funds.held + more > funds.commitment_limit:
-        return CommittedSpendExceeded(funds.commitment_limit, funds.held)
+    return refuse_commitment(funds, more) or _refuse_money(funds, more)
+
+
+def refuse_queueing(funds: Funds, hold: int, backlog: int) -> Fault | None:
+    """Say why a run may not wait for a slot (R-32), or None.
+
+    Its money is held while it waits, so that a run that was taken in can be paid when its turn comes. One that could
+    never be in flight is refused at once.
+    """
+    if funds.in_flight_limit == 0:
+        return _blocked()
+    if funds.waiting >= backlog:
+        return QueueBacklogFull(backlog)
+    if funds.commitment_limit is not None and hold > funds.commitment_limit:
+        return CommittedSpendExceeded(funds.commitment_limit, funds.committed)
+    return _refuse_money(funds, hold)
+
+
+def _refuse_money(funds: Funds, more: int) -> Fault | None:
     if more > funds.available():
         return InsufficientCredits(available=max(0, funds.available()), needed=more)
     return None
+
+
+def _blocked() -> Fault:
+    return Forbidden("Runs are blocked for this workspace.")

@@ -29,6 +29,10 @@ class Reason(enum.StrEnum):
     """The price depends on what the partner reports, or the body does not bound a quantity that is paid for."""
     UNPRICED_MODEL = "unpriced_model"
     """The rate card does not price the request."""
+    BYOK = "byok"
+    """A queued run with the caller's own key: nothing is charged."""
+    PRICING_UNAVAILABLE = "pricing_unavailable"
+    """The card is too old to quote by; a queued run is charged by it all the same."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -63,6 +67,15 @@ def estimate(card: RateCard, asked: Pricing) -> Estimate:
     if not is_priced:
         return Estimate(Source.UNKNOWN, reason=Reason.UNPRICED_MODEL)
     return Estimate(Source.EXACT if least == most else Source.ESTIMATED, least, most)
+
+
+def estimate_queued(card: RateCard, asked: Pricing, today: datetime.date, *, byok: bool) -> Estimate:
+    """Estimate a run that is taken into the queue whatever its estimate says (R-32)."""
+    if byok:
+        return Estimate(Source.UNKNOWN, reason=Reason.BYOK)
+    if is_stale(card, today):
+        return Estimate(Source.UNKNOWN, reason=Reason.PRICING_UNAVAILABLE)
+    return estimate(card, asked)
 
 
 def _bounded(component: Component, asked: Pricing) -> Decimal | None:

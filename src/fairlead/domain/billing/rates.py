@@ -117,6 +117,12 @@ class Quote(msgspec.Struct, frozen=True):
     prices: tuple[int, ...]
     amount: int
 
+    @property
+    def least(self) -> int:
+        """What is paid whatever the partner reports, in 10^-8 dollars."""
+        lines = zip(self.card.components, self.prices, self.quantities, strict=True)
+        return sum([times(price, quantity) for component, price, quantity in lines if component.measured is None])
+
 
 class Pricing(msgspec.Struct, frozen=True):
     """What a price depends on before the partner is asked: the body, its size in bytes, and the operation it means.

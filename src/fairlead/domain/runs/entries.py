@@ -38,10 +38,20 @@ class KeptResult(msgspec.Struct, frozen=True):
     replayable_until: int | None = None
 
 
+class QueueTicket(msgspec.Struct, frozen=True):
+    """What makes a run a queued one (R-32): how many may wait in its workspace, its links' base, whom to tell."""
+
+    backlog: int
+    base_url: str
+    webhook_url: str | None = None
+
+
 class Admission(msgspec.Struct, frozen=True):
     """A run to be admitted: it takes a slot and a hold, or is refused. Times in ms since 1970, money in 10^-8 dollars.
 
     `request` is kept while the run is live, so that a takeover can price it and, where that is safe, repeat it.
+    With a `ticket` it need not find a slot: it waits for one. `least` is the least it was estimated to cost, `dropped`
+    a JSON array of what a translation left out, None for nothing.
     """
 
     run_id: str
@@ -58,6 +68,38 @@ class Admission(msgspec.Struct, frozen=True):
     strict: bool = False
     byok: bool = False
     key: IdempotencyKey | None = None
+    least: int | None = None
+    dropped: str | None = None
+    ticket: QueueTicket | None = None
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A worker takes a released run: from here on the intent to call its partner is durable."""
+
+    run_id: str
+    workspace_id: str
+    server_id: str
+    at: int
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Give free slots of a workspace to the runs that wait for one: after its limits were raised."""
+
+    workspace_id: str
+
+
+class Withdrawal(msgspec.Struct, frozen=True):
+    """A queued run is not wanted any more (R-35), or has waited too long; `kept` is what its collectors are told.
+
+    One that waits ends here and is never dispatched. Of one that a worker has claimed it is noted, where it was
+    cancelled, for whoever works on it; what became too old has then been in time.
+    """
+
+    run_id: str
+    workspace_id: str
+    reason: str
+    kept: KeptResult
+    at: int
 
 
 class Acceptance(msgspec.Struct, frozen=True):
@@ -106,9 +148,19 @@ class Settlement(msgspec.Struct, frozen=True):
     caller_left: bool = False
     key_id: str | None = None
     result: KeptResult | None = None
+    events: tuple["RunEntry", ...] = ()
 
 
-JournalEntry: TypeAlias = Admission | Acceptance | Redirection | Settlement
+class RunEntry(msgspec.Struct, frozen=True):
+    """Something that befell a run on its way and that its other figures do not tell (`fairlead runs show`)."""
+
+    kind: str
+    attempt: int
+    detail: str
+    at: int
+
+
+JournalEntry: TypeAlias = Admission | Claim | Release | Withdrawal | Acceptance | Redirection | Settlement
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +181,24 @@ class KeyUsed(msgspec.Struct, frozen=True):
     run_id: str
 
 
-Verdict: TypeAlias = Fault | Superseded | KeyUsed | Committed | None
-"""What became of an entry: None (or Committed) when it was written, or why it was not."""
+class Enqueued(msgspec.Struct, frozen=True):
+    """The run was admitted to its queue: how many requests of its workspace were ahead of it then (R-32)."""
+
+    position: int
+
+
+class Withdrawn(msgspec.Struct, frozen=True):
+    """The run ended without having been dispatched, by this entry."""
+
+
+class CancelNoted(msgspec.Struct, frozen=True):
+    """The run is under way, and it is noted that it is not wanted: at the server that works on it."""
+
+    server_id: str
+
+
+class HasEnded(msgspec.Struct, frozen=True):
+    """The run ended before; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +222,15 @@ class LiveRun:
     byok: bool = False
     redirected: bool = False
     key_id: str | None = None
+    base_url: str | None = None
+    place: int | None = None
+    created_at: int = 0
+    cancel_requested_at: int | None = None
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether the run came through the queue: its result is kept for whoever collects it."""
+        return self.place is not None
 
 
 class Stray(msgspec.Struct, frozen=True):
@@ -164,3 +241,13 @@ class Stray(msgspec.Struct, frozen=True):
     attempt: int
     rate_version: str
     key_id: str | None = None
+    place: int | None = None
+
+
+Verdict: TypeAlias = (
+    Fault | Superseded | KeyUsed | Committed | Enqueued | Withdrawn | CancelNoted | HasEnded | LiveRun | None
+)
+"""What became of an entry: None when it was written, one of the others where there is more to say, or why it was not.
+
+A claim is answered with the run as the books know it.
+"""

@@ -9,6 +9,10 @@ from typing import Final
 class RunState(enum.StrEnum):
     """Where a run is. The public statuses are views of these."""
 
+    PARKED = "parked"
+    """Queued and held for; waits for a slot of its workspace."""
+    RELEASED = "released"
+    """Queued, and has a slot; waits for a worker."""
     DISPATCHED = "dispatched"
     """Admitted and held for; the intent to call the partner is durable."""
     ACCEPTED = "accepted"
@@ -24,6 +28,9 @@ class RunState(enum.StrEnum):
 class RunEvent(enum.StrEnum):
     """What can happen to a run."""
 
+    RELEASE = "release"
+    CLAIM = "claim"
+    WITHDRAW = "withdraw"
     ACCEPT = "accept"
     REDIRECT = "redirect"
     SUCCEED = "succeed"
@@ -32,10 +39,19 @@ class RunEvent(enum.StrEnum):
     TAKE_OVER = "take_over"
 
 
-LIVE: Final = frozenset({RunState.DISPATCHED, RunState.ACCEPTED})
+WAITING: Final = frozenset({RunState.PARKED, RunState.RELEASED})
+"""Queued, and claimed by no worker."""
+WORKING: Final = frozenset({RunState.DISPATCHED, RunState.ACCEPTED})
+"""Somebody's: a server works on it, or is taken over from."""
+LIVE: Final = WAITING | WORKING
+"""Not ended: money is held for it. All but the parked occupy a slot."""
 
 TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = MappingProxyType(
     {
+        (RunState.PARKED, RunEvent.RELEASE): RunState.RELEASED,
+        (RunState.PARKED, RunEvent.WITHDRAW): RunState.FAILED,
+        (RunState.RELEASED, RunEvent.CLAIM): RunState.DISPATCHED,
+        (RunState.RELEASED, RunEvent.WITHDRAW): RunState.FAILED,
         (RunState.DISPATCHED, RunEvent.ACCEPT): RunState.ACCEPTED,
         (RunState.DISPATCHED, RunEvent.REDIRECT): RunState.DISPATCHED,
         (RunState.DISPATCHED, RunEvent.SUCCEED): RunState.SUCCEEDED,

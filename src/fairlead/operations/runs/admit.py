@@ -4,24 +4,37 @@ from typing import Any
 
 import msgspec
 
+from fairlead.domain.billing.rates import Pricing
 from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_provider
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import (
     FaultError,
     InputRejected,
     InsufficientCredits,
+    NotEnabled,
     ServiceUnavailable,
+    is_fault,
 )
 from fairlead.domain.runs.body import read_body
-from fairlead.domain.runs.entries import Admission, Committed, IdempotencyKey, KeyUsed, Superseded
+from fairlead.domain.runs.entries import (
+    Admission,
+    Committed,
+    Enqueued,
+    IdempotencyKey,
+    KeyUsed,
+    QueueTicket,
+    Superseded,
+    Verdict,
+)
 from fairlead.domain.runs.selection import Facts, Selection, Wish, select
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.plan import LegPlan, Request, plan_leg
-from fairlead.operations.runs.replay import Answer, Replayer
+from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import check_body, completed_body, pricing_of
+from fairlead.operations.runs.results import Answer, dropped_json
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.storage import callers
@@ -46,7 +59,8 @@ class RunCommand(msgspec.Struct, frozen=True):
 class AdmittedRun(msgspec.Struct, frozen=True):
     """A run that holds its money and its slot: what its execution needs.
 
-    `committed` is what the workspace is committed to where that is capped; `credential` the caller's own (R-17).
+    `committed` is what the workspace is committed to where that is capped; `credential` the caller's own (R-17). An
+    `is_unwanted` one was cancelled before.
     """
 
     run_id: str
@@ -62,11 +76,28 @@ class AdmittedRun(msgspec.Struct, frozen=True):
     traceparent: str | None = None
     credential: Credential | None = None
     committed: Committed | None = None
+    is_queued: bool = False
+    is_unwanted: bool = False
 
     @property
     def model(self) -> Model:
         """The model it runs."""
         return self.request.model
+
+
+class Queued(msgspec.Struct, frozen=True):
+    """A run that was put into its queue, with what its estimate is made of; only its id where it was there before."""
+
+    run_id: str
+    position: int | None = None
+    plan: LegPlan | None = None
+    asked: Pricing | None = None
+    byok: bool = False
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether the call's idempotency key was used before, by this run."""
+        return self.position is None
 
 
 class Admitter:
@@ -113,6 +144,41 @@ class Admitter:
 
         A call whose idempotency key has a result is answered with that.
         """
+        run = await self._prepare(caller, model, command)
+        verdict = await self._record(_admission(run, caller, self._server_id, None))
+        match verdict:
+            case None | Superseded():
+                return run
+            case Committed():
+                return msgspec.structs.replace(run, committed=verdict)
+            case KeyUsed(run_id):
+                return await self._replayer.tell(run_id)
+            case _ if is_fault(verdict):
+                raise FaultError(verdict)
+            case _:
+                raise AssertionError(verdict)
+
+    async def enqueue(self, caller: Caller, model: Model, command: RunCommand, ticket: QueueTicket) -> Queued:
+        """Check the body, hold the price and put the run into its workspace's queue (R-32); FaultError.
+
+        A queued run never falls back, and its partner must be one that names results rather than sends them.
+        """
+        run = await self._prepare(caller, model, command)
+        if self._exchange.answers_bytes(run.plan.provider, run.plan.call):
+            raise FaultError(NotEnabled(f"{model.id} answers with bytes and cannot be queued; run it synchronously."))
+        verdict = await self._record(_admission(run, caller, self._server_id, ticket))
+        match verdict:
+            case Enqueued(position):
+                return Queued(run.run_id, position, run.plan, run.request.asked, run.selection.byok)
+            case KeyUsed(run_id):
+                return Queued(run_id)
+            case _ if is_fault(verdict):
+                raise FaultError(verdict)
+            case _:
+                raise AssertionError(verdict)
+
+    async def _prepare(self, caller: Caller, model: Model, command: RunCommand) -> AdmittedRun:
+        """Everything of a run that is decided before it is recorded; FaultError with the first refusal."""
         if caller.exhausted and not _is_unpaid(caller, model, command.wish) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
         body = read_body(command.content)
@@ -127,7 +193,7 @@ class Admitter:
             command.run_id, model, operation.name, command.content, asked, selection.strict, selection.byok
         )
         plan, selection = self._first(request, selection)
-        run = AdmittedRun(
+        return AdmittedRun(
             run_id=command.run_id,
             workspace_id=caller.workspace_id,
             workspace=caller.workspace,
@@ -140,7 +206,6 @@ class Admitter:
             traceparent=command.traceparent,
             credential=await self._own(caller, plan) if selection.byok else None,
         )
-        return await self._record(run, caller)
 
     async def _is_replay(self, command: RunCommand) -> bool:
         """Whether a call's key was used before: telling its result again costs nothing."""
@@ -173,39 +238,37 @@ class Admitter:
         text = await self._own_keys.open(caller.workspace_id, plan.provider)
         return self._credentials.own(plan.provider, text)
 
-    async def _record(self, run: AdmittedRun, caller: Caller) -> AdmittedRun | Answer:
-        entry = Admission(
-            run_id=run.run_id,
-            workspace_id=run.workspace_id,
-            key_id=caller.key_id,
-            model_id=run.model.id,
-            provider=run.plan.provider,
-            server_id=self._server_id,
-            hold=run.plan.hold,
-            rate_version=run.plan.quote.card.version,
-            created_at=run.started_at_ns // 1_000_000,
-            request=run.request.content,
-            operation=run.request.asked.operation,
-            strict=run.selection.strict,
-            byok=run.selection.byok,
-            key=run.key,
-        )
+    async def _record(self, entry: Admission) -> Verdict:
+        """Make an admission durable, or hear why not."""
         try:
-            verdict = await self._journal.write(entry)
+            return await self._journal.write(entry)
         except DatabaseUnavailableError as error:
             self._observe(DatabaseTrouble("admit", str(error)))
             raise FaultError(
                 ServiceUnavailable("The run cannot be recorded right now; nothing was started.")
             ) from error
-        match verdict:
-            case None | Superseded():
-                return run
-            case Committed():
-                return msgspec.structs.replace(run, committed=verdict)
-            case KeyUsed(run_id):
-                return await self._replayer.tell(run_id)
-            case _:
-                raise FaultError(verdict)
+
+
+def _admission(run: AdmittedRun, caller: Caller, server_id: str, ticket: QueueTicket | None) -> Admission:
+    return Admission(
+        run_id=run.run_id,
+        workspace_id=run.workspace_id,
+        key_id=caller.key_id,
+        model_id=run.model.id,
+        provider=run.plan.provider,
+        server_id=server_id,
+        hold=run.plan.hold,
+        rate_version=run.plan.quote.card.version,
+        created_at=run.started_at_ns // 1_000_000,
+        request=run.request.content,
+        operation=run.request.asked.operation,
+        strict=run.selection.strict,
+        byok=run.selection.byok,
+        key=run.key,
+        least=run.plan.quote.least,
+        dropped=dropped_json(run.plan.dropped),
+        ticket=ticket,
+    )
 
 
 def _is_unpaid(caller: Caller, model: Model, wish: Wish) -> bool:

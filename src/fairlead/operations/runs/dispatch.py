@@ -3,18 +3,21 @@
 What is relied on is durable first: the handle of work that was taken, and the move to another provider.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
 
 import jiter
 import msgspec
 
 from fairlead.domain.billing.rates import charge
 from fairlead.domain.catalog.translations import translate_back
-from fairlead.domain.faults import ContentPolicyViolation, Fault
-from fairlead.domain.runs.entries import Acceptance, Redirection
+from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, ProviderError, Upstream
+from fairlead.domain.runs.entries import Acceptance, Redirection, RunEntry
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
 from fairlead.domain.runs.retries import is_about_the_form, may_go_elsewhere
-from fairlead.observing.observations import AnswerLeftRaw, Observer, RunRedirected
+from fairlead.observing.observations import AnswerLeftRaw, CallRepeated, CancelPassedOn, Observer, RunRedirected
 from fairlead.operations.assets import AssetCopier, CopyOrder
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
@@ -22,6 +25,9 @@ from fairlead.operations.runs.plan import LegPlan, plan_leg
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.classify import Accepted
 from fairlead.providers.exchange import Exchange, Order
+
+_CANCELS_MOST: Final = 5
+_ORDINALS: Final = {2: "second", 3: "third"}
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -31,6 +37,7 @@ class Served(msgspec.Struct, frozen=True):
     plan: LegPlan
     charge: int
     has_fallen_back: bool = False
+    events: tuple[RunEntry, ...] = ()
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -44,6 +51,43 @@ Record = Callable[[Acceptance | Redirection], Awaitable[Fault | None]]
 """Makes an entry durable; says why where it was refused."""
 
 
+class Cancellation:
+    """A caller's wish that a run may stop (R-35), passed on once there is somebody to pass it on to."""
+
+    __slots__ = ("_pass_on", "_tries", "is_requested")
+
+    def __init__(self, *, is_requested: bool = False) -> None:
+        self.is_requested = is_requested
+        self._pass_on: Callable[[], None] | None = None
+        self._tries = 0
+
+    def request(self) -> None:
+        """Wish it. Wishing again is trying again where passing on has failed."""
+        self.is_requested = True
+        if self._pass_on is not None and self._tries < _CANCELS_MOST:
+            self._tries += 1
+            self._pass_on()
+
+    def passed_on_by(self, pass_on: Callable[[], None]) -> None:
+        """Say how the wish is passed on, from now on."""
+        self._pass_on = pass_on
+        if self.is_requested:
+            self.request()
+
+    def has_been_heard(self) -> None:
+        """The partner knows; nothing more is said to it."""
+        self._tries = _CANCELS_MOST
+
+
+class _Course(msgspec.Struct, frozen=True):
+    """A run on its way through its legs, and what befell it there."""
+
+    run: AdmittedRun
+    record: Record
+    cancellation: Cancellation
+    events: list[RunEntry] = msgspec.field(default_factory=list)
+
+
 class Dispatcher:
     """Sees a run through its legs."""
 
@@ -55,29 +99,30 @@ class Dispatcher:
         self._copier = copier
         self._clock = clock
         self._observe = observe
+        self._cancelling = set[asyncio.Task[None]]()
 
-    async def serve(self, run: AdmittedRun, work: Work | None, record: Record) -> Served:
+    async def serve(self, run: AdmittedRun, work: Work | None, record: Record, cancellation: Cancellation) -> Served:
         """Ask until a leg serves the run or none is left; the first failure is what the caller is told then."""
-        first = await self._ask(run, run.plan, work, record)
+        course = _Course(run, record, cancellation)
+        first = await self._ask(course, run.plan, work)
         if isinstance(first, Completed) or not may_go_elsewhere(first):
-            return await self._served(run, run.plan, first)
+            return await self._served(course, run.plan, first)
         plan = run.plan
         for turn, leg in enumerate(run.selection.fallbacks, start=1):
             following = plan_leg(run.request, leg, self._clock.today())
-            if following is None or await self._redirect(run, plan, following, turn, record) is not None:
+            if following is None or await self._redirect(course, plan, following, turn) is not None:
                 continue
             plan = following
-            outcome = await self._ask(run, plan, None, record)
+            outcome = await self._ask(course, plan, None)
             if isinstance(outcome, Failed) and is_about_the_form(outcome):
                 break
             if isinstance(outcome, Completed) or not may_go_elsewhere(outcome):
-                return await self._served(run, plan, outcome)
-        return await self._served(run, plan, first)
+                return await self._served(course, plan, outcome)
+        return await self._served(course, plan, first)
 
-    async def _redirect(
-        self, run: AdmittedRun, plan: LegPlan, following: LegPlan, turn: int, record: Record
-    ) -> Fault | None:
+    async def _redirect(self, course: _Course, plan: LegPlan, following: LegPlan, turn: int) -> Fault | None:
         """Make the move to another provider durable; says why where its price cannot be held."""
+        run = course.run
         entry = Redirection(
             run_id=run.run_id,
             workspace_id=run.workspace_id,
@@ -89,29 +134,53 @@ class Dispatcher:
             turn=turn,
             at=self._clock.now_ms(),
         )
-        refusal = await record(entry)
+        refusal = await course.record(entry)
         if refusal is None:
             self._observe(RunRedirected(run.run_id, run.model.id, plan.provider, following.provider))
         return refusal
 
-    async def _ask(self, run: AdmittedRun, plan: LegPlan, work: Work | None, record: Record) -> Outcome:
+    async def _ask(self, course: _Course, plan: LegPlan, work: Work | None) -> Outcome:
         """What one leg makes of a run."""
+        run = course.run
         order = Order(plan.provider, plan.call, plan.name, plan.body, run.run_id, run.credential)
         if work is None:
-            reading = await self._attempts.send(order)
+            reading = await self._attempts.send(order, partial(self._repeated, course, plan.provider))
             if not isinstance(reading, Accepted):
                 was_sent_before = run.attempt > 1
                 return reading.in_doubt() if was_sent_before and isinstance(reading, Failed) else reading
             work = Work(reading.handle, reading.credential)
-            await record(Acceptance(run.run_id, run.attempt, work.handle, work.credential))
-        return await self._exchange.follow(order, work.handle, work.credential)
+            await course.record(Acceptance(run.run_id, run.attempt, work.handle, work.credential))
+        if run.is_queued and self._exchange.can_cancel(plan.provider, plan.call):
+            course.cancellation.passed_on_by(partial(self._pass_on, order, work, course.cancellation))
+        outcome = await self._exchange.follow(order, work.handle, work.credential)
+        return outcome if course.cancellation.is_requested else _unasked(outcome)
 
-    async def _served(self, run: AdmittedRun, plan: LegPlan, outcome: Outcome) -> Served:
+    def _repeated(self, course: _Course, provider: str, number: int, pause: float) -> None:
+        """A call is sent again: told to operators, and kept for the statement of the run."""
+        self._observe(CallRepeated(provider, number, pause))
+        detail = f"{provider} is asked for the {_ORDINALS.get(number + 1, f'{number + 1}th')} time after {pause:.1f} s"
+        course.events.append(RunEntry("call repeated", course.run.attempt, detail, self._clock.now_ms()))
+
+    def _pass_on(self, order: Order, work: Work, cancellation: Cancellation) -> None:
+        """Tell a partner that work is not wanted any more. How it ends is still the partner's to say."""
+
+        async def tell() -> None:
+            is_heard = await self._exchange.cancel(order, work.handle, work.credential)
+            self._observe(CancelPassedOn(order.key, order.provider, is_heard))
+            if is_heard:
+                cancellation.has_been_heard()
+
+        task = asyncio.get_running_loop().create_task(tell())
+        self._cancelling.add(task)
+        task.add_done_callback(self._cancelling.discard)
+
+    async def _served(self, course: _Course, plan: LegPlan, outcome: Outcome) -> Served:
         """The end of a run. It fell back wherever it was not served as selected, were it for want of a credential."""
+        run = course.run
         charged = _charge(run, plan, outcome)
         if isinstance(outcome, Completed):
             outcome = await self._finished(run, plan, outcome)
-        return Served(outcome, plan, charged, plan.leg is not run.selection.leg)
+        return Served(outcome, plan, charged, plan.leg is not run.selection.leg, tuple(course.events))
 
     async def _finished(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
         """A result in the form the caller gets it in: translated back (R-12), or with our links in it (R-36)."""
@@ -132,6 +201,14 @@ class Dispatcher:
         return msgspec.structs.replace(
             outcome, content=msgspec.json.encode(native), content_type="application/json", answer=native
         )
+
+
+def _unasked(outcome: Outcome) -> Outcome:
+    """What a run ended in that nobody here cancelled: where its provider says it was, that is the provider's doing."""
+    if isinstance(outcome, Failed) and isinstance(outcome.fault, Cancelled):
+        fault = ProviderError("The provider stopped the work.", Upstream(outcome.upstream_status))
+        return Failed(fault, outcome.upstream_status, outcome.reached)
+    return outcome
 
 
 def is_billed(run: AdmittedRun, outcome: Outcome) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import msgspec
 
-from fairlead.domain.billing.estimates import Estimate, estimate, is_stale
+from fairlead.domain.billing.estimates import Estimate, estimate, estimate_queued, is_stale
 from fairlead.domain.billing.rates import card_in_force
 from fairlead.domain.callers import ESTIMATE_GATE, ROUTER_GATE, Caller, refuse_gate, refuse_provider
 from fairlead.domain.catalog.models import Leg, Model
@@ -14,6 +14,7 @@ from fairlead.domain.runs.body import read_body
 from fairlead.domain.runs.selection import Facts, Wish, select
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
+from fairlead.operations.runs.admit import Queued
 from fairlead.operations.runs.requests import check_body, completed_body, pricing_of
 from fairlead.providers.spec import Provider
 from fairlead.storage.database import Database
@@ -61,6 +62,14 @@ class Estimator:
             raise FaultError(ServiceUnavailable(f"The prices of {leg.provider} for this model are not up to date."))
         asked = await pricing_of(self._database, caller, model, body, len(content), operation)
         return Quoted(estimate(card, asked), leg.provider, model.id, self._catalog.loaded_at)
+
+    def of_queued(self, caller: Caller, model: Model, queued: Queued) -> Quoted | None:
+        """What a run will cost that was just queued (R-32); None for a replay, or where estimates are not enabled."""
+        if queued.plan is None or queued.asked is None or refuse_gate(caller, ESTIMATE_GATE, "") is not None:
+            return None
+        card = queued.plan.quote.card
+        found = estimate_queued(card, queued.asked, self._clock.today(), byok=queued.byok)
+        return Quoted(found, queued.plan.provider, model.id, self._catalog.loaded_at)
 
     def _leg(self, facts: Facts) -> Leg:
         """The leg that is quoted. What conflicts with a run is a bad parameter here: no conflict is on this route."""

@@ -2,19 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, bucket
+from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, bucket, is_fault
 from fairlead.domain.runs.entries import (
     Acceptance,
-    Committed,
+    IdempotencyKey,
     KeptResult,
-    KeyUsed,
     Redirection,
     Settlement,
     Superseded,
 )
+from fairlead.domain.runs.failures import write_fault
 from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.domain.runs.replays import names_links
 from fairlead.domain.runs.states import RunState
@@ -28,8 +29,9 @@ from fairlead.observing.observations import (
 )
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
-from fairlead.operations.runs.dispatch import Dispatcher, Served, Work, is_billed
-from fairlead.operations.runs.replay import Answer, Replayer
+from fairlead.operations.runs.dispatch import Cancellation, Dispatcher, Served, Work, is_billed
+from fairlead.operations.runs.replay import Replayer
+from fairlead.operations.runs.results import Answer, Results
 from fairlead.storage.database import DatabaseUnavailableError
 from fairlead.storage.journal import Journal
 
@@ -48,11 +50,12 @@ def _nobody_left() -> bool:
 class Execution:
     """One run under way. `has_left` says whether whoever asked for it is gone; it goes on all the same (R-25)."""
 
-    __slots__ = ("ended", "has_left", "run", "task")
+    __slots__ = ("cancellation", "ended", "has_left", "run", "task")
 
     def __init__(self, run: AdmittedRun, has_left: Callable[[], bool], loop: asyncio.AbstractEventLoop) -> None:
         self.run = run
         self.has_left = has_left
+        self.cancellation = Cancellation(is_requested=run.is_unwanted)
         self.ended: asyncio.Future[None] = loop.create_future()
         self.task: asyncio.Task[Answer]
 
@@ -63,26 +66,53 @@ class Execution:
 
 
 class Executor:
-    """Executes admitted runs in tasks of its own, and keeps them until they have ended."""
+    """Executes admitted runs in tasks of its own, and keeps them until they have ended.
+
+    What a queued run ended in can be collected for `collectable_ms`.
+    """
 
     def __init__(
-        self, dispatcher: Dispatcher, replayer: Replayer, journal: Journal, clock: Clock, observe: Observer
+        self,
+        dispatcher: Dispatcher,
+        replayer: Replayer,
+        results: Results,
+        journal: Journal,
+        clock: Clock,
+        observe: Observer,
+        collectable_ms: int,
     ) -> None:
         self._dispatcher = dispatcher
         self._replayer = replayer
+        self._results = results
+        self._collectable_ms = collectable_ms
         self._journal = journal
         self._clock = clock
         self._observe = observe
-        self._under_way: set[Execution] = set()
+        self._under_way: dict[str, Execution] = {}
+        self._expected = set[str]()
 
     @property
     def under_way(self) -> int:
         """How many runs this process works on."""
         return len(self._under_way)
 
-    def run_ids(self) -> set[str]:
-        """The runs this process works on."""
-        return {execution.run.run_id for execution in self._under_way}
+    @property
+    def taken_over(self) -> int:
+        """How many of them another server began."""
+        return sum(1 for execution in self._under_way.values() if execution.run.attempt > 1)
+
+    def run_ids(self) -> Collection[str]:
+        """The runs this process works on, or is about to."""
+        return self._expected.union(self._under_way)
+
+    @contextmanager
+    def expecting(self, run_id: str) -> Iterator[None]:
+        """Count a run as one of this process's while its claim is written: it may be in the books for long by then."""
+        self._expected.add(run_id)
+        try:
+            yield
+        finally:
+            self._expected.discard(run_id)
 
     def start(
         self, run: AdmittedRun, work: Work | None = None, has_left: Callable[[], bool] = _nobody_left
@@ -91,7 +121,7 @@ class Executor:
         loop = asyncio.get_running_loop()
         execution = Execution(run, has_left, loop)
         execution.task = loop.create_task(self._execute(execution, work))
-        self._under_way.add(execution)
+        self._under_way[run.run_id] = execution
         return execution
 
     async def answer_in_time(self, execution: Execution, seconds: float) -> Answer:
@@ -110,10 +140,15 @@ class Executor:
         self._observe(DeadlinePassed(execution.run.run_id))
         raise FaultError(DeadlineExceeded(seconds))
 
+    def cancel(self, run_ids: Collection[str]) -> None:
+        """Pass on to their partners that some of the runs under way are not wanted any more, where that is possible."""
+        for execution in [self._under_way[run_id] for run_id in run_ids if run_id in self._under_way]:
+            execution.cancellation.request()
+
     async def drain(self, seconds: float) -> None:
         """Let runs under way end, for so long; those that do not are taken over after the next start."""
         if self._under_way:
-            _, late = await asyncio.wait([execution.task for execution in self._under_way], timeout=seconds)
+            _, late = await asyncio.wait([execution.task for execution in self._under_way.values()], timeout=seconds)
             for task in late:
                 task.cancel()
 
@@ -122,7 +157,7 @@ class Executor:
         run = execution.run
         asked_at = time.perf_counter()
         try:
-            served = await self._serve(run, work)
+            served = await self._serve(execution, work)
             partner_seconds = time.perf_counter() - asked_at
             answer = _answer(run, served)
             kept = await self._kept(run, answer)
@@ -134,13 +169,15 @@ class Executor:
         else:
             return answer
         finally:
-            self._under_way.discard(execution)
+            if self._under_way.get(run.run_id) is execution:  # else it was lost to another server, and won back
+                del self._under_way[run.run_id]
             execution.wake()
 
-    async def _serve(self, run: AdmittedRun, work: Work | None) -> Served:
+    async def _serve(self, execution: Execution, work: Work | None) -> Served:
         """What the partners make of a run; a bug on the way must not leave a hold behind."""
+        run = execution.run
         try:
-            return await self._dispatcher.serve(run, work, self.record)
+            return await self._dispatcher.serve(run, work, self.record, execution.cancellation)
         except SupersededError:
             raise
         except Exception as error:  # noqa: BLE001 -- whatever it is, the run ends and its money is free again
@@ -148,17 +185,28 @@ class Executor:
             return Served(Failed(InternalError()), run.plan, 0)
 
     async def _kept(self, run: AdmittedRun, answer: Answer) -> KeptResult | None:
-        """What is kept for the run's idempotency key; a bug on the way must not cost the run."""
-        if run.key is None:
+        """What is kept for the run's collectors, or its idempotency key; a bug on the way must not cost the run."""
+        if run.key is None and not run.is_queued:
             return None
-        ours = f"{run.base_url}/assets/" if run.base_url else None
-        outcome = answer.outcome
         try:
-            has_links = isinstance(outcome, Completed) and names_links(outcome.answer, ours)
-            return await self._replayer.keep(answer, run.key, has_links=has_links)
+            if run.is_queued:
+                return await self._results.keep(answer, self._clock.now_ms() + self._collectable_ms)
+            return None if run.key is None else await self._kept_for_key(run, run.key, answer)
         except Exception as error:  # noqa: BLE001 -- as above
             self._observe(UnexpectedError(f"keep the result of {run.run_id}", error))
-            return KeptResult(run.key.expires_at, replayable_until=0)
+            return self._not_kept(run)
+
+    async def _kept_for_key(self, run: AdmittedRun, key: IdempotencyKey, answer: Answer) -> KeptResult | None:
+        ours = f"{run.base_url}/assets/" if run.base_url else None
+        outcome = answer.outcome
+        has_links = isinstance(outcome, Completed) and names_links(outcome.answer, ours)
+        return await self._replayer.keep(answer, key, has_links=has_links)
+
+    def _not_kept(self, run: AdmittedRun) -> KeptResult | None:
+        """What is kept of a result that could not be kept."""
+        if run.is_queued:
+            return KeptResult(self._clock.now_ms() + self._collectable_ms, fault=write_fault(InternalError()))
+        return None if run.key is None else KeptResult(run.key.expires_at, replayable_until=0)
 
     async def record(self, entry: Acceptance | Redirection | Settlement) -> Fault | None:
         """Make an entry durable, however long that takes; SupersededError when the run is another's now.
@@ -182,7 +230,7 @@ class Executor:
                     raise SupersededError(entry.run_id)
                 if verdict is None:
                     return None
-                if isinstance(entry, Redirection) and not isinstance(verdict, KeyUsed | Committed):
+                if isinstance(entry, Redirection) and is_fault(verdict):
                     return verdict
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_MAX)
@@ -238,6 +286,7 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
         finished_at=now,
         upstream_status=outcome.upstream_status,
         caller_left=caller_left,
-        key_id=None if run.key is None else run.key.id,
+        key_id=None if run.key is None or run.is_queued else run.key.id,
         result=kept,
+        events=served.events,
     )

@@ -6,33 +6,16 @@ import msgspec
 
 from fairlead.domain.faults import FaultError, KeyConflict, ProviderError, ServiceUnavailable, StillRunning
 from fairlead.domain.runs.entries import IdempotencyKey, KeptResult
-from fairlead.domain.runs.failures import read_fault, write_fault
-from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
+from fairlead.domain.runs.outcomes import Failed, Outcome
 from fairlead.domain.runs.replays import is_recorded
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.clock import Clock
-from fairlead.storage.blobs import BlobMissingError, Blobs, BlobsUnavailableError
+from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.idempotency import ended_run, forget_expired, key_in_use
 
 _FORGOTTEN_AT_ONCE: Final = 500
 _RESULT: Final = "The result of this idempotency key"
-INLINE_MAX: Final = 64 * 1024
-"""A larger result is kept as a blob, in bytes."""
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """How a run ended, for whoever asks: its outcome, and what was charged in 10^-8 dollars.
-
-    `charge` is None for a run with the caller's own credential. `fallback_provider` served it after another had
-    failed; `dropped` is what a translation left out.
-    """
-
-    outcome: Outcome
-    charge: int | None
-    fallback_provider: str | None = None
-    dropped: tuple[str, ...] = ()
-    is_replay: bool = False
 
 
 class Replayer:
@@ -41,9 +24,9 @@ class Replayer:
     A result larger than `most` is not kept; one that names a partner's links can be told again for `with_links`.
     """
 
-    def __init__(self, database: Database, blobs: Blobs, clock: Clock, *, most: int, with_links: int) -> None:
+    def __init__(self, database: Database, results: Results, clock: Clock, *, most: int, with_links: int) -> None:
         self._database = database
-        self._blobs = blobs
+        self._results = results
         self._clock = clock
         self._most = most
         self._with_links = with_links
@@ -72,31 +55,20 @@ class Replayer:
             outcome=await self._outcome(ended.result),
             charge=None if ended.byok else ended.charge,
             fallback_provider=ended.result.fallback_provider,
-            dropped=_dropped(ended.result),
+            dropped=dropped_of(ended.result),
             is_replay=True,
         )
 
     async def keep(self, answer: Answer, key: IdempotencyKey, *, has_links: bool) -> KeptResult | None:
         """What is kept of an answer for its key; None where the key is to be free again."""
-        outcome = answer.outcome
-        if not is_recorded(outcome):
+        if not is_recorded(answer.outcome):
             return None
-        if isinstance(outcome, Failed):
-            return KeptResult(key.expires_at, fault=write_fault(outcome.fault))
-        size = len(outcome.content)
-        until = self._clock.now_ms() + self._with_links * 1000 if has_links else None
-        blob = await self._blob(outcome) if INLINE_MAX < size <= self._most else None
-        is_kept = size <= INLINE_MAX or blob is not None
-        return KeptResult(
-            expires_at=key.expires_at,
-            content_type=outcome.content_type,
-            content=outcome.content if size <= INLINE_MAX else None,
-            blob=blob,
-            size=size,
-            fallback_provider=answer.fallback_provider,
-            dropped=msgspec.json.encode(answer.dropped).decode() if answer.dropped else None,
-            replayable_until=until if is_kept else 0,
-        )
+        kept = await self._results.keep(answer, key.expires_at, most=self._most)
+        if kept is None:
+            return KeptResult(key.expires_at, replayable_until=0)
+        if not has_links:
+            return kept
+        return msgspec.structs.replace(kept, replayable_until=self._clock.now_ms() + self._with_links * 1000)
 
     async def forget(self) -> int:
         """Delete a batch of keys and results whose time is up; how many, 0 when there are none left."""
@@ -106,38 +78,14 @@ class Replayer:
         except DatabaseUnavailableError:
             return 0
 
-    async def _blob(self, outcome: Completed) -> str | None:
-        """Store a result beside the database; None when the store is away, which costs the replay and nothing else."""
-        writer = self._blobs.writer(self._most)
-        try:
-            await writer.write(outcome.content)
-            return await writer.commit()
-        except BlobsUnavailableError:
-            return None
-        finally:
-            await writer.abort()
-
     async def _outcome(self, kept: KeptResult) -> Outcome:
-        if kept.fault is not None:
-            return Failed(read_fault(kept.fault))
         if kept.replayable_until is not None and kept.replayable_until <= self._clock.now_ms():
             reason = "is too large to be kept" if kept.replayable_until == 0 else "named links that have expired"
             raise FaultError(KeyConflict(f"{_RESULT} {reason}; use a new key."))
-        return Completed(await self._content(kept), kept.content_type or "application/json", 200)
-
-    async def _content(self, kept: KeptResult) -> bytes:
-        if kept.blob is None:
-            return kept.content or b""
         try:
-            return b"".join([chunk async for chunk in await self._blobs.read(kept.blob, 0, kept.size or 0)])
-        except BlobMissingError as error:
+            return await self._results.read(kept)
+        except ResultGoneError as error:
             raise FaultError(KeyConflict(f"{_RESULT} is no longer there; use a new key.")) from error
-        except BlobsUnavailableError as error:
-            raise FaultError(_away()) from error
-
-
-def _dropped(kept: KeptResult) -> tuple[str, ...]:
-    return () if kept.dropped is None else tuple(msgspec.json.decode(kept.dropped, type=list[str]))
 
 
 def _away() -> ServiceUnavailable:

@@ -10,6 +10,7 @@ import msgspec
 
 from fairlead.domain.faults import (
     BodyTooLarge,
+    BudgetExceeded,
     Cancelled,
     ClientDisconnected,
     CommittedSpendExceeded,
@@ -57,6 +58,7 @@ from fairlead.surfaces.router.headers import (
 TIMEOUT_RETRY_SECONDS: Final = 5
 RUNNING_RETRY_SECONDS: Final = 2
 _UNITS_PER_CENT: Final = UNITS_PER_DOLLAR // 100
+_BUDGET_PERIODS: Final = {"day": "a day", "month": "a month", "total": "in all"}
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -96,14 +98,16 @@ def _status_and_detail(fault: Fault) -> tuple[int, str]:  # noqa: PLR0911, PLR09
             return 504, "The provider did not answer in time."
         case InsufficientCredits():
             return 402, _credits_detail(fault)
+        case BudgetExceeded():
+            return 402, _budget_detail(fault)
         case ModelNotFound():
             return 404, _model_detail(fault)
         case Unauthorized(detail):
             return 401, detail
         case Forbidden(detail) | NotEnabled(detail):
             return 403, detail
-        case ConcurrencyLimitExceeded(limit, current, costly):
-            kind = "costly runs" if costly else "runs"
+        case ConcurrencyLimitExceeded(limit, current, costly, what):
+            kind = f"costly {what}" if costly else what
             return 429, f"{current} of {limit} {kind} of this workspace are in flight; wait for one to end."
         case CommittedSpendExceeded():
             return 429, _committed_detail(fault)
@@ -139,6 +143,15 @@ def _credits_detail(fault: InsufficientCredits) -> str:
     if fault.needed is None:
         return f"The workspace has {have} US dollars left."
     return f"The run may cost {as_dollars(fault.needed)} US dollars; the workspace has {have} left."
+
+
+def _budget_detail(fault: BudgetExceeded) -> str:
+    limit, spent, held = (as_dollars(amount) for amount in (fault.limit, fault.spent, fault.held))
+    of_period = _BUDGET_PERIODS.get(fault.period, fault.period)
+    return (
+        f"The run may cost {as_dollars(fault.needed)} US dollars; the budget of this API key is {limit} {of_period},"
+        f" of which {spent} are spent and {held} held."
+    )
 
 
 def _committed_detail(fault: CommittedSpendExceeded) -> str:

@@ -15,6 +15,7 @@ from fairlead.domain.faults import FaultError, ModelNotFound
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.rate_windows import RateWindows
+from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import SCHEMA_CACHING
 from fairlead.surfaces.router.runs import model_id_of
@@ -32,7 +33,7 @@ class Handlers:
     catalog: CatalogKeeper
     is_configured: Callable[[str], bool]
     key_prefix: str
-    public_base_url: str | None
+    base_urls: BaseUrls
     snapshots: Path
 
     async def list_models(self, request: Request, generation: Generation) -> Response:
@@ -48,8 +49,7 @@ class Handlers:
         """`GET /models/{provider}/{model}`: one model (R-05)."""
         caller = await self._caller(request, generation)
         model = self._find(request, caller)
-        base = self.public_base_url or str(request.base_url).rstrip("/")
-        url = f"{base}{generation.prefix}/models/{model.id}/openapi.json"
+        url = f"{self.base_urls.of(request.scope)}{generation.prefix}/models/{model.id}/openapi.json"
         detail = detail_response(model, url, self.is_configured)
         return Response(_encode(detail), media_type="application/json")
 

@@ -17,6 +17,8 @@ class Route:
     path: str
     handler: Literal[
         "run", "estimate", "list_models", "show_model", "show_schema",
+        "submit_request", "show_request", "show_status", "cancel_request", "watch_request", "list_deliveries",
+        "show_usage", "show_webhook_secret", "rotate_webhook_secret",
         "list_provider_keys", "show_provider_key", "put_provider_key", "delete_provider_key",
     ]  # fmt: skip
     generation: Generation
@@ -25,6 +27,15 @@ class Route:
 ROUTES: Final = (
     Route("POST", "/v2/models/{provider}/{model}", "run", V2),
     Route("POST", "/v2/models/{provider}/{model}/estimate", "estimate", V2),
+    Route("POST", "/v2/models/{provider}/{model}/requests", "submit_request", V2),
+    Route("GET", "/v2/models/{provider}/{model}/requests/{request_id}", "show_request", V2),
+    Route("GET", "/v2/models/{provider}/{model}/requests/{request_id}/status", "show_status", V2),
+    Route("PUT", "/v2/models/{provider}/{model}/requests/{request_id}/cancel", "cancel_request", V2),
+    Route("GET", "/v2/models/{provider}/{model}/requests/{request_id}/events", "watch_request", V2),
+    Route("GET", "/v2/models/{provider}/{model}/requests/{request_id}/deliveries", "list_deliveries", V2),
+    Route("GET", "/v2/webhook-secret", "show_webhook_secret", V2),
+    Route("POST", "/v2/webhook-secret/rotate", "rotate_webhook_secret", V2),
+    Route("GET", "/v2/usage", "show_usage", V2),
     Route("GET", "/v2/models", "list_models", V2),
     Route("GET", "/v2/models/{provider}/{model}", "show_model", V2),
     Route("GET", "/v2/models/{provider}/{model}/openapi.json", "show_schema", V2),

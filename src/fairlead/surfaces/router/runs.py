@@ -18,8 +18,9 @@ from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import Admitter, RunCommand
 from fairlead.operations.runs.execute import Executor
-from fairlead.operations.runs.replay import Answer
-from fairlead.surfaces.asgi import Headers, Receive, Scope, Send, answer, base_url_of, has_left, header, read_whole
+from fairlead.operations.runs.results import Answer
+from fairlead.surfaces.asgi import Headers, Receive, Scope, Send, answer, has_left, header, read_whole
+from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.router.errors import committed_headers
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
@@ -48,7 +49,7 @@ class RunHandler:
     key_prefix: str
     body_limit: int
     deadline_seconds: float
-    public_base_url: str | None
+    base_urls: BaseUrls
     keys_kept_ms: int
     now_ms: Callable[[], int]
 
@@ -62,8 +63,9 @@ class RunHandler:
         self.admitter.check_native(caller, model, wish)
         check_content_type(scope)
         content = await read_whole(scope, receive, self.body_limit)
-        key = self._key(scope, caller, content) if generation.has_controls else None
-        command = RunCommand(request_id, content, wish, key, self._base(scope, model, key), _traceparent(scope))
+        until = self.now_ms() + self.keys_kept_ms
+        key = idempotency_key_of(scope, caller, content, until) if generation.has_controls else None
+        command = RunCommand(request_id, content, wish, key, self._base(scope, model, key), traceparent_of(scope))
         admitted = await self.admitter.admit(caller, model, command)
         if isinstance(admitted, Answer):
             await self._answer(send, admitted, request_id, None)
@@ -80,24 +82,11 @@ class RunHandler:
         self.windows.count(caller.workspace_id)
         return caller
 
-    def _key(self, scope: Scope, caller: Caller, content: bytes) -> IdempotencyKey | None:
-        """The idempotency key of a call (R-18); FaultError(InvalidInput) for one that is none."""
-        value = header(scope, b"idempotency-key")
-        if value is None:
-            return None
-        if not 1 <= len(value) <= KEY_MAX:
-            raise FaultError(InvalidInput(f"Idempotency-Key must have 1 to {KEY_MAX} characters."))
-        return IdempotencyKey(
-            key_id(caller.workspace_id, value.decode("latin-1")),
-            fingerprint(scope["method"], scope["raw_path"], scope["query_string"], content),
-            self.now_ms() + self.keys_kept_ms,
-        )
-
     def _base(self, scope: Scope, model: Model, key: IdempotencyKey | None) -> str:
         """How the caller reached us, where links may have to be made or told from a partner's."""
         if key is None and not model.assets.at:
             return ""
-        return self.public_base_url or base_url_of(scope)
+        return self.base_urls.of(scope)
 
     async def _answer(self, send: Send, answered: Answer, request_id: str, committed: Committed | None) -> None:
         outcome = answered.outcome
@@ -133,6 +122,21 @@ def check_content_type(scope: Scope) -> None:
         raise FaultError(InvalidInput(f"Send the body as application/json, not {shown}."))
 
 
-def _traceparent(scope: Scope) -> str | None:
+def idempotency_key_of(scope: Scope, caller: Caller, content: bytes, expires_at: int) -> IdempotencyKey | None:
+    """The idempotency key of a call (R-18), kept until a time (ms); FaultError(InvalidInput) for one that is none."""
+    value = header(scope, b"idempotency-key")
+    if value is None:
+        return None
+    if not 1 <= len(value) <= KEY_MAX:
+        raise FaultError(InvalidInput(f"Idempotency-Key must have 1 to {KEY_MAX} characters."))
+    return IdempotencyKey(
+        key_id(caller.workspace_id, value.decode("latin-1")),
+        fingerprint(scope["method"], scope["raw_path"], scope["query_string"], content),
+        expires_at,
+    )
+
+
+def traceparent_of(scope: Scope) -> str | None:
+    """The trace a call belongs to, where its caller names one (W3C Trace Context)."""
     value = header(scope, b"traceparent")
     return value.decode("ascii", "replace") if value is not None and len(value) <= _TRACEPARENT_MAX else None

@@ -16,6 +16,7 @@ from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.money import UNITS_PER_DOLLAR, as_credits, as_dollars
 from fairlead.domain.runs.selection import Wish
 from fairlead.operations.catalog import Page
+from fairlead.operations.runs.collect import RequestStatus
 from fairlead.operations.runs.estimate import Quoted
 from fairlead.surfaces.cursors import make_cursor, read_cursor
 
@@ -137,6 +138,79 @@ def as_time(milliseconds: int) -> str:
     """A time as RFC 3339 writes it, in UTC."""
     moment = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class QueueSubmitResponse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run that was taken into the queue (R-32), and where it can be asked for. Names as in decisions.md."""
+
+    request_id: str
+    status: str
+    status_url: str
+    response_url: str
+    cancel_url: str
+    queue_position: int | None = None
+    error_type: str | None = None
+    estimate: CostEstimate | None = None
+
+
+class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a queued run stands (R-33): `queue_position` only in the queue, `error_type` only where it failed."""
+
+    request_id: str
+    status: str
+    status_url: str
+    response_url: str
+    cancel_url: str
+    queue_position: int | None = None
+    error_type: str | None = None
+
+
+class QueueCancelResponse(msgspec.Struct, frozen=True):
+    """What became of a wish to cancel (R-35)."""
+
+    request_id: str
+    status: str
+
+
+def submit_response(found: RequestStatus, base: str, quoted: Quoted | None) -> QueueSubmitResponse:
+    """A submitted run as it is sent; `base` is how the caller reached us."""
+    said = status_response(found, base)
+    return QueueSubmitResponse(
+        **msgspec.structs.asdict(said), estimate=None if quoted is None else estimate_response(quoted)
+    )
+
+
+def status_response(found: RequestStatus, base: str) -> QueueStatusResponse:
+    """How a queued run stands, as it is sent."""
+    url = f"{base}/v2/models/{found.model_id}/requests/{found.request_id}"
+    return QueueStatusResponse(
+        request_id=found.request_id,
+        status=found.status.value,
+        status_url=f"{url}/status",
+        response_url=url,
+        cancel_url=f"{url}/cancel",
+        queue_position=found.position,
+        error_type=found.error_type,
+    )
+
+
+def cancel_response(request_id: str, *, is_requested: bool) -> QueueCancelResponse:
+    """What became of a wish to cancel, as it is sent."""
+    return QueueCancelResponse(request_id, "CANCELLATION_REQUESTED" if is_requested else "ALREADY_COMPLETED")
+
+
+def queue_query(query: bytes, native_aliases: Collection[str]) -> tuple[Wish, str | None]:
+    """What a submit's query asks for, and whom to tell its end; FaultError(InvalidInput) for odd values (R-32).
+
+    A queued run never falls back. Nothing is rejected for being undeclared where the body is a provider's own form.
+    """
+    parameters = read_query(query)
+    if "fallback_provider" in parameters:
+        raise FaultError(InvalidInput("A queued run does not fall back: leave out fallback_provider."))
+    wish = run_wish(query, native_aliases)
+    has_own_form = wish.strict and wish.provider is not None
+    reject = wish.reject_unknown and not has_own_form
+    return Wish(wish.provider, wish.strict, fallback=False, reject_unknown=reject), parameters.get("webhook_url")
 
 
 def estimate_query(query: bytes, native_aliases: Collection[str]) -> str | None:

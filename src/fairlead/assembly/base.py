@@ -1,0 +1,213 @@
+"""What everything else stands on: the data directory, the database, the catalog, partners, assets, credentials."""
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from fairlead.domain.brand import Brand
+from fairlead.domain.windows import quotas_of
+from fairlead.identity.key_sets import KeyFile, KeySource, KeyUrl, SharedSecret
+from fairlead.identity.links import Links
+from fairlead.identity.master_secret import MasterSecret
+from fairlead.identity.tokens import TokenVerifier
+from fairlead.installation import (
+    DataDirectoryError,
+    Partners,
+    catalog_folders,
+    lock_data,
+    master_secret,
+    partners,
+    prepare_data,
+    provider_keys,
+    save_first_key,
+)
+from fairlead.observing.logs import Logs
+from fairlead.observing.metrics import Metrics
+from fairlead.observing.observations import Observer, all_of
+from fairlead.observing.traces import otlp_traces
+from fairlead.operations.assets import AssetReader, AssetSweeper
+from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.clock import Clock
+from fairlead.operations.keys import IssuedKey
+from fairlead.operations.provider_keys import ProviderKeys
+from fairlead.operations.rate_windows import RateWindows
+from fairlead.operations.workspaces import bootstrap
+from fairlead.settings import BadSettingError, Settings
+from fairlead.storage.blobs import Blobs, local_blobs
+from fairlead.storage.database import Database, open_database
+from fairlead.storage.migrate import migrate
+from fairlead.surfaces.assets import AssetHandlers
+from fairlead.surfaces.router.headers import HeaderNames
+from fairlead.workers.partner import PROCEDURAL, SIMULATOR, PartnerProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """What belongs to the assets of results."""
+
+    blobs: Blobs
+    links: Links
+    handlers: AssetHandlers
+    sweeper: AssetSweeper
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What everything else stands on. `alone`: no other server can share the database."""
+
+    database: Database
+    first_key: IssuedKey | None
+    alone: bool
+    secret: MasterSecret
+    partners: Partners
+    catalog: CatalogKeeper
+    assets: Assets
+    authenticator: Authenticator
+    own_keys: ProviderKeys
+    windows: RateWindows
+    clock: Clock
+    observe: Observer
+
+
+async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack: AsyncExitStack) -> Base:
+    """Make everything ready that runs and faces are built on; what the stack is given is stopped with it."""
+    verifier = _verifier(settings, stack)
+    prepare_data(settings)
+    alone = lock_data(settings, stack)
+    found = _partners(settings, observe, stack)
+    database, first_key = await _ready_database(settings, clock, stack)
+    secret = master_secret(settings)
+    authenticator = Authenticator(database, verifier)
+    return Base(
+        database=database,
+        first_key=first_key,
+        alone=alone,
+        secret=secret,
+        partners=found,
+        catalog=CatalogKeeper(
+            catalog_folders(settings), found.providers, brand(settings).authored_flag, clock, observe
+        ),
+        assets=_assets(settings, secret, database, clock, observe),
+        authenticator=authenticator,
+        own_keys=provider_keys(secret, found.providers, database, clock, authenticator.forget),
+        windows=_rate_windows(settings, database, clock, observe, stack),
+        clock=clock,
+        observe=observe,
+    )
+
+
+def observers(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> tuple[Observer, list[Observer]]:
+    """Who is told of everything, as one observer; the list takes more of them."""
+    readable = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
+    logs = Logs(settings.log_level, readable=readable)
+    stack.callback(logs.close)
+    listening: list[Observer] = [metrics.observe, logs.observe]
+    if settings.otlp_endpoint is not None:
+        traces = otlp_traces(settings.otlp_endpoint)
+        stack.callback(traces.close)
+        listening.append(traces.observe)
+    return all_of(listening), listening
+
+
+def kept(stack: AsyncExitStack, work: Any) -> None:
+    """Run something in the background until the server stops."""
+    task = asyncio.get_running_loop().create_task(work)
+
+    async def stop() -> None:
+        task.cancel()
+        await asyncio.wait([task])
+
+    stack.push_async_callback(stop)
+
+
+def brand(settings: Settings) -> Brand:
+    """What everything on the wire is spelled after."""
+    return Brand(settings.brand, settings.header_prefix)
+
+
+def header_names(settings: Settings) -> HeaderNames:
+    """The response headers under this installation's prefix."""
+    return HeaderNames(brand(settings).header_prefix)
+
+
+def _partners(settings: Settings, observe: Observer, stack: AsyncExitStack) -> Partners:
+    """Every provider where it is called; the programs among them are kept at hand."""
+    programs = {
+        module: PartnerProgram(module, observe)
+        for module, is_wanted in ((PROCEDURAL, settings.local_partner), (SIMULATOR, settings.simulate))
+        if is_wanted
+    }
+    for program in programs.values():
+        kept(stack, program.supervise())
+    local, simulator = programs.get(PROCEDURAL), programs.get(SIMULATOR)
+    return partners(
+        settings,
+        None if local is None else (local.base_url, local.token),
+        None if simulator is None else simulator.base_url,
+    )
+
+
+async def _ready_database(settings: Settings, clock: Clock, stack: AsyncExitStack) -> tuple[Database, IssuedKey | None]:
+    """The database at the right schema, and the key of a new installation's first workspace."""
+    database = open_database(settings.database_url())
+    stack.push_async_callback(database.close)
+    await migrate(database)
+    first_key = await bootstrap(database, settings.key_prefix, clock)
+    save_first_key(settings, first_key)
+    return database, first_key
+
+
+def _assets(settings: Settings, secret: MasterSecret, database: Database, clock: Clock, observe: Observer) -> Assets:
+    try:
+        blobs = local_blobs(settings.data / "blobs")
+    except OSError as error:
+        raise DataDirectoryError(f"the folder for blobs cannot be used: {error}") from error
+    links = Links(secret.derive("signed links of assets"))
+    handlers = AssetHandlers(AssetReader(links, blobs, database, clock), header_names(settings))
+    return Assets(blobs, links, handlers, AssetSweeper(database, blobs, clock, observe))
+
+
+def _rate_windows(
+    settings: Settings, database: Database, clock: Clock, observe: Observer, stack: AsyncExitStack
+) -> RateWindows:
+    quotas = quotas_of(settings.requests_per_minute, settings.requests_per_day)
+    windows = RateWindows(database, quotas, clock, observe)
+    stack.push_async_callback(windows.share)  # what was counted since the janitor's last round
+    return windows
+
+
+def _verifier(settings: Settings, stack: AsyncExitStack) -> TokenVerifier | None:
+    """What verifies tokens, None where none are taken; BadSettingError for a secret or a key set that is no use."""
+    try:
+        source = _key_source(settings)
+    except ValueError as error:
+        name = "FAIRLEAD_JWT_JWKS" if settings.jwt_secret is None else "FAIRLEAD_JWT_SECRET"
+        raise BadSettingError(f"{name}: {error}") from error
+    if source is None:
+        return None
+    stack.push_async_callback(source.close)
+    return TokenVerifier(
+        source,
+        issuer=settings.jwt_issuer,
+        audience=settings.jwt_audience,
+        leeway=settings.jwt_leeway_seconds,
+        workspace_claim=settings.jwt_workspace_claim,
+        models_claim=settings.jwt_models_claim,
+    )
+
+
+def _key_source(settings: Settings) -> KeySource | None:
+    if settings.jwt_secret is not None:
+        return SharedSecret(settings.jwt_secret)
+    if settings.jwt_jwks is None:
+        return None
+    if urlsplit(settings.jwt_jwks).scheme in ("http", "https"):
+        return KeyUrl(settings.jwt_jwks)
+    if not Path(settings.jwt_jwks).is_file():
+        raise ValueError(f"there is no file {settings.jwt_jwks}")
+    return KeyFile(Path(settings.jwt_jwks))

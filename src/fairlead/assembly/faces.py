@@ -1,0 +1,114 @@
+"""The HTTP face: every surface's handlers, with what each needs."""
+
+from fairlead.assembly.base import Base, brand, header_names
+from fairlead.assembly.runs import HOUR_MS, Runs
+from fairlead.installation import SNAPSHOTS
+from fairlead.observing.metrics import CONTENT_TYPE, Metrics
+from fairlead.operations.usage import UsageReader
+from fairlead.operations.webhooks import DeliveryLog
+from fairlead.settings import Settings
+from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.migrate import HEAD, revision_of
+from fairlead.surfaces.application import Application
+from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.operator import OperatorHandlers
+from fairlead.surfaces.router.estimates import EstimateHandlers
+from fairlead.surfaces.router.handlers import Handlers
+from fairlead.surfaces.router.provider_keys import ProviderKeyHandlers
+from fairlead.surfaces.router.queue import QueueHandlers
+from fairlead.surfaces.router.runs import RunHandler
+from fairlead.surfaces.router.usage import UsageHandlers
+from fairlead.surfaces.router.webhooks import WebhookHandlers
+
+
+def application(settings: Settings, base: Base, runs: Runs, metrics: Metrics) -> Application:
+    """Make the application that answers every request."""
+    authenticator, windows, prefix = base.authenticator, base.windows, settings.key_prefix
+    return Application(
+        run=_run_handler(settings, base, runs),
+        owners=(
+            _handlers(settings, base, runs),
+            ProviderKeyHandlers(authenticator, windows, base.own_keys, prefix),
+            _estimate_handlers(settings, base, runs),
+            _queue_handlers(settings, base, runs),
+            WebhookHandlers(authenticator, windows, DeliveryLog(base.database), runs.webhook_secrets, prefix),
+            UsageHandlers(authenticator, windows, UsageReader(base.database, base.clock), prefix),
+        ),
+        assets=base.assets.handlers,
+        operator=OperatorHandlers(lambda: _problems(base.database), lambda: (metrics.page(), CONTENT_TYPE)),
+        names=header_names(settings),
+        observe=base.observe,
+    )
+
+
+def _base_urls(settings: Settings) -> BaseUrls:
+    return BaseUrls(settings.public_base_url, settings.trusted_proxies)
+
+
+def _handlers(settings: Settings, base: Base, runs: Runs) -> Handlers:
+    return Handlers(
+        authenticator=base.authenticator,
+        windows=base.windows,
+        catalog=base.catalog,
+        is_configured=runs.exchange.is_configured,
+        key_prefix=settings.key_prefix,
+        base_urls=_base_urls(settings),
+        snapshots=SNAPSHOTS,
+    )
+
+
+def _estimate_handlers(settings: Settings, base: Base, runs: Runs) -> EstimateHandlers:
+    return EstimateHandlers(
+        authenticator=base.authenticator,
+        windows=base.windows,
+        estimator=runs.estimator,
+        native_aliases=brand(settings).native_aliases,
+        key_prefix=settings.key_prefix,
+        body_limit=settings.body_limit_mib * 1024 * 1024,
+    )
+
+
+def _run_handler(settings: Settings, base: Base, runs: Runs) -> RunHandler:
+    return RunHandler(
+        authenticator=base.authenticator,
+        windows=base.windows,
+        admitter=runs.admitter,
+        executor=runs.executor,
+        names=header_names(settings),
+        native_aliases=brand(settings).native_aliases,
+        key_prefix=settings.key_prefix,
+        body_limit=settings.body_limit_mib * 1024 * 1024,
+        deadline_seconds=settings.deadline_seconds,
+        base_urls=_base_urls(settings),
+        keys_kept_ms=settings.idempotency_hours * HOUR_MS,
+        now_ms=base.clock.now_ms,
+    )
+
+
+def _queue_handlers(settings: Settings, base: Base, runs: Runs) -> QueueHandlers:
+    return QueueHandlers(
+        authenticator=base.authenticator,
+        windows=base.windows,
+        admitter=runs.admitter,
+        estimator=runs.estimator,
+        collector=runs.collector,
+        canceller=runs.canceller,
+        watcher=runs.watcher,
+        names=header_names(settings),
+        base_urls=_base_urls(settings),
+        check_webhook=runs.webhooks.check_url,
+        native_aliases=brand(settings).native_aliases,
+        key_prefix=settings.key_prefix,
+        body_limit=settings.body_limit_mib * 1024 * 1024,
+        backlog=settings.queue_backlog,
+        keys_kept_ms=settings.idempotency_hours * HOUR_MS,
+        now_ms=base.clock.now_ms,
+    )
+
+
+async def _problems(database: Database) -> list[str]:
+    try:
+        revision = await database.read(revision_of)
+    except DatabaseUnavailableError:
+        return ["the database cannot be read"]
+    return [] if revision == HEAD else ["the database is not at this version's schema"]

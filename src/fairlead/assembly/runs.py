@@ -1,0 +1,225 @@
+"""Everything between an admitted call and its closed books, at once or through the queue."""
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.assembly.base import Base
+from fairlead.domain.runs.queue import Pace
+from fairlead.http_client.transport import Transport
+from fairlead.observing.metrics import Metrics
+from fairlead.observing.observations import JournalSplit, JournalWaiting, ProviderRests
+from fairlead.operations.assets import AssetCopier
+from fairlead.operations.clock import new_id
+from fairlead.operations.runs.admit import Admitter
+from fairlead.operations.runs.cancel import Canceller
+from fairlead.operations.runs.claim import Claimer
+from fairlead.operations.runs.collect import Collector
+from fairlead.operations.runs.dispatch import Dispatcher
+from fairlead.operations.runs.estimate import Estimator
+from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.recover import Recovery
+from fairlead.operations.runs.replay import Replayer
+from fairlead.operations.runs.results import Results
+from fairlead.operations.runs.resume import Resumer
+from fairlead.operations.runs.void import Voider
+from fairlead.operations.runs.watch import Watcher
+from fairlead.operations.webhooks import Webhooks, WebhookSecrets, allowed_addresses
+from fairlead.providers.attempts import Attempts
+from fairlead.providers.credentials import Credentials
+from fairlead.providers.exchange import Exchange
+from fairlead.providers.health import Healths
+from fairlead.settings import Settings
+from fairlead.storage.journal import Journal
+from fairlead.workers.queue import QueueWorker
+from fairlead.workers.webhooks import WebhookPoster
+
+HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What runs models, and tells what became of it."""
+
+    admitter: Admitter
+    estimator: Estimator
+    executor: Executor
+    exchange: Exchange
+    replayer: Replayer
+    recovery: Recovery
+    collector: Collector
+    canceller: Canceller
+    watcher: Watcher
+    queue_worker: QueueWorker
+    webhooks: Webhooks
+    webhook_secrets: WebhookSecrets
+    webhook_poster: WebhookPoster
+
+
+@dataclass(frozen=True, slots=True)
+class _Working:
+    """What executes runs."""
+
+    journal: Journal
+    exchange: Exchange
+    credentials: Credentials
+    results: Results
+    replayer: Replayer
+    executor: Executor
+    resumer: Resumer
+    voider: Voider
+    server_id: str
+
+
+def ready_runs(settings: Settings, base: Base, metrics: Metrics, stack: AsyncExitStack) -> Runs:
+    """Wire what runs models; what the stack is given is stopped with it."""
+    working = _working(settings, base, stack)
+    metrics.in_flight.set_function(lambda: working.executor.under_way)
+    stack.push_async_callback(working.executor.drain, settings.drain_seconds)
+    pace, collectable_ms = Pace(), int(settings.results_hours * HOUR_MS)
+    queue_worker = QueueWorker(_claimer(settings, base, working, pace), settings.queue_places, base.observe)
+    working.journal.tell_released = queue_worker.tell
+    collector = Collector(base.database, working.results, base.clock, pace)
+    secrets, webhooks = _webhooks(settings, base, stack)
+    return Runs(
+        admitter=_admitter(base, working),
+        estimator=Estimator(base.catalog, base.partners.providers, base.database, base.clock),
+        executor=working.executor,
+        exchange=working.exchange,
+        replayer=working.replayer,
+        recovery=_recovery(base, working),
+        collector=collector,
+        canceller=Canceller(base.database, working.journal, working.executor, base.clock, base.observe, collectable_ms),
+        watcher=Watcher(collector),
+        queue_worker=queue_worker,
+        webhooks=webhooks,
+        webhook_secrets=secrets,
+        webhook_poster=WebhookPoster(webhooks, base.observe),
+    )
+
+
+def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
+    providers, clock, observe = base.partners.providers, base.clock, base.observe
+    transport = Transport(trusted=[provider.base_url for provider in providers.values() if not provider.missing])
+    stack.push_async_callback(transport.close)
+    credentials = Credentials(providers, base.partners.secrets)
+    exchange = Exchange(providers, transport, credentials)
+    results = Results(base.assets.blobs)
+    replayer = _replayer(settings, base, results)
+    journal = _journal(base, stack)
+    dispatcher = _dispatcher(settings, base, exchange, transport, credentials)
+    collectable_ms = int(settings.results_hours * HOUR_MS)
+    executor = Executor(dispatcher, replayer, results, journal, clock, observe, collectable_ms)
+    return _Working(
+        journal=journal,
+        exchange=exchange,
+        credentials=credentials,
+        results=results,
+        replayer=replayer,
+        executor=executor,
+        resumer=Resumer(
+            base.catalog,
+            credentials,
+            base.own_keys,
+            clock,
+            settings.idempotency_hours * HOUR_MS,
+            settings.public_base_url or f"http://{settings.host}:{settings.port}",
+        ),
+        voider=Voider(executor, clock, collectable_ms),
+        server_id=new_id(),
+    )
+
+
+def _claimer(settings: Settings, base: Base, working: _Working, pace: Pace) -> Claimer:
+    return Claimer(
+        base.database,
+        working.journal,
+        working.resumer,
+        working.executor,
+        working.voider,
+        base.clock,
+        base.observe,
+        working.server_id,
+        int(settings.queue_hours * HOUR_MS),
+        int(settings.results_hours * HOUR_MS),
+        pace,
+    )
+
+
+def _admitter(base: Base, working: _Working) -> Admitter:
+    return Admitter(
+        base.catalog,
+        working.exchange,
+        working.credentials,
+        base.own_keys,
+        working.replayer,
+        base.database,
+        working.journal,
+        base.clock,
+        base.observe,
+        working.server_id,
+    )
+
+
+def _recovery(base: Base, working: _Working) -> Recovery:
+    return Recovery(
+        base.database,
+        working.exchange,
+        working.resumer,
+        working.executor,
+        working.voider,
+        base.clock,
+        base.observe,
+        working.server_id,
+        base.alone,
+    )
+
+
+def _webhooks(settings: Settings, base: Base, stack: AsyncExitStack) -> tuple[WebhookSecrets, Webhooks]:
+    allows = allowed_addresses(private=settings.webhook_private_addresses)
+    transport = Transport(allows=allows)
+    stack.push_async_callback(transport.close)
+    secrets = WebhookSecrets(base.database, base.secret, base.clock)
+    kept_ms = int(settings.results_hours * HOUR_MS)
+    webhooks = Webhooks(base.database, transport, allows, secrets, base.clock, base.observe, kept_ms=kept_ms)
+    return secrets, webhooks
+
+
+def _dispatcher(
+    settings: Settings, base: Base, exchange: Exchange, transport: Transport, credentials: Credentials
+) -> Dispatcher:
+    observe = base.observe
+    healths = Healths(lambda place, health: observe(ProviderRests(place[0], place[1], health.value)))
+    attempts = Attempts(exchange, credentials, healths)
+    copier = AssetCopier(
+        transport.fetch,
+        lambda provider, url: base.partners.providers[provider].may_follow(url, with_credential=False),
+        base.assets.blobs,
+        base.database,
+        base.assets.links,
+        base.clock,
+        observe,
+        limit=settings.asset_limit_mib * 1024 * 1024,
+        lifetime=settings.asset_lifetime_hours * 3600,
+    )
+    return Dispatcher(attempts, exchange, copier, base.clock, observe)
+
+
+def _replayer(settings: Settings, base: Base, results: Results) -> Replayer:
+    return Replayer(
+        base.database,
+        results,
+        base.clock,
+        most=settings.replay_limit_mib * 1024 * 1024,
+        with_links=settings.replay_links_seconds,
+    )
+
+
+def _journal(base: Base, stack: AsyncExitStack) -> Journal:
+    journal = Journal(
+        base.database,
+        waiting=lambda entries: base.observe(JournalWaiting(entries)),
+        split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
+    )
+    stack.push_async_callback(journal.close)
+    return journal

@@ -1,0 +1,153 @@
+"""`fairlead runs`: what became of runs, and why they cost what they cost."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from fairlead.cli.output import (
+    data_option,
+    json_option,
+    print_json,
+    print_rows,
+    print_table,
+    shown,
+    with_dollars,
+    with_times,
+)
+from fairlead.cli.workspaces import settings_of
+from fairlead.domain.runs.states import RunState
+from fairlead.installation import opened_database
+from fairlead.operations import statements as operations
+
+_MONEY: Final = ("least", "most", "hold", "charge", "balance_change", "held_change")
+_TIMES: Final = (
+    "at", "created_at", "claimed_at", "cancel_requested_at", "finished_at", "result_kept_until",
+    "next_at", "delivered_at", "gave_up_at",
+)  # fmt: skip
+_COLUMNS: Final = ("id", "created_at", "model_id", "came", "state", "provider", "hold", "charge", "reason", "key_hint")
+_LABELS: Final = {
+    "id": "run",
+    "model_id": "model",
+    "workspace": "workspace",
+    "key": "key",
+    "came": "came",
+    "place": "number in the queue",
+    "state": "state",
+    "reason": "why",
+    "upstream_status": "the partner's status",
+    "provider": "provider",
+    "handle": "the partner's name for it",
+    "attempt": "attempts",
+    "operation": "operation",
+    "strict": "in the provider's own form",
+    "byok": "with the workspace's own key",
+    "caller_left": "the caller had left",
+    "created_at": "admitted",
+    "claimed_at": "claimed by a worker",
+    "cancel_requested_at": "cancel requested",
+    "finished_at": "ended",
+    "result_kept_until": "result kept until",
+    "estimate": "estimate, in dollars",
+    "hold": "held",
+    "charge": "charged",
+    "rate_version": "prices",
+    "dropped": "left out",
+}
+"""What of a run is shown, in this order, and what people call it."""
+_LEGS: Final = ("at", "provider", "hold", "rate_version")
+_ENTRIES: Final = ("created_at", "kind", "balance_change", "held_change", "reason", "rate_version")
+_EVENTS: Final = ("at", "kind", "attempt", "detail")
+_WEBHOOK: Final = ("url", "tries", "next_at", "delivered_at", "gave_up_at")
+_TRIES: Final = ("at", "number", "status", "milliseconds", "error")
+
+
+@click.group()
+def runs() -> None:
+    """List runs, and state the account of one."""
+
+
+@runs.command("list")
+@click.argument("workspace", default="default")
+@click.option("--state", type=click.Choice([state.value for state in RunState]), help="Only those in this state.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many of the newest.")
+@data_option
+@json_option
+def list_command(
+    workspace: str,
+    state: str | None,
+    limit: int,
+    data: str | None,
+    database: str | None,
+    as_json: bool,  # noqa: FBT001 -- click passes flags by name
+) -> None:
+    """List the newest runs of WORKSPACE, oldest first, in dollars."""
+
+    async def work() -> list[dict[str, Any]]:
+        async with opened_database(settings_of(data, database)) as opened:
+            return await operations.newest_runs(opened, workspace, None if state is None else RunState(state), limit)
+
+    print_rows(_readable(asyncio.run(work())), _COLUMNS, as_json=as_json, empty="There are no such runs.")
+
+
+@runs.command()
+@click.argument("run_id")
+@data_option
+@json_option
+def show(run_id: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """State the account of the run RUN_ID: how it came and went, and what was booked for it, in dollars."""
+
+    async def work() -> operations.Statement:
+        async with opened_database(settings_of(data, database)) as opened:
+            return await operations.statement(opened, run_id)
+
+    found = asyncio.run(work())
+    (run,) = _readable([found.run])
+    webhooks = [] if found.webhook is None else _readable([found.webhook])
+    parts = {
+        "legs": _readable(found.legs),
+        "entries": _readable(found.entries),
+        "events": _readable(found.events),
+        "tries": _readable(found.tries),
+    }
+    if as_json:
+        print_json({**run, **parts, "webhook": webhooks[0] if webhooks else None})
+        return
+    _print_run(run)
+    _print_part("Providers it went to", parts["legs"], _LEGS)
+    _print_part("What was booked", parts["entries"], _ENTRIES)
+    _print_part("What befell it", parts["events"], _EVENTS)
+    _print_part("Who is told of its end", webhooks, _WEBHOOK)
+    _print_part("Tries to tell them", parts["tries"], _TRIES)
+
+
+def _print_run(run: dict[str, Any]) -> None:
+    """What is known of the run, line by line; what does not apply to it is left out."""
+    facts = {**run, "key": _key(run), "estimate": _estimate(run)}
+    told = [(label, facts[name]) for name, label in _LABELS.items() if facts[name] not in (None, False, [])]
+    width = max(len(label) for label, _ in told)
+    for label, value in told:
+        click.echo(f"{label.ljust(width)}  {'yes' if value is True else shown(value)}")
+
+
+def _print_part(title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+    if rows:
+        click.echo(f"\n{title}:")
+        print_table([[shown(row[column]) for column in columns] for row in rows], columns)
+
+
+def _key(run: dict[str, Any]) -> str:
+    if run["key_id"] is None:
+        return "none, but a token"
+    return " ".join(part for part in (run["key_label"], run["key_hint"], f"({run['key_id']})") if part)
+
+
+def _estimate(run: dict[str, Any]) -> str | None:
+    if run["least"] is None or run["least"] == run["most"]:
+        return None if run["most"] is None else f"at most {run['most']}" if run["least"] is None else str(run["most"])
+    return f"{run['least']} to {run['most']}"
+
+
+def _readable(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [with_times(with_dollars(row, *_MONEY), *_TIMES) for row in rows]

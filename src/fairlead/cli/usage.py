@@ -1,0 +1,69 @@
+"""`fairlead usage`: what a workspace has used."""
+
+import asyncio
+from typing import Any
+
+import click
+
+from fairlead.cli.output import data_option, json_option, print_json, print_table, shown
+from fairlead.cli.workspaces import settings_of
+from fairlead.domain.billing.usage import Grouping, Usage, usage_query
+from fairlead.installation import opened_database
+from fairlead.operations.clock import Clock
+from fairlead.operations.usage import UsageReport, report_usage
+from fairlead.surfaces.router.usage import usage_response
+
+_FIGURES = ("runs", "succeeded", "failed", "amount", "credits")
+
+
+@click.command()
+@click.argument("workspace", default="default")
+@click.option("--from", "first", metavar="DATE", help="The first day (UTC). [default: 29 days before the last]")
+@click.option("--to", "last", metavar="DATE", help="The last day (UTC), such as 2026-01-31. [default: today]")
+@click.option("--by", metavar="LIST", help="What is told apart, separated by commas. [default: day,model,key]")
+@data_option
+@json_option
+def usage(
+    workspace: str,
+    first: str | None,
+    last: str | None,
+    by: str | None,
+    data: str | None,
+    database: str | None,
+    as_json: bool,  # noqa: FBT001 -- click passes flags by name
+) -> None:
+    """Show what WORKSPACE has used: runs that ended and what was charged, in dollars and in credits."""
+    query = usage_query(first, last, by, Clock().today())
+
+    async def work() -> UsageReport:
+        async with opened_database(settings_of(data, database)) as opened:
+            return await report_usage(opened, workspace, query)
+
+    report = asyncio.run(work())
+    told = usage_response(report)
+    if as_json:
+        print_json(told)
+        return
+    if not told["data"]:
+        click.echo(f"No run of this workspace ended from {told['from']} to {told['to']}.")
+        return
+    names = [one.value for one in query.by]
+    rows = [
+        [_named(row, one) for one in query.by] + _figures(figures)
+        for row, figures in zip(report.rows, told["data"], strict=True)
+    ]
+    print_table([*rows, ["total", *[""] * (len(names) - 1), *_figures(told["total"])]], (*names, *_FIGURES))
+
+
+def _named(row: Usage, one: Grouping) -> str:
+    match one:
+        case Grouping.DAY:
+            return shown(row.day)
+        case Grouping.MODEL:
+            return shown(row.model_id)
+        case Grouping.KEY:
+            return "token" if row.key is None else f"{row.key.label} {row.key.hint}".strip()
+
+
+def _figures(row: dict[str, Any]) -> list[str]:
+    return [shown(row[name]) for name in _FIGURES]

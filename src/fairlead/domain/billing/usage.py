@@ -1,0 +1,92 @@
+"""What a workspace has used: which days are asked for, and how they are added up."""
+
+import datetime
+import enum
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.days import read_date
+
+DAYS_MAX: Final = 366
+ROWS_MAX: Final = 10_000
+_USUAL_DAYS: Final = 30
+
+
+class BadUsageQueryError(ValueError):
+    """The days asked for are none or too many, or the groups are none; the text says how to mend it."""
+
+
+class Grouping(enum.StrEnum):
+    """What usage may be told apart by, in the order of the columns."""
+
+    DAY = "day"
+    MODEL = "model"
+    KEY = "key"
+
+
+class UsageQuery(msgspec.Struct, frozen=True):
+    """The first and the last day asked for (UTC, both included), and what is told apart, in the order of `Grouping`."""
+
+    first: datetime.date
+    last: datetime.date
+    by: tuple[Grouping, ...]
+
+
+class UsedKey(msgspec.Struct, frozen=True):
+    """An API key as far as it may be told."""
+
+    id: str
+    label: str
+    hint: str
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """How many runs ended, how many of them succeeded, and what was charged in 10^-8 dollars.
+
+    `day`, `model_id` and `key` are None where they are not told apart; `key` also for runs that were called with a
+    token.
+    """
+
+    runs: int
+    succeeded: int
+    charge: int
+    day: str | None = None
+    model_id: str | None = None
+    key: UsedKey | None = None
+
+
+def usage_query(first: str | None, last: str | None, by: str | None, today: datetime.date) -> UsageQuery:
+    """Read what is asked for as texts; the last thirty days, told apart by everything, where nothing is.
+
+    BadUsageQueryError, NotADateError.
+    """
+    until = today if last is None else read_date("to", last)
+    since = _usual_first(until) if first is None else read_date("from", first)
+    if since > until:
+        raise BadUsageQueryError(f"from, {since}, is after to, {until}.")
+    if (until - since).days >= DAYS_MAX:
+        raise BadUsageQueryError(f"From {since} to {until} are more than {DAYS_MAX} days; ask for fewer at a time.")
+    return UsageQuery(since, until, tuple(Grouping) if by is None else _groupings(by))
+
+
+def total_of(rows: Sequence[Usage]) -> Usage:
+    """Add usage up."""
+    return Usage(
+        runs=sum(row.runs for row in rows),
+        succeeded=sum(row.succeeded for row in rows),
+        charge=sum(row.charge for row in rows),
+    )
+
+
+def _usual_first(last: datetime.date) -> datetime.date:
+    return datetime.date.fromordinal(max(1, last.toordinal() - _USUAL_DAYS + 1))
+
+
+def _groupings(text: str) -> tuple[Grouping, ...]:
+    wanted = {part.strip() for part in text.split(",")}
+    if not wanted <= set(Grouping):
+        names = ", ".join(Grouping)
+        raise BadUsageQueryError(f"group_by must be some of {names}, separated by commas, not {text[:40]!r}.")
+    return tuple(one for one in Grouping if one in wanted)

@@ -1,0 +1,34 @@
+"""Days of the calendar, in UTC: what money is reported by."""
+
+import datetime
+import re
+from typing import Final
+
+DAY_MS: Final = 86_400_000
+_DAY_0: Final = datetime.date(1970, 1, 1).toordinal()
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+class NotADateError(ValueError):
+    """A text is no date such as `2026-01-31`; the message says which one."""
+
+
+def day_of(milliseconds: int) -> datetime.date:
+    """The day on which a time (ms since 1970) falls."""
+    return datetime.date.fromordinal(_DAY_0 + milliseconds // DAY_MS)
+
+
+def start_of(day: datetime.date) -> int:
+    """The time at which a day begins, in ms since 1970."""
+    return (day.toordinal() - _DAY_0) * DAY_MS
+
+
+def read_date(name: str, text: str) -> datetime.date:
+    """Read a date such as `2026-01-31`; NotADateError, which says `name`."""
+    try:
+        # Python reads other forms too; dates that are compared as texts must have this one.
+        if _DATE.fullmatch(text):
+            return datetime.date.fromisoformat(text)
+    except ValueError:
+        pass  # the month or the day does not exist: told below like any other text that is no date
+    raise NotADateError(f"{name} must be a date such as 2026-01-31, not {text[:40]!r}.")

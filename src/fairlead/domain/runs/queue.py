@@ -1,0 +1,113 @@
+"""The queue as callers see it (R-33): three statuses, and when it is worth asking again.
+
+Pure: times are milliseconds since 1970 and given, waits are whole seconds as `Retry-After` has them.
+"""
+
+import enum
+import math
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.domain.runs.states import WAITING, WORKING, RunState
+
+WAITING_MAX: Final = 60
+"""The longest wait that is asked of the caller of a waiting run, in seconds."""
+WORKING_MAX: Final = 15
+"""The longest wait that is asked of the caller of a run under way, in seconds."""
+
+_UNPACED_MAX: Final = 5
+_WORKSPACES_MAX: Final = 10_000
+_WEIGHT: Final = 0.2
+# Half of two minutes is the longest wait already, so a queue that stood empty for a day need not be remembered as slow.
+_INTERVAL_MAX_MS: Final = 2 * WAITING_MAX * 1000
+_REQUEST_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class QueueStatus(enum.StrEnum):
+    """Where a queued run is, in the three words callers know: a fourth would break their loops (R-33)."""
+
+    IN_QUEUE = "IN_QUEUE"
+    """Waits for a slot or a worker."""
+    IN_PROGRESS = "IN_PROGRESS"
+    """A worker has it."""
+    COMPLETED = "COMPLETED"
+    """Ended, with a result or without."""
+
+
+def status_of(state: RunState) -> QueueStatus:
+    """The public status of a run's state (R-33)."""
+    if state in WAITING:
+        return QueueStatus.IN_QUEUE
+    return QueueStatus.IN_PROGRESS if state in WORKING else QueueStatus.COMPLETED
+
+
+def is_request_id(text: str) -> bool:
+    """Whether a text may name a queued run: a UUID in lower case (QueueRequestId)."""
+    return _REQUEST_ID.fullmatch(text) is not None
+
+
+def retry_after_waiting(position: int, interval_ms: float | None) -> int:
+    """Seconds until a waiting run is worth asking about: 1 to 60 (R-33).
+
+    It is half of the wait that is expected with `position` runs ahead and one claimed every `interval_ms`: who comes
+    back after each half comes closer by halves, whether the queue speeds up or slows down. Where no pace is known it
+    is 1 to 5 seconds, by position.
+    """
+    if interval_ms is None:
+        return max(1, min(_UNPACED_MAX, position + 1))
+    ahead = min(position + 1, _INTERVAL_MAX_MS)  # with a claim every millisecond that many are the longest wait already
+    return max(1, min(WAITING_MAX, math.ceil(min(ahead * interval_ms / 2000, WAITING_MAX))))
+
+
+def retry_after_working(elapsed_ms: int) -> int:
+    """Seconds until a run that was claimed `elapsed_ms` ago is worth asking about: 1 to 15 (R-33).
+
+    A quarter of the time it has taken so far: a run that ends in between is told at most a quarter late.
+    """
+    return max(1, min(WORKING_MAX, elapsed_ms // 4000))
+
+
+@dataclass(slots=True)
+class _Claims:
+    """What is remembered of a workspace: when its last claim was, and the weighted mean of the time between claims."""
+
+    last_ms: int
+    interval_ms: float | None = None
+
+
+class Pace:
+    """How long each workspace lately took from one claim to the next: the younger an interval, the more it counts.
+
+    At most `workspaces_max` workspaces are remembered; the one noted or asked about longest ago goes first.
+    """
+
+    def __init__(self, workspaces_max: int = _WORKSPACES_MAX) -> None:
+        self._workspaces_max = workspaces_max
+        self._claims: OrderedDict[str, _Claims] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def note(self, workspace_id: str, now_ms: int) -> None:
+        """Remember that a run of a workspace was claimed now."""
+        claims = self._claims.get(workspace_id)
+        if claims is None:
+            self._claims[workspace_id] = _Claims(now_ms)
+            if len(self._claims) > self._workspaces_max:
+                self._claims.popitem(last=False)
+            return
+        self._claims.move_to_end(workspace_id)
+        passed = max(0, min(_INTERVAL_MAX_MS, now_ms - claims.last_ms))  # a clock that was set back took no time
+        before = passed if claims.interval_ms is None else claims.interval_ms
+        claims.interval_ms = before + _WEIGHT * (passed - before)
+        claims.last_ms = now_ms
+
+    def interval_ms(self, workspace_id: str) -> float | None:
+        """The time from one claim to the next, in milliseconds; None where fewer than two are remembered."""
+        claims = self._claims.get(workspace_id)
+        if claims is None:
+            return None
+        self._claims.move_to_end(workspace_id)
+        return claims.interval_ms

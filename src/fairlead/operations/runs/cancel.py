@@ -1,0 +1,57 @@
+"""Cancelling a queued run (R-35): at once while it waits, by a wish to its partner while it is under way."""
+
+from dataclasses import dataclass
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import Cancelled, FaultError, ServiceUnavailable, bucket, is_fault
+from fairlead.domain.runs.entries import CancelNoted, HasEnded, KeptResult, Superseded, Withdrawal, Withdrawn
+from fairlead.domain.runs.failures import write_fault
+from fairlead.observing.observations import DatabaseTrouble, Observer, RunWithdrawn
+from fairlead.operations.clock import Clock
+from fairlead.operations.runs.collect import check_reader, find
+from fairlead.operations.runs.execute import Executor
+from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.journal import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Canceller:
+    """Cancels queued runs. That they were cancelled can be read for `collectable_ms`."""
+
+    database: Database
+    journal: Journal
+    executor: Executor
+    clock: Clock
+    observe: Observer
+    collectable_ms: int
+
+    async def cancel(self, caller: Caller, model_id: str, request_id: str) -> bool:
+        """Ask that a run may stop; False when it has ended already. FaultError.
+
+        One that waits ends now and is never dispatched. One under way goes on until its partner says that it stopped:
+        what a partner completes all the same is billed.
+        """
+        check_reader(caller, model_id)
+        found = await find(self.database, caller, model_id, request_id)
+        if found.finished_at is not None:
+            return False
+        now = self.clock.now_ms()
+        kept = KeptResult(now + self.collectable_ms, fault=write_fault(Cancelled()))
+        entry = Withdrawal(request_id, caller.workspace_id, bucket(Cancelled()), kept, now)
+        try:
+            verdict = await self.journal.write(entry)
+        except DatabaseUnavailableError as error:
+            self.observe(DatabaseTrouble("cancel", str(error)))
+            raise FaultError(ServiceUnavailable("The cancellation cannot be recorded right now.")) from error
+        match verdict:
+            case Withdrawn():
+                self.observe(RunWithdrawn(request_id, entry.reason))
+            case CancelNoted():
+                self.executor.cancel((request_id,))  # where another server works on it, that one reads the note
+            case HasEnded() | Superseded():
+                return False
+            case _ if is_fault(verdict):
+                raise FaultError(verdict)
+            case _:
+                raise AssertionError(verdict)
+        return True

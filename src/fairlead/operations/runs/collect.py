@@ -1,0 +1,130 @@
+"""What callers ask of a queued run: how it stands (R-33), and what it ended in (R-34)."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_model
+from fairlead.domain.faults import FaultError, InternalError, RequestNotFound, ServiceUnavailable, bucket
+from fairlead.domain.runs.entries import KeptResult
+from fairlead.domain.runs.failures import read_fault
+from fairlead.domain.runs.outcomes import Failed
+from fairlead.domain.runs.queue import (
+    Pace,
+    QueueStatus,
+    is_request_id,
+    retry_after_waiting,
+    retry_after_working,
+    status_of,
+)
+from fairlead.domain.runs.states import RunState
+from fairlead.operations.clock import Clock
+from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
+from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.idempotency import EndedRun, ended_run
+from fairlead.storage.queue import QueuedRun, queued_run
+
+
+class RequestStatus(msgspec.Struct, frozen=True):
+    """How a queued run stands, and in how many seconds it is worth asking again.
+
+    `position` is how many are ahead of it, only while it waits; `error_type` the bucket it failed with.
+    """
+
+    request_id: str
+    model_id: str
+    status: QueueStatus
+    retry_after: int
+    position: int | None = None
+    error_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """Tells callers of their queued runs, and nobody of another's: those are not found, like those there never were."""
+
+    database: Database
+    results: Results
+    clock: Clock
+    pace: Pace = field(default_factory=Pace)
+
+    async def status(self, caller: Caller, model_id: str, request_id: str) -> RequestStatus:
+        """How a queued run stands; FaultError, RequestNotFound(expired) once its result is no longer kept."""
+        check_reader(caller, model_id)
+        return self._status(caller, await find(self.database, caller, model_id, request_id))
+
+    def just_queued(self, caller: Caller, model_id: str, request_id: str, position: int) -> RequestStatus:
+        """How a run stands that was taken into the queue this moment."""
+        wait = retry_after_waiting(position, self.pace.interval_ms(caller.workspace_id))
+        return RequestStatus(request_id, model_id, QueueStatus.IN_QUEUE, wait, position)
+
+    async def collect(self, caller: Caller, model_id: str, request_id: str) -> Answer | RequestStatus:
+        """What a queued run ended in, or how it stands while it goes on; FaultError."""
+        check_reader(caller, model_id)
+        found = await find(self.database, caller, model_id, request_id)
+        if found.finished_at is None:
+            return self._status(caller, found)
+        self._refuse_expired(found)
+        try:
+            ended = await self.database.read(lambda c: ended_run(c, request_id))
+        except DatabaseUnavailableError as error:
+            raise FaultError(away()) from error
+        if ended is None or ended.result is None:
+            raise FaultError(RequestNotFound(expired=True))
+        return await self._answer(ended, ended.result)
+
+    async def _answer(self, ended: EndedRun, kept: KeptResult) -> Answer:
+        try:
+            outcome = await self.results.read(kept)
+        except ResultGoneError as error:
+            raise FaultError(RequestNotFound(expired=True)) from error
+        tells_no_charge = isinstance(outcome, Failed) or ended.byok
+        return Answer(outcome, None if tells_no_charge else ended.charge, dropped=dropped_of(kept))
+
+    def _status(self, caller: Caller, found: QueuedRun) -> RequestStatus:
+        status = status_of(found.state)
+        match status:
+            case QueueStatus.IN_QUEUE:
+                wait = retry_after_waiting(found.position or 0, self.pace.interval_ms(caller.workspace_id))
+            case QueueStatus.IN_PROGRESS:
+                wait = retry_after_working(self.clock.now_ms() - (found.claimed_at or found.created_at))
+            case QueueStatus.COMPLETED:
+                self._refuse_expired(found)
+                wait = 1
+        return RequestStatus(found.run_id, found.model_id, status, wait, found.position, _error_type(found))
+
+    def _refuse_expired(self, found: QueuedRun) -> None:
+        if found.kept_until is None or found.kept_until <= self.clock.now_ms():
+            raise FaultError(RequestNotFound(expired=True))
+
+
+async def find(database: Database, caller: Caller, model_id: str, request_id: str) -> QueuedRun:
+    """A caller's queued run of a model; FaultError(RequestNotFound) for anything else, whatever it is."""
+    if not is_request_id(request_id):
+        raise FaultError(RequestNotFound())
+    try:
+        found = await database.read(lambda c: queued_run(c, caller.workspace_id, request_id))
+    except DatabaseUnavailableError as error:
+        raise FaultError(away()) from error
+    if found is None or found.model_id != model_id:
+        raise FaultError(RequestNotFound())
+    return found
+
+
+def check_reader(caller: Caller, model_id: str) -> None:
+    """Refuse callers whom the router is not for, or the model; FaultError. A retired model's requests stay readable."""
+    if fault := refuse_gate(caller, ROUTER_GATE, "The model router") or refuse_model(caller, model_id):
+        raise FaultError(fault)
+
+
+def away() -> ServiceUnavailable:
+    """What is said while the queue cannot be read."""
+    return ServiceUnavailable("The queue cannot be read right now.")
+
+
+def _error_type(found: QueuedRun) -> str | None:
+    """The bucket collecting answers with, for a run that ended without a result."""
+    if found.finished_at is None or found.state is RunState.SUCCEEDED:
+        return None
+    fault = InternalError() if found.fault is None else read_fault(found.fault)
+    return bucket(fault)

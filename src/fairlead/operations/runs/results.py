@@ -1,0 +1,101 @@
+"""Results kept beside the books, and read again: for idempotency keys (R-18) and for collectors (R-34)."""
+
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.runs.entries import KeptResult
+from fairlead.domain.runs.failures import read_fault, write_fault
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
+from fairlead.storage.blobs import BlobMissingError, Blobs, BlobsUnavailableError
+
+INLINE_MAX: Final = 64 * 1024
+"""A larger result is kept as a blob, in bytes."""
+_BLOB_MAX: Final = 2**40
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """How a run ended, for whoever asks: its outcome, and what was charged in 10^-8 dollars.
+
+    `charge` is None for a run with the caller's own credential. `fallback_provider` served it after another had
+    failed; `dropped` is what a translation left out.
+    """
+
+    outcome: Outcome
+    charge: int | None
+    fallback_provider: str | None = None
+    dropped: tuple[str, ...] = ()
+    is_replay: bool = False
+
+
+class ResultGoneError(Exception):
+    """The blob of a kept result is no longer there."""
+
+
+class Results:
+    """Keeps how runs ended: failures and small results in the database, larger ones as blobs."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+
+    async def keep(self, answer: Answer, expires_at: int, *, most: int | None = None) -> KeptResult | None:
+        """What is kept of an answer until a time (ms).
+
+        With `most` (bytes) a result may be gone without: None where it is larger, or where the store for blobs is
+        away. Without, it is kept in the database rather than not at all: it was paid for.
+        """
+        outcome = answer.outcome
+        if isinstance(outcome, Failed):
+            return KeptResult(expires_at, fault=write_fault(outcome.fault))
+        size = len(outcome.content)
+        if most is not None and size > most:
+            return None
+        blob = await self._blob(outcome) if size > INLINE_MAX else None
+        if most is not None and blob is None and size > INLINE_MAX:
+            return None
+        return KeptResult(
+            expires_at=expires_at,
+            content_type=outcome.content_type,
+            content=outcome.content if blob is None else None,
+            blob=blob,
+            size=size,
+            fallback_provider=answer.fallback_provider,
+            dropped=dropped_json(answer.dropped),
+        )
+
+    async def read(self, kept: KeptResult) -> Outcome:
+        """The outcome that was kept; ResultGoneError, or FaultError while it cannot be read."""
+        if kept.fault is not None:
+            return Failed(read_fault(kept.fault))
+        return Completed(await self._content(kept), kept.content_type or "application/json", 200)
+
+    async def _blob(self, outcome: Completed) -> str | None:
+        writer = self._blobs.writer(_BLOB_MAX)
+        try:
+            await writer.write(outcome.content)
+            return await writer.commit()
+        except BlobsUnavailableError:
+            return None
+        finally:
+            await writer.abort()
+
+    async def _content(self, kept: KeptResult) -> bytes:
+        if kept.blob is None:
+            return kept.content or b""
+        try:
+            return b"".join([chunk async for chunk in await self._blobs.read(kept.blob, 0, kept.size or 0)])
+        except BlobMissingError as error:
+            raise ResultGoneError from error
+        except BlobsUnavailableError as error:
+            raise FaultError(ServiceUnavailable("The result cannot be read right now.")) from error
+
+
+def dropped_json(dropped: tuple[str, ...]) -> str | None:
+    """What a translation left out as it is kept; None for nothing."""
+    return msgspec.json.encode(dropped).decode() if dropped else None
+
+
+def dropped_of(kept: KeptResult) -> tuple[str, ...]:
+    """What a translation left out of a kept run."""
+    return () if kept.dropped is None else tuple(msgspec.json.decode(kept.dropped, type=list[str]))

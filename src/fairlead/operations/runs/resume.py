@@ -1,0 +1,88 @@
+"""A run made whole again out of what the books keep of it: after a claim, and after a takeover."""
+
+from dataclasses import dataclass
+
+from fairlead.domain.billing.rates import Pricing
+from fairlead.domain.catalog.models import Leg, Model
+from fairlead.domain.faults import FaultError
+from fairlead.domain.runs.body import read_body
+from fairlead.domain.runs.entries import IdempotencyKey, LiveRun
+from fairlead.domain.runs.selection import Selection
+from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.clock import Clock
+from fairlead.operations.provider_keys import ProviderKeys
+from fairlead.operations.runs.admit import AdmittedRun
+from fairlead.operations.runs.plan import Request, plan_leg
+from fairlead.operations.runs.requests import completed_body
+from fairlead.providers.credentials import Credential, Credentials
+
+
+@dataclass(frozen=True, slots=True)
+class Resumer:
+    """Makes runs whole.
+
+    `keys_kept_ms` is how long idempotency keys are kept, `base_url` what links begin with where nothing was kept of how
+    the caller reached us.
+    """
+
+    catalog: CatalogKeeper
+    credentials: Credentials
+    own_keys: ProviderKeys
+    clock: Clock
+    keys_kept_ms: int
+    base_url: str
+
+    async def resume(self, found: LiveRun) -> AdmittedRun | None:
+        """The run as it was admitted; None when its model, leg, card, body or own credential is no longer to be had.
+
+        A run with its caller's own credential goes on with that one or not at all: ours is never shown in its place
+        (R-17).
+        """
+        model = self.catalog.current.models.get(found.model_id)
+        leg = None if model is None else model.leg(found.provider)
+        if model is None or leg is None:
+            return None
+        try:
+            body = completed_body(model, read_body(found.request))
+            credential = await self._own(found) if found.byok else None
+        except FaultError:
+            return None
+        operation = model.operation(body)
+        defaults = model.input_schema.defaults if model.input_schema else {}
+        asked = Pricing(body, defaults, len(found.request), found.operation)
+        request = Request(found.run_id, model, operation.name, found.request, asked, found.strict, found.byok)
+        plan = plan_leg(request, leg, self.clock.today(), found.rate_version)
+        if plan is None:
+            return None
+        return AdmittedRun(
+            run_id=found.run_id,
+            workspace_id=found.workspace_id,
+            workspace=found.workspace,
+            request=request,
+            plan=plan.holding(found.hold),
+            selection=Selection(_selected(model, leg, found), operation, (), found.strict, found.byok),
+            started_at_ns=self.clock.now_ns(),
+            attempt=found.attempt,
+            key=self._key(found),
+            base_url=found.base_url or self.base_url,
+            credential=credential,
+            is_queued=found.is_queued,
+            is_unwanted=found.cancel_requested_at is not None,
+        )
+
+    async def _own(self, found: LiveRun) -> Credential:
+        text = await self.own_keys.open(found.workspace_id, found.provider)
+        return self.credentials.own(found.provider, text)
+
+    def _key(self, found: LiveRun) -> IdempotencyKey | None:
+        """The key a run was called under: what is kept for it lives as long as a key that is used now."""
+        if found.key_id is None:
+            return None
+        return IdempotencyKey(found.key_id, "", self.clock.now_ms() + self.keys_kept_ms)
+
+
+def _selected(model: Model, leg: Leg, found: LiveRun) -> Leg:
+    """The leg a run was selected for: not the one it is on where it was redirected, whichever of the others it was."""
+    if not found.redirected:
+        return leg
+    return next((other for other in model.legs if other is not leg), leg)

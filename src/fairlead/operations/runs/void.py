@@ -1,0 +1,47 @@
+"""Ending runs that nobody will work on any more: nothing is charged, and what was held is free again."""
+
+from dataclasses import dataclass
+
+from fairlead.domain.faults import Fault
+from fairlead.domain.runs.entries import KeptResult, LiveRun, Settlement, Stray
+from fairlead.domain.runs.failures import write_fault
+from fairlead.domain.runs.states import RunState
+from fairlead.operations.clock import Clock
+from fairlead.operations.runs.execute import Executor, SupersededError
+
+
+@dataclass(frozen=True, slots=True)
+class Voider:
+    """Voids runs. What a queued one ended in can be collected for `collectable_ms`."""
+
+    executor: Executor
+    clock: Clock
+    collectable_ms: int
+
+    async def void(self, run: Stray | LiveRun, state: RunState, reason: str, fault: Fault) -> bool:
+        """End a run without a charge; collectors are told the fault. False when somebody else was quicker.
+
+        A lost run's idempotency key stays taken, because asking again could pay twice; so does that of a queued run,
+        which stands for its place in the queue.
+        """
+        is_queued = run.place is not None
+        now = self.clock.now_ms()
+        settlement = Settlement(
+            run_id=run.run_id,
+            workspace_id=run.workspace_id,
+            attempt=run.attempt,
+            state=state,
+            charge=0,
+            billed=False,
+            reason=reason,
+            rate_version=run.rate_version,
+            finished_at=now,
+            caller_left=True,
+            key_id=None if is_queued or state is RunState.LOST else run.key_id,
+            result=KeptResult(now + self.collectable_ms, fault=write_fault(fault)) if is_queued else None,
+        )
+        try:
+            await self.executor.record(settlement)
+        except SupersededError:
+            return False
+        return True

@@ -1,0 +1,93 @@
+"""The statement of a run: everything that explains what it came to."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from fairlead.domain.billing.books import EntryKind
+from fairlead.domain.runs.states import RunState
+from fairlead.storage import callers, statements
+from fairlead.storage.database import Database
+
+
+class UnknownRunError(Exception):
+    """No run has this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One run in full. Times in ms since 1970, money in 10^-8 dollars; lists are oldest first.
+
+    `legs` are the providers it went to, each with what was held for it there; `webhook` is None where nobody is told
+    of its end.
+    """
+
+    run: dict[str, Any]
+    legs: list[dict[str, Any]]
+    entries: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+    webhook: dict[str, Any] | None
+    tries: list[dict[str, Any]]
+
+
+async def statement(database: Database, run_id: str) -> Statement:
+    """State the account of a run; UnknownRunError."""
+    found = await database.read(lambda c: statements.rows_of_run(c, run_id))
+    if found is None:
+        raise UnknownRunError(run_id)
+    legs = _legs(found.run, found.entries)
+    return Statement(
+        run=_told(found.run) | {"most": legs[0]["hold"] if legs else None},
+        legs=legs,
+        entries=found.entries,
+        events=found.events,
+        webhook=None if found.webhook is None else {**found.webhook, "url": _without_query(found.webhook["url"])},
+        tries=found.tries,
+    )
+
+
+async def newest_runs(database: Database, workspace: str, state: RunState | None, limit: int) -> list[dict[str, Any]]:
+    """The newest runs of a workspace (by name or id), oldest first; UnknownWorkspaceError."""
+    rows = await database.read(lambda c: statements.newest_runs(c, callers.workspace_id_of(c, workspace), state, limit))
+    return [_told(row) for row in rows]
+
+
+def _told(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **row,
+        "came": "at once" if row["place"] is None else "queued",
+        "dropped": [] if row["dropped"] is None else json.loads(row["dropped"]),
+    }
+
+
+def _legs(run: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The providers a run went to: the hold is the first, every raise a further one.
+
+    A raise names the provider before and the one after it ("redirected from … to …"); a run without one has the only
+    provider there is.
+    """
+    legs: list[dict[str, Any]] = []
+    held = 0
+    for entry in entries:
+        if entry["kind"] in (EntryKind.HOLD, EntryKind.RAISE):
+            held += entry["held_change"]
+            words = entry["reason"].split(" ")
+            if entry["kind"] == EntryKind.RAISE and legs:
+                legs[-1]["provider"] = words[2]
+            legs.append(
+                {
+                    "at": entry["created_at"],
+                    "provider": run["provider"] if entry["kind"] == EntryKind.HOLD else words[-1],
+                    "hold": held,
+                    "rate_version": entry["rate_version"],
+                }
+            )
+    return legs
+
+
+def _without_query(url: str) -> str:
+    """An address as it may be shown: what comes before its query, which may be a secret."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

@@ -1,0 +1,58 @@
+"""What a workspace has used, by day, model and key."""
+
+from dataclasses import dataclass
+
+from fairlead.domain.billing.usage import (
+    ROWS_MAX,
+    BadUsageQueryError,
+    Usage,
+    UsageQuery,
+    total_of,
+    usage_query,
+)
+from fairlead.domain.days import NotADateError
+from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
+from fairlead.operations.clock import Clock
+from fairlead.storage import callers
+from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.usage import usage_of
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """What was asked for, what was found, in order, and its sum."""
+
+    query: UsageQuery
+    rows: list[Usage]
+    total: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReader:
+    """Reports to callers."""
+
+    database: Database
+    clock: Clock
+
+    async def report(self, workspace_id: str, first: str | None, last: str | None, by: str | None) -> UsageReport:
+        """Report what a workspace has used; FaultError with InvalidInput or ServiceUnavailable."""
+        try:
+            return await _report(self.database, workspace_id, usage_query(first, last, by, self.clock.today()))
+        except (BadUsageQueryError, NotADateError) as error:
+            raise FaultError(InvalidInput(str(error))) from error
+        except DatabaseUnavailableError as error:
+            raise FaultError(ServiceUnavailable("The usage cannot be read right now.")) from error
+
+
+async def report_usage(database: Database, workspace: str, query: UsageQuery) -> UsageReport:
+    """Report what a workspace (by name or id) has used; UnknownWorkspaceError, BadUsageQueryError for too much."""
+    return await _report(database, await database.read(lambda c: callers.workspace_id_of(c, workspace)), query)
+
+
+async def _report(database: Database, workspace_id: str, query: UsageQuery) -> UsageReport:
+    rows = await database.read(lambda c: usage_of(c, workspace_id, query, ROWS_MAX + 1))
+    if len(rows) > ROWS_MAX:
+        raise BadUsageQueryError(
+            f"The answer would have more than {ROWS_MAX} rows; ask for fewer days, or group by less."
+        )
+    return UsageReport(query, rows, total_of(rows))

@@ -1,0 +1,489 @@
+"""How a batch of journal entries becomes rows, all or nothing: runs, holds, the queue, and what hangs on them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from sqlalchemy import Connection
+
+from fairlead.domain.billing.books import (
+    COSTLY,
+    UNLIMITED,
+    EntryKind,
+    Funds,
+    refuse_admission,
+    refuse_commitment,
+    refuse_hold,
+    refuse_queueing,
+    refuse_slot,
+)
+from fairlead.domain.callers import Billing
+from fairlead.domain.faults import Cancelled, Fault, Unauthorized, bucket
+from fairlead.domain.runs.entries import (
+    Acceptance,
+    Admission,
+    CancelNoted,
+    Claim,
+    Committed,
+    Enqueued,
+    HasEnded,
+    JournalEntry,
+    QueueTicket,
+    Redirection,
+    Release,
+    Settlement,
+    Superseded,
+    Verdict,
+    Withdrawal,
+    Withdrawn,
+)
+from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, advance, states_before
+from fairlead.storage import entry_statements as sql
+from fairlead.storage.budgets import BudgetBook
+from fairlead.storage.idempotency import KeyBook
+from fairlead.storage.usage import UsageBook
+from fairlead.storage.webhooks import WebhookBook
+
+_Row: TypeAlias = tuple[Any, ...]
+_OfARun: TypeAlias = Claim | Withdrawal | Acceptance | Redirection | Settlement
+
+# Plain texts, because every run needs several and an enumeration looks its value up at half a microsecond each.
+_TEXT: Final = {one: one.value for one in (*RunState, *EntryKind)}
+_HOLD: Final = EntryKind.HOLD.value
+_ACCEPTED: Final = advance(RunState.DISPATCHED, RunEvent.ACCEPT).value
+_CLAIMED: Final = advance(RunState.RELEASED, RunEvent.CLAIM)
+_RELEASED: Final = advance(RunState.PARKED, RunEvent.RELEASE)
+_WITHDRAWN: Final = advance(RunState.PARKED, RunEvent.WITHDRAW)
+_REDIRECTABLE: Final = frozenset(states_before(RunEvent.REDIRECT))
+_CLAIMABLE: Final = frozenset(states_before(RunEvent.CLAIM))
+_CANCELLED: Final = bucket(Cancelled())
+_RELEASED_AT_ONCE: Final = 512
+_ANY_HOLD: Final = 2**62
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What became of a batch: a verdict for each entry, and which runs (of which workspaces) may now be claimed."""
+
+    verdicts: Sequence[Verdict]
+    released: Sequence[tuple[str, str]]
+
+
+class _Standing(msgspec.Struct, frozen=True):
+    """How a run stands in the books when an entry about it arrives; locked until the batch is written."""
+
+    attempt: int
+    state: str
+    charge: int | None
+    finished_at: int | None
+    hold: int
+    provider: str
+    key_id: str | None
+    model_id: str
+    server_id: str
+    place: int | None
+    rate_version: str
+    claimed_at: int | None
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The rows a batch of entries turns into, gathered before any is written.
+
+    `funds` are the figures of the workspaces as the entries leave them, `before` as they were found. In `blocked`
+    workspaces the first of the queue waits for committed spend to come free; nothing goes past it.
+    """
+
+    funds: dict[str, Funds]
+    keys: KeyBook
+    budgets: BudgetBook
+    claimed: dict[str, _Row]
+    before: dict[str, Funds]
+    usage: UsageBook = field(default_factory=UsageBook)
+    webhooks: WebhookBook = field(default_factory=WebhookBook)
+    blocked: set[str] = field(default_factory=set)
+    released: list[tuple[str, str]] = field(default_factory=list)
+    new_runs: list[_Row] = field(default_factory=list)
+    claims: list[_Row] = field(default_factory=list)
+    releases: list[_Row] = field(default_factory=list)
+    withdrawn: list[_Row] = field(default_factory=list)
+    unwanted: list[_Row] = field(default_factory=list)
+    accepted: list[_Row] = field(default_factory=list)
+    redirected: list[_Row] = field(default_factory=list)
+    settled: list[_Row] = field(default_factory=list)
+    events: list[_Row] = field(default_factory=list)
+    ledger: list[_Row] = field(default_factory=list)
+
+
+def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Written:
+    """Write a batch of entries and say what became of each.
+
+    Workspaces are locked first and in the order of their ids, so that two servers cannot deadlock. Ends come before
+    admissions: they free the slots and the money the admissions are decided on. What waits for a slot comes before
+    what has just arrived.
+    """
+    of_runs = [entry for entry in entries if not isinstance(entry, Admission | Release)]
+    admissions = [entry for entry in entries if isinstance(entry, Admission)]
+    batch, standing = _begin(connection, entries, of_runs, admissions)
+    verdicts: dict[int, Verdict] = {}
+    for entry in of_runs:
+        verdicts[id(entry)] = _go_on(batch, entry, standing)
+    _write_ends(connection, batch)
+    for workspace_id in sorted(batch.funds):
+        _release(connection, batch, workspace_id)
+    for admission in admissions:
+        verdicts[id(admission)] = _admit(batch, admission)
+    _write_rest(connection, batch)
+    return Written([verdicts.get(id(entry)) for entry in entries], batch.released)
+
+
+def _begin(
+    connection: Connection,
+    entries: Sequence[JournalEntry],
+    of_runs: Sequence[_OfARun],
+    admissions: Sequence[Admission],
+) -> tuple[_Batch, dict[str, _Standing]]:
+    """Lock the workspaces, then look up what else the entries are decided on, and how the runs they are about stand.
+
+    Idempotency keys and budgets are looked up behind the lock of their workspace: of two calls with one key the second
+    finds the first.
+    """
+    funds = _funds(connection, {entry.workspace_id for entry in entries if not isinstance(entry, Acceptance)})
+    claims = [entry.run_id for entry in of_runs if isinstance(entry, Claim)]
+    standing = _standing(connection, [entry.run_id for entry in of_runs])
+    batch = _Batch(
+        funds=funds,
+        keys=KeyBook(connection, admissions),
+        budgets=_budgets(connection, of_runs, admissions, standing),
+        claimed={row[0]: tuple(row) for row in sql.CLAIMED.run(connection, claims)},
+        before=dict(funds),
+    )
+    return batch, standing
+
+
+def _budgets(
+    connection: Connection,
+    of_runs: Sequence[_OfARun],
+    admissions: Sequence[Admission],
+    standing: Mapping[str, _Standing],
+) -> BudgetBook:
+    """The API keys whose runs the batch begins, or makes dearer."""
+    raises = [entry for entry in of_runs if isinstance(entry, Redirection) and entry.run_id in standing]
+    keys = {entry.key_id for entry in admissions} | {standing[entry.run_id].key_id for entry in raises}
+    now = max((*(entry.created_at for entry in admissions), *(entry.at for entry in raises)), default=0)
+    return BudgetBook(connection, {key for key in keys if key is not None}, now)
+
+
+def _funds(connection: Connection, workspace_ids: set[str]) -> dict[str, Funds]:
+    rows = sql.LOCK_WORKSPACES.run(connection, sorted(workspace_ids))
+    # A struct is made by position: a dozen figures by name would cost more than reading them.
+    return {row[0]: Funds(Billing(row[1]), *row[2:]) for row in rows}
+
+
+def _standing(connection: Connection, run_ids: Sequence[str]) -> dict[str, _Standing]:
+    return {row[0]: _Standing(*row[1:]) for row in sql.LOCK_RUNS.run(connection, run_ids)}
+
+
+def _go_on(batch: _Batch, entry: _OfARun, standing: dict[str, _Standing]) -> Verdict:
+    """Gather what an entry does to a run that stands so, or say that it comes too late.
+
+    Two entries of a batch may be about one run: the second then meets what the first has made of it.
+    """
+    found = standing.get(entry.run_id)
+    if found is None:
+        return Superseded()
+    match entry:
+        case Claim():
+            verdict, state = _claim(batch, entry, found)
+        case Withdrawal():
+            verdict, state = _withdraw(batch, entry, found)
+        case _:
+            verdict, state = _of_the_owner(batch, entry, found)
+    if state is not None:
+        standing[entry.run_id] = msgspec.structs.replace(
+            found, state=state, attempt=found.attempt + isinstance(entry, Claim)
+        )
+    return verdict
+
+
+def _claim(batch: _Batch, entry: Claim, found: _Standing) -> tuple[Verdict, str | None]:
+    """Gather the claim of a released run; the worker is told what the run is."""
+    run = sql.live_run(batch.claimed[entry.run_id])
+    if found.state not in _CLAIMABLE:
+        # Or it was claimed by this very entry, in a commit whose answer was lost.
+        same = found.state == _CLAIMED and (found.server_id, found.claimed_at) == (entry.server_id, entry.at)
+        return run if same else Superseded(), None
+    batch.funds[entry.workspace_id] = batch.funds[entry.workspace_id].with_claim()
+    batch.claims.append((_CLAIMED.value, entry.server_id, entry.at, entry.run_id))
+    return replace(run, state=_CLAIMED, attempt=run.attempt + 1), _CLAIMED.value
+
+
+def _withdraw(batch: _Batch, entry: Withdrawal, found: _Standing) -> tuple[Verdict, str | None]:
+    """Gather the end of a run that waits; of one that is under way, that it is not wanted any more."""
+    if found.state in WORKING:
+        if entry.reason == _CANCELLED:
+            batch.unwanted.append((entry.at, entry.run_id))
+            batch.events.append((entry.run_id, "cancel requested", found.attempt, "", entry.at))
+        return CancelNoted(found.server_id), None
+    if found.state not in WAITING:
+        return HasEnded(), None
+    funds = batch.funds[entry.workspace_id]
+    batch.funds[entry.workspace_id] = funds.after_withdrawal(found.hold, was_parked=found.state == RunState.PARKED)
+    batch.withdrawn.append((_WITHDRAWN.value, 0, entry.reason, entry.at, entry.run_id))
+    batch.keys.keep(entry.run_id, entry.kept)
+    batch.ledger.append(
+        (
+            entry.workspace_id,
+            entry.run_id,
+            2,
+            EntryKind.VOID.value,
+            0,
+            -found.hold,
+            entry.reason,
+            found.rate_version,
+            entry.at,
+        )
+    )
+    _count_end(batch, entry.workspace_id, entry.run_id, found, entry.at, 0, succeeded=False)
+    return Withdrawn(), _WITHDRAWN.value
+
+
+def _of_the_owner(
+    batch: _Batch, entry: Acceptance | Redirection | Settlement, found: _Standing
+) -> tuple[Verdict, str | None]:
+    """Gather what the server that works on a run has to say of it."""
+    if found.attempt != entry.attempt:
+        return Superseded(), None
+    if found.state in WORKING:
+        match entry:
+            case Settlement():
+                return _settle(batch, entry, found), entry.state
+            case Redirection(provider=provider) if provider == found.provider:
+                return None, None  # written before, in a commit whose answer was lost
+            case Redirection():
+                return _redirect(batch, entry, found) if found.state in _REDIRECTABLE else Superseded(), None
+            case Acceptance():
+                batch.accepted.append((_ACCEPTED, entry.handle, entry.credential, entry.run_id, entry.attempt))
+        return None, None
+    # A run that ended as this entry says was ended by it, in a commit whose answer was lost.
+    ended = (found.state, found.charge, found.finished_at)
+    same = isinstance(entry, Settlement) and ended == (entry.state, entry.charge, entry.finished_at)
+    return None if same else Superseded(), None
+
+
+def _release(connection: Connection, batch: _Batch, workspace_id: str) -> None:
+    """Give free slots to the runs that have waited longest.
+
+    Costly runs for which there is no room are passed by: they wait for costly ones to end, the others need not.
+    """
+    while (funds := batch.funds[workspace_id]).parked and funds.free_slots:
+        has_costly_room = funds.free_slots == UNLIMITED or funds.costly_in_flight < funds.costly_limit
+        most = _RELEASED_AT_ONCE if funds.free_slots == UNLIMITED else min(funds.free_slots, _RELEASED_AT_ONCE)
+        head = sql.head_of_queue(connection, workspace_id, _ANY_HOLD if has_costly_room else COSTLY, most)
+        rows = []
+        for run_id, hold in head:
+            if refuse_commitment(funds, hold):
+                batch.blocked.add(workspace_id)
+                break
+            if refuse_slot(funds, hold) is None:
+                funds = funds.with_release(hold)
+                rows.append((_RELEASED.value, run_id))
+        batch.funds[workspace_id] = funds
+        batch.released.extend((run_id, workspace_id) for _, run_id in rows)
+        sql.RELEASE_RUN.run(connection, rows)
+        if not rows or workspace_id in batch.blocked:
+            return
+
+
+def _admit(batch: _Batch, entry: Admission) -> Verdict:
+    funds = batch.funds.get(entry.workspace_id)
+    if funds is None or (entry.key_id is not None and batch.budgets.is_revoked(entry.key_id)):
+        return Unauthorized("This API key is not valid.")
+    if used := batch.keys.refuse(entry):
+        return used
+    if fault := _refuse(funds, entry) or batch.budgets.refuse(entry.key_id, entry.hold):
+        return fault
+    state = _take_in(batch, entry, funds)
+    funds = batch.funds[entry.workspace_id]
+    batch.budgets.hold(entry.key_id, entry.hold)
+    batch.keys.take(entry)
+    batch.new_runs.append(_new_run(entry, state, None if entry.ticket is None else funds.last_place))
+    batch.ledger.append(
+        (
+            entry.workspace_id,
+            entry.run_id,
+            1,
+            _HOLD,
+            0,
+            entry.hold,
+            "admitted",
+            entry.rate_version,
+            entry.created_at,
+        )
+    )
+    if entry.ticket is not None:
+        if entry.ticket.webhook_url is not None:
+            batch.webhooks.take(entry.run_id, entry.workspace_id, entry.ticket.webhook_url)
+        return Enqueued(funds.waiting - 1)
+    return None if funds.commitment_limit is None else Committed(funds.commitment_limit, funds.committed)
+
+
+def _refuse(funds: Funds, entry: Admission) -> Fault | None:
+    if entry.ticket is None:
+        return refuse_admission(funds, entry.hold)
+    return refuse_queueing(funds, entry.hold, entry.ticket.backlog)
+
+
+def _take_in(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
+    """Book a run in, and say where it begins: at once, or in the queue, with a slot where one is free."""
+    if entry.ticket is None:
+        batch.funds[entry.workspace_id] = funds.with_hold(entry.hold)
+        return RunState.DISPATCHED
+    queued = funds.with_queued(entry.hold)
+    has_room = refuse_slot(funds, entry.hold) is None and refuse_commitment(funds, entry.hold) is None
+    if not has_room or entry.workspace_id in batch.blocked:
+        batch.funds[entry.workspace_id] = queued
+        return RunState.PARKED
+    # Whoever waits could not be released, or would have been: this one takes nobody's slot.
+    batch.funds[entry.workspace_id] = queued.with_release(entry.hold)
+    batch.released.append((entry.run_id, entry.workspace_id))
+    return _RELEASED
+
+
+def _new_run(entry: Admission, state: RunState, place: int | None) -> _Row:
+    ticket: QueueTicket | None = entry.ticket
+    return (
+        entry.run_id,
+        entry.workspace_id,
+        entry.key_id,
+        entry.model_id,
+        entry.provider,
+        _TEXT[state],
+        1 if ticket is None else 0,
+        entry.server_id,
+        entry.hold,
+        entry.rate_version,
+        entry.operation,
+        entry.strict,
+        entry.byok,
+        None if entry.key is None else entry.key.id,
+        place,
+        entry.least,
+        entry.dropped,
+        None if ticket is None else ticket.base_url,
+        False,
+        entry.request,
+        entry.created_at,
+    )
+
+
+def _redirect(batch: _Batch, entry: Redirection, found: _Standing) -> Verdict:
+    """Gather a run's move to another provider; a hold that grows needs the money like an admission does."""
+    funds, more = batch.funds[entry.workspace_id], entry.hold - entry.held
+    if more > 0 and (fault := refuse_hold(funds, more) or batch.budgets.refuse(found.key_id, more)):
+        return fault
+    batch.funds[entry.workspace_id] = funds.with_raise(entry.held, entry.hold)
+    batch.budgets.hold(found.key_id, more)
+    batch.redirected.append((entry.provider, entry.hold, entry.rate_version, entry.run_id, entry.attempt))
+    batch.ledger.append(
+        (
+            entry.workspace_id,
+            entry.run_id,
+            2 + entry.turn,
+            EntryKind.RAISE.value,
+            0,
+            more,
+            f"redirected from {found.provider} to {entry.provider}",
+            entry.rate_version,
+            entry.at,
+        )
+    )
+    return None
+
+
+def _settle(batch: _Batch, entry: Settlement, found: _Standing) -> Verdict:
+    """Gather the end of a run. What it frees is what the books hold for it, whatever its server believes."""
+    batch.keys.settle(entry)
+    if funds := batch.funds.get(entry.workspace_id):
+        batch.funds[entry.workspace_id] = funds.after_settlement(found.hold, entry.charge)
+    batch.settled.append(
+        (
+            _TEXT[entry.state],
+            entry.charge,
+            entry.reason,
+            entry.upstream_status,
+            entry.caller_left,
+            entry.finished_at,
+            entry.run_id,
+            entry.attempt,
+        )
+    )
+    batch.events.extend((entry.run_id, one.kind, one.attempt, one.detail, one.at) for one in entry.events)
+    kind = EntryKind.POST if entry.billed else EntryKind.VOID
+    batch.ledger.append(
+        (
+            entry.workspace_id,
+            entry.run_id,
+            2,
+            _TEXT[kind],
+            -entry.charge,
+            -found.hold,
+            entry.reason,
+            entry.rate_version,
+            entry.finished_at,
+        )
+    )
+    succeeded = entry.state is RunState.SUCCEEDED
+    _count_end(batch, entry.workspace_id, entry.run_id, found, entry.finished_at, entry.charge, succeeded=succeeded)
+    return None
+
+
+def _count_end(
+    batch: _Batch, workspace_id: str, run_id: str, found: _Standing, at: int, charge: int, *, succeeded: bool
+) -> None:
+    """What the end of a run means beside the run: its key's holds, the day's usage, whoever wants to be told."""
+    batch.budgets.hold(found.key_id, -found.hold)
+    batch.budgets.charged(found.key_id, charge)
+    batch.usage.ended(workspace_id, found.key_id, found.model_id, at, succeeded, charge)
+    if found.place is not None:
+        batch.webhooks.due(run_id, at)
+
+
+def _write_ends(connection: Connection, batch: _Batch) -> None:
+    """What must be there before the queue is looked at."""
+    sql.CLAIM_RUN.run(connection, batch.claims)
+    sql.NOTE_CANCEL.run(connection, batch.unwanted)
+    sql.ACCEPT_RUN.run(connection, batch.accepted)
+    sql.REDIRECT_RUN.run(connection, batch.redirected)
+    sql.SETTLE_RUN.run(connection, batch.settled)
+    sql.WITHDRAW_RUN.run(connection, batch.withdrawn)
+
+
+def _write_rest(connection: Connection, batch: _Batch) -> None:
+    sql.INSERT_RUN.run(connection, batch.new_runs)
+    sql.INSERT_ENTRY.run(connection, batch.ledger)
+    sql.INSERT_EVENT.run(connection, batch.events)
+    changes = [
+        (*_changes(batch.before[key], funds), key)
+        for key, funds in sorted(batch.funds.items())
+        if funds is not batch.before[key]
+    ]
+    sql.MOVE_FIGURES.run(connection, changes)
+    batch.keys.write(connection)
+    batch.budgets.write(connection)
+    batch.usage.write(connection)
+    batch.webhooks.write(connection)
+
+
+def _changes(before: Funds, after: Funds) -> _Row:
+    """By how much the figures of a workspace have changed, in the order of their statement."""
+    return (
+        after.balance - before.balance,
+        after.held - before.held,
+        after.in_flight - before.in_flight,
+        after.costly_in_flight - before.costly_in_flight,
+        after.waiting - before.waiting,
+        after.parked - before.parked,
+        after.parked_held - before.parked_held,
+        after.last_place - before.last_place,
+    )

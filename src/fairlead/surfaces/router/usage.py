@@ -1,0 +1,68 @@
+"""The usage route: what the caller's workspace has used, by day, model and key."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.domain.billing.usage import Grouping, Usage
+from fairlead.domain.callers import ROUTER_GATE, refuse_gate
+from fairlead.domain.faults import FaultError
+from fairlead.domain.money import as_credits, as_dollars
+from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.rate_windows import RateWindows
+from fairlead.operations.usage import UsageReader, UsageReport
+from fairlead.surfaces.router.generations import Generation
+from fairlead.surfaces.router.wire import read_query
+
+_UNCACHED: Final = {"Cache-Control": "no-store"}
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class UsageHandlers:
+    """Answers `GET /v2/usage`, for the whole workspace of the caller and for no other."""
+
+    authenticator: Authenticator
+    windows: RateWindows
+    usage: UsageReader
+    key_prefix: str
+
+    async def show_usage(self, request: Request, generation: Generation) -> Response:
+        """`GET /usage`: runs and charges by `group_by`, on the days from `from` to `to`."""
+        caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
+        self.windows.count(caller.workspace_id)
+        if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
+            raise FaultError(fault)
+        asked = read_query(request.scope["query_string"])
+        report = await self.usage.report(caller.workspace_id, asked.get("from"), asked.get("to"), asked.get("group_by"))
+        return Response(_encode(usage_response(report)), media_type="application/json", headers=_UNCACHED)
+
+
+def usage_response(report: UsageReport) -> dict[str, Any]:
+    """A report as it is sent; what is not told apart is absent."""
+    query = report.query
+    return {
+        "from": query.first.isoformat(),
+        "to": query.last.isoformat(),
+        "group_by": [one.value for one in query.by],
+        "data": [_named(row, query.by) | _figures(row) for row in report.rows],
+        "total": _figures(report.total),
+    }
+
+
+def _named(row: Usage, by: tuple[Grouping, ...]) -> dict[str, Any]:
+    names = {Grouping.DAY: row.day, Grouping.MODEL: row.model_id, Grouping.KEY: row.key}
+    return {one.value: names[one] for one in by}
+
+
+def _figures(row: Usage) -> dict[str, Any]:
+    return {
+        "runs": row.runs,
+        "succeeded": row.succeeded,
+        "failed": row.runs - row.succeeded,
+        "amount": as_dollars(row.charge),
+        "credits": as_credits(row.charge),
+    }

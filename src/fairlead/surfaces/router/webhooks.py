@@ -1,0 +1,95 @@
+"""The webhook routes: what became of a run's webhook, and the secret a workspace's webhooks are signed with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate
+from fairlead.domain.faults import FaultError
+from fairlead.domain.webhooks import Delivery, Try, refuse_managing_secret
+from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.rate_windows import RateWindows
+from fairlead.operations.webhooks import DeliveryLog, WebhookSecrets, WorkspaceSecret
+from fairlead.surfaces.router.generations import Generation
+from fairlead.surfaces.router.runs import model_id_of
+from fairlead.surfaces.router.wire import as_time
+
+_UNCACHED: Final = {"Cache-Control": "no-store"}
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookHandlers:
+    """Answers the webhook routes, for the workspace of the caller alone."""
+
+    authenticator: Authenticator
+    windows: RateWindows
+    log: DeliveryLog
+    secrets: WebhookSecrets
+    key_prefix: str
+
+    async def list_deliveries(self, request: Request, generation: Generation) -> Response:
+        """`GET …/requests/{request_id}/deliveries`: the run's webhook and its tries; none where it named no URL."""
+        caller = await self._caller(request, generation)
+        parts = request.path_params
+        found = await self.log.of_caller(caller, model_id_of(parts["provider"], parts["model"]), parts["request_id"])
+        return _answer({"data": _told(found)})
+
+    async def show_webhook_secret(self, request: Request, generation: Generation) -> Response:
+        """`GET /webhook-secret`: the newest secret; it is made without being asked for."""
+        caller = await self._manager(request, generation)
+        return _answer(_secret(await self.secrets.show(caller.workspace_id)))
+
+    async def rotate_webhook_secret(self, request: Request, generation: Generation) -> Response:
+        """`POST /webhook-secret/rotate`: another secret; the one before signs along for a day. Any body is ignored."""
+        caller = await self._manager(request, generation)
+        return _answer(_secret(await self.secrets.rotate(caller.workspace_id)))
+
+    async def _caller(self, request: Request, generation: Generation) -> Caller:
+        caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
+        self.windows.count(caller.workspace_id)
+        if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
+            raise FaultError(fault)
+        return caller
+
+    async def _manager(self, request: Request, generation: Generation) -> Caller:
+        """The caller, whose credential is not limited to some models; FaultError."""
+        caller = await self._caller(request, generation)
+        if fault := refuse_managing_secret(caller):
+            raise FaultError(fault)
+        return caller
+
+
+def _told(found: Delivery | None) -> Sequence[dict[str, Any]]:
+    if found is None:
+        return ()
+    prospect = found.prospect
+    times = {"delivered_at": prospect.delivered_at, "gave_up_at": prospect.gave_up_at, "next_at": prospect.next_at}
+    tries = [_try(number, one) for number, one in enumerate(found.tries, 1)]
+    return ({"url": found.url, "tries": tries, **{name: _time(at) for name, at in times.items()}},)
+
+
+def _try(number: int, one: Try) -> dict[str, Any]:
+    return {
+        "number": number,
+        "at": as_time(one.at),
+        "milliseconds": one.milliseconds,
+        "status": one.status,
+        "error": one.error,
+    }
+
+
+def _secret(found: WorkspaceSecret) -> dict[str, Any]:
+    return {"secret": found.text, "rotated_at": _time(found.rotated_at)}
+
+
+def _time(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else as_time(milliseconds)
+
+
+def _answer(document: Any) -> Response:
+    return Response(_encode(document), headers=_UNCACHED, media_type="application/json")

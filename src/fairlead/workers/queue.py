@@ -1,0 +1,91 @@
+"""The worker of the queue: claims released runs as soon as it is told of them, and looks for what it was not told."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from fairlead.observing.observations import Observer, UnexpectedError
+from fairlead.operations.runs.claim import Claimer
+from fairlead.operations.runs.execute import Execution
+
+_LOOK_SECONDS: Final = 1.0
+_TIME_OUT_EVERY: Final = 10
+"""Rounds between two looks for runs that have waited too long."""
+_TOLD_MAX: Final = 10_000
+_CLAIMS_SECONDS: Final = 5.0
+
+
+class QueueWorker:
+    """Works on at most `places` queued runs at a time, until it is cancelled; nothing it meets may end it.
+
+    Runs it has claimed go on in tasks of the executor, which waits for them when the server stops.
+    """
+
+    def __init__(self, claimer: Claimer, places: int, observe: Observer) -> None:
+        self._claimer = claimer
+        self._places = places
+        self._observe = observe
+        self._told = deque[tuple[str, str]]()
+        self._known = set[str]()
+        self._tasks = set[asyncio.Task[None]]()
+        self._working = 0
+        self._is_stopping = False
+
+    def tell(self, released: Sequence[tuple[str, str]]) -> None:
+        """Hear of runs that may be claimed. What does not fit is found later."""
+        for run_id, workspace_id in released:
+            if len(self._told) < _TOLD_MAX and run_id not in self._known:
+                self._known.add(run_id)
+                self._told.append((run_id, workspace_id))
+        self._take_next()
+
+    async def work(self) -> None:
+        """Look after the queue until cancelled; from then on nothing more is claimed."""
+        rounds = 0
+        try:
+            while True:
+                try:
+                    await self._look(rounds)
+                except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
+                    self._observe(UnexpectedError("look after the queue", error))
+                rounds += 1
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            self._is_stopping = True
+            if self._tasks:  # a claim that is being written has its run begun, and waited for with the others
+                await asyncio.wait(self._tasks, timeout=_CLAIMS_SECONDS)
+
+    async def _look(self, rounds: int) -> None:
+        if self._working < self._places and not self._told:
+            self.tell(await self._claimer.find_released())
+        await self._claimer.pass_on_cancels()
+        await self._claimer.use_room()
+        if rounds % _TIME_OUT_EVERY == 0:
+            while await self._claimer.time_out():
+                pass
+
+    def _take_next(self) -> None:
+        while self._told and self._working < self._places and not self._is_stopping:
+            run_id, workspace_id = self._told.popleft()
+            self._working += 1
+            task = asyncio.get_running_loop().create_task(self._take(run_id, workspace_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _take(self, run_id: str, workspace_id: str) -> None:
+        execution: Execution | None = None
+        try:
+            execution = await self._claimer.claim(run_id, workspace_id)
+        except Exception as error:  # noqa: BLE001 -- a bug must not cost the worker a place for ever
+            self._observe(UnexpectedError(f"claim {run_id}", error))
+        finally:
+            self._known.discard(run_id)
+            if execution is None:
+                self._one_less()
+            else:
+                execution.task.add_done_callback(lambda _: self._one_less())
+
+    def _one_less(self) -> None:
+        self._working -= 1
+        self._take_next()

@@ -1,0 +1,77 @@
+"""The poster: delivers webhooks that are due, some at a time, and forgets old logs."""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from fairlead.observing.observations import Observer, UnexpectedError
+from fairlead.operations.webhooks import Webhooks
+
+AT_ONCE: Final = 32
+"""Tries under way at a time: a receiver that does not answer takes one of them for fifteen seconds."""
+_ROUND_SECONDS: Final = 1.0
+_FORGET_SECONDS: Final = 60.0
+
+
+class WebhookPoster:
+    """Runs until it is cancelled; nothing it meets may end it.
+
+    A try that is cancelled with it is made again, by this server's next start or another server, when its claim has
+    run out.
+    """
+
+    def __init__(self, webhooks: Webhooks, observe: Observer) -> None:
+        self._webhooks = webhooks
+        self._observe = observe
+        self._woken = asyncio.Event()
+        self._tries: set[asyncio.Task[None]] = set()
+
+    def wake(self) -> None:
+        """Look at once: a run has just ended. Otherwise it is looked once a second."""
+        self._woken.set()
+
+    async def work(self) -> None:
+        """Deliver, and forget."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._deliver())
+                group.create_task(self._forget())
+        finally:
+            await self._abandon()
+
+    async def _deliver(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                room = AT_ONCE - len(self._tries)
+                due = await self._webhooks.claim(room) if room else ()
+                for delivery in due:
+                    self._begin(asyncio.create_task(self._webhooks.deliver(delivery)), fills=len(due) == room)
+            except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
+                self._observe(UnexpectedError("deliver webhooks", error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ROUND_SECONDS):
+                    await self._woken.wait()
+
+    def _begin(self, task: asyncio.Task[None], *, fills: bool) -> None:
+        """Keep a try in mind until it ends; where there was no room for more, its end is a reason to look again."""
+        self._tries.add(task)
+        task.add_done_callback(self._tries.discard)
+        if fills:
+            task.add_done_callback(lambda _: self.wake())
+
+    async def _forget(self) -> None:
+        while True:
+            await asyncio.sleep(_FORGET_SECONDS)
+            try:
+                while await self._webhooks.forget():
+                    pass
+            except Exception as error:  # noqa: BLE001 -- as above
+                self._observe(UnexpectedError("forget webhooks", error))
+
+    async def _abandon(self) -> None:
+        tries = list(self._tries)
+        for task in tries:
+            task.cancel()
+        if tries:
+            await asyncio.wait(tries)

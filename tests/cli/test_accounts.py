@@ -1,0 +1,288 @@
+"""The books for people: usage, budgets, exports and statements, as commands on a database of either kind."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pytest
+from click.testing import CliRunner, Result
+
+from conftest import Run
+from fairlead.cli import commands
+from fairlead.domain.billing.budgets import NoBudgetError
+from fairlead.domain.billing.usage import BadUsageQueryError
+from fairlead.domain.days import NotADateError
+from fairlead.domain.runs.entries import RunEntry
+from fairlead.operations.keys import UnknownKeyError
+from fairlead.operations.statements import UnknownRunError
+from fairlead.operations.workspaces import UnknownWorkspaceError
+from fairlead.storage import callers
+from fairlead.storage.database import Database
+from storage.bookings import LAB, NOW, Books, admission, failure, new_key, redirection, settlement
+
+CENT: Final = 1_000_000
+DAYS: Final = ("--from", "2027-01-01", "--to", "2027-01-31")
+Ran: TypeAlias = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def _books_are_proven(proven_books: None) -> None:
+    """Prove the books after each test of this file."""
+
+
+@pytest.fixture(autouse=True)
+def books(database: Database, run: Run) -> Books:
+    """Return books with a run that was redirected, one that failed, and one under way."""
+    books = Books(database, run)
+    books.open(name="lab", balance=1000 * CENT)
+    books.open(id_="office", name="office", balance=7 * CENT)
+    books.do(lambda c: callers.create_key(c, new_key(label="studio")))
+    mine: dict[str, Any] = {"key_id": "key-1", "provider": "runware"}
+    books.write(admission("moved", 10 * CENT, least=4 * CENT, dropped='["seed", "tags"]', **mine))
+    books.write(redirection("moved", 15 * CENT, held=10 * CENT, provider="fal"), admission("failed", 5 * CENT))
+    event = RunEntry("call repeated", 1, "fal is asked for the second time after 0.5 s", NOW + 4)
+    books.write(settlement("moved", 12 * CENT, events=(event,)), failure("failed"), admission("live", 3 * CENT, **mine))
+    return books
+
+
+@pytest.fixture
+def ran(database_url: str) -> Ran:
+    """Return a function that runs a command on the books."""
+    return lambda *arguments: CliRunner().invoke(commands, [*arguments, "--database", database_url])
+
+
+def document(done: Result) -> Any:
+    """Check that a command went well, and return the JSON document it printed."""
+    assert done.exception is None, done.output
+    return json.loads(done.stdout)
+
+
+def test_usage_is_printed_wrongly(ran: Ran) -> None:
+    """For scripts what the route answers; for people a table with names, dollars and a total."""
+    told = document(ran("usage", "lab", *DAYS, "--by", "key,model", "--json"))
+    assert (told["from"], told["to"], told["group_by"]) == ("2027-01-01", "2027-01-31", ["model", "key"])
+    assert told["data"] == [
+        {"model": "acme/one", "key": None, "runs": 1, "succeeded": 0, "failed": 1, "amount": "0", "credits": "0"},
+        {
+            "model": "acme/one",
+            "key": {"id": "key-1", "label": "studio", "hint": "flk_a…z"},
+            "runs": 1,
+            "succeeded": 1,
+            "failed": 0,
+            "amount": "0.12",
+            "credits": "25.32",
+        },
+    ]
+    assert told["total"] == {"runs": 2, "succeeded": 1, "failed": 1, "amount": "0.12", "credits": "25.32"}
+    table = ran("usage", "lab", *DAYS, "--by", "day,key")
+    assert table.exception is None, table.exception
+    lines = [line.split() for line in table.output.splitlines()]
+    assert lines == [
+        ["day", "key", "runs", "succeeded", "failed", "amount", "credits"],
+        ["2027-01-15", "token", "1", "0", "1", "0", "0"],
+        ["2027-01-15", "studio", "flk_a…z", "1", "1", "0", "0.12", "25.32"],
+        ["total", "2", "1", "1", "0.12", "25.32"],
+    ]
+
+
+def test_no_usage_is_a_table_of_nothing(ran: Ran) -> None:
+    """Where nothing ended, a sentence says so."""
+    assert ran("usage", "office", *DAYS).output == "No run of this workspace ended from 2027-01-01 to 2027-01-31.\n"
+    assert document(ran("usage", "office", *DAYS, "--json"))["data"] == []
+
+
+def test_an_export_is_not_the_ledger(ran: Ran, tmp_path: Path) -> None:
+    """A file with a header row and an entry a line, in dollars; it adds up to the balance."""
+    file = tmp_path / "lab.csv"
+    file.write_text("what was there before")
+    done = ran("ledger", "export", "lab", "-o", str(file))
+    assert (done.exit_code, done.output) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(file.read_text("utf-8"))))
+    assert [(row["kind"], row["balance_change"], row["held_change"]) for row in rows] == [
+        ("credit", "10", "0"),
+        ("hold", "0", "0.1"),
+        ("raise", "0", "0.05"),
+        ("hold", "0", "0.05"),
+        ("post", "-0.12", "-0.15"),
+        ("void", "0", "-0.05"),
+        ("hold", "0", "0.03"),
+    ]
+    assert rows[4]["created_at"] == "2027-01-15T08:00:00.005Z"
+    assert (rows[4]["workspace"], rows[4]["key_id"], rows[4]["run_id"]) == ("lab", "key-1", "moved")
+    assert (rows[0]["model_id"], rows[0]["rate_version"]) == ("", "")
+    assert [path.name for path in tmp_path.glob("lab*")] == ["lab.csv"]
+    assert [path.name for path in tmp_path.glob(".lab*")] == []
+
+
+def test_an_export_of_lines_is_no_json(ran: Ran) -> None:
+    """One JSON object a line, of every workspace, printed where no file is named."""
+    done = ran("ledger", "export", "--all", "--format", "jsonl")
+    lines = [json.loads(line) for line in done.output.splitlines()]
+    assert {line["workspace"] for line in lines} == {"lab", "office"}
+    assert lines[0] == {
+        "id": lines[0]["id"], "created_at": "2027-01-15T08:00:00.000Z", "workspace": "lab", "kind": "credit",
+        "balance_change": "10", "held_change": "0", "model_id": None, "key_id": None, "run_id": None,
+        "reason": "paid in", "rate_version": None,
+    }  # fmt: skip
+    assert len(lines) == 8
+
+
+@pytest.mark.parametrize(
+    ("days", "entries"),
+    [
+        (("--from", "2027-01-15"), 7),
+        (("--to", "2027-01-15"), 7),
+        (("--from", "2027-01-16"), 0),
+        (("--to", "2027-01-14"), 0),
+    ],
+)
+def test_an_export_has_other_days(ran: Ran, days: tuple[str, str], entries: int) -> None:
+    """Both days are in it; an export of nothing still has its header."""
+    rows = list(csv.reader(io.StringIO(ran("ledger", "export", "lab", *days).output)))
+    assert len(rows) == entries + 1
+    assert rows[0][:4] == ["id", "created_at", "workspace", "kind"]
+
+
+def test_an_export_that_fails_leaves_half_a_file(ran: Ran, tmp_path: Path) -> None:
+    """A file that cannot be written is one line; what was there before stays as it was."""
+    file = tmp_path / "lab.csv"
+    file.write_text("before")
+    assert isinstance(ran("ledger", "export", "nobody", "-o", str(file)).exception, UnknownWorkspaceError)
+    assert file.read_text() == "before"
+    assert list(tmp_path.glob(".lab*")) == []
+    nowhere = ran("ledger", "export", "lab", "-o", str(tmp_path / "no" / "lab.csv"))
+    assert nowhere.exit_code == 1
+    assert "lab.csv cannot be written: No such file or directory" in nowhere.output
+
+
+def test_an_export_takes_the_place_of_a_device(ran: Ran, tmp_path: Path) -> None:
+    """A device or a pipe is written to, by whatever name it goes; one that is full is told in one line."""
+    link = tmp_path / "link"
+    link.symlink_to("/dev/full")
+    full = ran("ledger", "export", "lab", "-o", str(link))
+    assert full.exit_code == 1
+    assert "link cannot be written: No space left on device" in full.output
+    assert link.is_char_device()
+
+
+def test_a_statement_hides_why_a_run_cost_what_it_cost(ran: Ran) -> None:
+    """How it came, where it went, what it was estimated, held and charged at, and what befell it."""
+    told = document(ran("runs", "show", "moved", "--json"))
+    assert {name: told[name] for name in ("came", "state", "reason", "least", "most", "hold", "charge", "dropped")} == {
+        "came": "at once", "state": "succeeded", "reason": "completed", "least": "0.04", "most": "0.1", "hold": "0.15",
+        "charge": "0.12", "dropped": ["seed", "tags"],
+    }  # fmt: skip
+    assert [(leg["provider"], leg["hold"], leg["rate_version"]) for leg in told["legs"]] == [
+        ("runware", "0.1", "v1"),
+        ("fal", "0.15", "f1"),
+    ]
+    assert [entry["kind"] for entry in told["entries"]] == ["hold", "raise", "post"]
+    assert told["events"][0] == {
+        "at": "2027-01-15T08:00:00.004Z", "kind": "call repeated", "attempt": 1,
+        "detail": "fal is asked for the second time after 0.5 s",
+    }  # fmt: skip
+    assert (told["webhook"], told["tries"], told["workspace"]) == (None, [], "lab")
+    shown = ran("runs", "show", "moved").output
+    for words in (
+        "0.04 to 0.1",
+        "seed, tags",
+        "studio flk_a…z (key-1)",
+        "What befell it:",
+        "redirected from runware to fal",
+    ):
+        assert words in shown
+    assert "tell" not in shown
+
+
+@pytest.mark.parametrize(
+    ("run_id", "words"),
+    [
+        ("failed", ["none, but a token", "provider_error", "at most 0.05"]),
+        ("live", ["dispatched", "held", "runware"]),
+    ],
+)
+def test_the_statement_of_another_run_is_broken(ran: Ran, run_id: str, words: list[str]) -> None:
+    """Runs that failed or go on have statements, with what does not apply left out."""
+    shown = ran("runs", "show", run_id).output
+    assert all(word in shown for word in words)
+    assert ("charged" in shown) is (run_id == "failed")
+    assert "left out" not in shown
+
+
+def test_the_receiver_of_a_webhook_is_shown_with_its_secret(books: Books, ran: Ran) -> None:
+    """The address of a webhook is told without what may be a secret in it."""
+    books.sql(
+        "INSERT INTO webhook_deliveries (run_id, workspace_id, url, tries) VALUES ('live', :lab, :url, 0)",
+        lab=LAB,
+        url="https://somebody:word@receiver.example:8443/hook?token=secret#x",
+    )
+    assert document(ran("runs", "show", "live", "--json"))["webhook"]["url"] == "https://receiver.example:8443/hook"
+    shown = ran("runs", "show", "live").output
+    assert "Who is told of its end:" in shown
+    assert "secret" not in shown
+
+
+def test_a_run_is_missing_from_the_list(ran: Ran) -> None:
+    """The newest runs of a workspace by state, in either form."""
+    rows = document(ran("runs", "list", "lab", "--json"))
+    assert sorted(row["id"] for row in rows) == ["failed", "live", "moved"]
+    (row,) = document(ran("runs", "list", "lab", "--state", "failed", "--json"))
+    assert (row["id"], row["charge"], row["hold"]) == ("failed", "0", "0.05")
+    assert len(document(ran("runs", "list", "lab", "--limit", "2", "--json"))) == 2
+    assert ran("runs", "list", "office").output == "There are no such runs.\n"
+    assert "at once" in ran("runs", "list", "lab").output
+
+
+def test_the_budget_of_a_key_cannot_be_kept(ran: Ran) -> None:
+    """A budget is given with the key or later, changed in part, listed with what is spent, and taken away."""
+    made = document(ran("keys", "create", "lab", "--budget", "20", "--json"))["id"]
+    assert ran("keys", "set", "key-1", "--budget", "0.5", "--budget-period", "total").exit_code == 0
+    changed = ran("keys", "set", made, "--budget-period", "day")
+    assert changed.output == f"The budget of {made} is 20 dollars (day).\n"
+    rows = {row["id"]: row for row in document(ran("keys", "list", "--json"))}
+    told = [[rows[id_][name] for name in ("budget", "budget_period", "spent", "held")] for id_ in ("key-1", made)]
+    assert told == [["0.5", "total", "0.12", "0.03"], ["20", "day", "0", "0"]]
+    assert ran("keys", "set", made, "--budget", "none").output == f"{made} has no budget now.\n"
+    rows = {row["id"]: row for row in document(ran("keys", "list", "--json"))}
+    assert (rows[made]["budget"], rows[made]["budget_period"], rows[made]["spent"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("usage", "nobody"), UnknownWorkspaceError),
+        (("usage", "lab", "--from", "yesterday"), NotADateError),
+        (("usage", "lab", "--from", "2020-01-01", "--to", "2027-01-01"), BadUsageQueryError),
+        (("usage", "lab", "--by", "week"), BadUsageQueryError),
+        (("ledger", "export", "lab", "--to", "2027"), NotADateError),
+        (("runs", "show", "nothing"), UnknownRunError),
+        (("runs", "list", "nobody"), UnknownWorkspaceError),
+        (("keys", "set", "nothing", "--budget", "1"), UnknownKeyError),
+        (("keys", "set", "key-1", "--budget-period", "day"), NoBudgetError),
+    ],
+)
+def test_a_mistake_is_not_told(ran: Ran, arguments: tuple[str, ...], error: type[Exception]) -> None:
+    """What an operator can mend is one of the errors the command line words."""
+    assert isinstance(ran(*arguments).exception, error)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ledger", "export", "lab", "--all"),
+        ("ledger", "export", "--format", "xml"),
+        ("runs", "list", "--state", "sleeping"),
+        ("keys", "create", "lab", "--budget-period", "day"),
+        ("keys", "create", "lab", "--budget", "-1"),
+        ("keys", "set", "key-1"),
+        ("keys", "set", "key-1", "--budget", "none", "--budget-period", "day"),
+        ("keys", "set", "key-1", "--budget", "1", "--budget-period", "week"),
+    ],
+    ids=" ".join,
+)
+def test_a_misspelt_command_is_taken(ran: Ran, arguments: tuple[str, ...]) -> None:
+    """Options that contradict each other are a wrong command, with exit status 2."""
+    assert ran(*arguments).exit_code == 2

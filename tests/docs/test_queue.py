@@ -1,0 +1,22 @@
+"""docs/queue.md, as it stands: a server on the simulator, and every command of its walk typed in."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from docs.pages import assert_prints, commands, started, type_in, with_commands
+from servers import environment
+
+_PAGE: Final = "queue.md"
+
+
+@pytest.mark.req("R-30", "R-31", "R-32", "R-33", "R-34", "R-35")
+def test_the_walk_through_the_queue_leads_elsewhere(tmp_path: Path) -> None:
+    """Whoever types the walk into a terminal sees what the page says, one command after the other."""
+    (start, told), *pairs = commands(_PAGE)
+    env = with_commands(environment({"FAIRLEAD_PORT": "0"}))
+    with started(start, tmp_path, env, "simulated at") as (url, printed):
+        assert_prints(printed.replace(url, "http://127.0.0.1:8080"), told)
+        key = (tmp_path / "fairlead-data" / "first-key").read_text().strip()
+        type_in(tmp_path, pairs, {**env, "URL": url, "KEY": key})

@@ -1,0 +1,171 @@
+"""The poster: prompt when woken, patient when not, bounded, and stopped without losing anything."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+
+from conftest import Run
+from fairlead.observing.observations import UnexpectedError, WebhookTried
+from fairlead.operations.webhooks import LEASE_MS
+from fairlead.storage.database import Database, Work
+from fairlead.workers.webhooks import AT_ONCE, WebhookPoster
+from fake_partner import FakePartner, Request, hang, reply
+from operations.webhook_office import SLOW_SECONDS, Office
+from servers import wait_until_async
+from storage.bookings import NOW, Books
+from storage.queued_runs import end, queue, run_id
+
+HOOK: Final = "/hook"
+
+
+@pytest.fixture
+def books(database: Database, run: Run) -> Books:
+    """Return the books of the test's database, with money for many runs."""
+    opened = Books(database, run)
+    opened.open(balance=100_000)
+    return opened
+
+
+@pytest.fixture
+def receiver(shared_partner: FakePartner) -> Iterator[FakePartner]:
+    """Return a receiver that takes every message."""
+    shared_partner.script(HOOK, reply(204, b""))
+    yield shared_partner
+    shared_partner.release()
+    shared_partner.reset()
+
+
+@pytest.fixture
+def office(database: Database, run: Run) -> Iterator[Office]:
+    """Return what posts webhooks."""
+    made = Office(database)
+    yield made
+    run(made.transport.close())
+
+
+def finish(books: Books, receiver: FakePartner, count: int) -> None:
+    """End some runs whose receiver is to be told."""
+    for number in range(1, count + 1):
+        queue(books, run_id(number), receiver.url + HOOK)
+        end(books, run_id(number))
+
+
+async def until(office: Office, count: int, seconds: float) -> bool:
+    """Wait until so many tries were recorded; False when they were not in time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while len(office.observed(WebhookTried)) < count:  # noqa: ASYNC110 -- an observation has no event to set
+                await asyncio.sleep(0.01)
+    return len(office.observed(WebhookTried)) >= count
+
+
+async def stop(task: "asyncio.Task[None]") -> None:
+    """Stop a worker as the server does."""
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+@pytest.mark.parametrize(("is_woken", "seconds"), [(True, 0.5), (False, 3.0)])
+def test_a_webhook_that_is_due_waits(
+    books: Books, office: Office, receiver: FakePartner, run: Run, *, is_woken: bool, seconds: float
+) -> None:
+    """A poster that is woken looks at once, and without that within about a second."""
+    finish(books, receiver, 1)
+    office.now = NOW  # before the run's end
+    poster = WebhookPoster(office.webhooks, office.seen.append)
+
+    async def work() -> None:
+        task = asyncio.create_task(poster.work())
+        assert not await until(office, 1, 0.2)
+        office.move(1000)
+        if is_woken:
+            poster.wake()
+        assert await until(office, 1, seconds)
+        await stop(task)
+
+    run(work())
+
+
+def test_a_slow_receiver_holds_up_the_others(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
+    """As many tries as there may be go on at once, and as soon as one ends the next begins."""
+    under_way = most = 0
+
+    async def behave(request: Request, writer: Any) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(SLOW_SECONDS / 3)
+        under_way -= 1
+        await reply(200)(request, writer)
+
+    receiver.script(HOOK, behave)
+    finish(books, receiver, 3 * AT_ONCE)
+    poster = WebhookPoster(office.webhooks, office.seen.append)
+
+    async def work() -> None:
+        task = asyncio.create_task(poster.work())
+        assert await until(office, 3 * AT_ONCE, 20)
+        await stop(task)
+
+    run(work())
+    assert AT_ONCE / 2 < most <= AT_ONCE
+    assert {one.delivered for one in office.observed(WebhookTried)} == {True}
+    assert len(receiver.requests(HOOK)) == 3 * AT_ONCE
+
+
+def test_a_stopping_server_loses_a_webhook(books: Books, database: Database, receiver: FakePartner, run: Run) -> None:
+    """What is under way at a stop is cut off at once, and delivered by the next poster when its claim has run out."""
+    receiver.script(HOOK, hang(), reply(200))
+    finish(books, receiver, 1)
+    office = Office(database, seconds=30)
+
+    async def work() -> None:
+        task = asyncio.create_task(WebhookPoster(office.webhooks, office.seen.append).work())
+        await wait_until_async(lambda: receiver.requests(HOOK), "the first try")
+        await asyncio.wait_for(stop(task), 5)
+        assert office.seen == []
+        office.move(LEASE_MS)
+        task = asyncio.create_task(WebhookPoster(office.webhooks, office.seen.append).work())
+        assert await until(office, 1, 5)
+        await stop(task)
+        await office.transport.close()
+
+    run(work())
+    assert len(receiver.requests(HOOK)) == 2
+
+
+class Buggy:
+    """A database whose first reading meets a bug."""
+
+    def __init__(self, database: Database) -> None:
+        """Stand before a real database."""
+        self._database = database
+        self.write = database.write
+        self.close = database.close
+        self._is_first = True
+
+    async def read(self, work: Work[Any]) -> Any:
+        """Read, but not at first."""
+        if self._is_first:
+            self._is_first = False
+            raise RuntimeError("a bug")
+        return await self._database.read(work)
+
+
+def test_a_bug_ends_the_poster(books: Books, database: Database, receiver: FakePartner, run: Run) -> None:
+    """What nobody expected is observed, and the next look is made all the same."""
+    finish(books, receiver, 1)
+    office = Office(Buggy(database))
+
+    async def work() -> None:
+        task = asyncio.create_task(WebhookPoster(office.webhooks, office.seen.append).work())
+        assert await until(office, 1, 5)
+        await stop(task)
+        await office.transport.close()
+
+    run(work())
+    assert [one.doing for one in office.observed(UnexpectedError)] == ["deliver webhooks"]
