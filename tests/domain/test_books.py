@@ -41,8 +41,8 @@ def funds(**changes: Any) -> Funds:
         ({"in_flight_limit": 0, "in_flight": 5}, 999, BLOCKED),
         ({"commitment_limit": 50, "held": 20}, 30, None),
         ({"commitment_limit": 50, "held": 20}, 31, CommittedSpendExceeded(limit=50, committed=20)),
-        ({"commitment_limit": 50, "held": 20}, 999, CommittedSpendExceeded(limit=50, committed=20)),
-        ({"commitment_limit": 0}, 1, CommittedSpendExceeded(limit=0, committed=0)),
+        ({"commitment_limit": 50, "held": 20}, 999, CommittedSpendExceeded(limit=50, committed=20, needed=999)),
+        ({"commitment_limit": 0}, 1, CommittedSpendExceeded(limit=0, committed=0, needed=1)),
         ({"commitment_limit": 0}, 0, None),
         (
             {"commitment_limit": 0, "in_flight_limit": 2, "in_flight": 2},

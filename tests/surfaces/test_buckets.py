@@ -146,6 +146,13 @@ _TABLE: Final[list[tuple[Fault, int, str, str, dict[str, str]]]] = [
         {"committed-spend-limit": "1000", "committed-spend-current": "251", "committed-spend-remaining": "750"},
     ),
     (
+        faults.CommittedSpendExceeded(1_000_000, 500_000, needed=3_000_000),
+        429,
+        "concurrency_limit_exceeded",
+        "The run may cost 0.03 US dollars; runs in flight may cost 0.01 in all.",
+        {"committed-spend-limit": "1", "committed-spend-current": "1", "committed-spend-remaining": "0"},
+    ),
+    (
         faults.CommittedSpendExceeded(1_000_000, 2_000_000),
         429,
         "concurrency_limit_exceeded",

@@ -27,7 +27,8 @@ _GC_THRESHOLDS: Final = (50_000, 50, 100)
 class RunningServer:
     """A server that has started: its application, the first key where it has just made one, the simulator's address.
 
-    `end_streams` is to be called before waiting for answers under way: streams end only with what they tell of.
+    `begin_stop` is to be called before waiting for answers under way: nothing more is claimed from the queue, and
+    streams come to an end, which otherwise end only with what they tell of.
     """
 
     application: Application
@@ -35,7 +36,7 @@ class RunningServer:
     observe: Observer
     catalog: CatalogKeeper
     simulator: str | None
-    end_streams: Callable[[], None]
+    begin_stop: Callable[[], None]
 
 
 @asynccontextmanager
@@ -56,7 +57,12 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
         )
         served = application(settings, base, runs, metrics)
         _settle_collector()
-        yield RunningServer(served, base.first_key, observe, base.catalog, base.partners.simulator, runs.watcher.close)
+
+        def begin_stop() -> None:
+            runs.queue_worker.stop()
+            runs.watcher.close()
+
+        yield RunningServer(served, base.first_key, observe, base.catalog, base.partners.simulator, begin_stop)
 
 
 def reload_on_hangup(server: RunningServer) -> None:

@@ -1,7 +1,7 @@
 """`fairlead runs`: what became of runs, and why they cost what they cost."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -115,7 +115,7 @@ def show(run_id: str, data: str | None, database: str | None, as_json: bool) -> 
         print_json({**run, **parts, "webhook": webhooks[0] if webhooks else None})
         return
     _print_run(run)
-    _print_part("Providers it went to", parts["legs"], _LEGS)
+    _print_part("Provider it was held for" if _was_never_sent(run) else "Providers it went to", parts["legs"], _LEGS)
     _print_part("What was booked", parts["entries"], _ENTRIES)
     _print_part("What befell it", parts["events"], _EVENTS)
     _print_part("Who is told of its end", webhooks, _WEBHOOK)
@@ -125,10 +125,20 @@ def show(run_id: str, data: str | None, database: str | None, as_json: bool) -> 
 def _print_run(run: dict[str, Any]) -> None:
     """What is known of the run, line by line; what does not apply to it is left out."""
     facts = {**run, "key": _key(run), "estimate": _estimate(run)}
-    told = [(label, facts[name]) for name, label in _LABELS.items() if facts[name] not in (None, False, [])]
+    told = [(label, facts[name]) for name, label in _LABELS.items() if not _is_nothing(facts[name])]
     width = max(len(label) for label, _ in told)
     for label, value in told:
         click.echo(f"{label.ljust(width)}  {'yes' if value is True else shown(value)}")
+
+
+def _was_never_sent(run: Mapping[str, Any]) -> bool:
+    """Whether a run never left the queue."""
+    return run["place"] is not None and run["claimed_at"] is None
+
+
+def _is_nothing(value: Any) -> bool:
+    """Whether a fact says nothing; nought attempts do."""
+    return value is None or value is False or value == []
 
 
 def _print_part(title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:

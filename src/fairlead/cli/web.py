@@ -27,14 +27,14 @@ class WebServer(uvicorn.Server):
 
     uvicorn bounds the time between two requests of a connection, but neither the time to the first one nor the time a
     request's head may take to arrive: a caller that sends nothing, or a byte a minute, would keep its place for ever.
-    `end_streams` is called before it waits for what is still being answered: streams would go on for ever.
+    `begin_stop` is called before it waits for what is still being answered: streams would go on for ever.
     """
 
-    def __init__(self, config: uvicorn.Config, patience: float, end_streams: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, patience: float, begin_stop: Callable[[], None]) -> None:
         config.http = WebProtocol
         super().__init__(config)
         self._patience = patience
-        self._end_streams = end_streams
+        self._begin_stop = begin_stop
         self._silent: dict[Any, tuple[Any, float]] = {}
 
     def handle_exit(self, sig: int, frame: Any) -> None:
@@ -43,8 +43,8 @@ class WebServer(uvicorn.Server):
         self._captured_signals.clear()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop, without waiting for streams."""
-        self._end_streams()
+        """Stop: first all that would begin anew or never end, then what is still being answered."""
+        self._begin_stop()
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:

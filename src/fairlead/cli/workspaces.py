@@ -22,6 +22,8 @@ _COLUMNS = (
     "cap",
     "in_flight",
     "in_flight_limit",
+    "waiting",
+    "parked",
     "commitment_limit",
     "models",
     "providers",

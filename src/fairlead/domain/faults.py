@@ -168,10 +168,14 @@ class StillRunning:
 
 @dataclass(frozen=True, slots=True)
 class CommittedSpendExceeded:
-    """The runs in flight may already cost as much as allowed (R-23); amounts in 10^-8 dollars, without this run's."""
+    """The runs in flight may already cost as much as allowed (R-23); amounts in 10^-8 dollars, without this run's.
+
+    `needed` is what this one may cost, where that alone is too much.
+    """
 
     limit: int
     committed: int
+    needed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

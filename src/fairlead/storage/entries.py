@@ -274,12 +274,16 @@ def _of_the_owner(
 def _release(connection: Connection, batch: _Batch, workspace_id: str) -> None:
     """Give free slots to the runs that have waited longest.
 
-    Costly runs for which there is no room are passed by: they wait for costly ones to end, the others need not.
+    Passed by are costly runs for which there is no room (they wait for costly ones to end, the others need not) and
+    those that a cap on committed spend lowered since then will not allow.
     """
     while (funds := batch.funds[workspace_id]).parked and funds.free_slots:
         has_costly_room = funds.free_slots == UNLIMITED or funds.costly_in_flight < funds.costly_limit
+        below = _ANY_HOLD if has_costly_room else COSTLY
+        if funds.commitment_limit is not None:
+            below = min(below, funds.commitment_limit + 1)
         most = _RELEASED_AT_ONCE if funds.free_slots == UNLIMITED else min(funds.free_slots, _RELEASED_AT_ONCE)
-        head = sql.head_of_queue(connection, workspace_id, _ANY_HOLD if has_costly_room else COSTLY, most)
+        head = sql.head_of_queue(connection, workspace_id, below, most)
         rows = []
         for run_id, hold in head:
             if refuse_commitment(funds, hold):

@@ -24,7 +24,7 @@ from fairlead.domain.faults import (
 )
 from fairlead.observing.observations import FaultAnswered, Observer, UnexpectedError
 from fairlead.operations.clock import new_id
-from fairlead.surfaces.asgi import CallerLeftError, Headers, Receive, Scope, Send, answer
+from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Headers, Receive, Scope, Send, answer
 from fairlead.surfaces.assets import AssetHandlers
 from fairlead.surfaces.operator import OperatorHandlers
 from fairlead.surfaces.router.errors import error_response
@@ -36,7 +36,6 @@ from fairlead.surfaces.router.runs import RunHandler
 _RUN_PREFIXES: Final = {
     route.path.partition("{")[0].encode(): route.generation for route in ROUTES if route.handler == "run"
 }
-_REQUEST_ID: Final = "fairlead.request_id"
 _Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -74,7 +73,7 @@ class Application:
         request_id = new_id()
         path = _run_path(scope)
         if path is None:
-            scope[_REQUEST_ID] = request_id
+            scope[REQUEST_ID] = request_id
             await self._answer_rest(scope, receive, send, request_id)
             return
         generation, segments = path
@@ -144,7 +143,7 @@ class Application:
         return self._error(request, RequestNotFound())
 
     def _error(self, request: Request, fault: Fault) -> Response:
-        request_id, generation = request.scope[_REQUEST_ID], _generation_of(request.scope)
+        request_id, generation = request.scope[REQUEST_ID], _generation_of(request.scope)
         self._observe(FaultAnswered(request_id, request.url.path[:200], bucket(fault)))
         status, headers, content = error_response(fault, request_id, generation, self._names)
         response = Response(content, status_code=status)

@@ -17,6 +17,8 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 HOST_MAX: Final = 259
 """The longest host with its port: a name of 253 characters, a colon, five digits."""
 
+REQUEST_ID: Final = "fairlead.request_id"
+"""Under which name a call's id stands in its scope."""
 _BODY_SECONDS: Final = 120.0
 _PORT_MAX: Final = 65_535
 # Underscores are in no name of the internet, but in those of containers.

@@ -10,8 +10,6 @@ from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.execute import Execution
 
 _LOOK_SECONDS: Final = 1.0
-_TIME_OUT_EVERY: Final = 10
-"""Rounds between two looks for runs that have waited too long."""
 _TOLD_MAX: Final = 10_000
 _CLAIMS_SECONDS: Final = 5.0
 
@@ -40,30 +38,31 @@ class QueueWorker:
                 self._told.append((run_id, workspace_id))
         self._take_next()
 
+    def stop(self) -> None:
+        """Claim nothing more; what was claimed goes on."""
+        self._is_stopping = True
+
     async def work(self) -> None:
         """Look after the queue until cancelled; from then on nothing more is claimed."""
-        rounds = 0
         try:
             while True:
                 try:
-                    await self._look(rounds)
+                    await self._look()
                 except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
                     self._observe(UnexpectedError("look after the queue", error))
-                rounds += 1
                 await asyncio.sleep(_LOOK_SECONDS)
         finally:
-            self._is_stopping = True
+            self.stop()
             if self._tasks:  # a claim that is being written has its run begun, and waited for with the others
                 await asyncio.wait(self._tasks, timeout=_CLAIMS_SECONDS)
 
-    async def _look(self, rounds: int) -> None:
+    async def _look(self) -> None:
         if self._working < self._places and not self._told:
             self.tell(await self._claimer.find_released())
         await self._claimer.pass_on_cancels()
         await self._claimer.use_room()
-        if rounds % _TIME_OUT_EVERY == 0:
-            while await self._claimer.time_out():
-                pass
+        while await self._claimer.time_out():
+            pass
 
     def _take_next(self) -> None:
         while self._told and self._working < self._places and not self._is_stopping:
@@ -80,12 +79,14 @@ class QueueWorker:
         except Exception as error:  # noqa: BLE001 -- a bug must not cost the worker a place for ever
             self._observe(UnexpectedError(f"claim {run_id}", error))
         finally:
-            self._known.discard(run_id)
             if execution is None:
-                self._one_less()
+                self._one_less(run_id)
             else:
-                execution.task.add_done_callback(lambda _: self._one_less())
+                execution.task.add_done_callback(lambda _: self._one_less(run_id))
 
-    def _one_less(self) -> None:
+    def _one_less(self, run_id: str) -> None:
+        # Known until it has ended: what was read before its claim may name it afterwards, and a second claim of this
+        # server in the same millisecond would look like the first.
+        self._known.discard(run_id)
         self._working -= 1
         self._take_next()

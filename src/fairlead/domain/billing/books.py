@@ -165,7 +165,7 @@ def refuse_slot(funds: Funds, hold: int) -> Fault | None:
 def refuse_commitment(funds: Funds, more: int) -> Fault | None:
     """Say that the runs in flight may not be held for so much more in all (R-23), or None."""
     if funds.commitment_limit is not None and funds.committed + more > funds.commitment_limit:
-        return CommittedSpendExceeded(funds.commitment_limit, funds.committed)
+        return _too_much(funds, funds.commitment_limit, more)
     return None
 
 
@@ -185,8 +185,12 @@ def refuse_queueing(funds: Funds, hold: int, backlog: int) -> Fault | None:
     if funds.waiting >= backlog:
         return QueueBacklogFull(backlog)
     if funds.commitment_limit is not None and hold > funds.commitment_limit:
-        return CommittedSpendExceeded(funds.commitment_limit, funds.committed)
+        return _too_much(funds, funds.commitment_limit, hold)
     return _refuse_money(funds, hold)
+
+
+def _too_much(funds: Funds, limit: int, more: int) -> Fault:
+    return CommittedSpendExceeded(limit, funds.committed, more if more > limit else None)
 
 
 def _refuse_money(funds: Funds, more: int) -> Fault | None:

@@ -101,7 +101,7 @@ class Executor:
         """How many of them another server began."""
         return sum(1 for execution in self._under_way.values() if execution.run.attempt > 1)
 
-    def run_ids(self) -> Collection[str]:
+    def run_ids(self) -> set[str]:
         """The runs this process works on, or is about to."""
         return self._expected.union(self._under_way)
 

@@ -36,7 +36,7 @@ class Voider:
             reason=reason,
             rate_version=run.rate_version,
             finished_at=now,
-            caller_left=True,
+            caller_left=not is_queued,
             key_id=None if is_queued or state is RunState.LOST else run.key_id,
             result=KeptResult(now + self.collectable_ms, fault=write_fault(fault)) if is_queued else None,
         )

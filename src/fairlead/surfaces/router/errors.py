@@ -156,6 +156,8 @@ def _budget_detail(fault: BudgetExceeded) -> str:
 
 def _committed_detail(fault: CommittedSpendExceeded) -> str:
     committed, limit = as_dollars(fault.committed), as_dollars(fault.limit)
+    if fault.needed is not None:
+        return f"The run may cost {as_dollars(fault.needed)} US dollars; runs in flight may cost {limit} in all."
     return f"Runs in flight may already cost {committed} of {limit} US dollars; wait for one to end."
 
 

@@ -14,7 +14,6 @@ from fairlead.domain.money import as_credits
 from fairlead.domain.runs.entries import QueueTicket
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.operations.authenticate import Authenticator
-from fairlead.operations.clock import new_id
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import Admitter, RunCommand
 from fairlead.operations.runs.cancel import Canceller
@@ -22,7 +21,7 @@ from fairlead.operations.runs.collect import Collector, RequestStatus
 from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.results import Answer
 from fairlead.operations.runs.watch import Watcher
-from fairlead.surfaces.asgi import Receive, read_whole
+from fairlead.surfaces.asgi import REQUEST_ID, Receive, read_whole
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import (
@@ -74,7 +73,7 @@ class QueueHandlers:
         content = await read_whole(request.scope, receive, self.body_limit)
         key = idempotency_key_of(request.scope, caller, content, self.now_ms() + self.keys_kept_ms)
         base = self.base_urls.of(request.scope)
-        command = RunCommand(new_id(), content, wish, key, base, traceparent_of(request.scope))
+        command = RunCommand(request.scope[REQUEST_ID], content, wish, key, base, traceparent_of(request.scope))
         queued = await self.admitter.enqueue(caller, model, command, QueueTicket(self.backlog, base, webhook))
         if queued.position is None:
             status = await self.collector.status(caller, model.id, queued.run_id)
