@@ -218,7 +218,12 @@ def gateway(
 
 def lift_limits(data: Path) -> None:
     """Let the workspace `default` run as many and owe as much as a benchmark needs."""
-    limits = ("--in-flight-limit", "-1", "--cap", "1000000")
+    limit_runs(data, -1, "--cap", "1000000")
+
+
+def limit_runs(data: Path, in_flight: int, *more: str) -> None:
+    """Let the workspace `default` run so many at a time; -1 is no limit."""
+    limits = ("--in-flight-limit", str(in_flight), *more)
     _ask(fairlead("workspaces", "change", "default", *limits, "--data", data))
     time.sleep(1.2)  # what a server remembers of a caller may be a second old
 
