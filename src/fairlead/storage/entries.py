@@ -58,15 +58,19 @@ _WITHDRAWN: Final = advance(RunState.PARKED, RunEvent.WITHDRAW)
 _REDIRECTABLE: Final = frozenset(states_before(RunEvent.REDIRECT))
 _CLAIMABLE: Final = frozenset(states_before(RunEvent.CLAIM))
 _CANCELLED: Final = bucket(Cancelled())
-_RELEASED_AT_ONCE: Final = 512
+_RELEASED_AT_ONCE: Final = 256
 _ANY_HOLD: Final = 2**62
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What became of a batch: a verdict for each entry, and which runs (of which workspaces) may now be claimed."""
+    """What became of a batch: a verdict for each entry, and which runs (of which workspaces) may now be claimed.
+
+    In the `unfinished` workspaces more may be released: another Release is due.
+    """
 
     verdicts: Sequence[Verdict]
     released: Sequence[tuple[str, str]]
+    unfinished: Sequence[str]
 
 
 class _Standing(msgspec.Struct, frozen=True):
@@ -103,6 +107,7 @@ class _Batch:
     webhooks: WebhookBook = field(default_factory=WebhookBook)
     blocked: set[str] = field(default_factory=set)
     released: list[tuple[str, str]] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
     new_runs: list[_Row] = field(default_factory=list)
     claims: list[_Row] = field(default_factory=list)
     releases: list[_Row] = field(default_factory=list)
@@ -134,7 +139,7 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
     for admission in admissions:
         verdicts[id(admission)] = _admit(batch, admission)
     _write_rest(connection, batch)
-    return Written([verdicts.get(id(entry)) for entry in entries], batch.released)
+    return Written([verdicts.get(id(entry)) for entry in entries], batch.released, batch.unfinished)
 
 
 def _begin(
@@ -272,31 +277,37 @@ def _of_the_owner(
 
 
 def _release(connection: Connection, batch: _Batch, workspace_id: str) -> None:
-    """Give free slots to the runs that have waited longest.
+    """Give free slots to the runs that have waited longest, some at a time: who else waits for the books shall not.
 
     Passed by are costly runs for which there is no room (they wait for costly ones to end, the others need not) and
     those that a cap on committed spend lowered since then will not allow.
     """
     while (funds := batch.funds[workspace_id]).parked and funds.free_slots:
-        has_costly_room = funds.free_slots == UNLIMITED or funds.costly_in_flight < funds.costly_limit
-        below = _ANY_HOLD if has_costly_room else COSTLY
-        if funds.commitment_limit is not None:
-            below = min(below, funds.commitment_limit + 1)
         most = _RELEASED_AT_ONCE if funds.free_slots == UNLIMITED else min(funds.free_slots, _RELEASED_AT_ONCE)
-        head = sql.head_of_queue(connection, workspace_id, below, most)
         rows = []
-        for run_id, hold in head:
+        for run_id, hold in sql.head_of_queue(connection, workspace_id, _below(funds), most):
+            if refuse_slot(funds, hold):
+                continue
             if refuse_commitment(funds, hold):
                 batch.blocked.add(workspace_id)
                 break
-            if refuse_slot(funds, hold) is None:
-                funds = funds.with_release(hold)
-                rows.append((_RELEASED.value, run_id))
+            funds = funds.with_release(hold)
+            rows.append((_RELEASED.value, run_id))
         batch.funds[workspace_id] = funds
         batch.released.extend((run_id, workspace_id) for _, run_id in rows)
         sql.RELEASE_RUN.run(connection, rows)
+        if len(rows) == _RELEASED_AT_ONCE:
+            batch.blocked.add(workspace_id)  # nobody goes past those whose turn is in the next batch
+            batch.unfinished.append(workspace_id)
         if not rows or workspace_id in batch.blocked:
             return
+
+
+def _below(funds: Funds) -> int:
+    """What a run must be held for less than to have a slot now."""
+    has_costly_room = funds.free_slots == UNLIMITED or funds.costly_in_flight < funds.costly_limit
+    below = _ANY_HOLD if has_costly_room else COSTLY
+    return below if funds.commitment_limit is None else min(below, funds.commitment_limit + 1)
 
 
 def _admit(batch: _Batch, entry: Admission) -> Verdict:
@@ -344,8 +355,10 @@ def _take_in(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
         batch.funds[entry.workspace_id] = funds.with_hold(entry.hold)
         return RunState.DISPATCHED
     queued = funds.with_queued(entry.hold)
-    has_room = refuse_slot(funds, entry.hold) is None and refuse_commitment(funds, entry.hold) is None
-    if not has_room or entry.workspace_id in batch.blocked:
+    has_slot = refuse_slot(funds, entry.hold) is None
+    if has_slot and refuse_commitment(funds, entry.hold) is not None:
+        batch.blocked.add(entry.workspace_id)  # nothing goes past it, in this batch as in the next
+    if not has_slot or entry.workspace_id in batch.blocked:
         batch.funds[entry.workspace_id] = queued
         return RunState.PARKED
     # Whoever waits could not be released, or would have been: this one takes nobody's slot.

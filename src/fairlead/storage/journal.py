@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from fairlead.domain.faults import ServiceUnavailable
-from fairlead.domain.runs.entries import JournalEntry, Verdict
+from fairlead.domain.runs.entries import JournalEntry, Release, Verdict
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.entries import Written, write_entries
 
@@ -22,6 +22,12 @@ _PACED_FROM: Final = 8
 _PACE_SECONDS: Final = 0.004
 """Under load, batches begin no closer than this: half the commits for two milliseconds of waiting (cf. commit_delay in
 PostgreSQL). A batch smaller than _PACED_FROM is never followed by a pause, so a lone call waits for nobody."""
+
+
+def _heed(written: asyncio.Future[Verdict]) -> None:
+    """Take note of how a write ended that nobody waits for."""
+    if not written.cancelled():
+        written.exception()
 
 
 def _nobody_claims(_: Sequence[tuple[str, str]]) -> None:
@@ -99,6 +105,9 @@ class Journal:
                     future.set_result(verdict)
             if written.released:
                 self.tell_released(written.released)
+            for workspace_id in written.unfinished:
+                # Whoever waits is found again where this cannot be written.
+                self.write(Release(workspace_id)).add_done_callback(_heed)
 
     async def _write_apart(self, batch: list[tuple[JournalEntry, asyncio.Future[Verdict]]], error: Exception) -> None:
         """Find the entry a batch failed for: one poisoned entry must not take its neighbours with it."""

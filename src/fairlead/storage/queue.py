@@ -83,7 +83,7 @@ def waiting_since(connection: Connection, before: int, limit: int) -> Sequence[t
     """Runs that have waited since before a time (ms), the oldest first: their ids and those of their workspaces."""
     found = connection.execute(
         select(runs.c.id, runs.c.workspace_id)
-        .where(in_state(WAITING), runs.c.created_at < before)
+        .where(runs.c.place.is_not(None), runs.c.finished_at.is_(None), runs.c.created_at < before, in_state(WAITING))
         .order_by(runs.c.created_at)
         .limit(limit)
     )

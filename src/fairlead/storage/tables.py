@@ -128,7 +128,9 @@ Index("ix_runs_working", runs.c.server_id, sqlite_where=_WORKING, postgresql_whe
 Index(
     "ix_runs_waiting", runs.c.workspace_id, runs.c.place, runs.c.hold, sqlite_where=_WAITING, postgresql_where=_WAITING
 )
-Index("ix_runs_waiting_since", runs.c.created_at, sqlite_where=_WAITING, postgresql_where=_WAITING)
+# Said otherwise than the others, so that PostgreSQL does not count places by it.
+_QUEUED: Final = text("place IS NOT NULL AND finished_at IS NULL")
+Index("ix_runs_queued_since", runs.c.created_at, sqlite_where=_QUEUED, postgresql_where=_QUEUED)
 _UNWANTED: Final = text("cancel_requested_at IS NOT NULL AND finished_at IS NULL")
 Index("ix_runs_unwanted", runs.c.server_id, sqlite_where=_UNWANTED, postgresql_where=_UNWANTED)
 Index("ix_runs_released", runs.c.id, sqlite_where=_RELEASED, postgresql_where=_RELEASED)

@@ -11,6 +11,7 @@ from fairlead.operations.runs.execute import Execution
 
 _LOOK_SECONDS: Final = 1.0
 _TOLD_MAX: Final = 10_000
+_CLAIMS_AT_ONCE: Final = 64
 _CLAIMS_SECONDS: Final = 5.0
 
 
@@ -65,12 +66,16 @@ class QueueWorker:
             pass
 
     def _take_next(self) -> None:
-        while self._told and self._working < self._places and not self._is_stopping:
+        while self._told and self._has_place() and not self._is_stopping:
             run_id, workspace_id = self._told.popleft()
             self._working += 1
             task = asyncio.get_running_loop().create_task(self._take(run_id, workspace_id))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._claimed)
+
+    def _has_place(self) -> bool:
+        """Whether another run can be taken: claims that begin together also call their partners together."""
+        return self._working < self._places and len(self._tasks) < _CLAIMS_AT_ONCE
 
     async def _take(self, run_id: str, workspace_id: str) -> None:
         execution: Execution | None = None
@@ -83,6 +88,10 @@ class QueueWorker:
                 self._one_less(run_id)
             else:
                 execution.task.add_done_callback(lambda _: self._one_less(run_id))
+
+    def _claimed(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._take_next()
 
     def _one_less(self, run_id: str) -> None:
         # Known until it has ended: what was read before its claim may name it afterwards, and a second claim of this

@@ -75,7 +75,7 @@ def _widen_runs() -> None:
     for name, columns, condition in (
         ("ix_runs_working", ["server_id"], "state = 'accepted' OR state = 'dispatched'"),
         ("ix_runs_waiting", ["workspace_id", "place", "hold"], _WAITING),
-        ("ix_runs_waiting_since", ["created_at"], _WAITING),
+        ("ix_runs_queued_since", ["created_at"], "place IS NOT NULL AND finished_at IS NULL"),
         ("ix_runs_unwanted", ["server_id"], "cancel_requested_at IS NOT NULL AND finished_at IS NULL"),
         ("ix_runs_released", ["id"], "state = 'released'"),
     ):
