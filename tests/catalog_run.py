@@ -1,7 +1,8 @@
 """Run every model of the catalog over every leg against the partner simulator, and print what came of it.
 
-A real `fairlead serve --simulate` in a temporary directory is called as any caller would. The status is 1 when a run
-fails, when a retired model still runs, or when the books do not add up afterwards.
+A real `fairlead serve --simulate` in a temporary directory is called as any caller would, and then every run is made
+once more through the queue (catalog_queue.py). The status is 1 when a run fails or ends in other bytes through the
+queue, when a retired model still runs, or when the books do not add up afterwards.
 """
 
 import asyncio
@@ -9,33 +10,22 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import httpx
 
-from catalog_samples import Sample, samples, shipped_catalog, shipped_providers
+from catalog_queue import compare_queued
+from catalog_samples import AT_ONCE, BUDGET, Call, calls, samples, shipped_catalog
 from fairlead.cli.output import print_table
-from fairlead.domain.catalog.models import Leg, Model
 from fairlead.operations.clock import Clock
 from servers import Server, serving
 
-AT_ONCE: Final = 16
-_BUDGET: Final = "100000"
 _COLUMNS: Final = ("model", "leg", "sample", "operation", "protocol", "status", "credits", "dropped", "seconds", "what")
+_QUEUE_COLUMNS: Final = ("model", "leg", "sample", "protocol", "status", "difference")
 _SHOWN: Final = 160
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One run to be made; `leg` None is a retired model, which must be refused."""
-
-    model: Model
-    sample: Sample | None
-    leg: Leg | None
-    protocol: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +69,6 @@ class Made:
         ]
 
 
-def calls() -> Iterator[Call]:
-    """Every model with every sample over every leg that serves it, and every retired model once."""
-    providers, today = shipped_providers(), Clock().today()
-    for model in shipped_catalog().models.values():
-        if model.is_retired(today):
-            yield Call(model, None, None, "-")
-            continue
-        for sample in samples(model):
-            for leg in sample.legs():
-                call = providers[leg.provider].calls[leg.calls[sample.operation.name]]
-                yield Call(model, sample, leg, call.protocol.value)
-
-
 def run_catalog(data: Path) -> list[Made]:
     """Start a server over a new data directory, make every run, and prove its books."""
     return run_calls(data, list(calls()))
@@ -100,7 +77,7 @@ def run_catalog(data: Path) -> list[Made]:
 def run_calls(data: Path, wanted: Sequence[Call]) -> list[Made]:
     """Start a server over a new data directory, make some runs, and prove its books."""
     with serving(data, arguments=("--simulate",)) as server:
-        server.cli("workspaces", "change", "default", "--cap", _BUDGET)
+        server.cli("workspaces", "change", "default", "--cap", BUDGET)
         made = asyncio.run(_run_all(server, wanted))
         server.idle()
     return made
@@ -149,18 +126,24 @@ def unsampled() -> list[str]:
 
 
 def main() -> int:
-    """Run the catalog and print the table; the exit status."""
+    """Run the catalog and print the tables; the exit status."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fairlead-catalog-") as folder:
         made = run_catalog(Path(folder) / "data")
+        compared = compare_queued(Path(folder) / "queue")
     print_table([one.row() for one in made], _COLUMNS)
     bad, lacking = [one for one in made if not one.is_well], unsampled()
     for model_id in lacking:
         sys.stdout.write(f"There is no sample for {model_id}.\n")
-    models = {one.call.model.id for one in made}
+    different = [one for one in compared if one.difference]
+    if different:
+        print_table([one.row() for one in different], _QUEUE_COLUMNS)
+    models, queued = {one.call.model.id for one in made}, [one for one in compared if one.is_queueable]
     seconds = time.monotonic() - started
-    sys.stdout.write(f"{len(models)} models, {len(made)} runs, {len(bad)} failed, {seconds:.0f} s; the books add up.\n")
-    return 1 if bad or lacking else 0
+    sys.stdout.write(f"{len(models)} models, {len(made)} runs, {len(bad)} failed.\n")
+    sys.stdout.write(f"{len(queued)} of them through the queue as well, {len(different)} with another result.\n")
+    sys.stdout.write(f"The books add up. {seconds:.0f} s.\n")
+    return 1 if bad or lacking or different else 0
 
 
 if __name__ == "__main__":

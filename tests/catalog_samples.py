@@ -1,4 +1,7 @@
-"""The catalog as it ships, and bodies for its models: tests/providers/samples/<provider>/<model>[.<what>].json."""
+"""The catalog as it ships, bodies for its models, and the calls that can be made of them.
+
+The bodies are tests/providers/samples/<provider>/<model>[.<what>].json.
+"""
 
 import json
 import re
@@ -17,6 +20,10 @@ from fairlead.operations.runs.requests import completed_body
 from fairlead.providers.spec import Provider
 from fairlead.settings import Settings
 
+AT_ONCE: Final = 16
+"""How many of the calls are made at a time."""
+BUDGET: Final = "100000"
+"""What all of them may cost together, in dollars."""
 SAMPLES: Final = Path(__file__).parent / "providers" / "samples"
 _IS_SAMPLE: Final = re.compile(r"(\.[a-z-]+)?")
 
@@ -38,6 +45,16 @@ class Sample:
     def id(self) -> str:
         """How it is called in lists of tests."""
         return f"{self.model.id}.{self.name}" if self.name else self.model.id
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One run to be made; `leg` None is a retired model, which must be refused."""
+
+    model: Model
+    sample: Sample | None
+    leg: Leg | None
+    protocol: str
 
 
 def shipped_providers() -> dict[str, Provider]:
@@ -62,6 +79,19 @@ def samples(model: Model) -> Iterator[Sample]:
     for path in sample_files(model):
         body = json.loads(path.read_text("utf-8"))
         yield Sample(model, path.stem.removeprefix(model.name)[1:], body, model.operation(body))
+
+
+def calls() -> Iterator[Call]:
+    """Every model with every sample over every leg that serves it, and every retired model once."""
+    providers, today = shipped_providers(), Clock().today()
+    for model in shipped_catalog().models.values():
+        if model.is_retired(today):
+            yield Call(model, None, None, "-")
+            continue
+        for sample in samples(model):
+            for leg in sample.legs():
+                call = providers[leg.provider].calls[leg.calls[sample.operation.name]]
+                yield Call(model, sample, leg, call.protocol.value)
 
 
 def planned(sample: Sample, leg: Leg, run_id: str = "0198f000-0000-7000-8000-000000000001") -> LegPlan:

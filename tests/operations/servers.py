@@ -168,10 +168,14 @@ class Guarded:
         self.open = 0
         self.refused = 0
         self.refusals = 0
+        self.refused_writes = 0
         self.lost_answers = 0
 
     async def write(self, work: Work[Any]) -> Any:
         """Write, unless the database is away; it may also go away when it has written, before it says so."""
+        if self.refused_writes > 0:
+            self.refused_writes -= 1
+            raise DatabaseUnavailableError("read-only")
         written = await self._guarded(self._database.write, work)
         if self.lost_answers > 0:
             self.lost_answers -= 1
@@ -283,7 +287,7 @@ class Server:
             self.catalog, self.exchange, credentials, self.own_keys, self.replayer, database, self.journal, self.clock,
             observe, server_id,
         )  # fmt: skip
-        self.resumer = Resumer(self.catalog, credentials, self.own_keys, self.clock, DAY_MS, BASE_URL)
+        self.resumer = Resumer(self.catalog, credentials, self.own_keys, self.clock, DAY_MS, BASE_URL, patience=())
         self.voider = Voider(self.executor, self.clock, WEEK_MS)
         self.recovery = Recovery(
             database,
@@ -320,7 +324,7 @@ class Server:
             self.blobs, self.database, links, self.clock, observe,
             limit=1024 * 1024, lifetime=7 * 24 * 3600,
         )  # fmt: skip
-        return Dispatcher(attempts, self.exchange, copier, self.clock, observe)
+        return Dispatcher(attempts, self.exchange, copier, self.clock, observe, patience=(0.01,))
 
     async def call(
         self,

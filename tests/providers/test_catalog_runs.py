@@ -9,9 +9,12 @@ from typing import Any, Final
 import jsonschema_rs
 import pytest
 
-from catalog_run import Call, Made, calls, run_calls, run_catalog, unsampled
+from catalog_queue import compare_queued
+from catalog_run import Made, run_calls, run_catalog, unsampled
+from catalog_samples import Call, calls
 from fairlead.domain.assets import links_in
 from fairlead.domain.catalog.models import Model
+from fairlead.providers.spec import Protocol
 
 _PROMPTS: Final = {"prompt", "promptText", "prompt_text", "text", "text_prompt", "texture_prompt"}
 """What fields are called that hold a caller's own words."""
@@ -29,6 +32,20 @@ def test_a_model_of_the_catalog_does_not_run(tmp_path: Path) -> None:
     assert [(one.row(), problem) for one in completed if (problem := _misdescribed(one))] == []
     native = [one for one in completed if one.call.leg is one.call.model.native]
     assert [one.row() for one in native if not _is_ours(one)] == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.req("R-32", "R-34")
+def test_a_model_ends_otherwise_through_the_queue(tmp_path: Path) -> None:
+    """Every model over every leg ends in the same bytes, type, credits and dropped fields; bytes are refused."""
+    compared = compare_queued(tmp_path)
+    assert [one.row() for one in compared if one.difference or one.status != 200] == []
+    assert {one.call.model.id for one in compared if one.is_queueable} == _queueable()
+
+
+def _queueable() -> set[str]:
+    """The models that a partner's answer can be waited for."""
+    return {call.model.id for call in calls() if call.leg is not None and call.protocol != Protocol.SYNC_BYTES.value}
 
 
 @pytest.mark.req("R-36")

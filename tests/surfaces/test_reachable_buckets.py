@@ -45,9 +45,15 @@ _ONE_CALL: Final = {
     "service_unavailable": _Exchange(503, "lockbox/json-1"),
     "request_not_found": _Exchange(404, "fake/json-1/nowhere"),
 }
-_SEVERAL_CALLS: Final = {"concurrency_limit_exceeded", "deadline_exceeded", "rate_limited", "internal_error"}
-_NOT_YET: Final = {"cancelled", "queue_timeout", "queue_backlog_full"}
-"""They come with the queue."""
+_SEVERAL_CALLS: Final = {
+    "concurrency_limit_exceeded",
+    "deadline_exceeded",
+    "rate_limited",
+    "internal_error",
+    "cancelled",
+    "queue_timeout",
+    "queue_backlog_full",
+}
 _NEVER: Final = {"client_disconnected"}
 """There is nobody to be told."""
 
@@ -65,7 +71,7 @@ def _is(response: httpx.Response, status: int, name: str) -> None:
 @pytest.mark.req("R-19")
 def test_a_bucket_is_shown_by_no_exchange() -> None:
     """The buckets here are the nineteen."""
-    assert len(set(_ONE_CALL) | _SEVERAL_CALLS | _NOT_YET | _NEVER) == 19
+    assert len(set(_ONE_CALL) | _SEVERAL_CALLS | _NEVER) == 19
 
 
 @pytest.mark.req("R-19")
@@ -123,6 +129,36 @@ def test_a_spent_quota_is_out_of_reach(partner: FakePartner, tmp_path: Path) -> 
         refused = next(answer for _ in range(3) if (answer := _run(server, server.key)).status_code != 200)
         _is(refused, 429, "rate_limited")
         assert "per minute" in refused.json()["detail"]
+
+
+def _queue(server: Server, key: str, model: str = "fake/json-1") -> httpx.Response:
+    return httpx.post(f"{server.url}/v2/models/{model}/requests", headers={"X-API-Key": key}, content=b"{}", timeout=30)
+
+
+@pytest.mark.req("R-19", "R-35")
+def test_a_cancelled_run_is_out_of_reach(router: Server, partner: FakePartner, new_name: NewName) -> None:
+    """`cancelled`: a run that waited was cancelled, and its result is asked for."""
+    headers = {"X-API-Key": router.new_workspace(new_name(), "--in-flight-limit", "1")}
+    partner.script("/json", partner.held(reply(200, b"{}")))
+    _, second = (_queue(router, headers["X-API-Key"]).json() for _ in range(2))
+    assert httpx.put(second["cancel_url"], headers=headers, timeout=30).status_code == 202
+    _is(httpx.get(second["response_url"], headers=headers, timeout=30), 409, "cancelled")
+
+
+@pytest.mark.req("R-19", "R-32", "R-34")
+def test_a_full_queue_is_out_of_reach(partner: FakePartner, tmp_path: Path) -> None:
+    """`queue_backlog_full`, and once the one that waits has done so for too long, `queue_timeout`."""
+    few = {"FAIRLEAD_QUEUE_BACKLOG": "1", "FAIRLEAD_QUEUE_PLACES": "0", "FAIRLEAD_QUEUE_HOURS": "0.001"}
+    with _started(partner, tmp_path, **few) as server:
+        first = _queue(server, server.key).json()
+        _is(_queue(server, server.key), 429, "queue_backlog_full")
+        late = wait_until(
+            lambda: found if (found := server.client.get(first["response_url"])).status_code != 202 else None,
+            "the time in the queue is over",
+            pause=0.2,
+        )
+        assert late is not None
+        _is(late, 504, "queue_timeout")
 
 
 @pytest.fixture

@@ -110,7 +110,6 @@ class _Batch:
     unfinished: list[str] = field(default_factory=list)
     new_runs: list[_Row] = field(default_factory=list)
     claims: list[_Row] = field(default_factory=list)
-    releases: list[_Row] = field(default_factory=list)
     withdrawn: list[_Row] = field(default_factory=list)
     unwanted: list[_Row] = field(default_factory=list)
     accepted: list[_Row] = field(default_factory=list)
@@ -236,19 +235,18 @@ def _withdraw(batch: _Batch, entry: Withdrawal, found: _Standing) -> tuple[Verdi
     batch.funds[entry.workspace_id] = funds.after_withdrawal(found.hold, was_parked=found.state == RunState.PARKED)
     batch.withdrawn.append((_WITHDRAWN.value, 0, entry.reason, entry.at, entry.run_id))
     batch.keys.keep(entry.run_id, entry.kept)
-    batch.ledger.append(
-        (
-            entry.workspace_id,
-            entry.run_id,
-            2,
-            EntryKind.VOID.value,
-            0,
-            -found.hold,
-            entry.reason,
-            found.rate_version,
-            entry.at,
-        )
+    row = (
+        entry.workspace_id,
+        entry.run_id,
+        2,
+        EntryKind.VOID.value,
+        0,
+        -found.hold,
+        entry.reason,
+        found.rate_version,
+        entry.at,
     )
+    batch.ledger.append(row)
     _count_end(batch, entry.workspace_id, entry.run_id, found, entry.at, 0, succeeded=False)
     return Withdrawn(), _WITHDRAWN.value
 
@@ -323,19 +321,8 @@ def _admit(batch: _Batch, entry: Admission) -> Verdict:
     batch.budgets.hold(entry.key_id, entry.hold)
     batch.keys.take(entry)
     batch.new_runs.append(_new_run(entry, state, None if entry.ticket is None else funds.last_place))
-    batch.ledger.append(
-        (
-            entry.workspace_id,
-            entry.run_id,
-            1,
-            _HOLD,
-            0,
-            entry.hold,
-            "admitted",
-            entry.rate_version,
-            entry.created_at,
-        )
-    )
+    row = (entry.workspace_id, entry.run_id, 1, _HOLD, 0, entry.hold, "admitted", entry.rate_version, entry.created_at)
+    batch.ledger.append(row)
     if entry.ticket is not None:
         if entry.ticket.webhook_url is not None:
             batch.webhooks.take(entry.run_id, entry.workspace_id, entry.ticket.webhook_url)
@@ -402,19 +389,18 @@ def _redirect(batch: _Batch, entry: Redirection, found: _Standing) -> Verdict:
     batch.funds[entry.workspace_id] = funds.with_raise(entry.held, entry.hold)
     batch.budgets.hold(found.key_id, more)
     batch.redirected.append((entry.provider, entry.hold, entry.rate_version, entry.run_id, entry.attempt))
-    batch.ledger.append(
-        (
-            entry.workspace_id,
-            entry.run_id,
-            2 + entry.turn,
-            EntryKind.RAISE.value,
-            0,
-            more,
-            f"redirected from {found.provider} to {entry.provider}",
-            entry.rate_version,
-            entry.at,
-        )
+    row = (
+        entry.workspace_id,
+        entry.run_id,
+        2 + entry.turn,
+        EntryKind.RAISE.value,
+        0,
+        more,
+        f"redirected from {found.provider} to {entry.provider}",
+        entry.rate_version,
+        entry.at,
     )
+    batch.ledger.append(row)
     return None
 
 
@@ -437,19 +423,18 @@ def _settle(batch: _Batch, entry: Settlement, found: _Standing) -> Verdict:
     )
     batch.events.extend((entry.run_id, one.kind, one.attempt, one.detail, one.at) for one in entry.events)
     kind = EntryKind.POST if entry.billed else EntryKind.VOID
-    batch.ledger.append(
-        (
-            entry.workspace_id,
-            entry.run_id,
-            2,
-            _TEXT[kind],
-            -entry.charge,
-            -found.hold,
-            entry.reason,
-            entry.rate_version,
-            entry.finished_at,
-        )
+    row = (
+        entry.workspace_id,
+        entry.run_id,
+        2,
+        _TEXT[kind],
+        -entry.charge,
+        -found.hold,
+        entry.reason,
+        entry.rate_version,
+        entry.finished_at,
     )
+    batch.ledger.append(row)
     succeeded = entry.state is RunState.SUCCEEDED
     _count_end(batch, entry.workspace_id, entry.run_id, found, entry.finished_at, entry.charge, succeeded=succeeded)
     return None

@@ -106,7 +106,7 @@ def workspaces_with_room(connection: Connection, limit: int) -> Sequence[str]:
     found = connection.execute(
         select(workspaces.c.id)
         .where(workspaces.c.parked > 0, unlimited | (workspaces.c.in_flight < workspaces.c.in_flight_limit))
-        .order_by(workspaces.c.id)
+        .order_by(func.random())  # where some are held back by another cap, the same must not stand first every time
         .limit(limit)
     )
     return [row[0] for row in found]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_model
-from fairlead.domain.faults import FaultError, InternalError, RequestNotFound, ServiceUnavailable, bucket
+from fairlead.domain.faults import FaultError, RequestNotFound, ServiceUnavailable, bucket
 from fairlead.domain.runs.entries import KeptResult
 from fairlead.domain.runs.failures import read_fault
 from fairlead.domain.runs.outcomes import Failed
@@ -17,7 +17,6 @@ from fairlead.domain.runs.queue import (
     retry_after_working,
     status_of,
 )
-from fairlead.domain.runs.states import RunState
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
 from fairlead.storage.database import Database, DatabaseUnavailableError
@@ -124,7 +123,4 @@ def away() -> ServiceUnavailable:
 
 def _error_type(found: QueuedRun) -> str | None:
     """The bucket collecting answers with, for a run that ended without a result."""
-    if found.finished_at is None or found.state is RunState.SUCCEEDED:
-        return None
-    fault = InternalError() if found.fault is None else read_fault(found.fault)
-    return bucket(fault)
+    return None if found.fault is None else bucket(read_fault(found.fault))

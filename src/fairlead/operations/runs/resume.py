@@ -1,10 +1,12 @@
 """A run made whole again out of what the books keep of it: after a claim, and after a takeover."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairlead.domain.billing.rates import Pricing
 from fairlead.domain.catalog.models import Leg, Model
-from fairlead.domain.faults import FaultError
+from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.runs.body import read_body
 from fairlead.domain.runs.entries import IdempotencyKey, LiveRun
 from fairlead.domain.runs.selection import Selection
@@ -22,7 +24,7 @@ class Resumer:
     """Makes runs whole.
 
     `keys_kept_ms` is how long idempotency keys are kept, `base_url` what links begin with where nothing was kept of how
-    the caller reached us.
+    the caller reached us. `patience` is how long a credential of the caller's own is waited for, and again (seconds).
     """
 
     catalog: CatalogKeeper
@@ -31,6 +33,7 @@ class Resumer:
     clock: Clock
     keys_kept_ms: int
     base_url: str
+    patience: Sequence[float] = (1.0, 2.0, 4.0, 8.0)
 
     async def resume(self, found: LiveRun) -> AdmittedRun | None:
         """The run as it was admitted; None when its model, leg, card, body or own credential is no longer to be had.
@@ -71,6 +74,17 @@ class Resumer:
         )
 
     async def _own(self, found: LiveRun) -> Credential:
+        """The caller's own credential; FaultError when it cannot be had, or not within the patience there is."""
+        for pause in self.patience:
+            try:
+                return await self._open(found)
+            except FaultError as error:
+                if not isinstance(error.fault, ServiceUnavailable):
+                    raise
+            await asyncio.sleep(pause)
+        return await self._open(found)
+
+    async def _open(self, found: LiveRun) -> Credential:
         text = await self.own_keys.open(found.workspace_id, found.provider)
         return self.credentials.own(found.provider, text)
 

@@ -110,6 +110,9 @@ class QueueHandlers:
     async def watch_request(self, request: Request, generation: Generation) -> Response:
         """`GET …/requests/{request_id}/events`: the status as server-sent events, until the run is completed."""
         caller = await self._caller(request, generation)
+        if request.method == "HEAD":  # there would be nothing to stream until the run ends
+            await self.collector.status(caller, _model_of(request), request.path_params["request_id"])
+            return Response(headers=_UNBUFFERED, media_type="text/event-stream")
         changes = await self.watcher.watch(caller, _model_of(request), request.path_params["request_id"])
         base = self.base_urls.of(request.scope)
         return StreamingResponse(_events(changes, base), 200, _UNBUFFERED, media_type="text/event-stream")

@@ -1,0 +1,163 @@
+"""Watching queued runs without a surface: woken by what happens, bounded, and ended in good order."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import cast
+
+import pytest
+
+from conftest import Run
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import ConcurrencyLimitExceeded, FaultError, RequestNotFound
+from fairlead.domain.runs.queue import QueueStatus
+from fairlead.operations.runs import watch as watching
+from fairlead.operations.runs.collect import RequestStatus
+from fairlead.operations.runs.watch import WATCHERS_MAX, Watcher
+from operations.queueing import claim, enqueue, made
+from operations.servers import Server
+from storage.queued_runs import run_id
+
+pytestmark = pytest.mark.req("R-33")
+
+MODEL = "acme/plain-now"
+FIRST = run_id()
+PROMPT = 1.0
+"""Well under the time between two looks, in seconds."""
+
+
+@pytest.fixture
+def watcher(server: Server) -> Watcher:
+    """Return a watcher that is told of nothing but what a test tells it."""
+    return Watcher(server.collector)
+
+
+async def rest_of(changes: AsyncIterator[RequestStatus | None]) -> list[RequestStatus | None]:
+    """Everything a watch tells until it ends."""
+    return [told async for told in changes]
+
+
+def generator(changes: AsyncIterator[RequestStatus | None]) -> AsyncGenerator[RequestStatus | None, None]:
+    """A watch as what it is, so that it can be closed as a surface does whose caller has left."""
+    return cast("AsyncGenerator[RequestStatus | None, None]", changes)
+
+
+def test_a_completed_run_is_watched_for_ever(server: Server, caller: Caller, watcher: Watcher, run: Run) -> None:
+    """One status, and the watch has ended."""
+    run(made(server, caller))
+    changes = run(watcher.watch(caller, MODEL, FIRST))
+    assert run(rest_of(changes)) == [RequestStatus(FIRST, MODEL, QueueStatus.COMPLETED, 1)]
+
+
+def test_what_happens_here_is_told_late(server: Server, caller: Caller, watcher: Watcher, run: Run) -> None:
+    """A claim and an end wake whoever watches, each of them, at once."""
+
+    async def follow() -> list[list[str]]:
+        await enqueue(server, caller)
+        watches = [await watcher.watch(caller, MODEL, FIRST) for _ in range(3)]
+        told = [asyncio.ensure_future(rest_of(watch)) for watch in watches]
+        await asyncio.sleep(0.05)
+        before = len(server.seen)
+        assert await claim(server, caller)
+        for seen in server.seen[before:]:
+            watcher.observe(seen)
+        async with asyncio.timeout(PROMPT):
+            found = await asyncio.gather(*told)
+        return [[one.status.value for one in each if one is not None] for each in found]
+
+    for statuses in run(follow()):
+        assert (statuses[0], statuses[-1]) == ("IN_QUEUE", "COMPLETED")
+
+
+def test_what_happens_elsewhere_is_never_told(server: Server, caller: Caller, watcher: Watcher, run: Run) -> None:
+    """Without being woken a watch looks every few seconds."""
+
+    async def follow() -> list[RequestStatus | None]:
+        await enqueue(server, caller)
+        told = asyncio.ensure_future(rest_of(await watcher.watch(caller, MODEL, FIRST)))
+        await asyncio.sleep(0.05)
+        assert await claim(server, caller)
+        async with asyncio.timeout(3):
+            return await told
+
+    assert [one.status for one in run(follow()) if one] == [QueueStatus.IN_QUEUE, QueueStatus.COMPLETED]
+
+
+def test_silence_is_told_as_a_change(
+    server: Server, caller: Caller, watcher: Watcher, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While nothing changes there is nothing but a sign of life, now and then."""
+    monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(watching, "_SILENCE_SECONDS", 0.1)
+
+    async def follow() -> list[RequestStatus | None]:
+        await enqueue(server, caller)
+        changes = await watcher.watch(caller, MODEL, FIRST)
+        return [await anext(changes) for _ in range(3)]
+
+    first, *silence = run(follow())
+    assert first is not None
+    assert silence == [None, None]
+
+
+def test_watching_has_no_bound(server: Server, new_caller: Callable[..., Caller], watcher: Watcher, run: Run) -> None:
+    """So many watches a workspace; whoever leaves makes room, and other workspaces have their own."""
+    caller, other = new_caller(), new_caller(name="office")
+
+    async def follow() -> None:
+        await enqueue(server, caller)
+        await enqueue(server, other, number=2)
+        watches = [generator(await watcher.watch(caller, MODEL, FIRST)) for _ in range(WATCHERS_MAX)]
+        for watch in watches:
+            await anext(watch)
+        with pytest.raises(FaultError) as raised:
+            await watcher.watch(caller, MODEL, FIRST)
+        full = ConcurrencyLimitExceeded(WATCHERS_MAX, WATCHERS_MAX, what="event streams")
+        assert raised.value.fault == full
+        assert await anext(await watcher.watch(other, MODEL, run_id(2))) is not None
+        await watches[0].aclose()
+        again = generator(await watcher.watch(caller, MODEL, FIRST))
+        assert await anext(again) is not None
+        for watch in (*watches, again):
+            await watch.aclose()
+
+    run(follow())
+
+
+def test_a_stranger_watches(server: Server, new_caller: Callable[..., Caller], watcher: Watcher, run: Run) -> None:
+    """What is not found is refused before anything is told."""
+    caller, stranger = new_caller(), new_caller(name="office")
+    run(enqueue(server, caller))
+    with pytest.raises(FaultError) as raised:
+        run(watcher.watch(stranger, MODEL, FIRST))
+    assert raised.value.fault == RequestNotFound()
+
+
+def test_a_server_that_stops_waits_for_watchers(server: Server, caller: Caller, watcher: Watcher, run: Run) -> None:
+    """Closing ends every watch at once, whatever became of its run."""
+
+    async def follow() -> list[RequestStatus | None]:
+        await enqueue(server, caller)
+        told = asyncio.ensure_future(rest_of(await watcher.watch(caller, MODEL, FIRST)))
+        await asyncio.sleep(0.05)
+        watcher.close()
+        async with asyncio.timeout(PROMPT):
+            return await told
+
+    assert [one.status for one in run(follow()) if one] == [QueueStatus.IN_QUEUE]
+
+
+def test_an_away_database_breaks_a_watch(
+    server: Server, caller: Caller, watcher: Watcher, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watch that can tell nothing any more ends; its caller opens another."""
+    monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.02)
+
+    async def follow() -> list[RequestStatus | None]:
+        await enqueue(server, caller)
+        changes = await watcher.watch(caller, MODEL, FIRST)
+        first = await anext(changes)
+        server.database.refusals = 1
+        async with asyncio.timeout(PROMPT):
+            return [first, *await rest_of(changes)]
+
+    assert len(run(follow())) == 1

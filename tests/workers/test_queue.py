@@ -1,0 +1,285 @@
+"""The queue's worker: prompt when told, patient when not, within its places, and stopped without losing a run."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, cast
+
+import pytest
+
+from conftest import Run
+from fairlead.domain.billing.books import UNLIMITED
+from fairlead.domain.callers import Billing, Caller
+from fairlead.domain.runs.entries import LiveRun
+from fairlead.observing.observations import DatabaseTrouble, RunEnded, RunWithdrawn, UnexpectedError
+from fairlead.operations.authenticate import ApiKey
+from fairlead.operations.keys import issue_key
+from fairlead.operations.runs.admit import AdmittedRun
+from fairlead.operations.runs.claim import Claimer
+from fairlead.operations.runs.resume import Resumer
+from fairlead.operations.workspaces import WorkspaceCommand, create_workspace, credit
+from fairlead.storage.database import Database
+from fairlead.workers.queue import QueueWorker
+from operations.queueing import enqueue, gate_of
+from operations.servers import DAY_MS, DOLLAR, SCHEMA, Guarded, Partner, Server, model_text, until
+from storage.bookings import Books
+from storage.queued_runs import run_id
+
+pytestmark = pytest.mark.req("R-32")
+
+_LOOK: Final = 1.0
+"""How often the worker looks for what it was not told, in seconds."""
+
+
+@pytest.fixture(autouse=True)
+def _books_are_proven(proven_books: None) -> None:
+    """Prove the books after each test of this file."""
+
+
+@pytest.fixture
+def books(database: Database, run: Run) -> Books:
+    """Return the books of the test's database."""
+    return Books(database, run)
+
+
+@pytest.fixture
+def partner(database: Database, run: Run) -> Iterator[Partner]:
+    """Return a listening partner."""
+    started = Partner(Guarded(database))
+    run(started.start())
+    yield started
+    run(started.stop())
+
+
+@pytest.fixture
+def server(database: Database, partner: Partner, tmp_path: Path, run: Run) -> Iterator[Server]:
+    """Return a server with one model, without its worker."""
+    models = tmp_path / "models"
+    models.mkdir()
+    (models / "input.json").write_text(json.dumps(SCHEMA))
+    (models / "plain-now.toml").write_text(model_text("plain-now", "plain", "now"))
+
+    async def start() -> Server:
+        return Server(Guarded(database), partner, models)
+
+    started = run(start())
+    yield started
+    run(started.close())
+
+
+@pytest.fixture
+def caller(server: Server, run: Run) -> Caller:
+    """Return a caller whose workspace has money for many runs, and no limit."""
+
+    async def make() -> Caller:
+        lab = WorkspaceCommand(name="lab", billing=Billing.PREPAID, in_flight_limit=UNLIMITED)
+        await create_workspace(server.database, lab, server.clock)
+        await credit(server.database, "lab", 100 * DOLLAR, "paid in", server.clock)
+        key = await issue_key(server.database, "lab", "", None, "flk_", server.clock)
+        return await server.authenticator.authenticate(ApiKey(key.text))
+
+    made: Caller = run(make())
+    return made
+
+
+@asynccontextmanager
+async def working(server: Server, places: int = 10, claimer: Claimer | None = None) -> AsyncIterator[QueueWorker]:
+    """A worker at work, told by the journal, and stopped afterwards as the server stops it."""
+    worker = QueueWorker(claimer or server.claimer, places, server.seen.append)
+    server.journal.tell_released = worker.tell
+    task = asyncio.create_task(worker.work())
+    try:
+        yield worker
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+
+def ended(server: Server, count: int) -> Callable[[], bool]:
+    """Return a question: whether so many runs have ended."""
+    return lambda: len(server.observed(RunEnded)) >= count
+
+
+def test_a_released_run_waits_to_be_looked_for(server: Server, caller: Caller, run: Run) -> None:
+    """A worker that is told of a run takes it at once, and not at its next look."""
+
+    async def follow() -> None:
+        async with working(server):
+            await asyncio.sleep(0.1)  # its first look is over
+            await enqueue(server, caller)
+            async with asyncio.timeout(_LOOK / 2):
+                await until(ended(server, 1))
+
+    run(follow())
+
+
+def test_a_run_nobody_told_of_is_never_found(server: Server, caller: Caller, run: Run) -> None:
+    """What was released elsewhere, or while no worker was there, is found by looking."""
+
+    async def follow() -> None:
+        await enqueue(server, caller, number=1)
+        async with working(server):
+            async with asyncio.timeout(_LOOK):
+                await until(ended(server, 1))
+            server.journal.tell_released = lambda _: None
+            await enqueue(server, caller, number=2)
+            async with asyncio.timeout(3 * _LOOK):
+                await until(ended(server, 2))
+
+    run(follow())
+
+
+@pytest.mark.parametrize("places", [1, 3])
+def test_a_worker_takes_more_than_its_places(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run, places: int
+) -> None:
+    """So many at a time, and the next as soon as one has ended; all of them in the end."""
+
+    async def follow() -> None:
+        gate = gate_of(partner)
+        async with working(server, places):
+            for number in range(1, 8):
+                await enqueue(server, caller, number=number)
+            await until(lambda: len(partner.calls) == places)
+            await asyncio.sleep(1.5 * _LOOK)
+            assert (len(partner.calls), server.executor.under_way) == (places, places)
+            gate.set()
+            async with asyncio.timeout(_LOOK * 5):
+                await until(ended(server, 7))
+
+    run(follow())
+    assert [row["state"] for row in books.rows("SELECT state FROM runs")] == ["succeeded"] * 7
+    assert len(partner.calls) == 7
+
+
+def test_a_worker_without_places_works(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
+    """With no places nothing is claimed, but the queue is looked after: what waits too long ends."""
+
+    async def follow() -> None:
+        await enqueue(server, caller)
+        server.now_ns += (DAY_MS + 1) * 1_000_000
+        async with working(server, 0):
+            await enqueue(server, caller, number=2)
+            await until(lambda: bool(server.observed(RunWithdrawn)))
+
+    run(follow())
+    assert partner.calls == []
+    assert [books.state(run_id(number))["state"] for number in (1, 2)] == ["failed", "released"]
+    books.sql("UPDATE runs SET created_at = 0 WHERE finished_at IS NULL")
+    assert run(server.claimer.time_out()) == 1
+
+
+class _Stumbling:
+    """A resumer with a bug that shows a few times."""
+
+    def __init__(self, resumer: Resumer, times: int) -> None:
+        self._resumer = resumer
+        self._times = times
+
+    async def resume(self, found: LiveRun) -> AdmittedRun | None:
+        if self._times > 0:
+            self._times -= 1
+            raise ZeroDivisionError
+        return await self._resumer.resume(found)
+
+
+@pytest.mark.req("R-29")
+def test_a_bug_in_claiming_costs_a_place(server: Server, caller: Caller, books: Books, run: Run) -> None:
+    """A place is free again whatever happened in it; the run is voided as a stray, and nothing stays held."""
+    claimer = replace(server.claimer, resumer=cast("Resumer", _Stumbling(server.resumer, 2)))
+
+    async def follow() -> None:
+        async with working(server, 1, claimer):
+            for number in (1, 2, 3, 4):
+                await enqueue(server, caller, number=number)
+            async with asyncio.timeout(_LOOK):
+                await until(ended(server, 2))
+        server.now_ns += 61_000_000_000
+        assert await server.recovery.void_strays() == 2
+
+    run(follow())
+    assert [type(seen.error) for seen in server.observed(UnexpectedError)] == [ZeroDivisionError] * 2
+    states = [books.state(run_id(number))["state"] for number in (1, 2, 3, 4)]
+    assert states == ["failed", "failed", "succeeded", "succeeded"]
+    assert books.figures(caller.workspace_id)[1:] == (0, 0)
+
+
+@pytest.mark.req("R-29")
+def test_a_run_is_taken_twice(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+    """A run that is told of again and again while it is under way, and after it has ended, is dispatched once."""
+
+    async def follow() -> None:
+        gate = gate_of(partner)
+        async with working(server) as worker:
+            await enqueue(server, caller)
+            told = [(run_id(), caller.workspace_id)]
+            for _ in range(5):
+                worker.tell(told)
+                await asyncio.sleep(0.01)
+            await until(lambda: bool(partner.calls))
+            worker.tell(told)
+            gate.set()
+            await until(ended(server, 1))
+            worker.tell(told)
+            await asyncio.sleep(0.1)
+
+    run(follow())
+    assert partner.calls == ["POST /now"]
+
+
+def test_an_away_database_ends_the_worker(server: Server, caller: Caller, run: Run) -> None:
+    """Whatever a round meets, the next one tries again."""
+
+    async def follow() -> None:
+        await enqueue(server, caller)
+        server.database.refusals = 4
+        async with working(server):
+            async with asyncio.timeout(4 * _LOOK):
+                await until(ended(server, 1))
+
+    run(follow())
+    assert len(server.observed(DatabaseTrouble)) == 4
+
+
+def test_a_bug_in_a_look_ends_the_worker(server: Server, caller: Caller, books: Books, run: Run) -> None:
+    """A round that fails in a way nobody thought of is observed, and the next one does its work."""
+
+    async def follow() -> None:
+        await enqueue(server, caller)
+        await server.database.write(lambda c: c.exec_driver_sql("ALTER TABLE runs RENAME TO elsewhere").close())
+        async with working(server):
+            await until(lambda: bool(server.observed(UnexpectedError)))
+            await server.database.write(lambda c: c.exec_driver_sql("ALTER TABLE elsewhere RENAME TO runs").close())
+            async with asyncio.timeout(4 * _LOOK):
+                await until(ended(server, 1))
+
+    run(follow())
+    assert books.state(run_id())["state"] == "succeeded"
+
+
+@pytest.mark.req("R-29")
+def test_a_worker_that_stops_drops_a_run(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
+    """Once stopped nothing more is claimed; what was claimed goes on to its end, and the rest waits for another."""
+
+    async def follow() -> None:
+        gate = gate_of(partner)
+        async with working(server, 2) as worker:
+            for number in (1, 2, 3):
+                await enqueue(server, caller, number=number)
+            await until(lambda: len(partner.calls) == 2)
+        gate.set()
+        await until(ended(server, 2))
+        worker.tell([(run_id(3), caller.workspace_id)])
+        await asyncio.sleep(0.1)
+
+    run(follow())
+    assert [books.state(run_id(number))["state"] for number in (1, 2, 3)] == ["succeeded", "succeeded", "released"]
+    assert len(partner.calls) == 2
