@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo catalog-run test check bench docs conformance lock format clean
+.PHONY: help demo catalog-run test crash check bench docs conformance lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,6 +23,10 @@ catalog-run: $(STAMP) ## run every model of the catalog over every leg against t
 
 test: check ## lint, types, contracts and the whole test suite on both databases
 	@$(BIN)/python -m pytest -n auto --dist worksteal
+
+crash: $(STAMP) ## kill servers at every step of a run's life, play 10,000 random histories; SEED=n plays one, FROM=n others
+	@CRASH_WALK=long HISTORIES=10000 HISTORIES_FROM=$(or $(FROM),0) $(if $(SEED),HISTORY_SEED=$(SEED)) \
+		$(BIN)/python -m pytest $(if $(SEED),-s -k one_seed,-n auto --dist worksteal tests/end_to_end/test_crash_walk.py) tests/simulation
 
 check: $(STAMP) ## lint, types and import contracts
 	@$(BIN)/ruff check .

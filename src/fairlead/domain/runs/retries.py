@@ -41,6 +41,13 @@ def may_go_again(failed: Failed, *, repeats_safely: bool) -> bool:
     return failed.reached is Reached.REFUSED and failed.upstream_status in _PASSING and may_go_elsewhere(failed)
 
 
+def may_be_waited_for(failed: Failed) -> bool:
+    """Whether a partner that honours idempotency keys, and may have an order already, may tell of it yet."""
+    if failed.reached is Reached.NOTHING and isinstance(failed.fault, ServiceUnavailable):
+        return failed.fault.retry_after is not None  # it rests; without a credential there is nothing to wait for
+    return may_go_again(failed, repeats_safely=True)
+
+
 def is_about_the_form(failed: Failed) -> bool:
     """Whether a partner found fault with a body it certainly did not work on.
 

@@ -1,6 +1,6 @@
 """Admission: everything that is decided before a partner is asked, ending in one durable entry."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -40,6 +40,13 @@ from fairlead.providers.exchange import Exchange
 from fairlead.storage import callers
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.journal import Journal
+
+_UNRECORDED: Final = "The run cannot be recorded right now; nothing was started."
+_UNCONFIRMED: Final = (
+    "The request cannot be recorded right now, or that it was is not confirmed; "
+    "send it again with the same Idempotency-Key."
+)
+"""A commit whose answer was lost leaves a request in the queue that its caller cannot name: his key can."""
 
 
 class RunCommand(msgspec.Struct, frozen=True):
@@ -244,9 +251,7 @@ class Admitter:
             return await self._journal.write(entry)
         except DatabaseUnavailableError as error:
             self._observe(DatabaseTrouble("admit", str(error)))
-            raise FaultError(
-                ServiceUnavailable("The run cannot be recorded right now; nothing was started.")
-            ) from error
+            raise FaultError(ServiceUnavailable(_UNRECORDED if entry.ticket is None else _UNCONFIRMED)) from error
 
 
 def _admission(run: AdmittedRun, caller: Caller, server_id: str, ticket: QueueTicket | None) -> Admission:

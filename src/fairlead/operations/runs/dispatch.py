@@ -4,7 +4,7 @@ What is relied on is durable first: the handle of work that was taken, and the m
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,7 @@ from fairlead.domain.catalog.translations import translate_back
 from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, ProviderError, Upstream
 from fairlead.domain.runs.entries import Acceptance, Redirection, RunEntry
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
-from fairlead.domain.runs.retries import is_about_the_form, may_go_elsewhere
+from fairlead.domain.runs.retries import is_about_the_form, may_be_waited_for, may_go_elsewhere
 from fairlead.observing.observations import AnswerLeftRaw, CallRepeated, CancelPassedOn, Observer, RunRedirected
 from fairlead.operations.assets import AssetCopier, CopyOrder
 from fairlead.operations.clock import Clock
@@ -27,6 +27,8 @@ from fairlead.providers.classify import Accepted
 from fairlead.providers.exchange import Exchange, Order
 
 _CANCELS_MOST: Final = 5
+PATIENCE: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+"""Seconds between the orders of a run that was taken over: a machine that comes up again may wait for its network."""
 _ORDINALS: Final = {2: "second", 3: "third"}
 
 
@@ -89,16 +91,23 @@ class _Course(msgspec.Struct, frozen=True):
 
 
 class Dispatcher:
-    """Sees a run through its legs."""
+    """Sees a run through its legs. `patience` is how long it waits, and again, for a partner that may have an order."""
 
     def __init__(
-        self, attempts: Attempts, exchange: Exchange, copier: AssetCopier, clock: Clock, observe: Observer
+        self,
+        attempts: Attempts,
+        exchange: Exchange,
+        copier: AssetCopier,
+        clock: Clock,
+        observe: Observer,
+        patience: Sequence[float] = PATIENCE,
     ) -> None:
         self._attempts = attempts
         self._exchange = exchange
         self._copier = copier
         self._clock = clock
         self._observe = observe
+        self._patience = patience
         self._cancelling = set[asyncio.Task[None]]()
 
     async def serve(self, run: AdmittedRun, work: Work | None, record: Record, cancellation: Cancellation) -> Served:
@@ -144,7 +153,7 @@ class Dispatcher:
         run = course.run
         order = Order(plan.provider, plan.call, plan.name, plan.body, run.run_id, run.credential)
         if work is None:
-            reading = await self._attempts.send(order, partial(self._repeated, course, plan.provider))
+            reading = await self._sent(course, plan, order)
             if not isinstance(reading, Accepted):
                 was_sent_before = run.attempt > 1
                 return reading.in_doubt() if was_sent_before and isinstance(reading, Failed) else reading
@@ -154,6 +163,21 @@ class Dispatcher:
             course.cancellation.passed_on_by(partial(self._pass_on, order, work, course.cancellation))
         outcome = await self._exchange.follow(order, work.handle, work.credential)
         return outcome if course.cancellation.is_requested else _unasked(outcome)
+
+    async def _sent(self, course: _Course, plan: LegPlan, order: Order) -> Outcome | Accepted:
+        """What a partner makes of an order.
+
+        After a takeover it may have worked on it before, and under its key it gives the result it has: it is worth
+        waiting for while it cannot be reached, has no room, or rests.
+        """
+        tell_again = partial(self._repeated, course, plan.provider)
+        reading = await self._attempts.send(order, tell_again)
+        for pause in self._patience if course.run.attempt > 1 else ():
+            if not isinstance(reading, Failed) or not may_be_waited_for(reading):
+                break
+            await asyncio.sleep(pause)
+            reading = await self._attempts.send(order, tell_again)
+        return reading
 
     def _repeated(self, course: _Course, provider: str, number: int, pause: float) -> None:
         """A call is sent again: told to operators, and kept for the statement of the run."""

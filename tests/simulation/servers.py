@@ -1,0 +1,242 @@
+"""A simulated server: the product's parts wired as assembly wires them, over lines and clocks that are not real.
+
+What no run depends on is left out: the HTTP face, quotas, the sweeping of assets, and the reading of changed catalogs.
+"""
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+from sqlalchemy import select
+
+from fairlead.domain.runs.queue import Pace
+from fairlead.http_client.transport import Transport
+from fairlead.identity.links import Links
+from fairlead.identity.master_secret import MasterSecret
+from fairlead.identity.sealing import Sealer
+from fairlead.observing.observations import Observation, RunEnded, RunTakenOver, UnexpectedError
+from fairlead.operations.assets import AssetCopier, AssetSweeper
+from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.clock import Clock
+from fairlead.operations.provider_keys import ProviderKeys
+from fairlead.operations.rate_windows import RateWindows
+from fairlead.operations.runs.admit import Admitter
+from fairlead.operations.runs.cancel import Canceller
+from fairlead.operations.runs.claim import Claimer
+from fairlead.operations.runs.collect import Collector
+from fairlead.operations.runs.dispatch import Dispatcher
+from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.recover import Recovery
+from fairlead.operations.runs.replay import Replayer
+from fairlead.operations.runs.results import Results
+from fairlead.operations.runs.resume import Resumer
+from fairlead.operations.runs.void import Voider
+from fairlead.providers.attempts import Attempts
+from fairlead.providers.credentials import Credentials
+from fairlead.providers.exchange import Exchange
+from fairlead.providers.health import Health, Healths, Place
+from fairlead.storage.journal import Journal
+from fairlead.storage.tables import runs
+from fairlead.workers.janitor import Janitor
+from fairlead.workers.queue import QueueWorker
+from operations.servers import FLAG, leg_text, model_text
+from simulation.partners import PROVIDERS, Partners, SimulatedTransport
+from simulation.process import Process
+from simulation.storage import Line, MemoryBlobs, Store
+from simulation.weather import Story
+from simulation.workspaces import EPOCH_MS
+
+T = TypeVar("T")
+
+WEEK_MS: Final = 7 * 86_400_000
+BASE_URL: Final = "https://router.example"
+MODELS: Final = {
+    "plain-now": ("plain", "now", "third"),
+    "plain-later": ("plain", "later", "third"),
+    "careful-now": ("careful", "now", "spare"),
+    "careful-later": ("careful", "later", "spare"),
+    "plain-dear": ("plain", "later", "third"),
+}
+"""The models: where each runs, by which call, and who else can run it."""
+PRICES: Final = {model: "2.00" if model.endswith("dear") else "0.10" for model in MODELS}
+"""Dollars for each unit that was used."""
+_PLACES: Final = 4
+_LARGEST_REPLAY: Final = 256 * 1024
+
+
+class DiedError(Exception):
+    """The server died before it answered: its callers see a connection that breaks."""
+
+
+class World:
+    """What the servers of one history share: the database, the partners, the blobs, and the time of day."""
+
+    def __init__(self, story: Story, store: Store, catalog: CatalogKeeper) -> None:
+        self.story = story
+        self.store = store
+        self.catalog = catalog
+        self.partners = Partners(story, self._has_ended)
+        self.blobs = MemoryBlobs(story)
+        self.bugs: list[str] = []
+        self.jumped_ns = 0
+        self.clock = Clock(self._now_ns)
+
+    def _has_ended(self, run_id: str) -> bool:
+        ended = select(runs.c.id).where(runs.c.id == run_id, runs.c.finished_at.is_not(None))
+        return self.store.look(lambda c: c.execute(ended).first()) is not None
+
+    def _now_ns(self) -> int:
+        return EPOCH_MS * 1_000_000 + self.jumped_ns + int(asyncio.get_running_loop().time() * 1e9)
+
+
+def read_catalog(folder: Path) -> CatalogKeeper:
+    """A model of every kind of partner and call; whatever is run synchronously may fall back."""
+    for model, (provider, call, other) in MODELS.items():
+        text = model_text(model, provider, call, price=PRICES[model], more=leg_text(other, price=PRICES[model]))
+        (folder / f"{model}.toml").write_text(text, "utf-8")
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "default": 1}, "tag": {"type": "string"}}}
+    (folder / "input.json").write_text(json.dumps(schema), "utf-8")
+    return CatalogKeeper([folder], PROVIDERS, FLAG, Clock(), lambda _: None)
+
+
+class SimulatedServer:
+    """One life of one server."""
+
+    def __init__(self, world: World, name: str, *, alone: bool) -> None:
+        self.world = world
+        self.process = Process(name, world.story)
+        self.database = Line(world.store, self.process, world.story)
+        self._wire(alone=alone)
+        self.is_ready = self.is_stopping = False
+        self._janitor: asyncio.Task[None] | None = None
+        self._worker: asyncio.Task[None] | None = None
+        self._start = asyncio.get_running_loop().create_task(self._live())
+
+    def _wire(self, *, alone: bool) -> None:
+        world, database, clock, observe, name = self.world, self.database, self.world.clock, self._observe, self.name
+        transport = cast("Transport", SimulatedTransport(world.partners, self.process, world.story))
+        credentials = Credentials(PROVIDERS, {})
+        self.exchange = Exchange(PROVIDERS, transport, credentials)
+        self.journal = Journal(database, waiting=lambda _: None, split=self._split)
+        results = Results(world.blobs)
+        replayer = Replayer(database, results, clock, most=_LARGEST_REPLAY, with_links=3600)
+        own_keys = ProviderKeys(
+            database, Sealer(MasterSecret(bytes(32))), dict.fromkeys(PROVIDERS, False), clock, lambda _: None
+        )
+        dispatcher = self._dispatcher(credentials)
+        self.executor = Executor(dispatcher, replayer, results, self.journal, clock, observe, WEEK_MS)
+        self.admitter = Admitter(
+            world.catalog, self.exchange, credentials, own_keys, replayer, database, self.journal, clock, observe, name
+        )
+        resumer = Resumer(world.catalog, credentials, own_keys, clock, WEEK_MS, BASE_URL)
+        voider = Voider(self.executor, clock, WEEK_MS)
+        self.recovery = Recovery(
+            database, self.exchange, resumer, self.executor, voider, clock, observe, name, alone=alone
+        )
+        pace, timeout_ms = Pace(), world.story.weather.queue_timeout_ms
+        claimer = Claimer(
+            database, self.journal, resumer, self.executor, voider, clock, observe, name, timeout_ms, WEEK_MS, pace
+        )
+        self.queue_worker = QueueWorker(claimer, _PLACES, observe)
+        self.journal.tell_released = self.queue_worker.tell
+        self.collector = Collector(database, results, clock, pace)
+        self.canceller = Canceller(database, self.journal, self.executor, clock, observe, WEEK_MS)
+        still = _Still()
+        self.janitor = Janitor(
+            self.recovery,
+            cast("CatalogKeeper", still),
+            cast("RateWindows", still),
+            cast("AssetSweeper", still),
+            replayer,
+            observe,
+        )
+
+    @property
+    def name(self) -> str:
+        """What it is called, in the books as well."""
+        return self.process.name
+
+    async def ask(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have the server do something for a caller; DiedError when it dies over it."""
+        task = asyncio.get_running_loop().create_task(work)
+        either: list[asyncio.Future[Any]] = [task, self.process.died]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if self.process.is_dead:
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise DiedError
+        if task.cancelled():  # the server stops, and leaves the run to its next start
+            raise DiedError
+        return task.result()
+
+    async def stop(self) -> None:
+        """Stop as `running_server` does when it is told to: whatever takes longer is left to the next start."""
+        self.world.story.tell(f"{self.name}: is told to stop")
+        self.is_stopping = True
+        self.queue_worker.stop()
+        for task in (self._janitor, self._worker):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+        await self.executor.drain(self.world.story.chance.choice((0.5, 20.0)))
+        await self.journal.close()
+        self.process.kill("after it was told to stop")
+
+    async def _live(self) -> None:
+        """Start as `running_server` does."""
+        await self.recovery.announce()
+        loop = asyncio.get_running_loop()
+        self._worker = loop.create_task(self.queue_worker.work())
+        self._janitor = loop.create_task(self.janitor.work())
+        self.is_ready = True
+
+    def _dispatcher(self, credentials: Credentials) -> Dispatcher:
+        loop = asyncio.get_running_loop()
+        attempts = Attempts(self.exchange, credentials, Healths(self._rests, loop.time))
+        copier = AssetCopier(
+            cast("Any", None),  # no model here lists assets
+            lambda _provider, _url: False,
+            self.world.blobs,
+            self.database,
+            Links(bytes(32)),
+            self.world.clock,
+            self._observe,
+            limit=1,
+            lifetime=1,
+        )
+        return Dispatcher(attempts, self.exchange, copier, self.world.clock, self._observe)
+
+    def _rests(self, place: Place, _health: Health) -> None:
+        self.world.story.turned_away.add(place[0])
+
+    def _observe(self, observation: Observation) -> None:
+        match observation:
+            case UnexpectedError(doing, error):
+                self.world.bugs.append(f"{self.name}: {doing}: {error!r}")
+            case RunTakenOver(run_id, _, attempt):
+                self.world.story.tell(f"{self.name}: takes {run_id} over, attempt {attempt}")
+            case RunEnded():
+                self.world.story.tell(f"{self.name}: {observation.run_id} ends: {observation.result}")
+            case _:
+                pass  # the rest tells nothing of a run that the database does not
+
+    def _split(self, entries: int, error: Exception) -> None:
+        self.world.bugs.append(f"{self.name}: a batch of {entries} was split: {error!r}")
+
+
+class _Still:
+    """Stands where the janitor wants parts that no run depends on."""
+
+    async def share(self) -> None:
+        """Share nothing."""
+
+    async def forget(self) -> int:
+        """Forget nothing."""
+        return 0
+
+    async def sweep(self) -> None:
+        """Sweep nothing."""
+
+    def reload_if_changed(self) -> None:
+        """Read nothing."""
