@@ -18,7 +18,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: $(STAMP) ## run every local model, show cost and books; PHOTO=path edits your picture, ONCE=1 stops by itself
 	@$(BIN)/fairlead demo --output demo-output $(if $(PHOTO),--photo "$(PHOTO)") $(if $(ONCE),--once)
 
-catalog-run: $(STAMP) ## run every model of the catalog over every leg against the partner simulator
+catalog-run: $(STAMP) ## run every model over every leg against the partner simulator, at once and through the queue
 	@$(BIN)/python tests/catalog_run.py
 
 test: check ## lint, types, contracts and the whole test suite on both databases
