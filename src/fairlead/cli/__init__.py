@@ -18,6 +18,7 @@ from fairlead.cli.serve import serve
 from fairlead.cli.simulate import simulate
 from fairlead.cli.usage import usage
 from fairlead.cli.webhooks import webhooks
+from fairlead.cli.workflow import workflow
 from fairlead.cli.workspaces import workspaces
 from fairlead.domain.billing.budgets import NoBudgetError
 from fairlead.domain.billing.usage import BadUsageQueryError
@@ -76,6 +77,7 @@ for command in (
     migrate_command,
     doctor,
     webhooks,
+    workflow,
 ):
     commands.add_command(command)
 

@@ -1,0 +1,153 @@
+"""What can be wrong with a graph before it is executed, in the shapes editors know (engine-wire, 2.1)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+_SHOWN_CHOICES_MAX: Final = 20
+_SHOWN_LENGTH_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong, with a stable type, words, details and facts."""
+
+    type: str
+    message: str
+    details: str = ""
+    extra_info: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fault as editors read it."""
+        return {
+            "type": self.type,
+            "message": self.message,
+            "details": self.details,
+            "extra_info": dict(self.extra_info),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFaults:
+    """What is wrong with one node, and the outputs that cannot be made because of it."""
+
+    class_type: str
+    faults: Sequence[Fault]
+    dependent_outputs: Sequence[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The faults of the node as editors read them."""
+        return {
+            "errors": [fault.as_dict() for fault in self.faults],
+            "dependent_outputs": list(self.dependent_outputs),
+            "class_type": self.class_type,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """An input of a node, as its faults name it; `config` is how it is declared, for editors."""
+
+    path: str
+    config: list[Any]
+
+    def info(self, **more: Any) -> dict[str, Any]:
+        """The facts every fault of an input has, and more."""
+        return {"input_name": self.path, "input_config": self.config, **more}
+
+
+def missing_node_type(node: str, class_type: str | None, title: str) -> Fault:
+    """The graph names a class that there is not, or none."""
+    info = {"node_id": node, "class_type": class_type, "node_title": title}
+    if class_type is None:
+        return Fault("missing_node_type", f"Node {title!r} names no class.", f"Node ID '#{node}'", info)
+    words = f"Node {title!r} is of the class {class_type!r}, which is not installed."
+    return Fault("missing_node_type", words, f"Node ID '#{node}'", info)
+
+
+def no_outputs() -> Fault:
+    """Nothing in the graph, or of what was asked for, gives anything to see."""
+    return Fault("prompt_no_outputs", "Prompt has no outputs")
+
+
+def outputs_failed(faults: Sequence[Fault]) -> Fault:
+    """No output can be made; the details are of the output nodes' own faults."""
+    details = "\n".join(f"{fault.message}: {fault.details}" for fault in faults)
+    return Fault("prompt_outputs_failed_validation", "Prompt outputs failed validation", details)
+
+
+def required_input_missing(path: str) -> Fault:
+    """Neither a constant nor a link stands where one must."""
+    return Fault("required_input_missing", "Required input is missing", path, {"input_name": path})
+
+
+def bad_linked_input(at: At, value: list[Any]) -> Fault:
+    """A list stands where a link was meant."""
+    words = "Bad linked input, must be a length-2 list of [node_id, slot_index]"
+    return Fault("bad_linked_input", words, at.path, at.info(received_value=value))
+
+
+def return_type_mismatch(at: At, received: Any, link: Sequence[Any]) -> Fault:
+    """What comes through a link is of another type than the input takes."""
+    details = f"{at.path}, received_type({received}) mismatch input_type({at.config[0]})"
+    info = at.info(received_type=received, linked_node=list(link))
+    return Fault("return_type_mismatch", "Return type mismatch between linked nodes", details, info)
+
+
+def invalid_input_type(at: At, value: Any, type_: str, error: Exception) -> Fault:
+    """A constant cannot be read as what the input takes."""
+    words = f"Failed to convert an input value to a {type_} value"
+    info = at.info(received_value=value, exception_message=shortened(str(error)))
+    return Fault("invalid_input_type", words, f"{at.path}, {shown(value)}, {shortened(str(error))}", info)
+
+
+def value_smaller_than_min(at: At, value: Any, least: Any) -> Fault:
+    """A number is below its bound."""
+    words = f"Value {shown(value)} smaller than min of {least}"
+    return Fault("value_smaller_than_min", words, at.path, at.info(received_value=value))
+
+
+def value_bigger_than_max(at: At, value: Any, most: Any) -> Fault:
+    """A number is above its bound."""
+    words = f"Value {shown(value)} bigger than max of {most}"
+    return Fault("value_bigger_than_max", words, at.path, at.info(received_value=value))
+
+
+def value_not_in_list(at: At, value: Any, choices: Sequence[Any]) -> Fault:
+    """A choice is none of those there are; a long list of them is not repeated."""
+    is_long = len(choices) > _SHOWN_CHOICES_MAX
+    listed = f"(list of length {len(choices)})" if is_long else str(list(choices))
+    info = {"input_name": at.path, "input_config": None if is_long else at.config, "received_value": value}
+    return Fault("value_not_in_list", "Value not in list", f"{at.path}: '{shown(value)}' not in {listed}", info)
+
+
+def custom_validation_failed(at: At, value: Any, words: str) -> Fault:
+    """The node's own check refuses an input."""
+    details = f"{at.path} - {shortened(words)}" if words else at.path
+    info = at.info(received_value=value)
+    return Fault("custom_validation_failed", "Custom validation failed for node", details, info)
+
+
+def dependency_cycle(node: str, way: Sequence[str], details: str) -> Fault:
+    """The node needs itself, by way of others."""
+    info = {"node_id": node, "cycle_nodes": list(way)}
+    return Fault("dependency_cycle", "Dependency cycle detected", details, info)
+
+
+def exception_during_validation(error: BaseException, *, is_output: bool, **info: Any) -> Fault:
+    """A check broke, or a link leads nowhere."""
+    facts = {**info, "exception_type": type(error).__name__, "exception_message": shortened(str(error))}
+    if is_output:
+        return Fault("exception_during_validation", "Exception when validating node", shortened(str(error)), facts)
+    words = "Exception when validating inner node"
+    return Fault("exception_during_inner_validation", words, shortened(str(error)), facts)
+
+
+def shown(value: Any) -> str:
+    """A constant as a message repeats it."""
+    return shortened(str(value))
+
+
+def shortened(text: str) -> str:
+    """A text that a message can hold."""
+    return text if len(text) <= _SHOWN_LENGTH_MAX else f"{text[:_SHOWN_LENGTH_MAX]}…"

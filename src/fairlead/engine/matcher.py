@@ -1,0 +1,84 @@
+"""The program behind patterns.py: regular expressions, a line of JSON in, a line of JSON out.
+
+Python's matcher can need time without end for a pattern of twenty characters, and nothing in the same process can stop
+it. So it runs here, alone: the system ends this program when a question takes more processor time than it may, or more
+memory. It imports nothing of ours, and starts in a few milliseconds.
+"""
+
+import contextlib
+import json
+import re
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+_MOST_BYTES = 1 << 30
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    # An interrupt at the terminal is for whoever started us; we end when they do.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    with contextlib.suppress(ValueError, OSError):  # not every system can bound memory
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    for line in sys.stdin:
+        question = json.loads(line)
+        signal.setitimer(signal.ITIMER_PROF, question["seconds"])
+        answer = _answer(question)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def _answer(question: dict[str, Any]) -> dict[str, Any]:
+    try:
+        pattern = re.compile(question["pattern"], question["flags"])
+    except (re.error, OverflowError, RecursionError) as reason:
+        return {"faulty": str(reason)}
+    try:
+        return _asked(pattern, question)
+    except (re.error, IndexError) as reason:
+        return {"faulty": str(reason)}
+    except MemoryError:
+        return {"long": True}
+
+
+def _asked(pattern: re.Pattern[str], question: dict[str, Any]) -> dict[str, Any]:
+    text, most = question["text"], question["most"]
+    match question["ask"]:
+        case "search":
+            return {"answer": pattern.search(text) is not None}
+        case "find":
+            return _bounded(_found(pattern, text, question["group"]), question["count"], most)
+        case _:
+            replaced = pattern.sub(question["replacement"], text, count=question["count"])
+            return {"answer": replaced} if len(replaced) <= most else {"long": True}
+
+
+def _found(pattern: re.Pattern[str], text: str, group: int | None) -> Iterator[str]:
+    """What each match holds: a group, or with none named the first of them, as `findall` has it."""
+    if group is None:
+        group = min(pattern.groups, 1)
+    if group > pattern.groups:
+        return
+    for match in pattern.finditer(text):
+        yield match[group] or ""
+
+
+def _bounded(found: Iterator[str], count: int, most: int) -> dict[str, Any]:
+    pieces, length = [], 0
+    for piece in found:
+        pieces.append(piece)
+        length += len(piece) + 1
+        if length > most:
+            return {"long": True}
+        if len(pieces) == count:
+            break
+    return {"answer": pieces}
+
+
+if __name__ == "__main__":
+    main()

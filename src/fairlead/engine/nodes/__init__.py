@@ -1,0 +1,1 @@
+"""The nodes that come with the engine, one module a family."""

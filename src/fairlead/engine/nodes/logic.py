@@ -1,0 +1,53 @@
+"""Nodes that decide: and, or, not, and the switch that works out only the side it takes."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from fairlead.engine.node import Output, boolean, node, socket
+
+_CATEGORY: Final = "utilities/logic"
+_ANY_TEMPLATE: Final = {"input": {"required": {"value": ["*", {}]}}, "prefix": "value", "min": 1, "max": 10}
+_SWITCHED: Final = {"template_id": "switch", "allowed_types": "*"}
+
+
+@node("ComfyAndNode", "And", _CATEGORY, outputs=(Output("BOOLEAN"),))
+def both(values: Annotated[Mapping[str, Any], socket("COMFY_AUTOGROW_V3", template=_ANY_TEMPLATE)]) -> bool:
+    """Whether all values are true, as Python has it: zero and empty are not."""
+    return all(values.values())
+
+
+@node("ComfyOrNode", "Or", _CATEGORY, outputs=(Output("BOOLEAN"),))
+def either(values: Annotated[Mapping[str, Any], socket("COMFY_AUTOGROW_V3", template=_ANY_TEMPLATE)]) -> bool:
+    """Whether any value is true."""
+    return any(values.values())
+
+
+@node("ComfyNotNode", "Not", _CATEGORY, outputs=(Output("BOOLEAN"),))
+def negate(value: Annotated[Any, socket("*")]) -> bool:
+    """Whether the value is not true."""
+    return not value
+
+
+def _taken(switch: Any, on_false: Any = None, on_true: Any = None) -> list[str]:
+    name, value = ("on_true", on_true) if switch else ("on_false", on_false)
+    return [name] if value is None else []
+
+
+@node(
+    "ComfySwitchNode",
+    "If/Else Switch",
+    _CATEGORY,
+    outputs=(Output("COMFY_MATCHTYPE_V3", "output"),),
+    is_experimental=True,
+    needed=_taken,
+)
+def switched(
+    switch: Annotated[bool, boolean()],
+    on_false: Annotated[Any, socket("COMFY_MATCHTYPE_V3", lazy=True, template=_SWITCHED)],
+    on_true: Annotated[Any, socket("COMFY_MATCHTYPE_V3", lazy=True, template=_SWITCHED)],
+) -> Any:
+    """The value of the side that is taken; the other is not worked out."""
+    return on_true if switch else on_false
+
+
+NODES: Final = (both, either, negate, switched)

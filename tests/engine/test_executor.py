@@ -1,0 +1,346 @@
+"""A graph is executed as its nodes ask for it: lists, lazy inputs, blockers, concurrency, and what is known already."""
+
+import asyncio
+import gc
+import time
+import weakref
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from conftest import Run
+from engine.conftest import Execute
+from engine.executions import Bench, Seen, chain, n
+from fairlead.engine.events import (
+    Executed,
+    Executing,
+    Failed,
+    Finished,
+    Started,
+    Stopped,
+    Succeeded,
+)
+from fairlead.engine.node import Array, Output, definition_of, node, socket
+
+
+def test_a_long_chain_is_refused(execute: Execute) -> None:
+    """Ten thousand nodes are executed one after the other, with three events each and a few in all."""
+    seen = execute(chain(10_000))
+    assert seen.shown("show") == [10_000]
+    assert len(seen.events) < 3 * 10_000 + 10
+
+
+def test_a_chain_grows_with_the_square(execute: Execute) -> None:
+    """Five hundred nodes take less than half a second, and a tenth of that when they are known."""
+    execute(chain(1))
+    began = time.monotonic()
+    execute(chain(500))
+    cold = time.monotonic() - began
+    assert execute(chain(500)).executed == []
+    warm = time.monotonic() - began - cold
+    assert (cold < 0.5, warm < 0.1) == (True, True), (cold, warm)
+
+
+def test_a_node_two_nodes_need_is_executed_twice(execute: Execute) -> None:
+    """In a diamond each is executed once, after what it needs."""
+    seen = execute(
+        {
+            "bottom": n("Add", a=["left", 0], b=["right", 0]),
+            "left": n("Add", a=["top", 0], b=1),
+            "right": n("Add", a=["top", 0], b=2),
+            "top": n("Number", value=10),
+            "show": n("Show", value=["bottom", 0]),
+        }
+    )
+    assert seen.shown("show") == [23]
+    assert sorted(seen.executed) == ["bottom", "left", "right", "show", "top"]
+    assert (seen.executed[0], seen.executed[-2:]) == ("top", ["bottom", "show"])
+
+
+def test_events_come_in_another_order(execute: Execute) -> None:
+    """Start, what is known, for each node begin, what it shows and end, and then how it ended."""
+    seen = execute({"1": n("Number", value=1), "2": n("Show", value=["1", 0])})
+    kinds = [type(event).__name__ for event in seen.events]
+    assert kinds == [
+        "Started", "Cached", "Executing", "Finished", "Executing", "Executed", "Finished", "Succeeded",
+    ]  # fmt: skip
+    assert (seen.of(Started), seen.of(Succeeded)) == ([Started()], [seen.outcome.ending])
+    assert [event.place.node for event in seen.of(Finished)] == ["1", "2"]
+
+
+def test_a_list_is_passed_whole(execute: Execute) -> None:
+    """A node is called for each item; the shorter list repeats its last; one that takes lists is called once."""
+    seen = execute(
+        {
+            "long": n("Count", most=4),
+            "short": n("Count", most=2),
+            "sum": n("Add", a=["long", 0], b=["short", 0]),
+            "show": n("Show", value=["sum", 0]),
+            "all": n("ShowAll", value=["sum", 0]),
+        }
+    )
+    assert seen.shown("show") == [0, 2, 3, 4]
+    assert seen.shown("all") == [0, 2, 3, 4]
+    assert [event.place.node for event in seen.of(Executing)].count("sum") == 1
+
+
+def test_an_empty_list_calls_a_node(execute: Execute) -> None:
+    """There is nothing to call it for, and nothing comes of it."""
+    seen = execute(
+        {
+            "none": n("Count", most=0),
+            "sum": n("Add", a=["none", 0], b=1),
+            "show": n("Show", value=["sum", 0]),
+            "all": n("ShowAll", value=["sum", 0]),
+        }
+    )
+    assert isinstance(seen.outcome.ending, Succeeded)
+    assert (seen.outcome.ui.get("show"), seen.shown("all")) == (None, [])
+
+
+def test_a_lazy_input_is_worked_out_in_vain(execute: Execute) -> None:
+    """Only the side that is asked for is executed; the node begins anew when it has it."""
+    graph = {
+        "yes": n("Number", value=1),
+        "no": n("Fail", value="boom"),
+        "choose": n("Choose", condition=True, yes=["yes", 0], no=["no", 0]),
+        "show": n("Show", value=["choose", 0]),
+    }
+    seen = execute(graph)
+    assert seen.executed == ["choose", "yes", "choose", "show"]
+    assert seen.shown("show") == [1]
+    graph["choose"] = n("Choose", condition=False, yes=["yes", 0], no=["no", 0])
+    assert isinstance(execute(graph).outcome.ending, Failed)
+
+
+def test_a_list_of_conditions_asks_for_one_side(execute: Execute) -> None:
+    """Each call asks for itself, and both sides are worked out when both are asked for."""
+    seen = execute(
+        {
+            "conditions": n("Count", most=2),
+            "yes": n("Number", value=1),
+            "no": n("Number", value=2),
+            "choose": n("Choose", condition=["conditions", 0], yes=["yes", 0], no=["no", 0]),
+            "show": n("Show", value=["choose", 0]),
+        }
+    )
+    assert seen.shown("show") == [2, 1]
+
+
+def test_a_blocked_value_reaches_a_function(execute: Execute) -> None:
+    """Of a list only the blocked items go no further, through any number of nodes; it is told of once."""
+    graph = {
+        "all": n("Count", most=5),
+        "low": n("Block", value=["all", 0], above=1, message="too big"),
+        "more": n("Add", a=["low", 0], b=10),
+        "most": n("Add", a=["more", 0], b=100),
+        "show": n("Show", value=["most", 0]),
+    }
+    seen = execute(graph)
+    assert seen.shown("show") == [110, 111]
+    assert [(event.place.node, event.message) for event in seen.of(Stopped)] == [("more", "too big")]
+    assert isinstance(seen.outcome.ending, Succeeded)
+
+
+def test_a_list_with_a_blocked_item_reaches_a_function(execute: Execute) -> None:
+    """A node that takes lists is not called with a blocker in one, and shows nothing."""
+    seen = execute(
+        {
+            "all": n("Count", most=2),
+            "low": n("Block", value=["all", 0], above=0, message=""),
+            "show": n("ShowAll", value=["low", 0]),
+        }
+    )
+    assert (dict(seen.outcome.ui), seen.of(Stopped)) == ({}, [])
+
+
+def test_concurrent_nodes_wait_for_each_other(execute: Execute) -> None:
+    """Twenty nodes that wait, of which one waits for twenty items of a list, are done together."""
+    naps = {f"nap {index}": n("Nap", value=index, seconds=0.2) for index in range(20)}
+    shows = {f"show {index}": n("Show", value=[f"nap {index}", 0]) for index in range(20)}
+    many = {
+        "all": n("Count", most=20),
+        "naps": n("Nap", value=["all", 0], seconds=0.2),
+        "s": n("Show", value=["naps", 0]),
+    }
+    began = time.monotonic()
+    seen = execute({**naps, **shows, **many})
+    assert time.monotonic() - began < 2
+    assert seen.shown("s") == list(range(20))
+    assert [seen.shown(f"show {index}") for index in range(20)] == [[index] for index in range(20)]
+
+
+def test_an_ordinary_node_holds_up_concurrent_ones(execute: Execute) -> None:
+    """They go on while it works."""
+    seen = execute(
+        {
+            "work": n("Work", steps=200),
+            "nap": n("Nap", value=1, seconds=0.01),
+            "show work": n("Show", value=["work", 0]),
+            "show nap": n("Show", value=["nap", 0]),
+        }
+    )
+    finished = [event.place.node for event in seen.of(Finished)]
+    assert finished.index("nap") < finished.index("work")
+
+
+def test_a_node_that_raises_ends_in_silence(execute: Execute) -> None:
+    """The record names node, class, exception, its words, where it was raised, the inputs, and what went before."""
+    seen = execute({"1": n("Number", value=7), "2": n("Fail", value=["1", 0]), "3": n("Show", value=["2", 0])})
+    assert isinstance(seen.outcome.ending, Failed)
+    failure = seen.outcome.ending.failure
+    assert (failure.place.node, failure.node_type) == ("2", "Fail")
+    assert (failure.exception_type, failure.message) == ("ArithmeticError", "no use for 7")
+    assert failure.current_inputs == {"value": [7]}
+    assert failure.executed == ["1"]
+    assert "sample_nodes" in "".join(failure.traceback)
+    assert seen.executed == ["1", "2"]
+
+
+def test_what_was_done_before_a_failure_is_done_again(execute: Execute) -> None:
+    """It is known to the next execution, whatever its ids are there."""
+    execute({"1": n("Number", value=7), "2": n("Fail", value=["1", 0]), "3": n("Show", value=["2", 0])})
+    seen = execute({"x": n("Number", value=7), "y": n("Show", value=["x", 0])})
+    assert (seen.cached, seen.executed) == ({"x"}, ["y"])
+
+
+def test_the_same_under_other_ids_is_executed(execute: Execute) -> None:
+    """Ids do not matter, and what a known output has shown is shown again."""
+    execute({"1": n("Number", value=1), "2": n("Add", a=["1", 0], b=5), "3": n("Show", value=["2", 0])})
+    seen = execute({"a": n("Show", value=["b", 0]), "b": n("Add", a=["c", 0], b=5), "c": n("Number", value=1)})
+    assert (seen.executed, seen.cached) == ([], {"a", "b", "c"})
+    assert [(event.place.node, event.ui) for event in seen.of(Executed)] == [("a", {"values": [6]})]
+
+
+def test_twins_are_both_executed(execute: Execute) -> None:
+    """Two nodes of one graph with the same inputs are executed once, and both show what came of it."""
+    seen = execute({"1": n("Number", value=1), "2": n("Show", value=["1", 0]), "3": n("Show", value=["1", 0])})
+    assert (seen.executed, seen.shown("2"), seen.shown("3")) == (["1", "2"], [1], [1])
+
+
+def test_a_restless_node_is_known(execute: Execute) -> None:
+    """One that is never the same is executed each time, and so is what needs it."""
+    graph = {
+        "1": n("Restless"),
+        "2": n("Add", a=["1", 0], b=1),
+        "3": n("Number", value=1),
+        "4": n("Add", a=["2", 0], b=["3", 0]),
+        "5": n("Show", value=["4", 0]),
+    }
+    execute(graph)
+    assert execute(graph).executed == ["1", "2", "4", "5"]
+
+
+def test_a_fingerprint_is_not_asked_for(execute: Execute) -> None:
+    """What it says of a constant counts in the signature; a link has no value yet, so that it cannot say."""
+    execute({"1": n("Stamped", value=3), "2": n("Show", value=["1", 0])})
+    assert execute({"1": n("Stamped", value=3), "2": n("Show", value=["1", 0])}).executed == []
+    linked = {"0": n("Number", value=3), "1": n("Stamped", value=["0", 0]), "2": n("Show", value=["1", 0])}
+    execute(linked)
+    assert execute(linked).executed == ["1", "2"]
+
+
+def test_hidden_inputs_are_not_given(execute: Execute) -> None:
+    """Each by the name its class declares: the node's id, the graph, and what else came with it."""
+    graph = {"1": n("Id"), "2": n("Show", value=["1", 0]), "3": n("Id"), "4": n("Show", value=["3", 0])}
+    seen = execute(graph, hidden={"X": "extra"})
+    assert seen.shown("1", "hidden") == [{"me": "1", "prompt": graph, "x": "extra"}]
+    assert (seen.shown("2"), seen.shown("4")) == (["1"], ["3"])
+
+
+def test_inputs_that_grow_or_are_chosen_arrive_flat(execute: Execute) -> None:
+    """They reach the function as dicts, the choice under the input's own name."""
+    seen = execute(
+        {
+            "grow": n("Grow", values__value0=1, values__value2=["count", 0]),
+            "count": n("Count", most=2),
+            "shape": n("Shape", kind="circle", kind__radius=3),
+        }
+    )
+    assert seen.shown("grow") == [{"value0": 1, "value2": 0}, {"value0": 1, "value2": 1}]
+    assert seen.shown("shape") == [{"kind": "circle", "radius": 3}]
+
+
+def test_an_output_inside_a_graph_is_the_end_of_it(execute: Execute) -> None:
+    """What an output node gives goes on; a target alone makes no more than it needs."""
+    graph = {"1": n("Number", value=4), "2": n("Pass", value=["1", 0]), "3": n("Pass", value=["2", 0])}
+    assert execute(graph, targets=["2"]).executed == ["1", "2"]
+    assert execute(graph).shown("3") == [4]
+
+
+@node("Picture", "Picture", "samples", outputs=(Output("IMAGE"),))
+def _picture() -> Array:
+    return np.zeros((1, 2, 2, 3), np.float32)
+
+
+@node("Smear", "Smear", "samples", outputs=(Output("IMAGE"),))
+def _smear(image: Annotated[Array, socket("IMAGE")]) -> Array:
+    image += 1
+    return image
+
+
+def test_a_node_changes_the_value_of_another(bench: Bench, execute: Execute) -> None:
+    """An array belongs to everybody who was given it, and to the cache: writing into it is an error."""
+    bench.registry.add(definition_of(_picture))
+    bench.registry.add(definition_of(_smear))
+    seen = execute({"1": n("Picture"), "2": n("Smear", image=["1", 0]), "3": n("Show", value=["2", 0])})
+    assert isinstance(seen.outcome.ending, Failed)
+    assert seen.outcome.ending.failure.current_inputs == {"image": ["float32 array [1, 2, 2, 3]"]}
+
+
+class _Heavy:
+    """A value whose end can be seen."""
+
+
+_LIVING: "weakref.WeakSet[_Heavy]" = weakref.WeakSet()
+
+
+@node("Heavy", "Heavy", "samples", outputs=(Output("*"),))
+def _heavy(value: Annotated[Any, socket("*")]) -> _Heavy:
+    del value
+    made = _Heavy()
+    _LIVING.add(made)
+    assert len(_LIVING) <= 3
+    return made
+
+
+def test_values_are_held_that_nobody_wants(run: Run, tmp_path: Path) -> None:
+    """Without room in the cache, a chain of a hundred values never holds more than a few."""
+    bench = Bench(tmp_path, cache_bytes=0)
+    bench.registry.add(definition_of(_heavy))
+    graph = {"0": n("Number", value=1), **{str(i): n("Heavy", value=[str(i - 1), 0]) for i in range(1, 101)}}
+    graph["show"] = n("Pass", value=["100", 0])
+    seen: Seen = run(bench.run(graph))
+    assert isinstance(seen.outcome.ending, Succeeded)
+    assert len(seen.executed) == 102
+    gc.collect()
+    bench.executor.close()
+
+
+def test_two_executions_are_in_each_others_way(bench: Bench) -> None:
+    """They may go on at the same time, and share the cache and the thread."""
+
+    async def both() -> list[Seen]:
+        return await asyncio.gather(*(bench.run(chain(50 + index)) for index in range(4)))
+
+    assert [seen.shown("show") for seen in asyncio.run(both())] == [[50], [51], [52], [53]]
+
+
+def test_a_node_gives_another_number_of_values(bench: Bench, execute: Execute) -> None:
+    """That is the node's error, and says so."""
+
+    @node("Odd", "Odd", "samples", outputs=(Output("INT"), Output("INT")))
+    def odd() -> Any:
+        return (1, 2, 3)
+
+    @node("Unlisted", "Unlisted", "samples", outputs=(Output("INT", is_list=True),))
+    def unlisted() -> Any:
+        return 5
+
+    bench.registry.add(definition_of(odd))
+    bench.registry.add(definition_of(unlisted))
+    for name, words in (("Odd", "has 2 outputs, and its function gave 3"), ("Unlisted", "not iterable")):
+        ending = execute({"1": n(name), "2": n("Show", value=["1", 0])}).outcome.ending
+        assert isinstance(ending, Failed)
+        assert words in ending.failure.message

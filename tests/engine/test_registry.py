@@ -1,0 +1,33 @@
+"""Editors are told of each class what they are told by the engine they know."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from engine import sample_nodes
+from fairlead.engine.families import own_nodes
+from fairlead.engine.registry import Registry
+
+_KNOWN: Final[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "object_info.json").read_text())
+_OWN: Final[dict[str, Any]] = json.loads(json.dumps(own_nodes().object_info()))
+
+
+@pytest.mark.parametrize("name", sorted(_OWN))
+def test_a_class_is_described_differently(name: str) -> None:
+    """Inputs with their order, types and options, outputs, titles, categories: all are the same."""
+    assert _OWN[name] == _KNOWN[name]
+    assert {section: list(inputs) for section, inputs in _OWN[name]["input"].items()} == _KNOWN[name]["input_order"]
+
+
+def test_two_classes_have_one_name() -> None:
+    """The second is refused, or it would hide the first."""
+    with pytest.raises(ValueError, match="two nodes are called Number"):
+        Registry(sample_nodes.NODES, [sample_nodes.constant])
+
+
+def test_a_registry_cannot_be_asked() -> None:
+    """It knows its names and how many there are."""
+    registry = Registry([sample_nodes.constant, sample_nodes.add])
+    assert (list(registry), len(registry), "Add" in registry, "Show" in registry) == (["Number", "Add"], 2, True, False)
