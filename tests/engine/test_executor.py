@@ -344,3 +344,21 @@ def test_a_node_gives_another_number_of_values(bench: Bench, execute: Execute) -
         ending = execute({"1": n(name), "2": n("Show", value=["1", 0])}).outcome.ending
         assert isinstance(ending, Failed)
         assert words in ending.failure.message
+
+
+def test_a_node_that_exits_takes_everybody_along(bench: Bench, execute: Execute) -> None:
+    """It is an error of the node like any other, of an ordinary one and of a concurrent one."""
+
+    @node("Exit", "Exit", "samples", outputs=(Output("INT"),))
+    def leave() -> int:
+        raise SystemExit(3)
+
+    @node("Leave", "Leave", "samples", outputs=(Output("INT"),))
+    async def leave_concurrently() -> int:
+        raise SystemExit(3)
+
+    for made in (leave, leave_concurrently):
+        bench.registry.add(definition_of(made))
+        ending = execute({"1": n(definition_of(made).name), "2": n("Show", value=["1", 0])}).outcome.ending
+        assert isinstance(ending, Failed)
+        assert ending.failure.exception_type == "SystemExit"

@@ -1,7 +1,8 @@
 """A graph while it is executed: what was submitted, and what nodes have put in their places since."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from fairlead.engine.cycles import ordered
@@ -11,6 +12,7 @@ from fairlead.engine.interface import Expected, Interface
 from fairlead.engine.registry import Registry
 
 _DEPTH_MAX: Final = 1_000
+_NO_LINKS: Final[Mapping[str, Link]] = MappingProxyType({})
 
 
 class ExpansionError(Exception):
@@ -31,17 +33,14 @@ class LiveNode:
     links: Mapping[str, Link]
     raw: Mapping[str, Link]
     lazy: frozenset[str]
+    sources: tuple[str, ...]
+    """Every node it links to, once each."""
     depth: int
 
     @property
     def id(self) -> str:
         """The node's id in the live graph."""
         return self.place.node
-
-    @property
-    def sources(self) -> list[str]:
-        """Every node it links to, once each."""
-        return list(dict.fromkeys(link.node for links in (self.links, self.raw) for link in links.values()))
 
 
 class LiveGraph:
@@ -62,14 +61,14 @@ class LiveGraph:
             found = self._nodes[node] = self._prepared(self._graph[node], Place(node, node), 0)
         return found
 
-    def reach(self, roots: Iterable[str], beyond: Container[str]) -> list[LiveNode]:
+    def reach(self, roots: Iterable[str], beyond: Collection[str]) -> list[LiveNode]:
         """Everything that some nodes need, lazily or not, themselves included, each after what it needs.
 
         The walk ends at nodes in `beyond`, which are not among what it finds.
         """
 
-        def sources(node: str) -> list[str]:
-            return [source for source in self[node].sources if source not in beyond]
+        def sources(node: str) -> Sequence[str]:
+            return [source for source in self[node].sources if source not in beyond] if beyond else self[node].sources
 
         order, _ = ordered((root for root in roots if root not in beyond), sources)
         return [self[node] for node in order]
@@ -128,7 +127,8 @@ class LiveGraph:
         }
         can_ask = interface.definition.needed is not None
         lazy = frozenset(path for path in links if can_ask and path in expected and expected[path].is_lazy)
-        return LiveNode(place, interface, expected, constants, links, raw, lazy, depth)
+        sources = tuple(dict.fromkeys(link.node for some in (links, raw) for link in some.values()))
+        return LiveNode(place, interface, expected, constants, links, raw or _NO_LINKS, lazy, sources, depth)
 
 
 def _linked(value: Any, ids: Mapping[str, str]) -> Any:
