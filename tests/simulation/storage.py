@@ -46,16 +46,20 @@ class Store:
 
         self._engine = engine
         self._connection = engine.connect()
-        self._kept = b""
+        self._kept = sqlite3.connect(":memory:")
         self.transact(upgrade)
 
     def keep(self) -> None:
         """Remember everything as it is now."""
-        self._kept = sqlite_driver(self._connection).serialize()
+        sqlite_driver(self._connection).backup(self._kept)
 
     def begin(self) -> None:
-        """Put everything back to how it was kept."""
-        sqlite_driver(self._connection).deserialize(self._kept)
+        """Put everything back to how it was kept.
+
+        Not by `deserialize`: that makes a new schema, and SQLite 3.40 goes on to use the one before for `json_each`,
+        which it has freed by then.
+        """
+        self._kept.backup(sqlite_driver(self._connection))
 
     def transact(self, work: Work[T], *, commits: bool = True) -> T:
         """Do work in one transaction."""
@@ -80,6 +84,7 @@ class Store:
 
     def close(self) -> None:
         """Let the memory go."""
+        self._kept.close()
         self._connection.close()
         self._engine.dispose()
 
