@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,7 +13,7 @@ from hypothesis import settings
 
 from databases import Postgres, migrate_url, opened, running_postgres
 from fairlead.storage import ledger
-from fairlead.storage.database import Database, open_database
+from fairlead.storage.database import Database, DatabaseUnavailableError, open_database
 from fake_partner import FakePartner, running_partner
 
 # The same examples every time, so that a commit is judged by itself; `HYPOTHESIS_PROFILE=search` looks for new ones.
@@ -22,6 +23,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fairlead"))
 
 Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
 _KINDS = ("sqlite", "postgresql")
+_CONNECTS_MOST = 4
 
 
 @pytest.fixture(scope="session")
@@ -85,8 +87,18 @@ def run() -> Iterator[Run]:
 def database(database_url: str, run: Run) -> Iterator[Database]:
     """Return an open, migrated database that belongs to the loop of `run`."""
     opened_database = open_database(database_url)
+    if database_url.startswith("postgresql"):
+        run(_connected(opened_database))
     yield opened_database
     run(opened_database.close())
+
+
+async def _connected(database: Database) -> None:
+    """Have a connection at hand: on a machine that is busy with other tests the first may take its time."""
+    for _ in range(_CONNECTS_MOST):
+        with suppress(DatabaseUnavailableError):
+            return await database.read(lambda _: None)
+    return await database.read(lambda _: None)
 
 
 @pytest.fixture
