@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine import sample_nodes
+from fairlead.domain.jobs.events import Cached, Event, Executing
 from fairlead.engine.cache import ResultCache
-from fairlead.engine.events import Cached, Event, Executing
 from fairlead.engine.executor import Executor, Outcome, Work
 from fairlead.engine.files import Folders
 from fairlead.engine.graph import read_graph

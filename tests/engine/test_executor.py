@@ -12,7 +12,7 @@ import numpy as np
 from conftest import Run
 from engine.conftest import Execute
 from engine.executions import Bench, Seen, chain, n
-from fairlead.engine.events import (
+from fairlead.domain.jobs.events import (
     Executed,
     Executing,
     Failed,

@@ -7,8 +7,8 @@ import pytest
 
 from engine.conftest import Execute
 from engine.executions import Bench, n
+from fairlead.domain.jobs.events import Failed, Failure, Finished, Place, Succeeded
 from fairlead.engine import live
-from fairlead.engine.events import Failed, Failure, Finished, Place, Succeeded
 from fairlead.engine.node import Output, Result, definition_of, integer, node, socket
 
 

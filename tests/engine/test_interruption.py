@@ -11,8 +11,8 @@ import pytest
 
 from engine.conftest import Execute
 from engine.executions import Bench, Seen, chain, n
+from fairlead.domain.jobs.events import Event, Executing, Interrupted, Progress, Succeeded
 from fairlead.engine.context import Context
-from fairlead.engine.events import Event, Executing, Interrupted, Progress, Succeeded
 from fairlead.engine.executor import Work
 from fairlead.engine.graph import read_graph
 from fairlead.engine.node import Result, definition_of, integer, node

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from fairlead.engine.events import Cached, Event, Executing, Finished, Place, Progress, Stopped
+from fairlead.domain.jobs.events import Cached, Event, Executing, Finished, Place, Progress, Stopped
 from fairlead.engine.graph import Graph
 
 _LINE_LENGTH_MAX: Final = 78

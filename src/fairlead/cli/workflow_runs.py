@@ -13,9 +13,9 @@ import click
 
 from fairlead.cli.node_progress import NodeProgress
 from fairlead.cli.output import print_json, print_rows, print_table, shown
+from fairlead.domain.jobs.events import Failed, Failure, Interrupted
 from fairlead.engine.cache import ResultCache
 from fairlead.engine.documents import DOCUMENT_BYTES_MAX, Document, read_document
-from fairlead.engine.events import Failed, Failure, Interrupted
 from fairlead.engine.executor import Executor, Outcome, Work
 from fairlead.engine.families import own_nodes
 from fairlead.engine.faults import Fault, NodeFaults

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeAlias, assert_never
 
-from fairlead.engine import events
+from fairlead.domain.jobs import events
+from fairlead.domain.jobs.events import Ending, Event, Failed, Interrupted, Place, Succeeded
 from fairlead.engine.cache import Entry, ResultCache
 from fairlead.engine.calls import Raised, Returned, Step, Wants, merged, merged_ui, perform, perform_concurrently
 from fairlead.engine.context import InterruptedByCallerError
-from fairlead.engine.events import Ending, Event, Failed, Interrupted, Place, Succeeded
 from fairlead.engine.failures import failure
 from fairlead.engine.fingerprints import fingerprints
 from fairlead.engine.graph import Graph, Link, write_graph

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairlead.engine.events import Failure, Place
+from fairlead.domain.jobs.events import Failure, Place
 from fairlead.engine.schedule import DependencyCycleError
 
 _TEXT_LENGTH_MAX: Final = 10_000

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from fairlead.domain.jobs.events import Place
 from fairlead.engine.cycles import ordered
-from fairlead.engine.events import Place
 from fairlead.engine.graph import NODES_MAX, Graph, Link, Node, as_link
 from fairlead.engine.interface import Expected, Interface
 from fairlead.engine.registry import Registry

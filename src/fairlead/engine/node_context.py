@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from fairlead.domain.jobs.events import Place, Progress
 from fairlead.engine.context import InterruptedByCallerError, SavedFile
-from fairlead.engine.events import Place, Progress
 
 _PROGRESS_SECONDS: Final = 0.05
 _FILES_MAX: Final = 200_000

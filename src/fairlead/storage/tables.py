@@ -59,6 +59,11 @@ workspaces = Table(
     Column("last_place", _INT, nullable=False, server_default=text("0"), comment="the newest number in the queue"),
     Column("webhook_secret", _INT, nullable=False, server_default=text("0"), comment="which secret: counts rotations"),
     Column("webhook_rotated_at", _INT, comment="the secret before is good for a while after"),
+    Column("subscription", String(32), nullable=False, server_default=text("'pro'"), comment="its tier for jobs"),
+    Column("jobs_limit", _INT, nullable=False, server_default=text("5"), comment="parallel jobs; 0 inactive, -1 none"),
+    Column("jobs_active", _INT, nullable=False, server_default=text("0"), comment="jobs with a slot"),
+    Column("jobs_parked", _INT, nullable=False, server_default=text("0"), comment="jobs that wait for a slot"),
+    Column("last_job", _INT, nullable=False, server_default=text("0"), comment="the newest number of a job"),
     Column("created_at", _INT, nullable=False),
     CheckConstraint("held >= 0", name="held"),
     CheckConstraint("in_flight >= 0", name="in_flight"),
@@ -260,3 +265,83 @@ ledger_entries = Table(
     Column("created_at", _INT, nullable=False),
 )
 Index("uq_ledger_entries_run_phase", ledger_entries.c.run_id, ledger_entries.c.phase, unique=True)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", _UUID, primary_key=True),
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), nullable=False),
+    Column("number", _INT, nullable=False, comment="counts the jobs of its workspace from 1"),
+    Column("key_id", _UUID, comment="the API key it was submitted with; null for a token"),
+    Column("partner_key_id", _UUID, comment="the API key that pays for its partner nodes"),
+    Column("state", String(16), nullable=False),
+    Column("attempt", _INT, nullable=False),
+    Column("server_id", _UUID, comment="the server that has it executed"),
+    Column("workflow", LargeBinary, nullable=False, comment="the graph as JSON, deflated"),
+    Column("extra", LargeBinary, nullable=False, comment="what came with it, as JSON, deflated; never a key"),
+    Column("wanted", Text, nullable=False, comment="JSON array of the output nodes to make"),
+    Column("nodes", _INT, nullable=False),
+    Column("outputs", LargeBinary, comment="what nodes have shown, as JSON, deflated: ui and place by node"),
+    Column("failure", LargeBinary, comment="how it ended where it did not succeed, as JSON"),
+    Column("cancel_requested_at", _INT),
+    Column("created_at", _INT, nullable=False),
+    Column("updated_at", _INT, nullable=False),
+    Column("started_at", _INT),
+    Column("finished_at", _INT),
+    Column("expires_at", _INT, comment="when it is forgotten, once it has ended"),
+)
+_JOB_LIVE: Final = text("state = 'canceling' OR state = 'parked' OR state = 'released' OR state = 'running'")
+_JOB_RELEASED: Final = text("state = 'released'")
+_JOB_WORKING: Final = text("state = 'canceling' OR state = 'running'")
+Index("uq_jobs_workspace_number", jobs.c.workspace_id, jobs.c.number, unique=True)
+Index("ix_jobs_live", jobs.c.workspace_id, jobs.c.number, sqlite_where=_JOB_LIVE, postgresql_where=_JOB_LIVE)
+Index("ix_jobs_released", jobs.c.created_at, sqlite_where=_JOB_RELEASED, postgresql_where=_JOB_RELEASED)
+Index("ix_jobs_working", jobs.c.server_id, sqlite_where=_JOB_WORKING, postgresql_where=_JOB_WORKING)
+Index("ix_jobs_expires_at", jobs.c.expires_at)
+
+job_events = Table(
+    "job_events",
+    metadata,
+    Column("job_id", _UUID, ForeignKey("jobs.id"), primary_key=True),
+    Column("number", _INT, primary_key=True, autoincrement=False, comment="counts the events of its job from 1"),
+    Column("kind", String(32), nullable=False),
+    Column("data", LargeBinary, nullable=False, comment="the event as JSON (domain/jobs/events.py)"),
+    Column("at", _INT, nullable=False),
+)
+
+workflow_files = Table(
+    "workflow_files",
+    metadata,
+    Column("id", _UUID, primary_key=True),
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), nullable=False),
+    Column("kind", String(8), nullable=False, comment="input, output or temp"),
+    Column("name", String(255), nullable=False),
+    Column("blob", String(64), nullable=False, index=True, comment="BLAKE3 of the bytes, which names the blob"),
+    Column("size", _INT, nullable=False),
+    Column("content_type", String(256), nullable=False),
+    Column("job_id", _UUID, comment="the job that made it"),
+    Column("created_at", _INT, nullable=False),
+    Column("expires_at", _INT, index=True, comment="null for inputs, which stay"),
+)
+Index(
+    "uq_workflow_files_name", workflow_files.c.workspace_id, workflow_files.c.kind, workflow_files.c.name, unique=True
+)
+Index("ix_workflow_files_content", workflow_files.c.workspace_id, workflow_files.c.blob)
+
+file_numbers = Table(
+    "file_numbers",
+    metadata,
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), primary_key=True),
+    Column("kind", String(8), primary_key=True),
+    Column("beginning", String(255), primary_key=True, comment="of the names that are numbered"),
+    Column("last", _INT, nullable=False),
+)
+
+editor_documents = Table(
+    "editor_documents",
+    metadata,
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), primary_key=True),
+    Column("name", String(255), primary_key=True, comment="what an editor keeps: settings, and files of its user"),
+    Column("content", LargeBinary, nullable=False),
+    Column("changed_at", _INT, nullable=False),
+)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fairlead.domain.jobs.events import Failed, Succeeded
 from fairlead.engine.cache import ResultCache
-from fairlead.engine.events import Failed, Succeeded
 from fairlead.engine.executor import Executor, Outcome, Work
 from fairlead.engine.files import Folders
 from fairlead.engine.graph import read_graph

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.executions import n
+from fairlead.domain.jobs.events import Event, Executing, Failed, Succeeded
 from fairlead.engine.cache import ResultCache
-from fairlead.engine.events import Event, Executing, Failed, Succeeded
 from fairlead.engine.executor import Executor, Outcome, Work
 from fairlead.engine.files import Folders
 from fairlead.engine.graph import read_graph

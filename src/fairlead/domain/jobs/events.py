@@ -1,12 +1,16 @@
-"""What is told of an execution while it goes on. There are a few events for each node, never one with all nodes."""
+"""What is told of a job while it is executed. There are a few events for each node, never one with all nodes.
+
+They are made by the engine, in a process of its own, and read by everybody else: hence structs, which travel as they
+are (msgspec), each with its name.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Place:
+
+class Place(msgspec.Struct, frozen=True):
     """A node as those who watch know it: by its own id, where to show it, what made it, and where that stands."""
 
     node: str
@@ -20,8 +24,7 @@ class Place:
         return self.real or self.node
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Why a node could not be executed. Inputs are shortened; `executed` are the nodes that were before."""
 
     place: Place
@@ -33,27 +36,23 @@ class Failure:
     executed: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(msgspec.Struct, frozen=True, tag=True):
     """The execution has begun."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cached:
+class Cached(msgspec.Struct, frozen=True, tag=True):
     """The nodes whose results are there already."""
 
     nodes: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Executing:
+class Executing(msgspec.Struct, frozen=True, tag=True):
     """A node begins, or begins anew after it has asked for more inputs."""
 
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True, tag=True):
     """A node is this far."""
 
     place: Place
@@ -61,23 +60,20 @@ class Progress:
     most: float
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
+class Executed(msgspec.Struct, frozen=True, tag=True):
     """A node has something to show."""
 
     place: Place
     ui: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True, tag=True):
     """A node that was executing is through."""
 
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(msgspec.Struct, frozen=True, tag=True):
     """A node was not executed, because a value blocks it; the execution goes on without what depends on it."""
 
     place: Place
@@ -85,20 +81,17 @@ class Stopped:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(msgspec.Struct, frozen=True, tag=True):
     """Everything that could be made was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True, tag=True):
     """A node could not be executed, and the execution is over."""
 
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupted:
+class Interrupted(msgspec.Struct, frozen=True, tag=True):
     """The execution was not wanted any more; `place` is the node that was executing, if one was."""
 
     place: Place | None

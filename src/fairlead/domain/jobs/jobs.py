@@ -1,0 +1,68 @@
+"""A job as it is submitted, kept and read. Times are in ms since 1970; JSON travels as bytes, read by who needs it."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fairlead.domain.jobs.states import JobState
+
+
+class NewJob(msgspec.Struct, frozen=True):
+    """A workflow as a caller submits it, whichever API he speaks.
+
+    `workflow` is the graph and `extra` what came beside it without any key, both JSON objects. `partner_key` is the
+    key that pays for partner nodes, as it was sent. `job_id` is one the caller chose, `targets` the output nodes he
+    wants, None for all.
+    """
+
+    workflow: bytes
+    extra: bytes = b"{}"
+    partner_key: str | None = None
+    job_id: str | None = None
+    targets: Sequence[str] | None = None
+
+
+class SubmittedJob(msgspec.Struct, frozen=True):
+    """A job that is durable: its id, its number in its workspace, and what is wrong with outputs that are left out.
+
+    `node_errors` is a JSON object of faults by node (engine-wire, 2.1).
+    """
+
+    job_id: str
+    number: int
+    node_errors: bytes = b"{}"
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A job as the books know it.
+
+    `workflow` and `extra` are None where they were not asked for. `outputs` is a JSON object of what nodes have shown,
+    `{node: {"ui": {...}, "place": Place}}`; `failure` is JSON of a `Failure`, or of an `Interrupted`.
+    """
+
+    id: str
+    workspace_id: str
+    number: int
+    state: JobState
+    attempt: int
+    wanted: Sequence[str]
+    nodes: int
+    created_at: int
+    updated_at: int
+    started_at: int | None = None
+    finished_at: int | None = None
+    workflow: bytes | None = None
+    extra: bytes | None = None
+    outputs: bytes | None = None
+    failure: bytes | None = None
+    key_id: str | None = None
+    partner_key_id: str | None = None
+
+
+class StoredEvent(msgspec.Struct, frozen=True):
+    """An event of a job as it is kept: its kind, the event as JSON, and when it was."""
+
+    number: int
+    kind: str
+    data: bytes
+    at: int

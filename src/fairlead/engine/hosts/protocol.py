@@ -1,0 +1,276 @@
+"""What a server and an engine host say to each other: records over one socket, each a frame of its own.
+
+The server gives orders and answers questions; a host tells what happens, and asks for what only the server has: files,
+names for new ones, runs of partner models. A host knows no workspace, no database and no secret. Everything a host
+says is checked like anything else from outside: node packs run in it.
+
+A frame is four bytes of length, big-endian, and the record in MessagePack. `job` names an order; the answer to it and
+everything told in between carry the same name. `question` numbers a host's questions, each answered once.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from fairlead.domain.jobs.events import Ending, Event, Place
+
+FRAME_BYTES_MAX: Final = 320 * 2**20
+"""A whole workflow fits (256 MiB), with what comes beside it."""
+TOLD_BYTES_MAX: Final = 32 * 2**20
+"""What a host may say at once: results a node shows, a preview, a call of a model."""
+
+
+class Order(msgspec.Struct, frozen=True, tag=True):
+    """What a host is told before anything else.
+
+    `partner_nodes` is the JSON document of `domain/jobs/partner_nodes.py`, `packs` the folders of node packs,
+    `scratch` the folder in which it may write files, `memory` what it may take in all (0 no bound), in bytes.
+    """
+
+    scratch: str
+    partner_nodes: bytes = b"[]"
+    packs: Sequence[str] = ()
+    cache: int = 256 * 2**20
+    memory: int = 0
+
+
+class Describe(msgspec.Struct, frozen=True, tag=True):
+    """Tell the classes of nodes there are; answered with Described."""
+
+    job: str
+
+
+class Check(msgspec.Struct, frozen=True, tag=True):
+    """Validate a workflow (the graph in the API format, as JSON); answered with Checked or Refused."""
+
+    job: str
+    workflow: bytes
+    targets: Sequence[str] | None = None
+
+
+class Execute(msgspec.Struct, frozen=True, tag=True):
+    """Execute a workflow that was checked; answered with Ended.
+
+    `hidden` is a JSON object of the values of hidden inputs by their kinds, such as EXTRA_PNGINFO.
+    """
+
+    job: str
+    workflow: bytes
+    outputs: Sequence[str]
+    hidden: bytes = b"{}"
+
+
+class Interrupt(msgspec.Struct, frozen=True, tag=True):
+    """A job is not wanted any more."""
+
+    job: str
+
+
+class Render(msgspec.Struct, frozen=True, tag=True):
+    """Make a picture out of pictures, for a server that decodes nothing itself; answered with Rendered.
+
+    `how` is one of: `mask`, the `original` with its alpha replaced by that of `other` (C-03), its texts kept;
+    `rgb` or `a`, a channel of the original as PNG; `webp` or `jpeg`, the original in that format at `quality`;
+    `thumbnail`, a JPEG that fits `edge`. The result is written to `target`.
+    """
+
+    job: str
+    how: str
+    original: str
+    target: str
+    other: str | None = None
+    quality: int = 90
+    edge: int = 0
+
+
+class FileFound(msgspec.Struct, frozen=True, tag=True):
+    """The answer to FindFile."""
+
+    question: int
+    path: str
+
+
+class FilesListed(msgspec.Struct, frozen=True, tag=True):
+    """The answer to ListFiles: names as FindFile takes them."""
+
+    question: int
+    names: Sequence[str]
+
+
+class FileNamed(msgspec.Struct, frozen=True, tag=True):
+    """The answer to NameFile: what the file will be called."""
+
+    question: int
+    filename: str
+
+
+class FileKept(msgspec.Struct, frozen=True, tag=True):
+    """The answer to KeepFile: the file is safe, and others may see it. The host's own copy is gone."""
+
+    question: int
+
+
+class ModelRan(msgspec.Struct, frozen=True, tag=True):
+    """The answer to RunModel: the partner's answer as JSON, and where the files it names lie, by their links.
+
+    An answer that is bytes has no `body`, and its file under the empty link. `content_types` are by link, too.
+    """
+
+    question: int
+    body: bytes
+    files: Mapping[str, str] = {}
+    content_types: Mapping[str, str] = {}
+
+
+class Declined(msgspec.Struct, frozen=True, tag=True):
+    """A question that has no good answer: the kind of the fault, in words of C-12 or another, and why."""
+
+    question: int
+    exception_type: str
+    message: str
+
+
+Answer: TypeAlias = FileFound | FilesListed | FileNamed | FileKept | ModelRan | Declined
+ToHost: TypeAlias = Order | Describe | Check | Execute | Interrupt | Render | Answer
+
+
+class PackReport(msgspec.Struct, frozen=True):
+    """A node pack: how many classes of nodes it gave, or why it could not be loaded."""
+
+    name: str
+    nodes: int
+    error: str | None = None
+    seconds: float = 0.0
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """The host has loaded everything it was ordered to, and takes work."""
+
+    nodes: int
+    packs: Sequence[PackReport] = ()
+
+
+class Described(msgspec.Struct, frozen=True, tag=True):
+    """The classes of nodes there are, as editors read them (C-01): one JSON object."""
+
+    job: str
+    object_info: bytes
+
+
+class Checked(msgspec.Struct, frozen=True, tag=True):
+    """A workflow that can be executed: its graph with constants as they are taken, and the outputs to make.
+
+    `node_errors` is a JSON object of what is wrong with outputs that are left out. `partner_nodes` says how
+    many nodes are partners' models.
+    """
+
+    job: str
+    workflow: bytes
+    outputs: Sequence[str]
+    nodes: int
+    partner_nodes: int
+    node_errors: bytes = b"{}"
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """A workflow that cannot be executed: `error` and `node_errors` as JSON objects (engine-wire, 2.1)."""
+
+    job: str
+    error: bytes
+    node_errors: bytes = b"{}"
+
+
+class Rendered(msgspec.Struct, frozen=True, tag=True):
+    """The picture is written, or could not be: `error` says why, in words for the caller."""
+
+    job: str
+    content_type: str = ""
+    error: str | None = None
+
+
+class Told(msgspec.Struct, frozen=True, tag=True):
+    """What has happened in a job, in order; never its ending."""
+
+    job: str
+    events: Sequence[Event]
+
+
+class Previewed(msgspec.Struct, frozen=True, tag=True):
+    """What a node has made so far, for those who watch: never kept. `image_type` is image/jpeg or image/png."""
+
+    job: str
+    place: Place
+    image_type: str
+    image: bytes
+
+
+class Said(msgspec.Struct, frozen=True, tag=True):
+    """A word of a node about its progress, for those who watch: never kept."""
+
+    job: str
+    place: Place
+    text: str
+
+
+class Ended(msgspec.Struct, frozen=True, tag=True):
+    """A job has ended; nothing more is told of it."""
+
+    job: str
+    ending: Ending
+
+
+class FindFile(msgspec.Struct, frozen=True, tag=True):
+    """Where is a file that the workflow names? It may say its folder: `name [input]`; or be an http(s) link."""
+
+    question: int
+    job: str
+    name: str
+
+
+class ListFiles(msgspec.Struct, frozen=True, tag=True):
+    """Which files are in a folder of the inputs?"""
+
+    question: int
+    job: str
+    folder: str
+
+
+class NameFile(msgspec.Struct, frozen=True, tag=True):
+    """What will a new file be called? `name` is its beginning, to be numbered, or its `exact` name."""
+
+    question: int
+    job: str
+    name: str
+    extension: str
+    kind: str
+    exact: bool = False
+
+
+class KeepFile(msgspec.Struct, frozen=True, tag=True):
+    """A new file was written in the scratch folder, to be kept under the name that NameFile gave."""
+
+    question: int
+    job: str
+    path: str
+    filename: str
+    kind: str
+
+
+class RunModel(msgspec.Struct, frozen=True, tag=True):
+    """Run a partner's model for a node, with the partner's native JSON.
+
+    `node` is its id in the graph, and `turn` counts its calls from 0: a job that is executed again asks for the same
+    runs by them, and pays for none twice.
+    """
+
+    question: int
+    job: str
+    node: str
+    turn: int
+    model: str
+    body: bytes
+
+
+Question: TypeAlias = FindFile | ListFiles | NameFile | KeepFile | RunModel
+FromHost: TypeAlias = Ready | Described | Checked | Refused | Rendered | Told | Previewed | Said | Ended | Question

@@ -1,0 +1,1 @@
+"""Jobs: submitted, executed, watched, cancelled, read."""

@@ -1,0 +1,1 @@
+"""The cloud workflow API: /api and /ws (cloud-workflow-and-registry.md)."""
