@@ -1,6 +1,8 @@
 """The families of nodes that come with the engine, named one by one: nothing is registered at import."""
 
 from fairlead.engine.nodes import (
+    audio,
+    audio_io,
     batches,
     colour,
     compositing,
@@ -14,6 +16,7 @@ from fairlead.engine.nodes import (
     transform,
     upscaling,
     utilities,
+    video,
 )
 from fairlead.engine.registry import Registry
 
@@ -21,6 +24,8 @@ from fairlead.engine.registry import Registry
 def own_nodes() -> Registry:
     """A registry of every node that comes with the engine."""
     return Registry(
+        audio.NODES,
+        audio_io.NODES,
         batches.NODES,
         colour.NODES,
         compositing.NODES,
@@ -34,4 +39,5 @@ def own_nodes() -> Registry:
         transform.NODES,
         upscaling.NODES,
         utilities.NODES,
+        video.NODES,
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.engine.context import NoSuchFileError, SavedFile
+from fairlead.engine.context import ModelReply, NoSuchFileError, SavedFile
 
 
 class FolderContext:
@@ -58,6 +58,16 @@ class FolderContext:
     def named_file(self, name: str, kind: str = "output") -> tuple[Path, SavedFile]:
         """A file of this name."""
         return self._place(self.root / kind / name, kind)
+
+    def preview(self, image_type: str, image: bytes) -> None:
+        """Nobody watches."""
+
+    def say(self, text: str) -> None:
+        """Nobody listens."""
+
+    async def run_model(self, model: str, body: bytes) -> ModelReply:
+        """There are no partners."""
+        raise NotImplementedError
 
     def _place(self, path: Path, kind: str) -> tuple[Path, SavedFile]:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -136,8 +136,8 @@ def test_tiles_do_not_blend_where_they_overlap() -> None:
 
 def test_a_sheet_of_tiles_takes_all_memory() -> None:
     """The final size is refused before it is made."""
-    with pytest.raises(ValueError, match="32768 x 32768"):
-        image_merge_tile_list([_batch(0, rows=64, columns=64)], [32768], [32768], [16])
+    with pytest.raises(ValueError, match="65536 x 65536"):
+        image_merge_tile_list([_batch(0, rows=64, columns=64)], [65536], [65536], [16])
 
 
 def test_a_shuffle_is_not_numpys() -> None:

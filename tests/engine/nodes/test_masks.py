@@ -257,9 +257,9 @@ def test_masks_do_not_go_through_a_graph(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: solid_mask(1.0, 16384, 16385),
+        lambda: solid_mask(1.0, 65536, 16385),
         lambda: batch_masks(
-            {"mask0": np.zeros((1, 4096, 4096), np.float32), "mask1": np.zeros((16, 1, 1), np.float32)}
+            {"mask0": np.zeros((1, 4096, 4096), np.float32), "mask1": np.zeros((64, 1, 1), np.float32)}
         ),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 
+from fairlead.domain.jobs.filenames import is_web_link
 from fairlead.engine import exr, pictures
 from fairlead.engine.bounds import check_size
 from fairlead.engine.context import Context, NoSuchFileError
@@ -68,19 +69,29 @@ def get_image_size(image: Annotated[Array, socket("IMAGE")]) -> tuple[int, int, 
     return width, height, count
 
 
-def _file_digest(context: Context, image: str) -> str:
-    with context.input_file(image).open("rb") as file:
+def file_digest(context: Context, name: str) -> str:
+    """A digest of the bytes of a file: what nodes that load it depend on."""
+    with context.input_file(name).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _known_file(context: Context, image: str | None) -> bool | str:
-    if image is None:
-        return True  # it comes through a link, and is known when the node runs
+def known_file(context: Context, name: str | None, kind: str) -> bool | str:
+    """Whether there is a file, for the check of a class; what is wrong otherwise, saying what kind of file it is."""
+    if name is None or is_web_link(name):
+        return True  # it comes through a link of one kind or the other, and is known when the node runs (C-12)
     try:
-        context.input_file(image)
+        context.input_file(name)
     except NoSuchFileError:
-        return f"Invalid image file: {image}"
+        return f"Invalid {kind} file: {name}"
     return True
+
+
+def _file_digest(context: Context, image: str) -> str:
+    return file_digest(context, image)
+
+
+def _known_file(context: Context, image: str | None) -> bool | str:
+    return known_file(context, image, "image")
 
 
 @node(

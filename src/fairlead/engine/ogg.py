@@ -1,0 +1,99 @@
+"""Ogg: packets out of pages and into them (RFC 3533), so that sounds can change their container or their comments."""
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+_HEAD: Final = struct.Struct("<4sBBqIIIB")
+_SEGMENTS_MAX: Final = 255
+_SERIAL: Final = 1
+_NO_POSITION: Final = -1
+_CONTINUED, _FIRST, _LAST = 1, 2, 4
+_REVERSED: Final = bytes(int(f"{value:08b}"[::-1], 2) for value in range(256))
+
+
+def packets(stream: bytes) -> list[bytes]:
+    """The packets of a stream that has only one logical one. ValueError where it is broken."""
+    found: list[bytes] = []
+    unfinished = b""
+    for flags, lacing, body in _pages(stream):
+        start = 0
+        if not flags & _CONTINUED:
+            unfinished = b""
+        length = 0
+        for value in lacing:
+            length += value
+            if value < _SEGMENTS_MAX:
+                found.append(unfinished + body[start : start + length])
+                unfinished, start, length = b"", start + length, 0
+        unfinished += body[start : start + length]
+    return found
+
+
+def positions(stream: bytes) -> list[int]:
+    """The granule positions of the pages, in order."""
+    return [_HEAD.unpack_from(stream, offset)[3] for offset, _, _ in _places(stream)]
+
+
+def stream(headers: Sequence[bytes], body: Iterable[tuple[bytes, int]]) -> bytes:
+    """A logical stream: each header on pages of its own, then packets, each with the position it ends at."""
+    pages: list[tuple[int, int, bytes, bytes]] = []
+    for header in headers:
+        pages.extend(_paged([(header, 0)]))
+    pages.extend(_paged(list(body)))
+    made = bytearray()
+    for number, (flags, position, lacing, content) in enumerate(pages):
+        edges = (_FIRST if number == 0 else 0) | (_LAST if number == len(pages) - 1 else 0)
+        made += _page(flags | edges, position, number, lacing, content)
+    return bytes(made)
+
+
+def _paged(body: Sequence[tuple[bytes, int]]) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Flags, position, lacing and content of the pages that packets fill."""
+    lacing, content = bytearray(), bytearray()
+    position, is_continued = _NO_POSITION, False
+    for packet, ends_at in body:
+        values = bytes([_SEGMENTS_MAX]) * (len(packet) // _SEGMENTS_MAX) + bytes([len(packet) % _SEGMENTS_MAX])
+        start = 0
+        for index, value in enumerate(values):
+            if len(lacing) == _SEGMENTS_MAX:
+                yield (_CONTINUED if is_continued else 0), position, bytes(lacing), bytes(content)
+                lacing, content, position, is_continued = bytearray(), bytearray(), _NO_POSITION, index > 0
+            lacing.append(value)
+            content += packet[start : start + value]
+            start += value
+        position = ends_at
+    if lacing:
+        yield (_CONTINUED if is_continued else 0), position, bytes(lacing), bytes(content)
+
+
+def _page(flags: int, position: int, number: int, lacing: bytes, content: bytes) -> bytes:
+    head = _HEAD.pack(b"OggS", 0, flags, position, _SERIAL, number, 0, len(lacing)) + lacing
+    return head[:22] + struct.pack("<I", _checksum(head + content)) + head[26:] + content
+
+
+def _checksum(page: bytes) -> int:
+    """The CRC of Ogg is zlib's with all bits the other way round, from nothing and not inverted."""
+    reversed_crc = zlib.crc32(page.translate(_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
+    return int.from_bytes(reversed_crc.to_bytes(4, "little").translate(_REVERSED), "big")
+
+
+def _places(stream: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """Where each page begins, its lacing, and where its content begins."""
+    offset = 0
+    while offset < len(stream):
+        if len(stream) - offset < _HEAD.size:
+            raise ValueError("The Ogg stream is cut off.")
+        capture, *_, count = _HEAD.unpack_from(stream, offset)
+        if capture != b"OggS":
+            raise ValueError("The Ogg stream is broken.")
+        content = offset + _HEAD.size + count
+        lacing = stream[offset + _HEAD.size : content]
+        yield offset, lacing, content
+        offset = content + sum(lacing)
+
+
+def _pages(stream: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    for offset, lacing, content in _places(stream):
+        yield stream[offset + 5], lacing, stream[content : content + sum(lacing)]
