@@ -12,12 +12,19 @@ from fairlead.engine.registry import Registry
 
 _KNOWN: Final[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "object_info.json").read_text())
 _OWN: Final[dict[str, Any]] = json.loads(json.dumps(own_nodes().object_info()))
+_NOT_KNOWN: Final = {
+    "description": "",
+    "python_module": "nodes",
+    "has_intermediate_output": False,
+    "search_aliases": [],
+}
+"""What editors must find with every class, and what the known ones say in words of their own."""
 
 
 @pytest.mark.parametrize("name", sorted(_OWN))
 def test_a_class_is_described_differently(name: str) -> None:
     """Inputs with their order, types and options, outputs, titles, categories: all are the same."""
-    assert _OWN[name] == _KNOWN[name]
+    assert _OWN[name] == {**_NOT_KNOWN, **_KNOWN[name]}
     assert {section: list(inputs) for section, inputs in _OWN[name]["input"].items()} == _KNOWN[name]["input_order"]
 
 

@@ -15,7 +15,7 @@ from fairlead.engine.graph import Link
 from fairlead.engine.interface import accepted
 from fairlead.engine.live import LiveNode
 from fairlead.engine.node import Blocked, Definition, Result
-from fairlead.engine.node_context import NodeContext
+from fairlead.engine.node_context import NodeContext, current
 
 CALLS_MAX: Final = 100_000
 _CONCURRENT_CALLS_MAX: Final = 64
@@ -68,25 +68,35 @@ class BadResultError(TypeError):
 
 def perform(step: Step) -> Performed:
     """Execute a node whose function is an ordinary one."""
-    current: Mapping[str, Any] = {}
+    with current(step.context):
+        return _performed(step)
+
+
+async def perform_concurrently(step: Step) -> Performed:
+    """Execute a node whose function is a coroutine: its calls go on at the same time, as others' do."""
+    with current(step.context):
+        return await _performed_concurrently(step)
+
+
+def _performed(step: Step) -> Performed:
+    call: Mapping[str, Any] = {}
     results = []
     try:
         wanted = _wanted(step)
         if wanted:
             return Wants(wanted)
-        for current in _calls(step):
+        for call in _calls(step):
             step.context.check()
-            is_blocked = _blocker(current) is not None
-            results.append(Blocked() if is_blocked else _as_result(step.definition, _call(step, current)))
+            is_blocked = _blocker(call) is not None
+            results.append(Blocked() if is_blocked else _as_result(step.definition, _call(step, call)))
         step.context.keep_files()
     except BaseException as error:  # noqa: BLE001 -- a node may fail in any way, and that is its job's error
         step.context.discard_files()
-        return Raised(error, current)
+        return Raised(error, call)
     return _returned(step, results)
 
 
-async def perform_concurrently(step: Step) -> Performed:
-    """Execute a node whose function is a coroutine: its calls go on at the same time, as others' do."""
+async def _performed_concurrently(step: Step) -> Performed:
     try:
         wanted = await asyncio.to_thread(_wanted, step) if step.missing else []
         if wanted:

@@ -1,9 +1,9 @@
 """What a node may ask of the world while it runs: its files, its progress, whether it is still wanted."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,19 @@ class SavedFile:
     def as_ui(self) -> dict[str, str]:
         """The reference as it is shown to who watches the job."""
         return {"filename": self.filename, "subfolder": self.subfolder, "type": self.type}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What a partner's model gave: JSON, and the files it names by their links, with their content types by link.
+
+    Bytes without JSON have an empty `body`, and their file under the empty link. The files may be gone once the job
+    has ended.
+    """
+
+    body: bytes
+    files: Mapping[str, Path] = field(default_factory=dict)
+    content_types: Mapping[str, str] = field(default_factory=dict)
 
 
 class Context(Protocol):
@@ -63,9 +76,40 @@ class Context(Protocol):
         """
         ...
 
+    def preview(self, image_type: str, image: bytes) -> None:
+        """Show what the node has made so far to who watches right now: an `image/jpeg` or an `image/png`.
+
+        ValueError for another type, or more bytes than may be shown.
+        """
+        ...
+
+    def say(self, text: str) -> None:
+        """Say a word about the progress to who watches right now; a long one is shortened."""
+        ...
+
+    async def run_model(self, model: str, body: bytes) -> ModelReply:
+        """Run a partner's model with its native JSON, paid by who submitted the job.
+
+        NamedFaultError when it cannot be run, or has failed.
+        """
+        ...
+
+
+class NamedFaultError(Exception):
+    """A fault by the name that clients know (C-12), such as ImageDownloadError or InsufficientFundsError.
+
+    Any error that has an `exception_type` is told of by that instead of the name of its class.
+    """
+
+    def __init__(self, exception_type: str, message: str) -> None:
+        super().__init__(message)
+        self.exception_type: Final = exception_type
+
 
 class NoSuchFileError(Exception):
     """A caller named a file that there is not."""
+
+    exception_type: Final = "FileNotFoundError"
 
 
 class InterruptedByCallerError(Exception):

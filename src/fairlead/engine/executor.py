@@ -17,12 +17,12 @@ from fairlead.domain.jobs.events import Ending, Event, Failed, Interrupted, Plac
 from fairlead.engine.cache import Entry, ResultCache
 from fairlead.engine.calls import Raised, Returned, Step, Wants, merged, merged_ui, perform, perform_concurrently
 from fairlead.engine.context import InterruptedByCallerError
-from fairlead.engine.failures import failure
+from fairlead.engine.failures import failure, shown_text
 from fairlead.engine.fingerprints import fingerprints
 from fairlead.engine.graph import Graph, Link, write_graph
 from fairlead.engine.live import LiveGraph, LiveNode
 from fairlead.engine.node import Blocked, Result
-from fairlead.engine.node_context import Files, NodeContext, Stop
+from fairlead.engine.node_context import ALONE, Files, NodeContext, Outside, Stop
 from fairlead.engine.registry import Registry
 from fairlead.engine.schedule import Schedule
 from fairlead.engine.signatures import Signature, signature
@@ -33,7 +33,7 @@ _CONCURRENT_NODES_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A validated graph, the outputs to make, where its files are, and the values of hidden inputs by their kinds.
+    """A validated graph, the outputs to make, its files, the values of hidden inputs by kind, and what else is reached.
 
     PROMPT, DYNPROMPT and UNIQUE_ID need not be given.
     """
@@ -42,6 +42,7 @@ class Work:
     outputs: Sequence[str]
     files: Files
     hidden: Mapping[str, Any] = field(default_factory=dict)
+    outside: Outside = ALONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +230,7 @@ class _Execution:
         match performed:
             case Returned(results=results, blockers=blockers):
                 for message in blockers:
-                    self._emit(events.Stopped(node.place, node.interface.definition.name, message))
+                    self._emit(events.Stopped(node.place, node.interface.definition.name, shown_text(message)))
                 await self._take(node, results)
             case Raised(error=InterruptedByCallerError()):
                 self._interrupt(node)
@@ -293,7 +294,8 @@ class _Execution:
 
     def _recall(self, node: LiveNode, entry: Entry) -> None:
         self._values[node.id] = entry.outputs
-        if entry.ui and node.interface.definition.is_output:
+        definition = node.interface.definition
+        if entry.ui and (definition.is_output or definition.shows_again):
             self._show(node, entry.ui)
         self._release(node.id)
 
@@ -347,8 +349,8 @@ class _Execution:
         self._loop.call_soon_threadsafe(self._interrupt)
 
     def _context(self, node: LiveNode) -> NodeContext:
-        report = self._report
-        return NodeContext(node.place, self._work.files, self._hidden(node), self._is_wanted, report)
+        work, report = self._work, self._report
+        return NodeContext(node.place, work.files, self._hidden(node), self._is_wanted, report, work.outside)
 
     def _is_wanted(self) -> bool:
         return self._ending is None and not self._stop.is_wanted

@@ -1,5 +1,7 @@
 """An error of a node as a record that is safe to keep and to show: nothing in it is long."""
 
+import errno
+import math
 import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,13 +10,20 @@ import numpy as np
 
 from fairlead.domain.jobs.events import Failure, Place
 from fairlead.engine.schedule import DependencyCycleError
+from fairlead.engine.validation import InvalidGraphError
 
 _TEXT_LENGTH_MAX: Final = 10_000
 _VALUE_LENGTH_MAX: Final = 200
 _VALUES_MAX: Final = 100
 _FRAMES_MAX: Final = 50
+_NAME_LENGTH_MAX: Final = 200
 _CYCLE_TYPE: Final = "graph.DependencyCycleError"
 """The name by which clients know it (engine-wire, 2.8)."""
+_OUT_OF_MEMORY: Final = "OOMError"
+_INVALID: Final = "ValidationError"
+_CV_NO_MEMORY: Final = -4
+_INTEGER_BITS_MAX: Final = 53
+"""What every reader of JSON holds exactly."""
 
 
 def failure(
@@ -28,17 +37,42 @@ def failure(
         _type_name(error),
         _shortened(_message(error), _TEXT_LENGTH_MAX),
         [_shortened(line, _TEXT_LENGTH_MAX) for line in lines[: 2 * _FRAMES_MAX]],
-        {name: _shown_list(value) for name, value in inputs.items()},
+        {shown_text(name): _shown_list(value) for name, value in inputs.items()},
         executed,
     )
 
 
+def shown_text(value: Any) -> str:
+    """A text of a node as it can be told: no longer than a message, and nothing but characters."""
+    return _shortened(str(value), _TEXT_LENGTH_MAX)
+
+
 def _type_name(error: BaseException) -> str:
-    """Built-in errors by their bare names, others with their module."""
-    kind = type(error)
+    """The names of C-12 where one fits; else built-in errors by their bare names, others with their module."""
+    kind, given = type(error), getattr(error, "exception_type", None)
+    if isinstance(given, str):
+        return _shortened(given, _NAME_LENGTH_MAX)
+    if _is_out_of_memory(error):
+        return _OUT_OF_MEMORY
+    if isinstance(error, InvalidGraphError):
+        return _INVALID
     if isinstance(error, DependencyCycleError):
         return _CYCLE_TYPE
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Python's own error, numpy's, which is one of it, OpenCV's, a tensor library's, and the system's."""
+    kind = type(error)
+    match error:
+        case MemoryError():
+            return True
+        case OSError(errno=errno.ENOMEM):
+            return True
+        case _ if kind.__module__ == "cv2" and kind.__name__ == "error":
+            return getattr(error, "code", None) == _CV_NO_MEMORY
+        case _:
+            return kind.__name__ == "OutOfMemoryError"
 
 
 def _message(error: BaseException) -> str:
@@ -57,10 +91,12 @@ def _shown_list(value: Any) -> list[Any]:
 def _shown(value: Any) -> Any:
     """Small values as they are, arrays by their shape, anything else by its type: it may be endless."""
     match value:
-        case None | bool() | float():
+        case None | bool():
             return value
+        case float():
+            return float(value) if math.isfinite(value) else str(value)
         case int():
-            return value if value.bit_length() <= _VALUE_LENGTH_MAX else f"int of {value.bit_length()} bits"
+            return value if value.bit_length() <= _INTEGER_BITS_MAX else _large(value)
         case str():
             return _shortened(value, _VALUE_LENGTH_MAX)
         case np.ndarray():
@@ -69,5 +105,11 @@ def _shown(value: Any) -> Any:
             return type(value).__name__
 
 
+def _large(value: int) -> str:
+    return str(value) if value.bit_length() <= _VALUE_LENGTH_MAX else f"int of {value.bit_length()} bits"
+
+
 def _shortened(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[:length]}…"
+    """Also without halves of characters, which nobody can send."""
+    short = text if len(text) <= length else f"{text[:length]}…"
+    return short if short.isascii() else short.encode("utf-8", "replace").decode()

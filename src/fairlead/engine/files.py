@@ -54,17 +54,15 @@ class Folders:
     def new_file(self, prefix: str, extension: str, kind: str, sizes: Mapping[str, int]) -> tuple[Path, SavedFile]:
         """Where to write a new file, and what it will be called. ValueError for a prefix that cannot be used."""
         if kind not in _NEW_KINDS:
-            raise ValueError(f"there is no folder for new files of the kind {kind!r}")
-        suffix = _EXTENSION.fullmatch(extension)
-        if suffix is None:
-            raise ValueError(f"{_shown(extension)} is no extension of a file")
-        subfolder, name = _parts(_filled(prefix, sizes))
+            raise ValueError(f"there is no folder for new files of the kind {_shown(kind)}")
+        suffix = extension_of(extension)
+        subfolder, name = _parts(filled(prefix, sizes))
         folder = self._within(kind, subfolder)
         if folder is None:
             raise ValueError(f"the prefix {_shown(prefix)} leads out of the folder for files")
         folder.mkdir(parents=True, exist_ok=True)
         with self._lock:
-            filename = self._next(folder, name, suffix[1])
+            filename = self._next(folder, name, suffix)
             self._reserved.add(folder / filename)
         return self._staged(folder / filename, SavedFile(filename, subfolder, kind))
 
@@ -144,7 +142,7 @@ class Folders:
             return filename
 
 
-def _filled(prefix: str, sizes: Mapping[str, int]) -> str:
+def filled(prefix: str, sizes: Mapping[str, int]) -> str:
     """The prefix with its placeholders filled in; those that nobody knows stay."""
     if len(prefix) > _PREFIX_LENGTH_MAX:
         raise ValueError(f"the prefix of a file has at most {_PREFIX_LENGTH_MAX} characters")
@@ -159,6 +157,14 @@ def _filled(prefix: str, sizes: Mapping[str, int]) -> str:
         **{name: str(size) for name, size in sizes.items()},
     }
     return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), prefix)
+
+
+def extension_of(extension: str) -> str:
+    """An extension without its dot. ValueError for one that could be something else."""
+    found = _EXTENSION.fullmatch(extension)
+    if found is None:
+        raise ValueError(f"{_shown(extension)} is no extension of a file")
+    return found[1]
 
 
 def _parts(prefix: str) -> tuple[str, str]:

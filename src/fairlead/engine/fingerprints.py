@@ -7,6 +7,7 @@ from typing import Any
 
 from fairlead.engine.interface import accepted
 from fairlead.engine.live import LiveNode
+from fairlead.engine.node_context import current
 from fairlead.engine.signatures import encode
 
 
@@ -28,8 +29,9 @@ def _fingerprint(node: LiveNode, context: Any) -> bytes | None:
         values = {path: [value] for path, value in values.items()}
     arguments = accepted(make, node.interface.nested(values, node.expected), context)
     try:
-        made = make(**arguments)
-        return encode(asyncio.run(_awaited(made)) if inspect.isawaitable(made) else made)
+        with current(context):
+            made = make(**arguments)
+            return encode(asyncio.run(_awaited(made)) if inspect.isawaitable(made) else made)
     except (Exception, SystemExit):  # noqa: BLE001 -- a class that cannot say what it depends on depends on everything
         return None
 

@@ -45,6 +45,7 @@ class Interface:
         self.is_concurrent: Final = inspect.iscoroutinefunction(definition.run)
         self.is_dynamic: Final = any(input_.declared.type in _DYNAMIC for input_ in definition.inputs)
         self.hidden: Final = {name: _hidden_kind(kind) for name, kind in definition.hidden.items()}
+        self.takes_unknown_links: Final = definition.takes_unknown or definition.takes_unknown_links
         self.wants_id: Final = "UNIQUE_ID" in self.hidden.values()
         self.wants_live_graph: Final = "DYNPROMPT" in self.hidden.values()
         self._static: Final = {} if self.is_dynamic else self._expected({})
@@ -91,11 +92,14 @@ def spec_of(declared: Declared) -> list[Any]:
 
 
 def accepted(function: Callable[..., Any], arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """Those of the arguments that a function names, or all if it takes any; and the context if it names one."""
+    """Those of the arguments that a function names, or all if it takes any; and the context if it names one.
+
+    An input that is called so goes before.
+    """
     parameters = inspect.signature(function).parameters
     takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
     chosen = {name: value for name, value in arguments.items() if takes_any or name in parameters}
-    return {**chosen, _CONTEXT: context} if _CONTEXT in parameters else chosen
+    return {_CONTEXT: context, **chosen} if _CONTEXT in parameters else chosen
 
 
 def _hidden_kind(kind: Any) -> str:

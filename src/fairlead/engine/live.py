@@ -1,6 +1,6 @@
 """A graph while it is executed: what was submitted, and what nodes have put in their places since."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -61,6 +61,16 @@ class LiveGraph:
             found = self._nodes[node] = self._prepared(self._graph[node], Place(node, node), 0)
         return found
 
+    def __iter__(self) -> Iterator[str]:
+        """The ids of the submitted nodes, and of those that were made since."""
+        yield from self._graph
+        yield from (id_ for id_ in self._nodes if id_ not in self._graph)
+
+    @property
+    def submitted(self) -> Graph:
+        """The graph as it was submitted."""
+        return self._graph
+
     def reach(self, roots: Iterable[str], beyond: Collection[str]) -> list[LiveNode]:
         """Everything that some nodes need, lazily or not, themselves included, each after what it needs.
 
@@ -102,7 +112,7 @@ class LiveGraph:
                 values = {name: _linked(value, ids) for name, value in inputs.items()}
             case _:
                 raise ExpansionError(f"node {ids[id_]} is of no class there is")
-        display = node.get("override_display_id") or parent.place.display
+        display = str(node.get("override_display_id") or parent.place.display)
         place = Place(ids[id_], display, parent.id, parent.place.real_node)
         return self._prepared(Node(ids[id_], class_type, values), place, parent.depth + 1)
 
@@ -118,7 +128,7 @@ class LiveGraph:
         links: dict[str, Link] = {}
         raw: dict[str, Link] = {}
         for path, value in node.inputs.items():
-            if isinstance(value, Link) and (takes_unknown or path in expected):
+            if isinstance(value, Link) and (interface.takes_unknown_links or path in expected):
                 (raw if path in expected and expected[path].is_raw else links)[path] = value
         constants = {
             path: value

@@ -91,6 +91,12 @@ class Definition:
     """Whether inputs that are not declared are given to the function as well."""
     is_idempotent: bool = True
     """Whether nodes with the same inputs may share what one of them gave."""
+    takes_unknown_links: bool = False
+    """Whether this is so for those that are links, while constants nobody declared are left out."""
+    shows_again: bool = False
+    """Whether what a node has shown is shown again when its result is known, though it is no output."""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What else editors are told of the class, by the names they know, such as `description` (engine-wire, 2.4)."""
 
 
 @dataclass(frozen=True, slots=True)

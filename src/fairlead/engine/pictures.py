@@ -67,7 +67,7 @@ def read(path: Path, frames_max: int = FRAMES_MAX) -> Picture:
 
     UnreadablePictureError for what is no picture, or has more frames or pixels than fit.
     """
-    with _opened(path) as image:
+    with opened(path) as image:
         colours: list[Array] = []
         alphas: list[Array | None] = []
         for frame in _frames(image, frames_max):
@@ -82,7 +82,7 @@ def read(path: Path, frames_max: int = FRAMES_MAX) -> Picture:
 
 def read_channel(path: Path, channel: str) -> Array:
     """One channel of the first frame of a file, [H,W]: R, G, B or A; a picture without alpha is opaque."""
-    with _opened(path) as image:
+    with opened(path) as image:
         frame = next(_frames(image, 1))
         if channel != "A":
             return np.ascontiguousarray(_colours(frame)[..., "RGB".index(channel)])
@@ -92,7 +92,7 @@ def read_channel(path: Path, channel: str) -> Array:
 
 def read_painting(path: Path, width: int, height: int) -> Array:
     """The first frame of a file with its alpha, [1,H,W,4], scaled by Lanczos to a size if it has another."""
-    with _opened(path) as image:
+    with opened(path) as image:
         painting = next(_frames(image, 1)).convert("RGBA")
         if painting.size != (width, height):
             painting = painting.resize((width, height), Image.Resampling.LANCZOS)
@@ -100,7 +100,8 @@ def read_painting(path: Path, width: int, height: int) -> Array:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
+def opened(path: Path) -> Iterator[Image.Image]:
+    """A file as the library opens it, by its header; what the library raises meanwhile is UnreadablePictureError."""
     try:
         with Image.open(path, formats=_FORMATS) as image:
             yield image

@@ -57,11 +57,16 @@ def described(definition: Definition) -> dict[str, Any]:
         "output_name": [output.name or output.type for output in definition.outputs],
         "name": definition.name,
         "display_name": definition.title,
+        "description": "",
+        "python_module": "nodes",
         "category": definition.category,
         "output_node": definition.is_output,
         "is_input_list": definition.is_input_list,
+        "has_intermediate_output": False,
+        "search_aliases": (),
         **({"experimental": True} if definition.is_experimental else {}),
         **({"deprecated": True} if definition.is_deprecated else {}),
+        **definition.told,
     }
 
 

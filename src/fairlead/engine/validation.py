@@ -15,6 +15,7 @@ from fairlead.engine.cycles import ordered, way_round
 from fairlead.engine.faults import At, Fault, NodeFaults
 from fairlead.engine.graph import BadLink, Graph, Link, Node
 from fairlead.engine.interface import AUTOGROW, Expected, Interface, accepted, spec_of
+from fairlead.engine.node_context import current
 from fairlead.engine.registry import Registry
 
 _REPORTED_NODES_MAX: Final = 1_000
@@ -101,7 +102,7 @@ class _Validation:
         if node not in self._links:
             inputs, interface = self._graph[node].inputs, self._interface(node)
             expected = interface.expected(inputs)
-            takes_unknown = interface.definition.takes_unknown
+            takes_unknown = interface.takes_unknown_links
             self._links[node] = [
                 value.node
                 for path, value in inputs.items()
@@ -208,8 +209,9 @@ class _NodeCheck:
             nested[_TYPES] = types
         arguments = accepted(own, nested, context)
         try:
-            said = own(**arguments)
-            said = await said if inspect.isawaitable(said) else said
+            with current(context):
+                said = own(**arguments)
+                said = await said if inspect.isawaitable(said) else said
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- a check may break in any way: a fault of the node
             return [faults.exception_during_validation(error, is_output=self._is_output)]
         if said is None or said is True:

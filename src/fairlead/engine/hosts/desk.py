@@ -31,7 +31,7 @@ class ModelAnswer:
 
 
 class Desk(Protocol):
-    """Where a job's questions are answered. Each method but the first two may raise DeclinedError."""
+    """Where a job's questions are answered. Each method but the first three may raise DeclinedError."""
 
     def tell(self, events: Sequence[Event]) -> None:
         """Take note of what has happened, in order; never the ending. Must not raise."""
@@ -39,6 +39,10 @@ class Desk(Protocol):
 
     def show(self, shown: Previewed | Said) -> None:
         """Show something to who watches right now. Must not raise."""
+        ...
+
+    async def caught_up(self) -> None:
+        """Return when there is room for more events; after a flood of them nothing is read of the host until then."""
         ...
 
     async def find_file(self, name: str) -> Path:

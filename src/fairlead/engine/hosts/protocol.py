@@ -136,12 +136,16 @@ ToHost: TypeAlias = Order | Describe | Check | Execute | Interrupt | Render | An
 
 
 class PackReport(msgspec.Struct, frozen=True):
-    """A node pack: how many classes of nodes it gave, or why it could not be loaded."""
+    """A node pack: how many classes of nodes it gave, or why it, or some of them, could not be loaded.
+
+    `notes` say what of it is passed by, such as routes and scripts for editors.
+    """
 
     name: str
     nodes: int
     error: str | None = None
     seconds: float = 0.0
+    notes: Sequence[str] = ()
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

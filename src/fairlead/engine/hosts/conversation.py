@@ -1,0 +1,208 @@
+"""One order of a server at one of its hosts: what the host says is checked and passed on, its questions answered."""
+
+import asyncio
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from fairlead.domain.jobs.events import Ending, Event, Executed, Executing, Finished, Place
+from fairlead.engine.hosts.desk import DeclinedError, Desk
+from fairlead.engine.hosts.frames import BadFrameError, FrameTooLargeError
+from fairlead.engine.hosts.notes import AnswerFailed, TakeNote
+from fairlead.engine.hosts.protocol import (
+    Answer,
+    Checked,
+    Declined,
+    Described,
+    Ended,
+    FileFound,
+    FileKept,
+    FileNamed,
+    FilesListed,
+    FindFile,
+    KeepFile,
+    ListFiles,
+    ModelRan,
+    NameFile,
+    Previewed,
+    Question,
+    Refused,
+    Rendered,
+    RunModel,
+    Said,
+    ToHost,
+    Told,
+)
+
+Result: TypeAlias = Ended | Checked | Refused | Rendered | Described
+_QUESTIONS_MAX: Final = 1_000
+_NAME_LENGTH_MAX: Final = 8_192
+_KINDS: Final = frozenset({"output", "temp"})
+_IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png"})
+_CLOSE_SECONDS: Final = 10.0
+_INTERNAL: Final = "InternalError"
+
+
+class Conversation:
+    """What is said about one order. `desk` is None for an order that has nothing to ask.
+
+    Only of an execution anything is told; a check may look at files, and do nothing more.
+    `result` is set when the host gives one of the kinds that are expected; it never holds an error.
+    """
+
+    def __init__(self, expected: tuple[type, ...], desk: Desk | None, scratch: Path, note: TakeNote) -> None:
+        self.result: Final[asyncio.Future[Result]] = asyncio.get_running_loop().create_future()
+        self.executing: Final[dict[str, Place]] = {}
+        """The nodes that have begun and are not through, the latest last."""
+        self.executed: Final[list[str]] = []
+        self._expected = expected
+        self._is_execution = Ended in expected
+        self._desk = desk
+        self._scratch = scratch
+        self._note = note
+        self._answering: set[asyncio.Task[None]] = set()
+        self._told: list[Event] = []
+
+    def hear(self, record: Any, reply: Callable[[ToHost], None]) -> None:
+        """Take in what the host says. BadFrameError for what it may not say."""
+        if self.result.done():
+            raise BadFrameError("something about an order that has ended")
+        match record:
+            case Told(events=events) if self._is_execution:
+                self._hear_events(events)
+            case FindFile() | ListFiles():
+                self._hear_question(record, reply)
+            case Previewed() | Said() if self._is_execution:
+                self._hear_shown(record)
+            case NameFile() | KeepFile() | RunModel() if self._is_execution:
+                self._hear_question(record, reply)
+            case Ended() | Checked() | Refused() | Rendered() | Described() if isinstance(record, self._expected):
+                if isinstance(record, Ended):
+                    _check_json(record.ending)
+                self.flush()
+                self.result.set_result(record)
+            case _:
+                raise BadFrameError(f"{type(record).__name__} about an order that is of another kind")
+
+    def flush(self) -> None:
+        """Pass on the events that came together."""
+        told, self._told = self._told, []
+        if told and self._desk is not None:
+            self._desk.tell(told)
+
+    async def caught_up(self) -> None:
+        """Return when the desk has room for more."""
+        if self._desk is not None:
+            await self._desk.caught_up()
+
+    def abandon(self) -> None:
+        """Nobody wants the result any more: whatever is still asked is declined."""
+        self._desk = None
+        for task in self._answering:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Answer nothing more; returns when no answer is being made."""
+        self.abandon()
+        if self._answering:
+            await asyncio.wait(self._answering, timeout=_CLOSE_SECONDS)
+
+    def _hear_events(self, events: Sequence[Event]) -> None:
+        for event in events:
+            match event:
+                case Executing(place=place):
+                    self.executing.pop(place.node, None)
+                    self.executing[place.node] = place
+                case Finished(place=place):
+                    self.executing.pop(place.node, None)
+                    self.executed.append(place.node)
+                case Executed(ui=ui):
+                    _check_json(ui)
+                case _ if isinstance(event, Ending):
+                    raise BadFrameError("an ending among the events")
+                case _:
+                    pass
+        self._told.extend(events)
+
+    def _hear_shown(self, shown: Previewed | Said) -> None:
+        if isinstance(shown, Previewed) and shown.image_type not in _IMAGE_TYPES:
+            raise BadFrameError("a preview of an unknown type")
+        self.flush()
+        if self._desk is not None:
+            self._desk.show(shown)
+
+    # Questions.
+
+    def _hear_question(self, question: Question, reply: Callable[[ToHost], None]) -> None:
+        if len(self._answering) >= _QUESTIONS_MAX:
+            raise BadFrameError(f"more than {_QUESTIONS_MAX} questions at once")
+        task = asyncio.ensure_future(self._answer(question, reply))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, question: Question, reply: Callable[[ToHost], None]) -> None:
+        try:
+            answer = await self._answered(question)
+        except DeclinedError as error:
+            answer = Declined(question.question, error.exception_type, error.message)
+        except Exception as error:  # noqa: BLE001 -- says nothing to the node, and everything to who takes note
+            self._note(AnswerFailed(type(question).__name__, error))
+            answer = Declined(question.question, _INTERNAL, "the server could not answer what the node asked")
+        try:
+            reply(answer)
+        except FrameTooLargeError as error:
+            reply(Declined(question.question, "ValueError", str(error)))
+
+    async def _answered(self, question: Question) -> Answer:
+        desk, number = self._desk, question.question
+        if desk is None:
+            return Declined(number, _INTERNAL, "nobody answers questions any more")
+        match question:
+            case FindFile(name=name):
+                return FileFound(number, str(await desk.find_file(_bounded(name))))
+            case ListFiles(folder=folder):
+                return FilesListed(number, await desk.list_files(_bounded(folder)))
+            case NameFile(name=name, extension=extension, kind=kind, exact=exact):
+                filename = await desk.name_file(_bounded(name), _bounded(extension), _known(kind), exact=exact)
+                return FileNamed(number, filename)
+            case KeepFile(path=path, filename=filename, kind=kind):
+                await desk.keep_file(self._own_file(path), _bounded(filename), _known(kind))
+                return FileKept(number)
+            case RunModel(node=node, turn=turn, model=model, body=body):
+                ran = await desk.run_model(_bounded(node), turn, _bounded(model), body)
+                files = {link: str(path) for link, path in ran.files.items()}
+                return ModelRan(number, ran.body, files, ran.content_types)
+
+    def _own_file(self, name: str) -> Path:
+        """The path of a file the host has written: right in its folder, and no link to anything else."""
+        path = Path(name)
+        try:
+            is_file = path.parent == self._scratch and stat.S_ISREG(path.lstat().st_mode)
+        except (OSError, ValueError):
+            is_file = False
+        if not is_file:
+            raise DeclinedError("ValueError", "only a file that was written for the job can be kept")
+        return path
+
+
+def _bounded(text: str) -> str:
+    if len(text) > _NAME_LENGTH_MAX:
+        raise DeclinedError("ValueError", f"a name has at most {_NAME_LENGTH_MAX} characters")
+    return text
+
+
+def _known(kind: str) -> str:
+    if kind not in _KINDS:
+        raise DeclinedError("ValueError", "a new file is an output or a temp")
+    return kind
+
+
+def _check_json(value: Any) -> None:
+    """Whoever reads this later reads JSON; MessagePack knows more than that."""
+    try:
+        msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadFrameError("a value that JSON does not have") from error

@@ -1,0 +1,136 @@
+"""A host's end of the socket: what jobs tell and ask goes out from any thread, answers come back to who asked.
+
+Sending blocks while the server does not read: a job that tells too much is slowed down, and nothing piles up here.
+"""
+
+import itertools
+import os
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+
+from fairlead.engine.context import InterruptedByCallerError, NamedFaultError, NoSuchFileError
+from fairlead.engine.hosts.frames import HEAD_BYTES, framed, length_of, read_to_host
+from fairlead.engine.hosts.protocol import (
+    FRAME_BYTES_MAX,
+    TOLD_BYTES_MAX,
+    Answer,
+    Declined,
+    FromHost,
+    Question,
+    ToHost,
+)
+from fairlead.engine.node_context import Stop
+
+Asked: TypeAlias = "Future[Any]"
+_NO_FILE: Final = "FileNotFoundError"
+
+
+class Line:
+    """The socket to the server. One thread reads; everybody sends."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket: Final = end
+        self._reader: Final = end.makefile("rb", buffering=1 << 16)
+        self._sending: Final = threading.Lock()
+        self._numbers: Final = itertools.count()
+        self._asked: Final[dict[int, Asked]] = {}
+
+    def read(self) -> ToHost | None:
+        """The next record; None when the server has gone."""
+        head = self._reader.read(HEAD_BYTES)
+        if len(head) < HEAD_BYTES:
+            return None
+        length = length_of(head, FRAME_BYTES_MAX)
+        content = self._reader.read(length)
+        return read_to_host(content) if len(content) == length else None
+
+    def send(self, record: FromHost, bytes_max: int = FRAME_BYTES_MAX) -> None:
+        """Send a record. FrameTooLargeError, or what the encoder raises; without a server there is nothing to go on."""
+        frame = framed(record, bytes_max)
+        with self._sending:
+            try:
+                self._socket.sendall(frame)
+            except OSError:
+                os._exit(0)
+
+    def ask(self, question: Callable[[int], Question]) -> Asked:
+        """Ask a question, given its number; the answer comes to the future, from another thread."""
+        number, answer = next(self._numbers), Future[Any]()
+        self._asked[number] = answer
+        answer.add_done_callback(lambda _: self._asked.pop(number, None))
+        try:
+            self.send(question(number), TOLD_BYTES_MAX)
+        except Exception:
+            answer.cancel()
+            raise
+        return answer
+
+    def answer(self, answer: Answer) -> None:
+        """Hand an answer to who waits for it, if somebody still does."""
+        asked = self._asked.get(answer.question)
+        if asked is not None:
+            _settle(asked, _error(answer) if isinstance(answer, Declined) else answer)
+
+
+class JobLine:
+    """What one job tells and asks. Once it has ended nothing more of it goes out, whatever its threads still do."""
+
+    def __init__(self, line: Line, job: str, stop: Stop) -> None:
+        self.job: Final = job
+        self._line = line
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._asked: set[Asked] = set()
+        stop.tell(self._give_up)
+
+    def tell(self, record: FromHost) -> None:
+        """Tell something; after the end it is dropped. FrameTooLargeError, or what the encoder raises."""
+        with self._lock:
+            if not self._is_over:
+                self._line.send(record, TOLD_BYTES_MAX)
+
+    def ask(self, question: Callable[[int], Question]) -> Asked:
+        """Ask a question; a wish to stop answers it with InterruptedByCallerError."""
+        with self._lock:
+            if self._is_over or self._is_stopped():
+                raise InterruptedByCallerError("the execution was interrupted")
+            asked = self._line.ask(question)
+            self._asked.add(asked)
+        asked.add_done_callback(self._asked.discard)
+        if self._is_stopped():  # in the meantime, when it was not known yet
+            self._give_up()
+        return asked
+
+    def end(self, record: FromHost) -> None:
+        """Tell the end."""
+        self._stop.forget(self._give_up)
+        with self._lock:
+            self._line.send(record)
+            self._is_over = True
+
+    def _is_stopped(self) -> bool:
+        return self._stop.is_wanted
+
+    def _give_up(self) -> None:
+        for asked in list(self._asked):
+            _settle(asked, InterruptedByCallerError("the execution was interrupted"))
+
+
+def _settle(asked: Asked, answer: Answer | Exception) -> None:
+    """The first who answers counts; an asker that was cancelled hears nothing."""
+    with suppress(InvalidStateError):
+        if isinstance(answer, Exception):
+            asked.set_exception(answer)
+        else:
+            asked.set_result(answer)
+
+
+def _error(declined: Declined) -> Exception:
+    if declined.exception_type == _NO_FILE:
+        return NoSuchFileError(declined.message)
+    return NamedFaultError(declined.exception_type, declined.message)

@@ -1,0 +1,43 @@
+"""What is worth noting of engine hosts, as data; who assembles the server decides what to log and to count."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class HostStarted:
+    """A host takes work: its process, how long it took to start (seconds), and whether it is the desk host."""
+
+    pid: int
+    seconds: float
+    is_desk: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HostEnded:
+    """A host's process has ended: why we ended it, or None where it ended by itself; as `died` words it."""
+
+    pid: int
+    reason: str | None
+    died: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostNotStarted:
+    """A host could not be started: why, and the end of what it has said about it."""
+
+    why: str
+    last_words: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFailed:
+    """A host's question met an error that no desk should raise; the node was told of no detail."""
+
+    question: str
+    error: BaseException
+
+
+HostNote: TypeAlias = HostStarted | HostEnded | HostNotStarted | AnswerFailed
+TakeNote: TypeAlias = Callable[[HostNote], None]

@@ -1,0 +1,69 @@
+"""What nodes show, as JSON can hold it: nodes give numbers of numpy, sets, paths, and what nobody foresees."""
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+_DEPTH_MAX: Final = 64
+_TEXT_LENGTH_MAX: Final = 1_000
+_ITEM_BYTES: Final = 2
+PACKED: Final = range(-(2**63), 2**64)
+"""The integers that MessagePack has."""
+WRITTEN: Final = range(-(2**1_000), 2**1_000)
+"""Those that are written as JSON at once, which has all."""
+
+
+def plain(value: Any, bytes_max: int, integers: range = PACKED) -> Any:
+    """A value as JSON has it: numbers stay numbers, lists lists; what is none of it becomes a text.
+
+    Numbers that are none become null, other integers than the given ones texts. ValueError when it would take more
+    than about `bytes_max`.
+    """
+    return _Plain(bytes_max, integers).of(value, 0)
+
+
+class _Plain:
+    def __init__(self, bytes_max: int, integers: range) -> None:
+        self._integers = integers
+        self._bytes_max = bytes_max
+        self._left = bytes_max
+
+    def of(self, value: Any, depth: int) -> Any:
+        self._take(_ITEM_BYTES)
+        value = value.item() if isinstance(value, np.generic) else value
+        match value:
+            case None | bool():
+                return value
+            case int() if value in self._integers:
+                return int(value)
+            case float():
+                return float(value) if math.isfinite(value) else None
+            case dict() if depth < _DEPTH_MAX:
+                return {self._text(_words(key)): self.of(item, depth + 1) for key, item in value.items()}
+            case list() | tuple() | set() | frozenset() if depth < _DEPTH_MAX:
+                return [self.of(item, depth + 1) for item in value]
+            case _:
+                return self._text(_words(value))
+
+    def _text(self, text: str) -> str:
+        self._take(len(text))
+        return str.__str__(text) if text.isascii() else text.encode("utf-8", "replace").decode()
+
+    def _take(self, bytes_: int) -> None:
+        self._left -= bytes_
+        if self._left < 0:
+            raise ValueError(f"a node shows at most {self._bytes_max} bytes at once")
+
+
+def _words(value: Any) -> str:
+    """A value in words: arrays by their shape, long words shortened; words may even fail."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} array {list(value.shape)}"
+    try:
+        words = str(value)
+    except Exception:  # noqa: BLE001 -- written by strangers
+        return type(value).__name__
+    return words if len(words) <= _TEXT_LENGTH_MAX else f"{words[:_TEXT_LENGTH_MAX]}…"

@@ -1,0 +1,135 @@
+"""A job's world as a host knows it: files, names and models are asked for, new files written in one folder."""
+
+import asyncio
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from fairlead.domain.jobs.events import Place
+from fairlead.engine.context import ModelReply, NoSuchFileError, SavedFile
+from fairlead.engine.files import extension_of, filled
+from fairlead.engine.hosts.line import JobLine
+from fairlead.engine.hosts.protocol import (
+    TOLD_BYTES_MAX,
+    FileFound,
+    FileNamed,
+    FilesListed,
+    FindFile,
+    KeepFile,
+    ListFiles,
+    ModelRan,
+    NameFile,
+    Previewed,
+    RunModel,
+    Said,
+)
+
+_NAME_LENGTH_MAX: Final = 4_096
+_MODELS_AT_ONCE: Final = 256
+_ROOM_FOR_THE_REST: Final = 10_000
+_NEW_KINDS: Final = frozenset({"output", "temp"})
+
+
+class Scratch:
+    """The folder of one host: places in it are given once, whatever the job."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder: Final = folder
+        self._numbers: Final = itertools.count()
+
+    def place(self, extension: str) -> Path:
+        """A path nobody else has; libraries choose what they write by its extension."""
+        return self._folder / f"{next(self._numbers)}.{extension}"
+
+
+class RemoteFiles:
+    """The Files of a job, by questions to the server: in each case the thread that asks waits."""
+
+    def __init__(self, line: JobLine, scratch: Scratch) -> None:
+        self._line = line
+        self._scratch = scratch
+        self._new: dict[Path, SavedFile] = {}
+
+    def input_file(self, name: str) -> Path:
+        """The file a caller named."""
+        job, name = self._line.job, _bounded(name)
+        found: FileFound = self._line.ask(lambda number: FindFile(number, job, name)).result()
+        return Path(found.path)
+
+    def input_files(self, folder: str) -> Sequence[str]:
+        """The names of the files in a folder of the inputs."""
+        job, folder = self._line.job, _bounded(folder)
+        listed: FilesListed = self._line.ask(lambda number: ListFiles(number, job, folder)).result()
+        return listed.names
+
+    def new_file(self, prefix: str, extension: str, kind: str, sizes: Mapping[str, int]) -> tuple[Path, SavedFile]:
+        """A place in the scratch folder, and the name that the server gives. ValueError for a prefix of no use."""
+        suffix = extension_of(extension)
+        return self._named(filled(prefix, sizes), suffix, kind, is_exact=False)
+
+    def named_file(self, name: str, kind: str) -> tuple[Path, SavedFile]:
+        """A place in the scratch folder for a file of exactly this name."""
+        try:
+            suffix = extension_of(PurePosixPath(_bounded(name)).suffix)
+        except ValueError:
+            suffix = "bin"
+        return self._named(name, suffix, kind, is_exact=True)
+
+    def keep(self, path: Path) -> None:
+        """Hand a new file over; one that was never written leaves nothing."""
+        saved = self._new[path]
+        if path.exists():
+            job = self._line.job
+            asked = self._line.ask(lambda number: KeepFile(number, job, str(path), saved.filename, saved.type))
+            asked.result()
+        self._new.pop(path)
+
+    def discard(self, path: Path) -> None:
+        """Remove a new file."""
+        self._new.pop(path, None)
+        path.unlink(missing_ok=True)
+
+    def _named(self, name: str, suffix: str, kind: str, *, is_exact: bool) -> tuple[Path, SavedFile]:
+        if kind not in _NEW_KINDS:
+            raise ValueError(f"there is no folder for new files of the kind {kind[:20]!r}")
+        job = self._line.job
+        asked = self._line.ask(lambda number: NameFile(number, job, name, suffix, kind, is_exact))
+        named: FileNamed = asked.result()
+        path, saved = self._scratch.place(suffix), SavedFile(named.filename, "", kind)
+        self._new[path] = saved
+        return path, saved
+
+
+class RemoteOutside:
+    """Who watches a job, and partners' models, by way of the server."""
+
+    def __init__(self, line: JobLine) -> None:
+        self._line = line
+        self._models = asyncio.Semaphore(_MODELS_AT_ONCE)
+
+    def preview(self, place: Place, image_type: str, image: bytes) -> None:
+        """Show what a node has made so far."""
+        self._line.tell(Previewed(self._line.job, place, image_type, image))
+
+    def say(self, place: Place, text: str) -> None:
+        """Say a word about a node's progress."""
+        self._line.tell(Said(self._line.job, place, text.encode("utf-8", "replace").decode()))
+
+    async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelReply:
+        """Run a partner's model; ValueError for a body that is more than can be sent."""
+        if len(body) + len(model) > TOLD_BYTES_MAX - _ROOM_FOR_THE_REST:
+            raise ValueError(f"a call of {len(body)} bytes is more than a model can be sent")
+        async with self._models:
+            job = self._line.job
+            asked = self._line.ask(lambda number: RunModel(number, job, node, turn, model, body))
+            ran: ModelRan = await asyncio.wrap_future(asked)
+        files = {link: Path(path) for link, path in ran.files.items()}
+        return ModelReply(ran.body, files, ran.content_types)
+
+
+def _bounded(name: str) -> str:
+    """A name that can be asked for; links may be long."""
+    if len(name) > _NAME_LENGTH_MAX:
+        raise NoSuchFileError(f"there is no file with a name of {len(name)} characters")
+    return name

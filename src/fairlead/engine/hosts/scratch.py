@@ -1,0 +1,69 @@
+"""The folder in which a server's hosts have theirs: its own for as long as it lives, however it dies."""
+
+import fcntl
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+_BEGINNING: Final = "hosts-"
+_LOCK: Final = "lock"
+
+
+class ScratchFolders:
+    """Folders below one that is locked: other servers that share the root leave it alone until this one is gone."""
+
+    def __init__(self, root: Path) -> None:
+        """Take a folder below the root, and remove those of servers that are gone. OSError when that cannot be."""
+        root = root.resolve()
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _held(root / _LOCK):  # so that nobody takes a folder that is being made for one that was left
+            for folder in root.glob(f"{_BEGINNING}*"):
+                _remove_if_left(folder)
+            self._folder: Final = Path(tempfile.mkdtemp(prefix=_BEGINNING, dir=root))
+            self._lock = _opened(self._folder / _LOCK)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._numbers: Final = itertools.count()
+
+    def next(self) -> Path:
+        """The path of a folder nobody has; it is not made."""
+        return self._folder / str(next(self._numbers))
+
+    def close(self) -> None:
+        """Remove everything."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _remove_if_left(folder: Path) -> None:
+    """Remove a folder whose lock can be had: its owner is gone."""
+    try:
+        lock = _opened(folder / _LOCK)
+    except OSError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    lock = _opened(path)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

@@ -1,0 +1,93 @@
+"""A job at a host: from the order to its end, within its time, however the host behaves."""
+
+import asyncio
+from typing import Any, Final
+
+from fairlead.domain.jobs.events import Ending, Failed, Interrupted, Place
+from fairlead.engine.hosts.child import Host, Loss
+from fairlead.engine.hosts.conversation import Conversation
+from fairlead.engine.hosts.desk import Desk
+from fairlead.engine.hosts.frames import FrameTooLargeError
+from fairlead.engine.hosts.losses import class_of, fault, loss_fault
+from fairlead.engine.hosts.protocol import Ended, Execute, Interrupt
+
+_KILL_SECONDS: Final = 10.0
+_NOWHERE: Final = Place("", "")
+
+
+class Sitting:
+    """One job, and the wish that it ends: after `seconds` it is ours; a host has `grace` seconds to hear of it."""
+
+    def __init__(self, order: Execute, desk: Desk, seconds: float, grace: float) -> None:
+        self.wish: Final[asyncio.Future[None]] = asyncio.get_running_loop().create_future()
+        """Set when the job is not wanted any more."""
+        self._order = order
+        self._desk = desk
+        self._seconds = seconds
+        self._grace = grace
+
+    def interrupt(self) -> None:
+        """Wish that the job ends."""
+        if not self.wish.done():
+            self.wish.set_result(None)
+
+    async def held(self, host: Host) -> Ending | Loss:
+        """Have a host execute the job; returns how it ended, or how the host did without a word from us."""
+        if self.wish.done():
+            return Interrupted(None, None, [])
+        conversation = host.open(self._order.job, (Ended,), self._desk)
+        try:
+            host.send(self._order)
+            await _first(conversation.result, host.lost, self.wish, seconds=self._seconds)
+            if not conversation.result.done() and not host.lost.done():
+                return await self._stopped(host, conversation)
+            return _told(conversation) or host.lost.result()
+        except FrameTooLargeError as error:
+            host.kill("it was given an order that is too large")
+            return fault(_NOWHERE, "", "ValidationError", str(error))
+        finally:
+            self.executing, self.executed = _last(conversation), list(conversation.executed)
+            await conversation.close()
+
+    async def failed(self, loss: Loss) -> Failed:
+        """The end of the job, after the host was lost."""
+        place = self.executing or _NOWHERE
+        return loss_fault(loss, place, await self._class_of(place), self.executed)
+
+    async def _stopped(self, host: Host, conversation: Conversation) -> Ending | Loss:
+        """End the job: by a word, and when that is not heard by force."""
+        is_late = not self.wish.done()
+        host.send(Interrupt(self._order.job))
+        await _first(conversation.result, host.lost, seconds=self._grace)
+        if not conversation.result.done() and not host.lost.done():
+            host.kill("it did not end a job that was not wanted any more")
+            await _first(host.lost, seconds=_KILL_SECONDS)
+        told, place = _told(conversation), _last(conversation)
+        if told is not None and not (is_late and isinstance(told, Interrupted)):
+            return told
+        if told is not None:
+            place = told.place
+        if is_late:
+            words = f"the job was ended after {self._seconds:.0f} seconds"
+            node_type = await self._class_of(place)
+            return fault(place or _NOWHERE, node_type, "TimeoutError", words, conversation.executed)
+        return Interrupted(place, await self._class_of(place) if place else None, list(conversation.executed))
+
+    async def _class_of(self, place: Place | None) -> str:
+        if place is None:
+            return ""
+        return await asyncio.to_thread(class_of, self._order.workflow, place.real_node)
+
+
+async def _first(*futures: "asyncio.Future[Any]", seconds: float) -> None:
+    await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _told(conversation: Conversation) -> Ending | None:
+    result = conversation.result.result() if conversation.result.done() else None
+    return result.ending if isinstance(result, Ended) else None
+
+
+def _last(conversation: Conversation) -> Place | None:
+    """The node that began last of those that are not through."""
+    return next(reversed(conversation.executing.values()), None)

@@ -1,0 +1,87 @@
+"""What is told of a job while it is executed: in batches, and in time.
+
+What precedes a node is on its way before the node begins, so that the server knows where the process died if it does.
+"""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.jobs.events import Ending, Event, Executed, Executing, Failed, Place
+from fairlead.engine.failures import failure
+from fairlead.engine.graph import Graph
+from fairlead.engine.hosts.line import JobLine
+from fairlead.engine.hosts.plain import plain
+from fairlead.engine.hosts.protocol import TOLD_BYTES_MAX, Told
+from fairlead.engine.node_context import Stop
+
+_BATCH_SECONDS: Final = 0.002
+_BATCH_MAX: Final = 1_000
+_NOBODY: Final = Place("", "")
+_UNTELLABLE: Final = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
+"""What is raised for a value that shows too much, does not fit a frame, or cannot be encoded."""
+
+
+class Teller:
+    """Gathers the events of one execution. It belongs to the execution's event loop.
+
+    An event that cannot be told ends the execution: `fault` is then its ending.
+    """
+
+    def __init__(self, graph: Graph, line: JobLine, stop: Stop) -> None:
+        self._graph = graph
+        self._line = line
+        self._stop = stop
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[Event] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self.fault: Failed | None = None
+
+    def emit(self, event: Event) -> None:
+        """Tell an event, soon; the ending is told by who has awaited it."""
+        if isinstance(event, Ending):
+            return
+        try:
+            self._waiting.append(_tellable(event))
+        except _UNTELLABLE as error:
+            self._give_up(event, error)
+            return
+        if isinstance(event, Executing) or len(self._waiting) >= _BATCH_MAX:
+            self.flush()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(_BATCH_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Send what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        batch, self._waiting = self._waiting, []
+        if batch:
+            self._send(batch)
+
+    def _send(self, batch: list[Event]) -> None:
+        """Send a batch, in halves where it is too large by what is in it."""
+        try:
+            self._line.tell(Told(self._line.job, batch))
+        except _UNTELLABLE as error:
+            if len(batch) == 1:
+                self._give_up(batch[0], error)
+                return
+            half = len(batch) // 2
+            self._send(batch[:half])
+            self._send(batch[half:])
+
+    def _give_up(self, event: Event, error: Exception) -> None:
+        if self.fault is None:
+            place: Place = getattr(event, "place", _NOBODY)
+            node = self._graph.get(place.real_node)
+            self.fault = Failed(failure(place, (node and node.class_type) or "", error, {}, []))
+            self._stop.set()
+
+
+def _tellable(event: Event) -> Event:
+    if isinstance(event, Executed):
+        return msgspec.structs.replace(event, ui=plain(event.ui, TOLD_BYTES_MAX // 2))
+    return event

@@ -1,0 +1,147 @@
+"""What a host does for an order: checks a workflow, executes one, tells the classes of nodes."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+import jiter
+import msgspec
+
+from fairlead.domain.jobs.events import Ending, Failed, Place
+from fairlead.engine.cache import ResultCache
+from fairlead.engine.documents import read_document
+from fairlead.engine.executor import Executor, Work
+from fairlead.engine.failures import failure, shown_text
+from fairlead.engine.faults import Fault, exception_during_validation, missing_node_type
+from fairlead.engine.graph import BadGraphError, Graph, read_graph, write_graph
+from fairlead.engine.hosts.line import JobLine, Line
+from fairlead.engine.hosts.loading import Loaded
+from fairlead.engine.hosts.plain import WRITTEN, plain
+from fairlead.engine.hosts.protocol import (
+    FRAME_BYTES_MAX,
+    Check,
+    Checked,
+    Describe,
+    Described,
+    Ended,
+    Execute,
+    Order,
+    Refused,
+)
+from fairlead.engine.hosts.remote import RemoteFiles, RemoteOutside, Scratch
+from fairlead.engine.hosts.telling import Teller
+from fairlead.engine.node_context import Stop, looking_context
+from fairlead.engine.validation import InvalidGraphError, validate
+
+_NOBODY: Final = Place("", "")
+_INVALID_PROMPT: Final = "invalid_prompt"
+
+
+class Workbench:
+    """The classes, the cache and the folder that all jobs of a host share."""
+
+    def __init__(self, order: Order, loaded: Loaded, line: Line) -> None:
+        self._loaded = loaded
+        self._line = line
+        self._scratch = Scratch(Path(order.scratch))
+        self._executor = Executor(loaded.registry, ResultCache(order.cache))
+        self._one_at_a_time = asyncio.Lock()
+        self._own = threading.local()
+
+    async def execute(self, order: Execute, stop: Stop) -> None:
+        """Execute a workflow and tell its end; always in the same event loop."""
+        async with self._one_at_a_time:
+            line = JobLine(self._line, order.job, stop)
+            try:
+                ending = await self._ending(order, line, stop)
+            except Exception as error:  # noqa: BLE001 -- whatever it is, it is the end of this job and not of the host
+                ending = Failed(failure(_NOBODY, "", error, {}, []))
+            _end(line, ending)
+
+    async def _ending(self, order: Execute, line: JobLine, stop: Stop) -> Ending:
+        graph = read_graph(jiter.from_json(order.workflow))
+        self._refuse_unknown(graph, order)
+        teller = Teller(graph, line, stop)
+        files, outside = RemoteFiles(line, self._scratch), RemoteOutside(line)
+        work = Work(graph, order.outputs, files, jiter.from_json(order.hidden), outside)
+        outcome = await self._executor.run(work, teller.emit, stop)
+        teller.flush()
+        return teller.fault or outcome.ending
+
+    def _refuse_unknown(self, graph: Graph, order: Execute) -> None:
+        """The workflow was checked by another process, whose packs and catalog may have been older."""
+        for node in graph.values():
+            if node.class_type not in self._loaded.registry:
+                raise InvalidGraphError(missing_node_type(node.id, node.class_type, node.title or node.id))
+        for output in order.outputs:
+            if output not in graph:
+                raise InvalidGraphError(Fault(_INVALID_PROMPT, f"There is no node {output[:100]!r}."))
+
+    def check(self, order: Check) -> Checked | Refused:
+        """Validate a workflow, in an event loop of the calling thread."""
+        stop = Stop()
+        line = JobLine(self._line, order.job, stop)
+        try:
+            return self._runner().run(self._checked(order, line))
+        except InvalidGraphError as error:
+            faults = {node: found.as_dict() for node, found in error.node_faults.items()}
+            return Refused(order.job, _json(error.fault.as_dict()), _json(faults))
+        except BadGraphError as error:
+            return _refused(order, Fault(_INVALID_PROMPT, "The workflow cannot be read.", str(error)))
+        except Exception as error:  # noqa: BLE001 -- out of memory, or a class no check has foreseen: it is the workflow's
+            words = f"{type(error).__name__}: {shown_text(error)}"
+            return _refused(order, exception_during_validation(ValueError(words), is_output=True))
+        finally:
+            stop.set()
+
+    async def _checked(self, order: Check, line: JobLine) -> Checked:
+        graph = read_document(order.workflow).graph
+        context = looking_context(RemoteFiles(line, self._scratch))
+        validated = await validate(graph, self._loaded.registry, order.targets, context)
+        faults = {node: found.as_dict() for node, found in validated.node_faults.items()}
+        return Checked(
+            order.job,
+            _written(validated.graph),
+            validated.outputs,
+            len(validated.graph),
+            sum(node.class_type in self._loaded.partner_nodes for node in validated.graph.values()),
+            _json(faults),
+        )
+
+    def describe(self, order: Describe) -> Described:
+        """The classes of nodes as editors read them."""
+        return Described(order.job, _json(self._loaded.registry.object_info()))
+
+    def _runner(self) -> asyncio.Runner:
+        """An event loop for each thread that checks: making one takes longer than most checks."""
+        if not hasattr(self._own, "runner"):
+            self._own.runner = asyncio.Runner()
+        runner: asyncio.Runner = self._own.runner
+        return runner
+
+
+def _refused(order: Check, fault: Fault) -> Refused:
+    return Refused(order.job, _json(fault.as_dict()))
+
+
+def _end(line: JobLine, ending: Ending) -> None:
+    try:
+        line.end(Ended(line.job, ending))
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        line.end(Ended(line.job, Failed(failure(_NOBODY, "", error, {}, []))))
+
+
+def _written(graph: Graph) -> bytes:
+    """A graph as JSON. BadGraphError for a constant that was read as a number that is none."""
+    try:
+        text = json.dumps(write_graph(graph), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    except ValueError:
+        raise BadGraphError("a number in it is infinite, or none at all") from None
+    return text.encode()
+
+
+def _json(value: Any) -> bytes:
+    """As JSON: what packs declare may hold anything."""
+    return msgspec.json.encode(plain(value, FRAME_BYTES_MAX // 2, WRITTEN))

@@ -1,0 +1,178 @@
+"""Engine hosts as tests see them: real processes, with a desk of files in a folder."""
+
+import asyncio
+import json
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from fairlead.domain.jobs.events import Ending, Event, Executed, Failed, Failure
+from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
+from fairlead.engine.hosts.notes import HostEnded, HostNote, HostStarted
+from fairlead.engine.hosts.pool import Hosts, HostSettings
+from fairlead.engine.hosts.protocol import Checked, Execute, Previewed, Refused, Said
+
+PACKS: Final = Path(__file__).parent / "custom_nodes"
+T = TypeVar("T")
+
+
+@dataclass
+class FolderDesk:
+    """A desk that keeps files in a folder, and answers every call of a model with its number."""
+
+    folder: Path
+    events: list[Event] = field(default_factory=list)
+    shown: list[Previewed | Said] = field(default_factory=list)
+    kept: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    models: list[tuple[str, int, str, bytes]] = field(default_factory=list)
+    caught_up_times: int = 0
+
+    def tell(self, events: Sequence[Event]) -> None:
+        """Take note."""
+        self.events.extend(events)
+
+    def show(self, shown: Previewed | Said) -> None:
+        """Take note."""
+        self.shown.append(shown)
+
+    async def caught_up(self) -> None:
+        """Count."""
+        self.caught_up_times += 1
+
+    async def find_file(self, name: str) -> Path:
+        """Return a file of the folder."""
+        if name.startswith("http"):
+            raise DeclinedError("ImageDownloadError", "there is no way to get it")
+        if name == "trouble":
+            raise RuntimeError("a secret of the server")
+        if name not in _names(self.folder):
+            raise DeclinedError("FileNotFoundError", f"there is no file {name}")
+        return self.folder / name
+
+    async def list_files(self, folder: str) -> Sequence[str]:
+        """Return the files of a folder."""
+        return _names(self.folder / folder)
+
+    async def name_file(self, name: str, extension: str, kind: str, *, exact: bool) -> str:
+        """Return a flat name."""
+        del kind
+        return name if exact else f"{name.replace('/', '-')}_00001_.{extension}"
+
+    async def keep_file(self, path: Path, filename: str, kind: str) -> None:
+        """Take a file over."""
+        self.kept[filename] = kind, _taken(path)
+
+    async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelAnswer:
+        """Return the call's number, and what it was given as a file."""
+        if body == b"poor":
+            raise DeclinedError("InsufficientFundsError", "there is no money left")
+        self.models.append((node, turn, model, body))
+        file = self.folder / f"model-{node}-{turn}"
+        file.write_bytes(body)
+        return ModelAnswer(f"answer {turn}".encode(), {"": file}, {"": "text/plain"})
+
+
+def _taken(path: Path) -> bytes:
+    content = path.read_bytes()
+    path.unlink()
+    return content
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A job that has ended."""
+
+    ending: Ending
+    desk: FolderDesk
+
+    @property
+    def failure(self) -> Failure:
+        """Why it has failed."""
+        assert isinstance(self.ending, Failed), self.ending
+        return self.ending.failure
+
+    @property
+    def texts(self) -> list[Any]:
+        """The texts its nodes have shown."""
+        shown = [event.ui for event in self.desk.events if isinstance(event, Executed)]
+        return [text for ui in shown for text in ui.get("text", ())]
+
+
+class Engine:
+    """Hosts of a server, in an event loop of their own."""
+
+    def __init__(self, folder: Path, runner: asyncio.Runner, hosts: Hosts, notes: list[HostNote]) -> None:
+        self.folder = folder
+        self.hosts = hosts
+        self.notes = notes
+        self.run = runner.run
+        self._numbers = 0
+
+    def execute(self, graph: Mapping[str, Any], workspace: str = "w") -> Seen:
+        """Check a workflow and execute it."""
+        return self.run(self.executed(graph, workspace))
+
+    async def executed(self, graph: Mapping[str, Any], workspace: str = "w", job: str | None = None) -> Seen:
+        """Check a workflow and execute it."""
+        desk = FolderDesk(self.folder)
+        self._numbers += 1
+        name = job or f"job-{self._numbers}"
+        checked = await self.hosts.check(name, json.dumps(graph).encode(), None, desk)
+        assert isinstance(checked, Checked), checked
+        return Seen(await self.hosts.execute(workspace, Execute(name, checked.workflow, checked.outputs), desk), desk)
+
+    def check(self, content: bytes, targets: Sequence[str] | None = None) -> Checked | Refused:
+        """Check a workflow."""
+        return self.run(self.hosts.check("check", content, targets, FolderDesk(self.folder)))
+
+    @property
+    def started(self) -> list[int]:
+        """The processes that were started to execute jobs, in order."""
+        return [note.pid for note in self.notes if isinstance(note, HostStarted) and not note.is_desk]
+
+    @property
+    def desk_hosts(self) -> list[int]:
+        """The processes that were started to check."""
+        return [note.pid for note in self.notes if isinstance(note, HostStarted) and note.is_desk]
+
+    @property
+    def ended(self) -> dict[int, str | None]:
+        """The processes that have ended, and why we ended them."""
+        return {note.pid: note.reason for note in self.notes if isinstance(note, HostEnded)}
+
+
+@contextmanager
+def running_engine(folder: Path, **settings: Any) -> Iterator[Engine]:
+    """Start hosts with the pack of troubles, and end them."""
+    folder.mkdir(exist_ok=True)
+    notes: list[HostNote] = []
+    with asyncio.Runner() as runner:
+
+        async def made() -> Hosts:
+            given = {"packs": (str(PACKS),), **settings}
+            hosts = Hosts(HostSettings(folder / "scratch", **given), b"[]", notes.append)
+            await hosts.start()
+            return hosts
+
+        hosts = runner.run(made())
+        try:
+            yield Engine(folder, runner, hosts, notes)
+        finally:
+            runner.run(hosts.close())
+
+
+def trouble(name: str, how: str = "", **others: tuple[str, str]) -> dict[str, Any]:
+    """Return a graph of one node of the pack, and others by their ids."""
+    nodes = {"1": (name, how), **others}
+    return {id_: {"class_type": kind, "inputs": {"how": said}} for id_, (kind, said) in nodes.items()}
+
+
+async def wait_for(what: Coroutine[Any, Any, T], seconds: float = 30.0) -> T:
+    """Return what comes of it, which must come in time."""
+    return await asyncio.wait_for(what, seconds)

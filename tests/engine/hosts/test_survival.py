@@ -1,0 +1,402 @@
+"""What nodes do to their host is their job's error; the server, other jobs and other workspaces do not notice."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.executions import n
+from engine.hosts.engines import PACKS, Engine, FolderDesk, running_engine, trouble, wait_for
+from fairlead.domain.jobs.events import Executing, Failed, Interrupted, Succeeded
+from fairlead.engine.hosts.desk_host import EngineUnavailableError
+from fairlead.engine.hosts.frames import framed
+from fairlead.engine.hosts.notes import HostNote, HostNotStarted
+from fairlead.engine.hosts.pool import Hosts, HostSettings
+from fairlead.engine.hosts.protocol import Checked, Ended, Execute, FindFile, Ready, Render, Told
+
+_WORKS = {"1": n("PrimitiveInt", value=1), "2": n("PreviewAny", source=["1", 0])}
+
+
+def _gone(process: int) -> bool:
+    """Return whether a process has ended; one nobody has asked for yet counts as well."""
+    try:
+        return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+async def _until(is_so: Callable[[], object]) -> None:
+    while not is_so():  # noqa: ASYNC110 -- it is about processes and what was noted of them: nothing to wait on
+        await asyncio.sleep(0.01)
+
+
+def _wait_until_gone(process: int) -> None:
+    for _ in range(500):
+        if _gone(process):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"process {process} lives")
+
+
+@pytest.mark.req("C-12")
+@pytest.mark.parametrize(
+    ("how", "exception_type", "words"),
+    [
+        ("exit", "EngineCrashError", "the code 7"),
+        ("segmentation fault", "EngineCrashError", "SIGSEGV"),
+        ("kill", "OOMError", "memory"),
+    ],
+)
+def test_a_crash_of_a_node_is_more_than_its_jobs_error(
+    engine: Engine, how: str, exception_type: str, words: str
+) -> None:
+    """The job fails with the node that was executing, and the workspace gets another host."""
+    graph = {**_WORKS, "9": n("Dead", how=how)}
+    failure = engine.execute(graph).failure
+    assert (failure.exception_type, failure.place.node, failure.node_type) == (exception_type, "9", "Dead")
+    assert words in failure.message
+    if how == "segmentation fault":
+        assert any("troubles.py" in line for line in failure.traceback)
+    assert engine.execute(_WORKS).ending == Succeeded()
+
+
+def test_what_a_node_has_started_outlives_its_host(engine: Engine) -> None:
+    """A program that a node runs ends with the host."""
+    assert engine.execute(trouble("Family")).failure.exception_type == "EngineCrashError"
+    _wait_until_gone(int((engine.folder / "child").read_text()))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\0\0\0\1\xc1",
+        b"\xff\xff\xff\xff",
+        bytes(framed(Ready(0))),
+        bytes(framed(Ended("another", Succeeded()))),
+        bytes(framed(FindFile(0, "another", "a"))),
+        bytes(framed({"type": "Shutdown"})),
+        bytes(framed(Told("garbage", [Succeeded()]))),
+    ],
+)
+def test_garbage_from_a_host_is_believed(engine: Engine, said: bytes) -> None:
+    """A host that says what it may not is ended, and its job with it."""
+    seen = engine.run(wait_for(engine.executed(trouble("Garbage", said.hex()), job="garbage")))
+    assert seen.failure.exception_type == "EngineCrashError"
+    assert "may not" in seen.failure.message
+    assert engine.execute(_WORKS).ending == Succeeded()
+
+
+def test_a_flood_of_questions_is_answered(engine: Engine) -> None:
+    """So many that none can be meant: the host is ended."""
+
+    class Slow(FolderDesk):
+        async def find_file(self, name: str) -> Path:
+            await asyncio.sleep(60)
+            return Path(name)
+
+    said = b"".join(bytes(framed(FindFile(number, "flood", "a"))) for number in range(10**6, 10**6 + 1_100))
+
+    async def flood() -> object:
+        desk = Slow(engine.folder)
+        checked = await engine.hosts.check("flood", json.dumps(trouble("Garbage", said.hex())).encode(), None, desk)
+        assert isinstance(checked, Checked)
+        return await engine.hosts.execute("w", Execute("flood", checked.workflow, checked.outputs), desk)
+
+    ending = engine.run(wait_for(flood()))
+    assert isinstance(ending, Failed)
+    assert "questions" in ending.failure.message
+
+
+# Memory and time.
+
+
+@pytest.mark.req("C-12")
+def test_a_node_takes_all_memory(tmp_path: Path) -> None:
+    """What is beyond the bound is the node's error, and the host goes on."""
+    with running_engine(tmp_path, memory=2**29) as engine:
+        failure = engine.execute(trouble("Greedy", str(2**27))).failure
+        assert (failure.exception_type, failure.node_type) == ("OOMError", "Greedy")
+        assert engine.execute(trouble("Greedy", "1000")).ending == Succeeded()
+        assert len(engine.started) == 1
+
+
+@pytest.mark.req("C-07")
+@pytest.mark.parametrize("name", ["Endless", "Gripping"])
+def test_an_endless_node_cannot_be_interrupted(tmp_path: Path, name: str) -> None:
+    """A host that does not end the job by itself is ended, also when it lets no other thread have a turn."""
+    with running_engine(tmp_path, interrupt_seconds=0.2) as engine:
+        ending = engine.run(wait_for(_interrupted(engine, trouble(name))))
+        assert isinstance(ending, Interrupted)
+        assert ending.place is not None
+        assert (ending.place.node, ending.node_type) == ("1", name)
+        assert engine.execute(_WORKS).ending == Succeeded()
+
+
+async def _interrupted(engine: Engine, graph: dict[str, object]) -> object:
+    """Interrupt a job when its first node begins."""
+
+    class Impatient(FolderDesk):
+        def tell(self, events: object) -> None:
+            if any(isinstance(event, Executing) for event in events):  # type: ignore[attr-defined]
+                engine.hosts.interrupt("endless")
+
+    desk = Impatient(engine.folder)
+    checked = await engine.hosts.check("endless", json.dumps(graph).encode(), None, desk)
+    assert isinstance(checked, Checked)
+    return await engine.hosts.execute("w", Execute("endless", checked.workflow, checked.outputs), desk)
+
+
+@pytest.mark.req("C-12")
+def test_an_endless_node_has_all_the_time(tmp_path: Path) -> None:
+    """A job that takes too long is ended, with the node that was executing."""
+    with running_engine(tmp_path, job_seconds=0.5, interrupt_seconds=0.2) as engine:
+        failure = engine.execute(trouble("Endless")).failure
+        assert (failure.exception_type, failure.node_type) == ("TimeoutError", "Endless")
+
+
+def test_a_job_that_was_given_up_goes_on(tmp_path: Path) -> None:
+    """Who cancels the execution ends the host."""
+    with running_engine(tmp_path) as engine:
+
+        async def cancelled() -> None:
+            task = asyncio.ensure_future(engine.executed(trouble("Endless")))
+            await _until(lambda: engine.started)
+            task.cancel()
+            await asyncio.wait({task})
+            assert task.cancelled()
+
+        engine.run(wait_for(cancelled()))
+        assert engine.execute(_WORKS).ending == Succeeded()
+        _wait_until_gone(engine.started[0])
+
+
+# Places.
+
+
+def test_a_stuck_workspace_blocks_another(tmp_path: Path) -> None:
+    """While one workspace's job goes on for ever, another's are executed; and one more waits for a place."""
+    with running_engine(tmp_path, places=2, interrupt_seconds=0.2) as engine:
+
+        async def beside() -> None:
+            stuck = asyncio.ensure_future(engine.executed(trouble("Endless"), "stuck", job="stuck"))
+            await _until(lambda: engine.started)
+            seen = await asyncio.gather(*(engine.executed(_WORKS, name) for name in "aba"))
+            assert [one.ending for one in seen] == [Succeeded()] * 3
+            assert not stuck.done()
+            engine.hosts.interrupt("stuck")
+            assert isinstance((await stuck).ending, Interrupted)
+
+        engine.run(wait_for(beside()))
+
+
+def test_a_job_that_waits_for_a_place_cannot_be_interrupted(tmp_path: Path) -> None:
+    """It ends as if it had never begun, and whoever waits behind it has not lost the turn."""
+    with running_engine(tmp_path, places=1, interrupt_seconds=0.2) as engine:
+
+        async def waiting() -> None:
+            stuck = asyncio.ensure_future(engine.executed(trouble("Endless"), "a", job="stuck"))
+            await _until(lambda: engine.started)
+            second = asyncio.ensure_future(engine.executed(_WORKS, "b", job="second"))
+            third = asyncio.ensure_future(engine.executed(_WORKS, "c", job="third"))
+            await _until(lambda: {"second", "third"} <= engine.hosts._sittings.keys())
+            engine.hosts.interrupt("second")
+            assert (await second).ending == Interrupted(None, None, [])
+            engine.hosts.interrupt("stuck")
+            assert isinstance((await stuck).ending, Interrupted)
+            assert (await third).ending == Succeeded()
+
+        engine.run(wait_for(waiting()))
+
+
+def test_an_idle_host_lives_for_ever(tmp_path: Path) -> None:
+    """It is ended after a while, and the next job gets another."""
+    with running_engine(tmp_path, idle_seconds=0.05) as engine:
+        assert engine.execute(_WORKS).ending == Succeeded()
+        first = engine.started[0]
+
+        async def ended() -> None:
+            await _until(lambda: first in engine.ended)
+
+        engine.run(wait_for(ended()))
+        assert engine.ended[first] == "it was idle"
+        assert engine.execute(_WORKS).ending == Succeeded()
+
+
+def test_a_host_that_died_while_it_was_idle_is_given_a_job(engine: Engine) -> None:
+    """The job gets another."""
+    assert engine.execute(_WORKS, "idle").ending == Succeeded()
+    os.kill(engine.started[-1], signal.SIGKILL)
+    _wait_until_gone(engine.started[-1])
+    engine.run(asyncio.sleep(0.1))
+    assert engine.execute(_WORKS, "idle").ending == Succeeded()
+
+
+@pytest.mark.req("C-11")
+def test_hosts_keep_nodes_that_are_out_of_date(tmp_path: Path) -> None:
+    """With new partner nodes every host is replaced, one at work when it is through; what is asked is done."""
+    with running_engine(tmp_path) as engine:
+        engine.execute(_WORKS)
+        before = [*engine.started, *engine.desk_hosts]
+
+        async def replaced() -> None:
+            busy = asyncio.ensure_future(engine.executed(trouble("Talkative", "1000"), "busy"))
+            await _until(lambda: len(engine.started) > 1)
+            engine.hosts.set_partner_nodes(b"[]")
+            while not (set(before) <= engine.ended.keys()):
+                assert (await engine.executed(_WORKS)).ending == Succeeded()
+            assert (await busy).ending == Succeeded()
+            await _until(lambda: engine.started[1] in engine.ended)
+
+        engine.run(wait_for(replaced()))
+        assert len(engine.desk_hosts) == 2
+
+
+# The host that checks.
+
+
+def test_a_check_that_kills_takes_others_with_it(engine: Engine) -> None:
+    """A workflow whose check kills the host twice fails; those that were checked beside it are checked."""
+
+    async def checked(graph: Mapping[str, object]) -> object:
+        return await engine.hosts.check("c", json.dumps(graph).encode(), None, FolderDesk(engine.folder))
+
+    async def together() -> list[object]:
+        graphs = [trouble("Unwilling", "die"), *[_WORKS] * 5]
+        return await asyncio.gather(*map(checked, graphs), return_exceptions=True)
+
+    poisoned, *others = engine.run(wait_for(together()))
+    assert isinstance(poisoned, EngineUnavailableError)
+    assert all(isinstance(one, Checked) for one in others), others
+    assert isinstance(engine.run(wait_for(checked(_WORKS))), Checked)
+
+
+def test_an_endless_check_has_all_the_time(tmp_path: Path) -> None:
+    """It is given up, and what was checked beside it is checked by another host."""
+    with running_engine(tmp_path, check_seconds=0.5) as engine:
+
+        async def together() -> list[object]:
+            desk = FolderDesk(engine.folder)
+            graphs = [trouble("Unwilling", "endless"), *[_WORKS] * 3]
+            checks = [engine.hosts.check("c", json.dumps(graph).encode(), None, desk) for graph in graphs]
+            return await asyncio.gather(*checks, return_exceptions=True)
+
+        endless, *others = engine.run(wait_for(together()))
+        assert isinstance(endless, EngineUnavailableError)
+        assert all(isinstance(one, Checked) for one in others), others
+        assert isinstance(engine.check(json.dumps(_WORKS).encode()), Checked)
+
+
+def test_who_asks_leaves_the_engine_confused(engine: Engine) -> None:
+    """A check nobody waits for any more harms no other."""
+
+    async def left() -> None:
+        desk = FolderDesk(engine.folder)
+        many = [
+            asyncio.ensure_future(engine.hosts.check("c", json.dumps(_WORKS).encode(), None, desk)) for _ in range(20)
+        ]
+        await asyncio.sleep(0)
+        for task in many[::2]:
+            task.cancel()
+        done = await asyncio.gather(*many, return_exceptions=True)
+        assert sum(isinstance(one, Checked) for one in done) == 10
+
+    engine.run(wait_for(left()))
+
+
+# The end.
+
+
+def test_hosts_outlive_their_server(tmp_path: Path) -> None:
+    """However the server dies, its hosts end; what they left is removed by the next server."""
+    script = textwrap.dedent(
+        f"""
+        import asyncio, json
+        from pathlib import Path
+        from fairlead.engine.hosts.pool import Hosts, HostSettings
+        from fairlead.engine.hosts.protocol import Execute
+
+        class Desk:
+            def tell(self, events): pass
+            async def caught_up(self): pass
+
+        async def main():
+            notes = []
+            settings = HostSettings(Path({str(tmp_path / "scratch")!r}), packs=({str(PACKS)!r},))
+            hosts = Hosts(settings, b"[]", notes.append)
+            await hosts.start()
+            for name in ("Endless", "Gripping"):
+                workflow = json.dumps({{"1": {{"class_type": name, "inputs": {{"how": ""}}}}}}).encode()
+                asyncio.ensure_future(hosts.execute(name, Execute(name, workflow, ["1"]), Desk()))
+            while len(notes) < 3:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
+            print(*(note.pid for note in notes), flush=True)
+            await asyncio.sleep(100)
+
+        asyncio.run(main())
+        """
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        processes = [int(word) for word in server.stdout.readline().split()]
+        server.kill()
+    assert len(processes) == 3
+    for process in processes:
+        _wait_until_gone(process)
+    [left] = (tmp_path / "scratch").glob("hosts-*")
+    with running_engine(tmp_path) as engine, running_engine(tmp_path) as beside:
+        assert not left.exists()
+        assert engine.execute(_WORKS).ending == beside.execute(_WORKS).ending == Succeeded()
+    assert list((tmp_path / "scratch").glob("hosts-*")) == []
+
+
+def test_a_pack_that_kills_hides_why_nothing_starts(tmp_path: Path) -> None:
+    """The server is told that no host comes and what it has said last; nothing is left of it."""
+    (tmp_path / "packs").mkdir()
+    (tmp_path / "packs" / "bad.py").write_text(
+        "import os, sys\nsys.stderr.write('on purpose')\nsys.stderr.flush()\nos._exit(5)"
+    )
+    notes: list[HostNote] = []
+
+    async def start() -> None:
+        hosts = Hosts(HostSettings(tmp_path / "scratch", packs=(str(tmp_path / "packs"),)), b"[]", notes.append)
+        with pytest.raises(EngineUnavailableError, match="the code 5"):
+            await hosts.start()
+        await hosts.close()
+
+    asyncio.run(start())
+    [said] = [note.last_words for note in notes if isinstance(note, HostNotStarted)]
+    assert said == "on purpose"
+    assert list((tmp_path / "scratch").glob("hosts-*")) == []
+
+
+def test_a_server_that_ends_tells_a_job_that_it_failed(tmp_path: Path) -> None:
+    """A job that is executed then has not ended: another server may execute it."""
+    with running_engine(tmp_path, places=1) as engine:
+
+        async def closed() -> None:
+            tasks = [asyncio.ensure_future(engine.executed(trouble("Endless"), name)) for name in "ab"]
+            await _until(lambda: engine.started)
+            await engine.hosts.close()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [type(one) for one in ended] == [EngineUnavailableError] * 2
+            with pytest.raises(EngineUnavailableError):
+                await engine.hosts.render(Render("r", "rgb", "", ""))
+
+        engine.run(wait_for(closed()))
+
+
+def test_a_server_loads_what_only_hosts_need() -> None:
+    """The pool brings no library of pictures or numbers into the server."""
+    script = "import sys, fairlead.engine.hosts.pool; print(sorted({'numpy', 'cv2', 'PIL'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
