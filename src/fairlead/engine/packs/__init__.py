@@ -1,0 +1,1 @@
+"""Node packs: strangers' nodes, loaded from folders inside host processes, unmodified."""

@@ -1,0 +1,79 @@
+"""What happens around a call of a pack's code, whichever form its classes have."""
+
+import asyncio
+import concurrent.futures
+import contextvars
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fairlead.engine.live import LiveGraph
+from fairlead.engine.node import Input
+from fairlead.engine.node_context import NodeContext, current_context
+from fairlead.engine.packs import videos
+from fairlead.engine.packs.shims.prompts import view_of
+from fairlead.engine.packs.tensors import for_pack, holds_tensors
+
+
+def hidden_values(names: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the hidden inputs of the node that is being called; None where nobody knows them."""
+    context = current_context()
+    known = {} if context is None else context.hidden
+    return {name: _hidden(known.get(name)) for name in names}
+
+
+def converter(inputs: tuple[Input, ...]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """A function that makes the values of inputs into what the pack takes; those not declared may be anything."""
+    untouched = frozenset(
+        input_.name
+        for input_ in inputs
+        if not input_.declared.type.startswith("COMFY_")
+        and not holds_tensors(input_.declared.type)
+        and "VIDEO" not in input_.declared.type
+    )
+
+    def converted(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: value if name in untouched else videos.for_pack(for_pack(value)) for name, value in values.items()
+        }
+
+    return converted
+
+
+def with_hidden(function: Callable[..., Any], hidden: Mapping[str, Any]) -> Callable[..., Any]:
+    """A check of a class that is given the hidden inputs it names as well. It shows the parameters of the check."""
+    signature = inspect.signature(function)
+    named = {name: kind for name, kind in hidden.items() if name in signature.parameters}
+
+    def checked(**values: Any) -> Any:
+        return function(**{**hidden_values(named), **values})
+
+    checked.__signature__ = signature  # type: ignore[attr-defined]
+    return checked
+
+
+def completed(value: Any) -> Any:
+    """What a coroutine gives, where nobody awaits: in a thread of its own when an event loop is running here."""
+    if not inspect.isawaitable(value):
+        return value
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(awaited(value))
+    context = contextvars.copy_context()  # the node that is being called is known there as well
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(context.run, asyncio.run, awaited(value)).result()
+
+
+async def awaited(value: Any) -> Any:
+    """A coroutine of anything that can be awaited, or of what is there already."""
+    return await value if inspect.isawaitable(value) else value
+
+
+def node_id(context: NodeContext | None) -> str:
+    """The id of the node that is being called; empty when none is."""
+    return "" if context is None else context.place.node
+
+
+def _hidden(value: Any) -> Any:
+    return view_of(value) if isinstance(value, LiveGraph) else value

@@ -1,0 +1,101 @@
+"""The folders packs know: a private one each for input, output and temp, and the models next to the packs.
+
+Packs read and write files by path. What a caller names is laid where a pack looks for it, as a link to where the job
+has it; what a pack has written and shows is handed to the job, under the job's name for it.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from fairlead.engine.node_context import NodeContext
+
+KINDS: Final = ("input", "output", "temp")
+_ANNOTATED: Final = re.compile(r"(?P<name>.*?)\s*\[(?P<kind>input|output|temp)\]", re.DOTALL)
+_NUMBERED: Final = re.compile(r"(?P<prefix>.+)_\d{5,9}_")
+_UNUSUAL: Final = re.compile(r"[^\w. -]")
+_NAME_LENGTH_MAX: Final = 100
+_DEPTH_MAX: Final = 16
+
+
+class PackFolders:
+    """The folders of one host. They are made when somebody asks for one, below `scratch` or the system's own."""
+
+    def __init__(self, scratch: str | None, models: Sequence[Path]) -> None:
+        self._scratch = scratch
+        self._root: Path | None = None
+        self.models: Final = models
+
+    def path(self, kind: str) -> Path:
+        """The folder of a kind. ValueError for one there is not."""
+        if kind not in KINDS:
+            raise ValueError(f"there is no folder {kind!r}; there are {', '.join(KINDS)}")
+        if self._root is None:
+            self._root = Path(tempfile.mkdtemp(prefix="packs-", dir=self._scratch)).resolve()
+        folder = self._root / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def staged(self, name: str, context: NodeContext) -> Path:
+        """Where a pack finds a file that a caller named; NoSuchFileError for one there is not."""
+        found = context.input_file(name)
+        kind, bare = self.named(name)
+        parts = [_UNUSUAL.sub("_", part)[-_NAME_LENGTH_MAX:] for part in bare.split("/") if part.strip(". ")]
+        target = self.path(kind).joinpath(*parts or ["file"])
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_name(f".{target.name}.new")
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(found)
+        fresh.replace(target)
+        return target
+
+    def named(self, name: str) -> tuple[str, str]:
+        """The kind and the bare name that a text such as `picture.png [output]` means."""
+        annotated = _ANNOTATED.fullmatch(name)
+        return (annotated["kind"], annotated["name"]) if annotated else ("input", name)
+
+    def kept(self, ui: Mapping[str, Any], context: NodeContext) -> Mapping[str, Any]:
+        """Hand over every file that is shown, once each; what is shown then names it as the job does."""
+        kept: dict[Path, Mapping[str, str]] = {}
+        return {key: self._kept(value, context, kept, 0) for key, value in ui.items()}
+
+    def _kept(self, value: Any, context: NodeContext, kept: dict[Path, Mapping[str, str]], depth: int) -> Any:
+        if depth > _DEPTH_MAX:
+            return value
+        match value:
+            case {"filename": str(filename), "type": "output" | "temp" as kind}:
+                path = self._written(kind, str(value.get("subfolder") or ""), filename)
+                if path is not None and path not in kept:
+                    kept[path] = self._handed_over(path, kind, context)
+                return {**value, **(kept[path] if path is not None else {})}
+            case list() | tuple():
+                return [self._kept(item, context, kept, depth + 1) for item in value]
+            case Mapping():
+                return {key: self._kept(item, context, kept, depth + 1) for key, item in value.items()}
+            case _:
+                return value
+
+    def _written(self, kind: str, subfolder: str, filename: str) -> Path | None:
+        """A file a pack has written itself. Everything else is shown as it is named: the job has it already."""
+        if self._root is None:
+            return None
+        folder = self.path(kind)
+        path = Path(os.path.normpath(folder / subfolder / filename))
+        is_own = path.is_relative_to(folder) and path.is_file() and path.resolve() == path
+        return path if is_own else None
+
+    def _handed_over(self, path: Path, kind: str, context: NodeContext) -> Mapping[str, str]:
+        """A numbered file gets the job's next number: packs count from the files they see, and those are few."""
+        name = path.relative_to(self.path(kind))
+        numbered = _NUMBERED.fullmatch(path.stem)
+        if numbered and path.suffix:
+            prefix = (name.parent / numbered["prefix"]).as_posix()
+            place, saved = context.new_file(prefix, path.suffix, kind)
+        else:
+            place, saved = context.named_file(name.as_posix(), kind)
+        shutil.move(path, place)
+        return saved.as_ui()

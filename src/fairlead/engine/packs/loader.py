@@ -1,0 +1,203 @@
+"""Loads node packs from folders, one by one: what is wrong with one is reported, and the others do not notice.
+
+Only a process that executes nodes does so: a pack's code may do anything, and takes names other code might use.
+"""
+
+import contextlib
+import importlib.util
+import inspect
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from fairlead.engine.hosts.protocol import PackReport
+from fairlead.engine.node import Definition
+from fairlead.engine.packs.calling import completed
+from fairlead.engine.packs.class_mapping import definition_of_class
+from fairlead.engine.packs.declarations import BadClassError
+from fairlead.engine.packs.folders import PackFolders
+from fairlead.engine.packs.schemas import definition_of_schema
+from fairlead.engine.packs.shims.installing import PACKAGE, install
+from fairlead.engine.packs.shims.schema_form import ComfyNode
+from fairlead.engine.packs.shims.server import PromptServer
+from fairlead.engine.registry import Registry
+
+_WORDS_MAX: Final = 1_000
+_ERRORS_SHOWN_MAX: Final = 5
+_DISABLED: Final = ".disabled"
+
+
+class BadPackError(Exception):
+    """A pack is none; the words say why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A pack that was found: its name, and the file that is executed to load it."""
+
+    name: str
+    path: Path
+
+    @property
+    def module(self) -> str:
+        """The name it is imported by. A dot would make it a part of something else."""
+        return f"{PACKAGE}.{self.name.replace('.', '_x_')}"
+
+
+def load_packs(registry: Registry, folders: Sequence[str], scratch: str | None = None) -> Sequence[PackReport]:
+    """Load every pack of some `custom_nodes` folders, and add the nodes to a registry.
+
+    Packs are loaded in alphabetical order, folder by folder. A class whose name is taken is left out. Files of packs
+    are kept below `scratch`, or where this machine has such; models are looked for in `models` next to the packs.
+    """
+    present = [Path(folder).resolve() for folder in folders]
+    found: list[Pack] = []
+    reports: list[PackReport] = []
+    for folder in present:
+        try:
+            found.extend(_packs(folder))
+        except OSError as error:
+            reports.append(PackReport(str(folder), 0, f"the folder cannot be read: {error.strerror}"))
+    if not found:
+        return reports
+    with contextlib.suppress(ImportError, OSError):  # a library that is broken is for the packs to report
+        importlib.import_module("torch")  # where it is, packs are given tensors, whether they import it or not
+    pack_folders = PackFolders(scratch, [folder.parent / "models" for folder in present])
+    nodes = install(registry, [str(folder) for folder in present], pack_folders)
+    return [*reports, *(_Loading(registry, nodes, pack_folders, pack).report() for pack in found)]
+
+
+def _packs(folder: Path) -> Iterator[Pack]:
+    """The packs of a folder, in alphabetical order. OSError when it cannot be read."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name):
+        if path.name.startswith((".", "_")) or path.name.endswith(_DISABLED):
+            continue
+        if path.is_dir() and (path / "__init__.py").is_file():
+            yield Pack(path.name, path / "__init__.py")
+        elif path.is_file() and path.suffix == ".py":
+            yield Pack(path.stem, path)
+
+
+class _Loading:
+    """A pack being loaded."""
+
+    def __init__(self, registry: Registry, nodes: ModuleType, folders: PackFolders, pack: Pack) -> None:
+        self._registry = registry
+        self._nodes = nodes
+        self._folders = folders
+        self._pack = pack
+        self._count = 0
+        self._errors: list[str] = []
+        self._notes: list[str] = []
+
+    def report(self) -> PackReport:
+        """Load it, and say what came of it."""
+        began, routes = time.monotonic(), PromptServer.instance.routes.count
+        try:
+            self._take(self._imported())
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- written by strangers, who may raise anything
+            self._errors.insert(0, _words(error))
+        if PromptServer.instance.routes.count > routes:
+            self._notes.append("its routes are not served")
+        more = len(self._errors) - _ERRORS_SHOWN_MAX
+        shown = self._errors[:_ERRORS_SHOWN_MAX] + ([f"and {more} more"] if more > 0 else [])
+        return PackReport(
+            self._pack.name,
+            self._count,
+            "; ".join(shown)[:_WORDS_MAX] or None,
+            round(time.monotonic() - began, 3),
+            self._notes,
+        )
+
+    def _imported(self) -> ModuleType:
+        name, path = self._pack.module, self._pack.path
+        if name in sys.modules:
+            if getattr(sys.modules[name], "__file__", None) == str(path):
+                return sys.modules[name]  # another pack has imported it
+            raise BadPackError("there is another pack of this name")
+        below = [str(path.parent)] if path.name == "__init__.py" else None
+        spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=below)
+        if spec is None or spec.loader is None:
+            raise BadPackError("it is no module of Python")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            for loaded in [other for other in sys.modules if other == name or other.startswith(f"{name}.")]:
+                del sys.modules[loaded]
+            raise
+        return module
+
+    def _take(self, module: ModuleType) -> None:
+        classes: Any = getattr(module, "NODE_CLASS_MAPPINGS", None)
+        entrypoint: Any = getattr(module, "comfy_entrypoint", None)
+        if getattr(module, "WEB_DIRECTORY", None) is not None:
+            self._notes.append("its scripts for editors are not served")
+        elif classes is None and entrypoint is None:
+            raise BadPackError("it has neither NODE_CLASS_MAPPINGS nor comfy_entrypoint")
+        if classes is not None:
+            self._take_mapping(classes, getattr(module, "NODE_DISPLAY_NAME_MAPPINGS", None) or {})
+        if callable(entrypoint):
+            self._take_extension(entrypoint)
+
+    def _take_mapping(self, classes: Any, titles: Mapping[str, Any]) -> None:
+        if not isinstance(classes, Mapping):
+            raise BadPackError("its NODE_CLASS_MAPPINGS is no dict")
+        for name, kind in classes.items():
+            self._add(str(name), kind, str(titles.get(name) or name))
+
+    def _take_extension(self, entrypoint: Callable[[], Any]) -> None:
+        extension = completed(entrypoint())
+        if not hasattr(extension, "get_node_list"):
+            raise BadPackError("its comfy_entrypoint gives no extension")
+        if hasattr(extension, "on_load"):
+            completed(extension.on_load())
+        kinds = completed(extension.get_node_list())
+        if not isinstance(kinds, list | tuple):
+            raise BadPackError("its get_node_list gives no list")
+        for kind in kinds:
+            if not (isinstance(kind, type) and issubclass(kind, ComfyNode)):
+                self._errors.append(f"{getattr(kind, '__name__', kind)!s:.100} is no class of the schema form")
+                continue
+            self._add(kind.__name__, kind, "")
+
+    def _add(self, name: str, kind: Any, title: str) -> None:
+        try:
+            definition = self._definition(name, kind, title)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- as above
+            self._errors.append(f"{name}: {_words(error)}")
+            return
+        if definition.name in self._registry:
+            self._errors.append(f"{name}: another node has this name, and stays")
+            return
+        self._registry.add(definition)
+        self._count += 1
+        self._nodes.NODE_CLASS_MAPPINGS.setdefault(definition.name, kind)
+        self._nodes.NODE_DISPLAY_NAME_MAPPINGS.setdefault(definition.name, definition.title)
+
+    def _definition(self, name: str, kind: Any, title: str) -> Definition:
+        module = f"{PACKAGE}.{self._pack.name}"
+        if inspect.isclass(kind) and issubclass(kind, ComfyNode):
+            return definition_of_schema(kind, module, self._folders)
+        return definition_of_class(name, kind, title, module, self._folders)
+
+
+def _words(error: BaseException) -> str:
+    """What is wrong, and where; a module that is missing by its name."""
+    if isinstance(error, BadPackError | BadClassError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"it needs the module {error.name}, which is not installed"
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 -- written by strangers, too
+        said = ""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if len(frames) > 1 else ""
+    return f"{type(error).__name__}: {said[:_WORDS_MAX]}{place}" if said else f"{type(error).__name__}{place}"
