@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from conftest import Run
 from fairlead.domain.faults import InsufficientCredits, ServiceUnavailable
 from fairlead.domain.runs.entries import JournalEntry, Verdict
-from fairlead.storage import journal as journals
+from fairlead.storage import group_commit
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.journal import Journal
 from storage.bookings import Books, admission, settlement
@@ -98,7 +98,7 @@ def test_a_batch_grows_without_bound(
     write: Callable[..., list[Any]], counting: Counting, books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More entries than a batch may have make several."""
-    monkeypatch.setattr(journals, "BATCH_MAX", 8)
+    monkeypatch.setattr(group_commit, "BATCH_MAX", 8)
     books.open(balance=10_000)
     assert write(*(admission(f"run-{n}") for n in range(20))) == [None] * 20
     assert counting.writes == 3
@@ -157,7 +157,7 @@ def test_entries_wait_without_bound(
     write: Callable[..., list[Any]], books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What finds the waiting room full is told at once to come back; those inside are written."""
-    monkeypatch.setattr(journals, "WAITING_MAX", 3)
+    monkeypatch.setattr(group_commit, "WAITING_MAX", 3)
     books.open(balance=10_000)
     *inside, refused = write(*(admission(f"run-{n}") for n in range(4)))
     assert inside == [None] * 3

@@ -24,6 +24,10 @@ _COLUMNS = (
     "in_flight_limit",
     "waiting",
     "parked",
+    "subscription",
+    "jobs_limit",
+    "jobs_active",
+    "jobs_parked",
     "commitment_limit",
     "models",
     "providers",
@@ -51,6 +55,11 @@ _RIGHTS = (
         "--commitment-limit", metavar="DOLLARS", help="What runs in flight may be held for in all; `none` at first."
     ),
     click.option("--tier", type=int, metavar="N", help="Take both limits from the tiers of the settings, 1 the first."),
+    click.option(
+        "--subscription",
+        metavar="NAME",
+        help="Its tier of parallel jobs: free, standard, creator, pro; pro at first.",
+    ),
     click.option("--models", help="Allowed models, separated by commas; `*` at the end is a prefix; `all` allows all."),
     click.option("--providers", help="Allowed providers, separated by commas; `all` allows all."),
     click.option(
@@ -157,6 +166,7 @@ def _changes(
     in_flight_limit: int | None,
     commitment_limit: str | None,
     tier: int | None,
+    subscription: str | None,
     models: str | None,
     providers: str | None,
     gates: tuple[str, ...],
@@ -171,6 +181,8 @@ def _changes(
         changes["in_flight_limit"] = in_flight_limit
     if commitment_limit is not None:
         changes["commitment_limit"] = None if commitment_limit == "none" else from_dollars(commitment_limit)
+    if subscription is not None:
+        changes |= _subscription(settings, subscription)
     if models is not None:
         changes["models"] = names_of(models)
     if providers is not None:
@@ -190,6 +202,14 @@ def _limits_of(settings: Settings, tier: int) -> dict[str, Any]:
         "commitment_limit": settings.commitment_tiers[tier - 1] * (UNITS_PER_DOLLAR // 100),
         "tier": str(tier),
     }
+
+
+def _subscription(settings: Settings, name: str) -> dict[str, Any]:
+    """A subscription and its parallel jobs as they are set now; changing the setting later changes no workspace."""
+    parallel = dict(settings.subscriptions)
+    if name not in parallel:
+        raise click.BadParameter(f"must be one of {', '.join(parallel)}", param_hint="--subscription")
+    return {"subscription": name, "jobs_limit": parallel[name]}
 
 
 def names_of(text: str) -> tuple[str, ...] | None:

@@ -15,6 +15,8 @@ from fairlead.observing.observations import (
     BlobTrouble,
     CatalogRefused,
     DatabaseTrouble,
+    EngineHostFailed,
+    JobsUnderWay,
     JournalSplit,
     JournalWaiting,
     Observation,
@@ -35,6 +37,7 @@ _WARNINGS: Final = (
     BlobTrouble,
     CatalogRefused,
     DatabaseTrouble,
+    EngineHostFailed,
     JournalSplit,
     PartnerStopped,
     ProviderNotConfigured,
@@ -133,7 +136,7 @@ class Logs:
         """Write one observation at the level it deserves."""
         name = type(observation).__name__
         match observation:
-            case JournalWaiting() | RunClaimed() | QueueDepth():
+            case JournalWaiting() | RunClaimed() | QueueDepth() | JobsUnderWay():
                 pass  # as often as there are runs or seconds: for the metrics
             case RunEnded():
                 if self._tells_of_runs:

@@ -5,6 +5,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from fairlead.domain.jobs.errors import JOB_ERRORS
 from fairlead.observing.observations import (
     AnswerLeftRaw,
     AssetCopied,
@@ -16,6 +17,9 @@ from fairlead.observing.observations import (
     DatabaseTrouble,
     DeadlinePassed,
     FaultAnswered,
+    JobEnded,
+    JobsUnderWay,
+    JobTakenOver,
     JournalSplit,
     JournalWaiting,
     Observation,
@@ -142,6 +146,42 @@ class _WebhookCounters:
         self._seconds.observe(observation.milliseconds / 1000)
 
 
+class _JobMeters:
+    """Counts jobs, and times them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._ended = Counter(
+            "fairlead_jobs",
+            "Jobs that ended, by how: the state, and the kind of error where it is one of ours.",
+            ("state", "exception_type"),
+            registry=registry,
+        )
+        self._waited = Histogram(
+            "fairlead_job_waited_seconds",
+            "Time of a job from its submission to its start.",
+            buckets=_PARTNERS,
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "fairlead_job_seconds", "Time a job was executed.", buckets=_PARTNERS, registry=registry
+        )
+        self._taken_over = Counter(
+            "fairlead_jobs_taken_over", "Jobs whose server fell silent while it had them.", registry=registry
+        )
+        self._under_way = Gauge("fairlead_jobs_under_way", "Jobs executed by this process.", registry=registry)
+
+    def observe(self, observation: JobEnded | JobsUnderWay | JobTakenOver) -> None:
+        match observation:
+            case JobEnded(state=state, exception_type=kind, waited=waited, seconds=seconds):
+                self._ended.labels(state, kind if kind in JOB_ERRORS else "other" if kind else "").inc()
+                self._waited.observe(waited)
+                self._seconds.observe(seconds)
+            case JobsUnderWay(jobs=jobs):
+                self._under_way.set(jobs)
+            case JobTakenOver():
+                self._taken_over.inc()
+
+
 class Metrics:
     """Counts what is observed; `page` is what /metrics answers."""
 
@@ -151,6 +191,7 @@ class Metrics:
         self._legs = _LegCounters(self.registry)
         self._webhooks = _WebhookCounters(self.registry)
         self._queue = _QueueMeters(self.registry)
+        self._jobs = _JobMeters(self.registry)
         self._runs = Counter(
             "fairlead_runs",
             "Runs that ended, by how they ended: success, or the bucket of the failure.",
@@ -208,8 +249,8 @@ class Metrics:
                 self._run_ended(observation)
             case QueueDepth() | RunClaimed():
                 self._queue.observe(observation)
-            case JournalWaiting(entries=entries):
-                self._journal.set(entries)
+            case JournalWaiting():
+                self._journal.set(observation.entries)
             case FaultAnswered(result=result):
                 self._faults.labels(result).inc()
             case AssetCopied() | AssetCopyFailed():
@@ -218,6 +259,8 @@ class Metrics:
                 self._legs.observe(observation)
             case WebhookTried():
                 self._webhooks.observe(observation)
+            case JobEnded() | JobsUnderWay() | JobTakenOver():
+                self._jobs.observe(observation)
             case (
                 DatabaseTrouble()
                 | AnswerLeftRaw()

@@ -250,6 +250,70 @@ class WebhookGivenUp:
 
 
 @dataclass(frozen=True, slots=True)
+class JobEnded:
+    """A job reached its end, as its state and, where it failed, the kind of its error say. Times in seconds."""
+
+    job_id: str
+    workspace_id: str
+    state: str
+    exception_type: str | None
+    nodes: int
+    waited: float
+    seconds: float
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobTakenOver:
+    """The server that had a job executed fell silent; the job waits for another, or was ended."""
+
+    job_id: str
+    attempt: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobsUnderWay:
+    """How many jobs are executed by this process."""
+
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHostStarted:
+    """An engine host takes work: its process, whether it checks workflows, and how long its start took."""
+
+    pid: int
+    is_desk: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHostStopped:
+    """An engine host has ended: why, and whether it did so by itself."""
+
+    pid: int
+    reason: str
+    by_itself: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHostFailed:
+    """An engine host could not be started, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodePackLoaded:
+    """A node pack was loaded by an engine host, or could not be."""
+
+    name: str
+    nodes: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class UnexpectedError:
     """A bug: the caller was told nothing, the log has everything."""
 
@@ -292,6 +356,13 @@ Observation: TypeAlias = (
     | BlobTrouble
     | WebhookTried
     | WebhookGivenUp
+    | JobEnded
+    | JobTakenOver
+    | JobsUnderWay
+    | EngineHostStarted
+    | EngineHostStopped
+    | EngineHostFailed
+    | NodePackLoaded
     | UnexpectedError
     | ServerReady
 )

@@ -67,6 +67,13 @@ class Authenticator:
             case Token(text):
                 return await self._by_token(text)
 
+    async def caller_of_key(self, key_id: str) -> Caller:
+        """The caller behind a living key, by the key's id: work that was begun with it goes on. FaultError."""
+        caller = await self._look_up(("id", key_id), lambda c: callers.caller_by_key_id(c, key_id))
+        if caller is None:
+            raise FaultError(Unauthorized("This API key is not valid any more."))
+        return caller
+
     async def _by_key(self, text: str) -> Caller:
         digest = _digest(text)
         caller = await self._look_up(("key", digest), lambda c: callers.caller_by_key(c, digest))

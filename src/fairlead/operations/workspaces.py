@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead.domain.callers import Billing, Gate, is_workspace_name
+from fairlead.domain.jobs import subscriptions
 from fairlead.domain.money import UNITS_PER_DOLLAR
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.keys import IssuedKey, issue_key
@@ -36,6 +37,8 @@ class WorkspaceCommand:
     models: tuple[str, ...] | None = None
     providers: tuple[str, ...] | None = None
     gates: Mapping[str, Gate] | None = None
+    subscription: str = subscriptions.DEFAULT
+    jobs_limit: int = dict(subscriptions.SUBSCRIPTIONS)[subscriptions.DEFAULT]
 
 
 async def create_workspace(database: Database, command: WorkspaceCommand, clock: Clock) -> str:
@@ -54,6 +57,8 @@ async def create_workspace(database: Database, command: WorkspaceCommand, clock:
         models=command.models,
         providers=command.providers,
         gates=command.gates,
+        subscription=command.subscription,
+        jobs_limit=command.jobs_limit,
     )
     await database.write(lambda c: callers.create_workspace(c, new))
     return new.id

@@ -69,6 +69,8 @@ class NewWorkspace:
     models: tuple[str, ...] | None = None
     providers: tuple[str, ...] | None = None
     gates: Mapping[str, Gate] | None = None
+    subscription: str = "pro"
+    jobs_limit: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ def create_workspace(connection: Connection, new: NewWorkspace) -> None:
                 models=_patterns_text(new.models),
                 providers=_patterns_text(new.providers),
                 gates=_gates_text(new.gates or {}),
+                subscription=new.subscription,
+                jobs_limit=new.jobs_limit,
                 created_at=new.created_at,
             )
         )
@@ -111,7 +115,7 @@ def create_workspace(connection: Connection, new: NewWorkspace) -> None:
 
 
 def change_workspace(connection: Connection, workspace_id: str, changes: Mapping[str, Any]) -> None:
-    """Change the settings of a workspace: any of billing, cap, limits, tier, models, providers, gates."""
+    """Change the settings of a workspace: any of billing, cap, limits, tier, models, providers, gates, subscription."""
     values = dict(changes)
     for name in ("models", "providers"):
         if name in values:
@@ -224,6 +228,12 @@ def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
 def caller_by_key(connection: Connection, digest: str) -> Caller | None:
     """Who a key belongs to, by its digest; None for unknown and revoked keys."""
     row = connection.execute(_CALLER_BY_KEY.where(api_keys.c.digest == digest)).mappings().first()
+    return None if row is None else _caller(row, key_id=row["key_id"], models=_patterns(row["models"]))
+
+
+def caller_by_key_id(connection: Connection, key_id: str) -> Caller | None:
+    """Who a living key belongs to, by its id."""
+    row = connection.execute(_CALLER_BY_KEY.where(api_keys.c.id == key_id)).mappings().first()
     return None if row is None else _caller(row, key_id=row["key_id"], models=_patterns(row["models"]))
 
 

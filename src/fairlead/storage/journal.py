@@ -1,27 +1,12 @@
-"""Group commit: entries that arrive together share one durable transaction.
-
-One batch is written at a time; whatever arrives meanwhile makes the next one. So a lone entry waits for nobody, and a
-thousand cost little more than one. An entry is answered only when its batch is durable.
-"""
+"""The journal of runs: what is written of them, in batches (storage/group_commit.py)."""
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
 
-from sqlalchemy import Connection
-
-from fairlead.domain.faults import ServiceUnavailable
 from fairlead.domain.runs.entries import JournalEntry, Release, Verdict
-from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.database import Database
 from fairlead.storage.entries import Written, write_entries
-
-BATCH_MAX: Final = 512
-WAITING_MAX: Final = 20_000
-_CAPACITY_RETRY_SECONDS: Final = 1
-_PACED_FROM: Final = 8
-_PACE_SECONDS: Final = 0.004
-"""Under load, batches begin no closer than this: half the commits for two milliseconds of waiting (cf. commit_delay in
-PostgreSQL). A batch smaller than _PACED_FROM is never followed by a pause, so a lone call waits for nobody."""
+from fairlead.storage.group_commit import GroupCommit
 
 
 def _heed(written: asyncio.Future[Verdict]) -> None:
@@ -34,92 +19,19 @@ def _nobody_claims(_: Sequence[tuple[str, str]]) -> None:
     pass
 
 
-class Journal:
-    """Writes entries in batches and answers each with its verdict.
-
-    `waiting` is told how many entries wait, `split` how many a failed batch had and what it failed for, and
-    `tell_released` which queued runs, with their workspaces, may now be claimed.
-    """
+class Journal(GroupCommit[JournalEntry, Written, Verdict]):
+    """Writes entries of runs. `tell_released` is told which queued runs, with their workspaces, may now be claimed."""
 
     def __init__(
-        self,
-        database: Database,
-        waiting: Callable[[int], None],
-        split: Callable[[int, Exception], None],
+        self, database: Database, waiting: Callable[[int], None], split: Callable[[int, Exception], None]
     ) -> None:
-        self._database = database
+        super().__init__(database, write_entries, waiting, split)
         self.tell_released: Callable[[Sequence[tuple[str, str]]], None] = _nobody_claims
-        self._tell_waiting = waiting
-        self._tell_split = split
-        self._waiting: list[tuple[JournalEntry, asyncio.Future[Verdict]]] = []
-        self._writing: asyncio.Task[None] | None = None
 
-    def write(self, entry: JournalEntry) -> asyncio.Future[Verdict]:
-        """Hand an entry in; the future answers when it is durable.
-
-        DatabaseUnavailableError from the future: nothing was written.
-        """
-        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        if len(self._waiting) >= WAITING_MAX:
-            future.set_result(ServiceUnavailable("Too many runs are waiting to be recorded.", _CAPACITY_RETRY_SECONDS))
-            return future
-        self._waiting.append((entry, future))
-        if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write_waiting())
-        return future
-
-    async def close(self) -> None:
-        """Wait until nothing is left to write."""
-        while self._writing is not None:
-            await asyncio.wait([self._writing])
-
-    async def _write_waiting(self) -> None:
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting[:BATCH_MAX], self._waiting[BATCH_MAX:]
-                self._tell_waiting(len(self._waiting) + len(batch))
-                began = asyncio.get_running_loop().time()
-                await self._write_batch(batch)
-                if len(batch) >= _PACED_FROM:
-                    await asyncio.sleep(began + _PACE_SECONDS - asyncio.get_running_loop().time())
-            self._tell_waiting(0)
-        finally:
-            self._writing = None
-
-    async def _write_batch(self, batch: list[tuple[JournalEntry, asyncio.Future[Verdict]]]) -> None:
-        entries = [entry for entry, _ in batch]
-
-        def work(connection: Connection) -> Written:
-            return write_entries(connection, entries)
-
-        try:
-            written = await self._database.write(work)
-        except DatabaseUnavailableError as error:
-            for _, future in batch:
-                _refuse(future, error)
-        except Exception as error:  # noqa: BLE001 -- whatever it is belongs to the entries, not to the journal
-            await self._write_apart(batch, error)
-        else:
-            for (_, future), verdict in zip(batch, written.verdicts, strict=True):
-                if not future.done():
-                    future.set_result(verdict)
-            if written.released:
-                self.tell_released(written.released)
-            for workspace_id in written.unfinished:
-                # Whoever waits is found again where this cannot be written.
-                self.write(Release(workspace_id)).add_done_callback(_heed)
-
-    async def _write_apart(self, batch: list[tuple[JournalEntry, asyncio.Future[Verdict]]], error: Exception) -> None:
-        """Find the entry a batch failed for: one poisoned entry must not take its neighbours with it."""
-        if len(batch) == 1:
-            _refuse(batch[0][1], error)
-            return
-        self._tell_split(len(batch), error)
-        middle = len(batch) // 2
-        await self._write_batch(batch[:middle])
-        await self._write_batch(batch[middle:])
-
-
-def _refuse(future: asyncio.Future[Verdict], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
+    def written(self, batch: Written) -> None:
+        """Tell of runs that may now be claimed, and go on where more could be released."""
+        if batch.released:
+            self.tell_released(batch.released)
+        for workspace_id in batch.unfinished:
+            # Whoever waits is found again where this cannot be written.
+            self.write(Release(workspace_id)).add_done_callback(_heed)

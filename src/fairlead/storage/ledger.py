@@ -6,8 +6,10 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection, Select, case, func, literal, or_, select, union_all
 
 from fairlead.domain.billing.books import COSTLY, EntryKind
+from fairlead.domain.jobs.states import LIVE as LIVE_JOBS
+from fairlead.domain.jobs.states import JobState
 from fairlead.domain.runs.states import LIVE, WAITING, RunState
-from fairlead.storage.tables import api_keys, ledger_entries, runs, usage_days, workspaces
+from fairlead.storage.tables import api_keys, jobs, ledger_entries, runs, usage_days, workspaces
 from fairlead.storage.usage import NO_KEY, day_text
 
 _DISAGREEMENTS_MAX = 100
@@ -95,12 +97,32 @@ def disagreements(connection: Connection) -> list[dict[str, Any]]:
         ("money moved for a run that did not succeed, or a success not posted", _wrong_kind()),
         ("usage of a day differs from the runs that ended on it", _wrong_usage(connection)),
         ("what is held for a key differs from its live runs", _wrong_keys()),
+        ("jobs that have a slot, or wait for one, differ from the live jobs", _wrong_job_slots()),
     )
     return [
         {"check": name, **dict(row)}
         for name, query in checks
         for row in connection.execute(query.limit(_DISAGREEMENTS_MAX)).mappings()
     ]
+
+
+def _wrong_job_slots() -> Select[Any]:
+    live = (
+        select(
+            jobs.c.workspace_id,
+            func.sum(case((jobs.c.state == JobState.PARKED, 0), else_=1)).label("active"),
+            func.sum(case((jobs.c.state == JobState.PARKED, 1), else_=0)).label("parked"),
+        )
+        .where(jobs.c.state.in_(sorted(LIVE_JOBS)))
+        .group_by(jobs.c.workspace_id)
+        .subquery()
+    )
+    active, parked = func.coalesce(live.c.active, 0), func.coalesce(live.c.parked, 0)
+    return (
+        select(workspaces.c.name, workspaces.c.jobs_active, workspaces.c.jobs_parked, active.label("live"))
+        .outerjoin(live, live.c.workspace_id == workspaces.c.id)
+        .where((workspaces.c.jobs_active != active) | (workspaces.c.jobs_parked != parked))
+    )
 
 
 def _wrong_figures() -> Select[Any]:

@@ -283,6 +283,8 @@ jobs = Table(
     Column("nodes", _INT, nullable=False),
     Column("outputs", LargeBinary, comment="what nodes have shown, as JSON, deflated: ui and place by node"),
     Column("failure", LargeBinary, comment="how it ended where it did not succeed, as JSON"),
+    Column("progress", Text, comment="how far it is, as JSON (domain/jobs/progress.py)"),
+    Column("labels", Text, comment="JSON object of the labels it was submitted with, exactly as sent; null for none"),
     Column("cancel_requested_at", _INT),
     Column("created_at", _INT, nullable=False),
     Column("updated_at", _INT, nullable=False),
@@ -344,4 +346,71 @@ editor_documents = Table(
     Column("name", String(255), primary_key=True, comment="what an editor keeps: settings, and files of its user"),
     Column("content", LargeBinary, nullable=False),
     Column("changed_at", _INT, nullable=False),
+)
+
+job_labels = Table(
+    "job_labels",
+    metadata,
+    Column("workspace_id", _UUID, primary_key=True),
+    Column("key", String(40), primary_key=True),
+    Column("value", String(256), primary_key=True),
+    Column("number", _INT, primary_key=True, autoincrement=False, comment="of the job, in its workspace"),
+)
+
+job_keys = Table(
+    "job_keys",
+    metadata,
+    Column("id", String(64), primary_key=True, comment="SHA-256 of the workspace's id and the caller's key"),
+    Column("job_id", _UUID, nullable=False),
+    Column("expires_at", _INT, nullable=False, index=True),
+)
+
+publishers = Table(
+    "publishers",
+    metadata,
+    Column("id", String(100), primary_key=True, comment="chosen by its owner"),
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), nullable=False, index=True, comment="the owner"),
+    Column("document", Text, nullable=False, comment="JSON object of what it says of itself"),
+    Column("banned_at", _INT),
+    Column("deleted_at", _INT, comment="its id stays reserved"),
+    Column("created_at", _INT, nullable=False),
+    Column("changed_at", _INT, nullable=False),
+)
+
+published_nodes = Table(
+    "published_nodes",
+    metadata,
+    Column("id", String(100), primary_key=True, comment="chosen by its publisher"),
+    Column("publisher_id", String(100), ForeignKey("publishers.id"), nullable=False, index=True),
+    Column("document", Text, nullable=False, comment="JSON object of what it says of itself"),
+    Column("search_text", Text, nullable=False, comment="what it is found by, in lower case"),
+    Column("banned_at", _INT),
+    Column("deleted_at", _INT, comment="its id and its version numbers stay reserved"),
+    Column("created_at", _INT, nullable=False),
+    Column("changed_at", _INT, nullable=False),
+)
+_LISTED: Final = text("banned_at IS NULL AND deleted_at IS NULL")
+Index("ix_published_nodes_listed", published_nodes.c.id, sqlite_where=_LISTED, postgresql_where=_LISTED)
+
+node_versions = Table(
+    "node_versions",
+    metadata,
+    Column("node_id", String(100), ForeignKey("published_nodes.id"), primary_key=True),
+    Column("version", String(100), primary_key=True),
+    Column("place", _INT, nullable=False, comment="counts the versions of its node from 1"),
+    Column("document", Text, nullable=False, comment="JSON object of what it says of itself"),
+    Column("created_at", _INT, nullable=False),
+)
+
+registry_acts = Table(
+    "registry_acts",
+    metadata,
+    Column("id", _INT, primary_key=True, autoincrement=True),
+    Column("act", String(32), nullable=False, comment="such as node_deleted"),
+    Column("publisher_id", String(100), nullable=False, index=True),
+    Column("node_id", String(100)),
+    Column("workspace_id", _UUID, nullable=False),
+    Column("key_id", _UUID, comment="the API key it was done with; null for a token"),
+    Column("subject", String(200), comment="whom the token spoke for"),
+    Column("at", _INT, nullable=False),
 )

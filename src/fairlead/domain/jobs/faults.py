@@ -61,6 +61,13 @@ class FileNotFound:
 
 
 @dataclass(frozen=True, slots=True)
+class FileExists:
+    """A file that was not to be replaced is there already."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class BadFile:
     """A file that was sent cannot be used: what is wrong with it."""
 
@@ -89,6 +96,7 @@ JobFault: TypeAlias = (
     | JobQueueFull
     | JobNotFound
     | FileNotFound
+    | FileExists
     | BadFile
     | FileTooLarge
     | EngineUnavailable

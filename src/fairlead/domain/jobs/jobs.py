@@ -55,6 +55,7 @@ class Job(msgspec.Struct, frozen=True):
     extra: bytes | None = None
     outputs: bytes | None = None
     failure: bytes | None = None
+    progress: str | None = None
     key_id: str | None = None
     partner_key_id: str | None = None
 
@@ -66,3 +67,34 @@ class StoredEvent(msgspec.Struct, frozen=True):
     kind: str
     data: bytes
     at: int
+
+
+class JobQuery(msgspec.Struct, frozen=True):
+    """Which jobs of a workspace are asked for. `after` is the number of the job behind which to go on."""
+
+    states: frozenset[JobState] | None = None
+    limit: int = 100
+    offset: int = 0
+    newest_first: bool = True
+    after: int | None = None
+    whole: bool = False
+
+
+class LiveJob(msgspec.Struct, frozen=True):
+    """A job that a server has claimed: what its execution needs. `events` were kept of earlier attempts.
+
+    One with a `hindrance`, a kind of error (domain/jobs/errors.py), is ended with it instead of being executed.
+    """
+
+    id: str
+    workspace_id: str
+    attempt: int
+    workflow: bytes
+    extra: bytes
+    wanted: Sequence[str]
+    nodes: int
+    created_at: int
+    started_at: int
+    partner_key_id: str | None = None
+    events: int = 0
+    hindrance: str | None = None

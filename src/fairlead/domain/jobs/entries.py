@@ -1,0 +1,142 @@
+"""What is written of a job, each with everything it needs. Times are in ms since 1970."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from fairlead.domain.faults import Fault
+from fairlead.domain.jobs.faults import JobFault
+from fairlead.domain.jobs.states import JobState
+
+
+class NewEvent(msgspec.Struct, frozen=True):
+    """An event to be kept: `number` counts those of its job from 1."""
+
+    number: int
+    kind: str
+    data: bytes
+    at: int
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """A job to be submitted: it takes a slot of its workspace, waits for one, or is refused.
+
+    With a `server_id` it is claimed by that server at once where a slot is free. `wanted` is a JSON array of output
+    nodes, `backlog` how many jobs of the workspace may wait.
+    """
+
+    job_id: str
+    workspace_id: str
+    workflow: bytes
+    extra: bytes
+    wanted: str
+    nodes: int
+    created_at: int
+    backlog: int
+    key_id: str | None = None
+    partner_key_id: str | None = None
+    server_id: str | None = None
+
+
+class JobClaim(msgspec.Struct, frozen=True):
+    """A server takes a released job."""
+
+    job_id: str
+    workspace_id: str
+    server_id: str
+    at: int
+
+
+class JobProgress(msgspec.Struct, frozen=True):
+    """How far a job is that is executed, and what befell it since the last entry."""
+
+    job_id: str
+    workspace_id: str
+    attempt: int
+    progress: str
+    events: Sequence[NewEvent]
+    at: int
+
+
+class JobEnding(msgspec.Struct, frozen=True):
+    """The end of a job: the state it ends in, what its nodes have shown, why it failed, its last events.
+
+    It is forgotten at `expires_at`. A job that was cancelled while it succeeded has succeeded.
+    """
+
+    job_id: str
+    workspace_id: str
+    attempt: int
+    state: JobState
+    outputs: bytes | None
+    failure: bytes | None
+    progress: str
+    events: Sequence[NewEvent]
+    at: int
+    expires_at: int
+
+
+class JobCancel(msgspec.Struct, frozen=True):
+    """A job is not wanted any more: one that waits ends here, of one that is executed it is noted.
+
+    `only` names the states it may be found in; `expire` says that it is not the caller who gives it up.
+    """
+
+    job_id: str
+    workspace_id: str
+    at: int
+    expires_at: int
+    only: frozenset[JobState] | None = None
+    expire: bool = False
+
+
+class JobTakeOver(msgspec.Struct, frozen=True):
+    """The server that had a job executed fell silent: the job waits for another, or ends if it is not wanted."""
+
+    job_id: str
+    workspace_id: str
+    attempt: int
+    at: int
+    expires_at: int
+
+
+class JobRelease(msgspec.Struct, frozen=True):
+    """Give free slots of a workspace to the jobs that wait for one: its subscription was changed."""
+
+    workspace_id: str
+
+
+JobEntry: TypeAlias = Submission | JobClaim | JobProgress | JobEnding | JobCancel | JobTakeOver | JobRelease
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """The job is durable: its number, and where it stands."""
+
+    number: int
+    state: JobState
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """The job is the claiming server's, for this attempt; `events` were kept of earlier ones.
+
+    Where the subscription `is_inactive` by now, the job is not to be executed.
+    """
+
+    attempt: int
+    events: int
+    is_inactive: bool = False
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """The job is in this state now; `server_id` has it executed."""
+
+    state: JobState
+    server_id: str | None = None
+
+
+class Outdated(msgspec.Struct, frozen=True):
+    """The entry found the job in a state, or at an attempt, that has no place for it: nothing was written."""
+
+
+JobVerdict: TypeAlias = Submitted | Claimed | Moved | Outdated | Fault | JobFault | None

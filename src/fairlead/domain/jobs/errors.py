@@ -1,0 +1,27 @@
+"""The kinds of error a job may fail with that are not a node's own (C-12), by the names that callers know."""
+
+from typing import Final
+
+VALIDATION: Final = "ValidationError"
+MODEL_DOWNLOAD: Final = "ModelDownloadError"
+IMAGE_DOWNLOAD: Final = "ImageDownloadError"
+OUT_OF_MEMORY: Final = "OOMError"
+INSUFFICIENT_FUNDS: Final = "InsufficientFundsError"
+INACTIVE_SUBSCRIPTION: Final = "InactiveSubscriptionError"
+TIMEOUT: Final = "TimeoutError"
+CRASH: Final = "EngineCrashError"
+TOO_MUCH: Final = "TooMuchOutputError"
+
+JOB_ERRORS: Final = frozenset(
+    {
+        VALIDATION,
+        MODEL_DOWNLOAD,
+        IMAGE_DOWNLOAD,
+        OUT_OF_MEMORY,
+        INSUFFICIENT_FUNDS,
+        INACTIVE_SUBSCRIPTION,
+        TIMEOUT,
+        CRASH,
+        TOO_MUCH,
+    }
+)

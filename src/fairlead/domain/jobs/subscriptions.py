@@ -1,0 +1,20 @@
+"""Subscriptions: how many jobs of a workspace may be executed at a time (C-13)."""
+
+import re
+from typing import Final
+
+_PAIR: Final = re.compile(r"([a-z][a-z0-9_-]{0,31})=(-1|[0-9]{1,6})")
+_MOST: Final = 50
+
+DEFAULT: Final = "pro"
+"""What a workspace has that nobody gave another."""
+SUBSCRIPTIONS: Final = (("free", 0), ("standard", 1), ("creator", 3), (DEFAULT, 5))
+"""The tiers there are unless a setting says otherwise, with their parallel jobs: 0 is inactive, -1 has no limit."""
+
+
+def read_subscriptions(text: str) -> tuple[tuple[str, int], ...]:
+    """Read tiers as `name=jobs,…`; ValueError."""
+    pairs = [_PAIR.fullmatch(part.strip()) for part in text.split(",")]
+    if len(pairs) > _MOST or not all(pairs):
+        raise ValueError(f"must be at most {_MOST} tiers as name=jobs, separated by commas; -1 is no limit")
+    return tuple((pair[1], int(pair[2])) for pair in pairs if pair is not None)

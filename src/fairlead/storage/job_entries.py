@@ -1,0 +1,368 @@
+"""How a batch of job entries becomes rows, all or nothing: jobs, their events, and the slots of their workspaces.
+
+Workspaces are locked first, in the order of their ids, and a workspace's jobs change only under its lock. So a slot is
+given by the transaction that frees it, and a number is given once.
+"""
+
+import itertools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, literal_column, or_, select, update
+
+from fairlead.domain.jobs.entries import (
+    Claimed,
+    JobCancel,
+    JobClaim,
+    JobEnding,
+    JobEntry,
+    JobProgress,
+    JobRelease,
+    JobTakeOver,
+    JobVerdict,
+    Moved,
+    NewEvent,
+    Outdated,
+    Submission,
+    Submitted,
+)
+from fairlead.domain.jobs.faults import DuplicateJob, JobQueueFull, SubscriptionInactive
+from fairlead.domain.jobs.states import LIVE, WORKING, JobEvent, JobState, advance, states_before
+from fairlead.storage.prepared import Prepared, PreparedLookup
+from fairlead.storage.tables import job_events, jobs, workspaces
+
+_Row: TypeAlias = tuple[Any, ...]
+UNLIMITED: Final = -1
+INACTIVE: Final = 0
+_ENDINGS: Final = {
+    JobState.SUCCEEDED: JobEvent.SUCCEED,
+    JobState.FAILED: JobEvent.FAIL,
+    JobState.CANCELED: JobEvent.STOP,
+}
+_CLAIMABLE: Final = frozenset(states_before(JobEvent.CLAIM))
+_CANCELABLE: Final = frozenset(states_before(JobEvent.CANCEL))
+_EXPIRABLE: Final = frozenset(states_before(JobEvent.EXPIRE))
+_RELEASED_AT_ONCE: Final = 256
+
+
+class WrittenJobs(msgspec.Struct, frozen=True):
+    """What became of a batch: a verdict for each entry, jobs (of workspaces) that may now be claimed.
+
+    `remaining` says of each workspace whose queue has changed how many jobs of it now wait or are executed. In the
+    `unfinished` workspaces more may be released.
+    """
+
+    verdicts: Sequence[JobVerdict]
+    released: Sequence[tuple[str, str]]
+    remaining: Mapping[str, int]
+    unfinished: Sequence[str]
+
+
+@dataclass(slots=True)
+class _Slots:
+    """The slots of a workspace as the entries leave them."""
+
+    limit: int
+    active: int
+    parked: int
+    last: int
+    subscription: str
+
+    @property
+    def free(self) -> int:
+        """How many jobs may take a slot. Of an inactive workspace all may: they are claimed to be told of it."""
+        if self.limit in (UNLIMITED, INACTIVE):
+            return _RELEASED_AT_ONCE
+        return max(0, self.limit - self.active)
+
+
+class _Standing(msgspec.Struct):
+    """How a job stands in the books, changed by each entry about it; locked until the batch is written."""
+
+    workspace_id: str
+    state: JobState
+    attempt: int
+    server_id: str | None
+    events: int = 0
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What a batch of entries turns into, gathered before it is written."""
+
+    slots: dict[str, _Slots]
+    standing: dict[str, _Standing]
+    changed: set[str] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
+    writes: list[tuple[Prepared, _Row]] = field(default_factory=list)
+    """In the order of the entries: a job may be changed by several of a batch."""
+    events: list[_Row] = field(default_factory=list)
+
+    def write(self, statement: Prepared, *values: Any) -> None:
+        """Have a statement executed, after those before."""
+        self.writes.append((statement, values))
+
+
+def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> WrittenJobs:
+    """Write a batch of entries in the transaction of a connection, and say what became of each."""
+    batch = _looked_up(connection, entries)
+    verdicts = [_apply(batch, entry) for entry in entries]
+    for statement, writes in itertools.groupby(batch.writes, key=operator.itemgetter(0)):
+        statement.run(connection, [row for _, row in writes])
+    _INSERT_EVENT.run(connection, batch.events)
+    released, unfinished = _release(connection, batch)
+    _SLOTS.run(
+        connection,
+        [
+            (slots.active, slots.parked, slots.last, id_)
+            for id_, slots in batch.slots.items()
+            if id_ in batch.changed or id_ in batch.touched
+        ],
+    )
+    remaining = {id_: batch.slots[id_].active + batch.slots[id_].parked for id_ in batch.changed}
+    return WrittenJobs(verdicts, released, remaining, unfinished)
+
+
+def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
+    owners = sorted({entry.workspace_id for entry in entries})
+    slots = {row[0]: _Slots(*row[1:]) for row in _LOCK_WORKSPACES.run(connection, owners)}
+    ids = sorted({entry.job_id for entry in entries if not isinstance(entry, JobRelease)})
+    standing = {row[0]: _Standing(row[1], JobState(row[2]), row[3], row[4]) for row in _LOCK_JOBS.run(connection, ids)}
+    claimed = sorted({entry.job_id for entry in entries if isinstance(entry, JobClaim)})
+    for job_id, number in _LAST_EVENTS.run(connection, claimed):
+        if job_id in standing:
+            standing[job_id].events = number
+    return _Batch(slots, standing)
+
+
+def _apply(batch: _Batch, entry: JobEntry) -> JobVerdict:
+    match entry:
+        case Submission():
+            return _submit(batch, entry)
+        case JobRelease():
+            batch.touched.add(entry.workspace_id)
+            return None
+        case _:
+            standing = batch.standing.get(entry.job_id)
+            if standing is None or standing.workspace_id != entry.workspace_id:
+                return Outdated()
+            return _apply_to(batch, entry, standing)
+
+
+def _apply_to(
+    batch: _Batch, entry: JobClaim | JobProgress | JobEnding | JobCancel | JobTakeOver, standing: _Standing
+) -> JobVerdict:
+    match entry:
+        case JobClaim():
+            return _claim(batch, entry, standing)
+        case JobProgress():
+            return _note(batch, entry, standing)
+        case JobEnding():
+            return _end(batch, entry, standing)
+        case JobCancel():
+            return _cancel(batch, entry, standing)
+        case JobTakeOver():
+            return _take_over(batch, entry, standing)
+
+
+def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
+    slots = batch.slots[entry.workspace_id]
+    if entry.job_id in batch.standing:
+        return DuplicateJob(entry.job_id)
+    if slots.limit == INACTIVE:
+        return SubscriptionInactive(slots.subscription)
+    has_slot = slots.parked == 0 and slots.free > 0
+    if not has_slot and slots.parked >= entry.backlog:
+        return JobQueueFull(entry.backlog)
+    state, server_id, started_at = JobState.PARKED, None, None
+    if has_slot:
+        state = advance(state, JobEvent.RELEASE)
+        slots.active += 1
+        if entry.server_id is not None:
+            state, server_id, started_at = advance(state, JobEvent.CLAIM), entry.server_id, entry.created_at
+    else:
+        slots.parked += 1
+    slots.last += 1
+    attempt = 0 if server_id is None else 1
+    batch.changed.add(entry.workspace_id)
+    batch.standing[entry.job_id] = _Standing(entry.workspace_id, state, attempt, server_id)
+    batch.write(
+        _INSERT, entry.job_id, entry.workspace_id, slots.last, entry.key_id, entry.partner_key_id, state.value, attempt,
+        server_id, entry.workflow, entry.extra, entry.wanted, entry.nodes, entry.created_at, entry.created_at,
+        started_at,
+    )  # fmt: skip
+    return Submitted(slots.last, state)
+
+
+def _claim(batch: _Batch, entry: JobClaim, standing: _Standing) -> JobVerdict:
+    if standing.state not in _CLAIMABLE:
+        return Outdated()
+    standing.state = advance(standing.state, JobEvent.CLAIM)
+    standing.attempt += 1
+    standing.server_id = entry.server_id
+    batch.write(_CLAIM, standing.state.value, standing.attempt, entry.server_id, entry.at, entry.at, entry.job_id)
+    is_inactive = batch.slots[entry.workspace_id].limit == INACTIVE
+    return Claimed(standing.attempt, standing.events, is_inactive)
+
+
+def _note(batch: _Batch, entry: JobProgress, standing: _Standing) -> JobVerdict:
+    if standing.state not in WORKING or standing.attempt != entry.attempt:
+        return Outdated()
+    batch.write(_PROGRESS, entry.progress, entry.at, entry.job_id)
+    _keep(batch, entry.job_id, entry.events)
+    return None
+
+
+def _end(batch: _Batch, entry: JobEnding, standing: _Standing) -> JobVerdict:
+    event = _ENDINGS[entry.state]
+    if standing.attempt != entry.attempt or standing.state not in states_before(event):
+        return Outdated()
+    standing.state = advance(standing.state, event)
+    batch.write(
+        _END,
+        standing.state.value,
+        entry.outputs,
+        entry.failure,
+        entry.progress,
+        entry.at,
+        entry.at,
+        entry.expires_at,
+        entry.job_id,
+    )
+    _keep(batch, entry.job_id, entry.events)
+    _free(batch, entry.workspace_id)
+    return Moved(standing.state)
+
+
+def _cancel(batch: _Batch, entry: JobCancel, standing: _Standing) -> JobVerdict:
+    possible = _EXPIRABLE if entry.expire else _CANCELABLE
+    if standing.state not in possible or (entry.only is not None and standing.state not in entry.only):
+        return Outdated()
+    was_parked = standing.state is JobState.PARKED
+    standing.state = advance(standing.state, JobEvent.EXPIRE if entry.expire else JobEvent.CANCEL)
+    if standing.state in WORKING:
+        batch.write(_MOVE, standing.state.value, standing.server_id, entry.at, entry.at, None, None, entry.job_id)
+        return Moved(standing.state, standing.server_id)
+    batch.write(_MOVE, standing.state.value, None, entry.at, entry.at, entry.at, entry.expires_at, entry.job_id)
+    if was_parked:
+        batch.slots[entry.workspace_id].parked -= 1
+        batch.changed.add(entry.workspace_id)
+    else:
+        _free(batch, entry.workspace_id)
+    return Moved(standing.state)
+
+
+def _take_over(batch: _Batch, entry: JobTakeOver, standing: _Standing) -> JobVerdict:
+    if standing.state not in WORKING or standing.attempt != entry.attempt:
+        return Outdated()
+    standing.state = advance(standing.state, JobEvent.TAKE_OVER)
+    standing.server_id = None
+    has_ended = standing.state not in LIVE
+    finished, expires = (entry.at, entry.expires_at) if has_ended else (None, None)
+    batch.write(_MOVE, standing.state.value, None, None, entry.at, finished, expires, entry.job_id)
+    if has_ended:
+        _free(batch, entry.workspace_id)
+    return Moved(standing.state)
+
+
+def _free(batch: _Batch, workspace_id: str) -> None:
+    batch.slots[workspace_id].active -= 1
+    batch.changed.add(workspace_id)
+
+
+def _keep(batch: _Batch, job_id: str, events: Iterable[NewEvent]) -> None:
+    batch.events.extend((job_id, event.number, event.kind, event.data, event.at) for event in events)
+
+
+def _release(connection: Connection, batch: _Batch) -> tuple[list[tuple[str, str]], list[str]]:
+    """Give free slots to the jobs that have waited longest, in every workspace this batch has touched."""
+    released: list[tuple[str, str]] = [
+        (id_, standing.workspace_id)
+        for id_, standing in batch.standing.items()
+        if standing.state is JobState.RELEASED and standing.workspace_id in batch.slots
+    ]
+    unfinished = []
+    for workspace_id in sorted(batch.changed | batch.touched):
+        slots = batch.slots[workspace_id]
+        room = min(slots.free, slots.parked, _RELEASED_AT_ONCE)
+        if room <= 0:
+            continue
+        found = connection.execute(_OLDEST_PARKED, {"workspace": workspace_id, "room": room}).scalars().all()
+        _RELEASE.run(connection, [(JobState.RELEASED.value, id_) for id_ in found])
+        slots.active += len(found)
+        slots.parked -= len(found)
+        released.extend((id_, workspace_id) for id_ in found)
+        if found and slots.parked and slots.free:
+            unfinished.append(workspace_id)
+    return released, unfinished
+
+
+def job_in_state(states: Iterable[JobState]) -> ColumnElement[bool]:
+    """Name states in a statement that is compiled once: literals, in the order in which the indexes name them."""
+    return or_(*(jobs.c.state == literal_column(f"'{state.value}'") for state in sorted(states)))
+
+
+_LOCK_WORKSPACES: Final = PreparedLookup(
+    lambda one_of: (
+        select(
+            workspaces.c.id,
+            workspaces.c.jobs_limit,
+            workspaces.c.jobs_active,
+            workspaces.c.jobs_parked,
+            workspaces.c.last_job,
+            workspaces.c.subscription,
+        )
+        .where(one_of(workspaces.c.id))
+        .order_by(workspaces.c.id)
+        .with_for_update()
+    )
+)
+_LOCK_JOBS: Final = PreparedLookup(
+    lambda one_of: (
+        select(jobs.c.id, jobs.c.workspace_id, jobs.c.state, jobs.c.attempt, jobs.c.server_id)
+        .where(one_of(jobs.c.id))
+        .order_by(jobs.c.id)
+        .with_for_update()
+    )
+)
+_LAST_EVENTS: Final = PreparedLookup(
+    lambda one_of: (
+        select(job_events.c.job_id, func.max(job_events.c.number))
+        .where(one_of(job_events.c.job_id))
+        .group_by(job_events.c.job_id)
+    )
+)
+_OLDEST_PARKED: Final = (
+    select(jobs.c.id)
+    .where(jobs.c.workspace_id == bindparam("workspace"), job_in_state(LIVE), jobs.c.state == JobState.PARKED.value)
+    .order_by(jobs.c.number)
+    .limit(bindparam("room"))
+)
+_NEW_COLUMNS: Final = (
+    "id", "workspace_id", "number", "key_id", "partner_key_id", "state", "attempt", "server_id", "workflow", "extra",
+    "wanted", "nodes", "created_at", "updated_at", "started_at",
+)  # fmt: skip
+_INSERT: Final = Prepared(insert(jobs), _NEW_COLUMNS)
+
+
+def _update(*names: str) -> Prepared:
+    """Set columns of the job whose id comes last. The names stand in the order of the table's columns."""
+    statement = update(jobs).where(jobs.c.id == bindparam("job")).values({name: bindparam(name) for name in names})
+    return Prepared(statement, [*names, "job"])
+
+
+_CLAIM: Final = _update("state", "attempt", "server_id", "updated_at", "started_at")
+_PROGRESS: Final = _update("progress", "updated_at")
+_MOVE: Final = _update("state", "server_id", "cancel_requested_at", "updated_at", "finished_at", "expires_at")
+_END: Final = _update("state", "outputs", "failure", "progress", "updated_at", "finished_at", "expires_at")
+_RELEASE: Final = _update("state")
+_INSERT_EVENT: Final = Prepared(insert(job_events), ("job_id", "number", "kind", "data", "at"))
+_SLOTS: Final = Prepared(
+    update(workspaces)
+    .where(workspaces.c.id == bindparam("workspace"))
+    .values(jobs_active=bindparam("jobs_active"), jobs_parked=bindparam("jobs_parked"), last_job=bindparam("last_job")),
+    ("jobs_active", "jobs_parked", "last_job", "workspace"),
+)

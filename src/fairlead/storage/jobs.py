@@ -1,0 +1,196 @@
+"""Jobs as they are read: one, those of a workspace, those that wait for a server, those whose server fell silent."""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Connection, delete, func, select
+
+from fairlead.domain.jobs.jobs import Job, JobQuery, StoredEvent
+from fairlead.domain.jobs.states import LIVE, WORKING, JobState
+from fairlead.storage.job_entries import job_in_state
+from fairlead.storage.tables import job_events, jobs, servers, workspaces
+
+_BRIEF: Final = (
+    jobs.c.id,
+    jobs.c.workspace_id,
+    jobs.c.number,
+    jobs.c.state,
+    jobs.c.attempt,
+    jobs.c.wanted,
+    jobs.c.nodes,
+    jobs.c.created_at,
+    jobs.c.updated_at,
+    jobs.c.started_at,
+    jobs.c.finished_at,
+    jobs.c.outputs,
+    jobs.c.failure,
+    jobs.c.progress,
+    jobs.c.key_id,
+    jobs.c.partner_key_id,
+)
+_WHOLE: Final = (*_BRIEF, jobs.c.workflow, jobs.c.extra)
+_EVENTS_MAX: Final = 10_000
+
+
+class OrphanedJob(msgspec.Struct, frozen=True):
+    """A job whose server fell silent."""
+
+    job_id: str
+    workspace_id: str
+    attempt: int
+
+
+def deflated(document: bytes) -> bytes:
+    """A JSON document as it is kept."""
+    return zlib.compress(document, 1)
+
+
+def inflated(kept: bytes) -> bytes:
+    """A JSON document as it was."""
+    return zlib.decompress(kept)
+
+
+def find_job(connection: Connection, workspace_id: str, job_id: str, *, whole: bool) -> Job | None:
+    """A job of a workspace; None where it has none of this id. A `whole` one has its workflow."""
+    row = connection.execute(
+        select(*(_WHOLE if whole else _BRIEF)).where(jobs.c.id == job_id, jobs.c.workspace_id == workspace_id)
+    ).mappings().first()  # fmt: skip
+    return None if row is None else _job(row)
+
+
+def live_jobs(connection: Connection, workspace_id: str, limit: int, *, whole: bool) -> Sequence[Job]:
+    """The jobs of a workspace that have not ended, in the order of their numbers."""
+    rows = connection.execute(
+        select(*(_WHOLE if whole else _BRIEF))
+        .where(jobs.c.workspace_id == workspace_id, job_in_state(LIVE))
+        .order_by(jobs.c.number)
+        .limit(limit)
+    ).mappings()
+    return [_job(row) for row in rows]
+
+
+def find_jobs(connection: Connection, workspace_id: str, query: JobQuery) -> Sequence[Job]:
+    """The jobs of a workspace that a query asks for."""
+    statement = select(*(_WHOLE if query.whole else _BRIEF)).where(jobs.c.workspace_id == workspace_id)
+    if query.states is not None:
+        statement = statement.where(jobs.c.state.in_(sorted(query.states)))
+    if query.after is not None:
+        beyond = jobs.c.number < query.after if query.newest_first else jobs.c.number > query.after
+        statement = statement.where(beyond)
+    order = jobs.c.number.desc() if query.newest_first else jobs.c.number
+    rows = connection.execute(statement.order_by(order).limit(query.limit).offset(query.offset)).mappings()
+    return [_job(row) for row in rows]
+
+
+def count_jobs(connection: Connection, workspace_id: str, states: frozenset[JobState] | None) -> int:
+    """How many jobs of a workspace are in some states."""
+    statement = select(func.count()).select_from(jobs).where(jobs.c.workspace_id == workspace_id)
+    if states is not None:
+        statement = statement.where(jobs.c.state.in_(sorted(states)))
+    return int(connection.execute(statement).scalar_one())
+
+
+def remaining_jobs(connection: Connection, workspace_id: str) -> int:
+    """How many jobs of a workspace wait or are executed."""
+    figures = select(workspaces.c.jobs_active + workspaces.c.jobs_parked).where(workspaces.c.id == workspace_id)
+    return int(connection.execute(figures).scalar_one())
+
+
+def events_of(connection: Connection, workspace_id: str, job_id: str) -> Sequence[StoredEvent]:
+    """What befell a job of a workspace, in order."""
+    rows = connection.execute(
+        select(job_events.c.number, job_events.c.kind, job_events.c.data, job_events.c.at)
+        .join(jobs, jobs.c.id == job_events.c.job_id)
+        .where(jobs.c.id == job_id, jobs.c.workspace_id == workspace_id)
+        .order_by(job_events.c.number)
+        .limit(_EVENTS_MAX)
+    )
+    return [StoredEvent(*row) for row in rows]
+
+
+def released_jobs(connection: Connection, limit: int) -> Sequence[tuple[str, str]]:
+    """Jobs that wait for a server, the oldest first: their ids and those of their workspaces."""
+    found = connection.execute(
+        select(jobs.c.id, jobs.c.workspace_id)
+        .where(job_in_state((JobState.RELEASED,)))
+        .order_by(jobs.c.created_at)
+        .limit(limit)
+    )
+    return [(row[0], row[1]) for row in found]
+
+
+def unwanted_jobs(connection: Connection, server_id: str) -> Sequence[str]:
+    """The jobs a server has executed that were cancelled."""
+    found = connection.execute(
+        select(jobs.c.id).where(
+            job_in_state(WORKING), jobs.c.server_id == server_id, jobs.c.state == JobState.CANCELING.value
+        )
+    )
+    return [row[0] for row in found]
+
+
+def waiting_jobs_since(connection: Connection, before: int, limit: int) -> Sequence[tuple[str, str]]:
+    """Jobs that have waited since before a time (ms): their ids and those of their workspaces."""
+    found = connection.execute(
+        select(jobs.c.id, jobs.c.workspace_id)
+        .where(job_in_state(LIVE), jobs.c.state.in_((JobState.PARKED.value, JobState.RELEASED.value)))
+        .where(jobs.c.created_at < before)
+        .limit(limit)
+    )
+    return [(row[0], row[1]) for row in found]
+
+
+def workspaces_with_job_room(connection: Connection, limit: int) -> Sequence[str]:
+    """Workspaces in which jobs are parked though they need not wait: their subscriptions were changed."""
+    has_room = (workspaces.c.jobs_limit <= 0) | (workspaces.c.jobs_active < workspaces.c.jobs_limit)
+    found = connection.execute(select(workspaces.c.id).where(workspaces.c.jobs_parked > 0, has_room).limit(limit))
+    return [row[0] for row in found]
+
+
+def orphaned_jobs(connection: Connection, server_id: str, silent_since: int, limit: int) -> Sequence[OrphanedJob]:
+    """Jobs that are executed at servers which were not seen since a time (ms), other than the one that asks."""
+    owners = set(connection.execute(select(jobs.c.server_id).where(job_in_state(WORKING)).distinct()).scalars())
+    alive = connection.execute(select(servers.c.id).where(servers.c.seen_at > silent_since)).scalars()
+    silent = owners - {server_id, *alive}
+    if not silent:
+        return []
+    found = connection.execute(
+        select(jobs.c.id, jobs.c.workspace_id, jobs.c.attempt)
+        .where(job_in_state(WORKING), jobs.c.server_id.in_([owner for owner in silent if owner is not None]))
+        .limit(limit)
+    )
+    return [OrphanedJob(*row) for row in found]
+
+
+def jobs_of(connection: Connection, server_id: str, begun_before: int) -> Sequence[OrphanedJob]:
+    """The jobs a server should have executed, and took before a time (ms)."""
+    found = connection.execute(
+        select(jobs.c.id, jobs.c.workspace_id, jobs.c.attempt).where(
+            job_in_state(WORKING), jobs.c.server_id == server_id, jobs.c.updated_at < begun_before
+        )
+    )
+    return [OrphanedJob(*row) for row in found]
+
+
+def delete_expired_jobs(connection: Connection, now: int, limit: int) -> int:
+    """Forget jobs whose time is up, with their events; how many."""
+    expired = select(jobs.c.id).where(jobs.c.expires_at <= now).order_by(jobs.c.expires_at).limit(limit)
+    ids = list(connection.execute(expired).scalars())
+    if ids:
+        connection.execute(delete(job_events).where(job_events.c.job_id.in_(ids)))
+        connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
+    return len(ids)
+
+
+def _job(row: Mapping[Any, Any]) -> Job:
+    values = {
+        **row,
+        "state": JobState(row["state"]),
+        "wanted": msgspec.json.decode(row["wanted"], type=tuple[str, ...]),
+    }
+    for name in ("workflow", "extra", "outputs"):
+        if values.get(name) is not None:
+            values[name] = inflated(values[name])
+    return Job(**values)

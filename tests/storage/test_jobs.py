@@ -1,0 +1,318 @@
+"""Jobs as rows: who gets a slot, who waits for one, who is claimed, cancelled, taken over - in one batch or in many."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conftest import Run
+from fairlead.domain.jobs.entries import (
+    Claimed,
+    JobCancel,
+    JobClaim,
+    JobEnding,
+    JobEntry,
+    JobProgress,
+    JobRelease,
+    JobTakeOver,
+    JobVerdict,
+    Moved,
+    NewEvent,
+    Outdated,
+    Submission,
+    Submitted,
+)
+from fairlead.domain.jobs.faults import DuplicateJob, JobQueueFull, SubscriptionInactive
+from fairlead.domain.jobs.jobs import JobQuery
+from fairlead.domain.jobs.states import WAITING, WORKING, JobState
+from fairlead.storage import jobs, ledger
+from fairlead.storage.database import open_database
+from fairlead.storage.job_entries import WrittenJobs, write_job_entries
+from storage.bookings import LAB, NOW, SERVER, Books
+
+KEPT: Final = 1000
+OTHER: Final = "office-id"
+
+
+def submission(job_id: str, workspace_id: str = LAB, **changes: Any) -> Submission:
+    """Return a small job of the lab."""
+    usual: dict[str, Any] = {
+        "workflow": jobs.deflated(b'{"1":{}}'), "extra": jobs.deflated(b"{}"), "wanted": '["1"]', "nodes": 1,
+        "created_at": NOW, "backlog": 100,
+    }  # fmt: skip
+    return Submission(job_id, workspace_id, **{**usual, **changes})
+
+
+def claim(job_id: str, server_id: str = SERVER) -> JobClaim:
+    """Return a server's claim to a job of the lab."""
+    return JobClaim(job_id, LAB, server_id, NOW + 1)
+
+
+def ending(job_id: str, state: JobState = JobState.SUCCEEDED, attempt: int = 1, **changes: Any) -> JobEnding:
+    """Return the end of a job of the lab."""
+    usual: dict[str, Any] = {
+        "outputs": jobs.deflated(b"{}"), "failure": None, "progress": "{}", "events": (), "at": NOW + 5,
+        "expires_at": NOW + KEPT,
+    }  # fmt: skip
+    return JobEnding(job_id, LAB, attempt, state, **{**usual, **changes})
+
+
+def cancel(job_id: str, workspace_id: str = LAB, **changes: Any) -> JobCancel:
+    """Return the wish that a job of the lab ends."""
+    return JobCancel(job_id, workspace_id, NOW + 3, NOW + KEPT, **changes)
+
+
+def take_over(job_id: str, attempt: int = 1) -> JobTakeOver:
+    """Return the loss of a job's server."""
+    return JobTakeOver(job_id, LAB, attempt, NOW + 4, NOW + KEPT)
+
+
+def written(books: Books, *entries: JobEntry) -> WrittenJobs:
+    """Write a batch, and prove the books."""
+    found: WrittenJobs = books.do(lambda c: write_job_entries(c, entries))
+    assert books.do(ledger.disagreements) == []
+    return found
+
+
+def verdicts(books: Books, *entries: JobEntry) -> Sequence[JobVerdict]:
+    """Write a batch; what became of each entry."""
+    return written(books, *entries).verdicts
+
+
+def states(books: Books, workspace_id: str = LAB) -> dict[str, str]:
+    """Return the state of each job of a workspace."""
+    rows = books.rows("SELECT id, state FROM jobs WHERE workspace_id = :id ORDER BY number", id=workspace_id)
+    return {row["id"]: row["state"] for row in rows}
+
+
+def allow(books: Books, parallel: int) -> None:
+    """Give the lab another subscription."""
+    books.sql(
+        "UPDATE workspaces SET jobs_limit = :jobs, subscription = 'another' WHERE id = :id", jobs=parallel, id=LAB
+    )
+
+
+@pytest.fixture
+def books(books: Books) -> Books:
+    """Return books with two workspaces, each with one parallel job."""
+    books.open(jobs_limit=1)
+    books.open(id_=OTHER, jobs_limit=1)
+    return books
+
+
+def test_a_job_that_finds_a_slot_is_released_and_the_next_is_parked(books: Books) -> None:
+    """Numbers count the jobs of a workspace, and only the released one may be claimed."""
+    first = written(books, submission("a"), submission("b"), submission("c", OTHER))
+    assert first.verdicts == [
+        Submitted(1, JobState.RELEASED), Submitted(2, JobState.PARKED), Submitted(1, JobState.RELEASED),
+    ]  # fmt: skip
+    assert sorted(first.released) == [("a", LAB), ("c", OTHER)]
+    assert first.remaining == {LAB: 2, OTHER: 1}
+
+
+def test_a_server_with_room_claims_a_job_with_its_submission(books: Books) -> None:
+    """One transaction less for the job, and its attempt is the first."""
+    assert verdicts(books, submission("a", server_id=SERVER)) == [Submitted(1, JobState.RUNNING)]
+    (row,) = books.rows("SELECT state, attempt, server_id, started_at FROM jobs")
+    assert row == {"state": "running", "attempt": 1, "server_id": SERVER, "started_at": NOW}
+
+
+@pytest.mark.req("C-13")
+def test_the_end_of_a_job_releases_the_one_that_has_waited_longest(books: Books) -> None:
+    """In the same transaction, and exactly one."""
+    written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
+    done = written(books, ending("a"))
+    assert done.verdicts == [Moved(JobState.SUCCEEDED)]
+    assert done.released == [("b", LAB)]
+    assert states(books) == {"a": "succeeded", "b": "released", "c": "parked"}
+
+
+@pytest.mark.req("C-13")
+def test_a_workspace_without_a_subscription_may_submit_nothing(books: Books) -> None:
+    """And nothing is left of what it tried."""
+    allow(books, 0)
+    assert verdicts(books, submission("a")) == [SubscriptionInactive("another")]
+    assert states(books) == {}
+
+
+@pytest.mark.req("C-13")
+def test_jobs_of_a_subscription_that_has_ended_are_claimed_to_be_told_so(books: Books) -> None:
+    """They would wait for ever otherwise."""
+    written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
+    allow(books, 0)
+    assert sorted(written(books, JobRelease(LAB)).released) == [("b", LAB), ("c", LAB)]
+    assert verdicts(books, claim("b")) == [Claimed(1, 0, is_inactive=True)]
+
+
+@pytest.mark.req("C-13")
+def test_a_raised_subscription_uses_its_room_at_once(books: Books) -> None:
+    """The workspace is found by whoever looks for room."""
+    written(books, *(submission(name) for name in "abcd"))
+    allow(books, 3)
+    assert books.do(lambda c: jobs.workspaces_with_job_room(c, 10)) == [LAB]
+    assert written(books, JobRelease(LAB)).released == [("b", LAB), ("c", LAB)]
+
+
+def test_more_jobs_than_may_wait_are_refused(books: Books) -> None:
+    """The one with a slot is not among those that wait."""
+    assert verdicts(books, *(submission(name, backlog=1) for name in "abc"))[2] == JobQueueFull(1)
+
+
+def test_an_id_is_used_once_even_in_one_batch_and_by_anybody(books: Books) -> None:
+    """The peer would run it twice and forget the first."""
+    assert verdicts(books, submission("a"), submission("a"))[1] == DuplicateJob("a")
+    assert verdicts(books, submission("a", OTHER)) == [DuplicateJob("a")]
+
+
+def test_a_claim_that_comes_second_finds_nothing_to_claim(books: Books) -> None:
+    """Two servers were told of the job."""
+    written(books, submission("a"))
+    assert verdicts(books, claim("a"), claim("a", "server-2")) == [Claimed(1, 0), Outdated()]
+
+
+def test_a_server_that_was_presumed_dead_can_write_no_more(books: Books) -> None:
+    """The job was taken over and is claimed again: the old attempt is nobody's."""
+    event = NewEvent(1, "Started", b"{}", NOW)
+    written(books, submission("a", server_id=SERVER))
+    assert verdicts(books, JobProgress("a", LAB, 1, "{}", (event,), NOW + 2)) == [None]
+    assert verdicts(books, take_over("a"), claim("a", "server-2")) == [Moved(JobState.RELEASED), Claimed(2, 1)]
+    assert (
+        verdicts(books, ending("a"), JobProgress("a", LAB, 1, "{}", (event,), NOW), take_over("a")) == [Outdated()] * 3
+    )
+    assert verdicts(books, ending("a", attempt=2)) == [Moved(JobState.SUCCEEDED)]
+
+
+def test_a_job_that_waits_is_cancelled_at_once_and_one_that_runs_is_asked_to_stop(books: Books) -> None:
+    """A slot that becomes free goes to the next; what has ended stays as it is."""
+    written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
+    assert verdicts(books, cancel("b"), cancel("a")) == [
+        Moved(JobState.CANCELED), Moved(JobState.CANCELING, SERVER),
+    ]  # fmt: skip
+    assert books.do(lambda c: jobs.unwanted_jobs(c, SERVER)) == ["a"]
+    assert verdicts(books, cancel("a"), cancel("b")) == [Outdated(), Outdated()]
+    assert written(books, ending("a", JobState.CANCELED)).released == [("c", LAB)]
+    assert verdicts(books, cancel("c"), cancel("a")) == [Moved(JobState.CANCELED), Outdated()]
+    assert states(books) == {"a": "canceled", "b": "canceled", "c": "canceled"}
+
+
+def test_a_cancelled_job_whose_server_dies_is_over(books: Books) -> None:
+    """Nobody wants it executed again."""
+    written(books, submission("a", server_id=SERVER))
+    written(books, cancel("a"))
+    assert verdicts(books, take_over("a")) == [Moved(JobState.CANCELED)]
+
+
+def test_a_job_that_ends_while_it_is_cancelled_has_ended(books: Books) -> None:
+    """What was made is not thrown away; but what was never cancelled cannot end as if."""
+    written(books, submission("a", server_id=SERVER), submission("b"))
+    assert verdicts(books, ending("a", JobState.CANCELED)) == [Outdated()]
+    assert verdicts(books, cancel("a"), ending("a")) == [Moved(JobState.CANCELING, SERVER), Moved(JobState.SUCCEEDED)]
+
+
+def test_cancelling_can_be_narrowed_to_what_waits_or_to_what_runs(books: Books) -> None:
+    """A queue that is cleared leaves the running job alone, and an interrupt the waiting ones."""
+    written(books, submission("a", server_id=SERVER), submission("b"))
+    assert verdicts(books, cancel("a", only=WAITING), cancel("b", only=WORKING)) == [Outdated(), Outdated()]
+
+
+def test_jobs_of_another_workspace_cannot_be_touched(books: Books) -> None:
+    """They are as if they were not there."""
+    written(books, submission("a", server_id=SERVER))
+    assert (
+        verdicts(books, cancel("a", OTHER), JobClaim("a", OTHER, SERVER, NOW), cancel("nobody's")) == [Outdated()] * 3
+    )
+    assert books.do(lambda c: jobs.find_job(c, OTHER, "a", whole=True)) is None
+    assert books.do(lambda c: jobs.events_of(c, OTHER, "a")) == []
+
+
+def test_a_job_that_has_waited_too_long_expires(books: Books) -> None:
+    """One that is executed does not."""
+    written(books, submission("a", server_id=SERVER), submission("b"))
+    assert books.do(lambda c: jobs.waiting_jobs_since(c, NOW + 1, 10)) == [("b", LAB)]
+    assert verdicts(books, cancel("a", expire=True), cancel("b", expire=True)) == [Outdated(), Moved(JobState.EXPIRED)]
+
+
+def test_a_job_is_read_as_it_was_submitted_and_as_it_ended(books: Books) -> None:
+    """Its documents are kept deflated and read as they were; its events come in order."""
+    events = (NewEvent(2, "Succeeded", b'{"type":"Succeeded"}', NOW + 5), NewEvent(1, "Started", b"{}", NOW + 2))
+    written(books, submission("a", workflow=jobs.deflated(b'{"9":{}}'), server_id=SERVER))
+    written(books, ending("a", outputs=jobs.deflated(b'{"9":{"ui":{}}}'), events=events))
+    found = books.do(lambda c: jobs.find_job(c, LAB, "a", whole=True))
+    assert (found.workflow, found.outputs, found.wanted) == (b'{"9":{}}', b'{"9":{"ui":{}}}', ("1",))
+    assert [event.kind for event in books.do(lambda c: jobs.events_of(c, LAB, "a"))] == ["Started", "Succeeded"]
+
+
+def test_jobs_are_listed_by_number_and_from_any_place(books: Books) -> None:
+    """Pages go on behind a number, however many jobs were added since."""
+    written(books, *(submission(name) for name in "abcde"))
+    written(books, claim("a"))
+    written(books, ending("a"))
+
+    def ids(**query: Any) -> list[str]:
+        return [job.id for job in books.do(lambda c: jobs.find_jobs(c, LAB, JobQuery(**query)))]
+
+    assert ids(limit=2) == ["e", "d"]
+    assert ids(limit=2, after=4) == ["c", "b"]
+    assert ids(newest_first=False, limit=2, offset=1) == ["b", "c"]
+    assert ids(states=frozenset({JobState.SUCCEEDED})) == ["a"]
+    assert books.do(lambda c: jobs.count_jobs(c, LAB, frozenset({JobState.PARKED}))) == 3
+    assert [job.id for job in books.do(lambda c: jobs.live_jobs(c, LAB, 10, whole=False))] == ["b", "c", "d", "e"]
+
+
+def test_jobs_of_silent_servers_are_found_and_those_of_living_ones_not(books: Books) -> None:
+    """A server that was never announced is silent, too."""
+    allow(books, -1)
+    written(books, submission("a", server_id="living"), submission("b", server_id="silent"), submission("c"))
+    books.sql("INSERT INTO servers (id, seen_at) VALUES ('living', :now), ('silent', :then)", now=NOW, then=NOW - 100)
+    orphans = books.do(lambda c: jobs.orphaned_jobs(c, "mine", NOW - 50, 10))
+    assert [(orphan.job_id, orphan.attempt) for orphan in orphans] == [("b", 1)]
+    assert [stray.job_id for stray in books.do(lambda c: jobs.jobs_of(c, "living", NOW + 1))] == ["a"]
+
+
+def test_jobs_are_forgotten_when_their_time_is_up(books: Books) -> None:
+    """With their events, and no job that goes on."""
+    written(books, submission("a", server_id=SERVER), submission("b"))
+    written(books, ending("a", events=(NewEvent(1, "Started", b"{}", NOW),)))
+    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT - 1, 10)) == 0
+    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT, 10)) == 1
+    assert (states(books), books.rows("SELECT * FROM job_events")) == ({"b": "released"}, [])
+
+
+@pytest.fixture
+def sqlite_books(sqlite_url: str, run: Run) -> Iterator[Books]:
+    """Return the books of a SQLite database with the lab in it."""
+    database = open_database(sqlite_url)
+    books = Books(database, run)
+    books.open()
+    yield books
+    run(database.close())
+
+
+_NAMES: Final = st.sampled_from("abcdef")
+_ENTRIES: Final = st.one_of(
+    st.builds(submission, _NAMES, server_id=st.sampled_from([None, SERVER])),
+    st.builds(claim, _NAMES),
+    st.builds(ending, _NAMES, st.sampled_from([JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED]), st.just(1)),
+    st.builds(cancel, _NAMES, expire=st.booleans()),
+    st.builds(take_over, _NAMES),
+    st.just(JobRelease(LAB)),
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(batches=st.lists(st.lists(_ENTRIES, min_size=1, max_size=6), max_size=8), parallel=st.integers(-1, 3))
+def test_slots_are_right_after_anything_in_any_order(
+    sqlite_books: Books, batches: list[list[JobEntry]], parallel: int
+) -> None:
+    """The audit holds after every batch, no more jobs have a slot than may, and nobody waits beside a free one."""
+    sqlite_books.sql("DELETE FROM job_events")
+    sqlite_books.sql("DELETE FROM jobs")
+    sqlite_books.sql("UPDATE workspaces SET jobs_active = 0, jobs_parked = 0, jobs_limit = :n", n=parallel)
+    for batch in batches:
+        written(sqlite_books, *batch)
+        (row,) = sqlite_books.rows("SELECT jobs_active, jobs_parked FROM workspaces WHERE id = :id", id=LAB)
+        if parallel >= 0:
+            assert row["jobs_active"] <= parallel
+        assert row["jobs_parked"] == 0 or row["jobs_active"] == parallel
