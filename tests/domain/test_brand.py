@@ -38,3 +38,10 @@ def test_a_bad_prefix_begins_headers(prefix: str) -> None:
     """A prefix is a token that begins with a letter and ends with a dash."""
     with pytest.raises(BadBrandError):
         Brand(prefix=prefix)
+
+
+@pytest.mark.req("C-11")
+def test_the_key_for_partner_nodes_has_one_name() -> None:
+    """The key that pays is taken under the brand's name, and under that of the specification."""
+    assert Brand("acme").partner_key_fields == ("api_key_acme_org", "api_key_service_org")
+    assert Brand().partner_key_fields == ("api_key_service_org",)

@@ -13,7 +13,7 @@ from fairlead.identity.links import KEY_BYTES_MIN, LinkParts, LinkRefusedError, 
 KEY: Final = bytes(range(32))
 NOW: Final = 1_800_000_000
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-PARTS: Final = ("asset_id", "expires", "disposition", "name", "signature")
+PARTS: Final = ("id", "expires", "disposition", "name", "signature")
 
 
 def parts_of(link: str) -> LinkParts:
@@ -37,7 +37,7 @@ def test_a_good_link_is_refused(asset_id: str, name: str, disposition: str, left
     link = Links(KEY).sign(asset_id, NOW + left, name, disposition)
     assert link.isascii()
     parts = parts_of(link)
-    assert (parts.asset_id, parts.name, parts.disposition) == (asset_id, name, disposition)
+    assert (parts.id, parts.name, parts.disposition) == (asset_id, name, disposition)
     for now in (0, NOW, NOW + left - 0.001):
         assert Links(KEY).verify(parts, now) == NOW + left
 

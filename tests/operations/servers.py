@@ -70,6 +70,11 @@ protocol = "sync-json"
 path = "/now"
 require = ["/data"]
 
+[calls.bytes]
+protocol = "sync-bytes"
+path = "/bytes"
+media_types = ["audio/wav"]
+
 [calls.later]
 protocol = "submit-and-poll"
 path = "/later"
@@ -249,6 +254,9 @@ class Partner:
         if answer is None and request.transport is not None:
             request.transport.abort()  # the connection breaks off
         status = self.statuses.get(request.path, 200)
+        if isinstance(answer, bytes):
+            type_ = "image/png" if answer.startswith(b"\x89PNG") else "audio/wav"
+            return web.Response(body=answer, status=status, content_type=type_)
         return web.json_response(answer, status=status, headers=self.headers)
 
 

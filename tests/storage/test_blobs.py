@@ -1,25 +1,28 @@
 """Blobs: whole or not there, found by their bytes, read in parts; in a folder and in another store alike."""
 
 import asyncio
-import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from blake3 import blake3
 from obstore.store import LocalStore, MemoryStore
 
 from conftest import Run
 from fairlead.storage.blobs import (
     FAN_OUT,
+    AdoptedBlob,
     BlobMissingError,
     BlobsUnavailableError,
     BlobTooLargeError,
     StoredBlobs,
     local_blobs,
 )
+from fairlead.storage.local_copies import LocalCopies
 
 MIB = 1024 * 1024
 ANYTHING = 1 << 30
@@ -65,12 +68,12 @@ def files(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("size", [0, 1, MIB - 1, MIB, 12 * MIB + 7])
 def test_a_blob_is_read_otherwise_than_it_was_written(blobs: StoredBlobs, size: int, run: Run) -> None:
-    """A blob is named by the SHA-256 of its bytes and gives them back."""
+    """A blob is named by the BLAKE3 of its bytes and gives them back."""
     content = os.urandom(size)
 
     async def write_and_read() -> None:
         name = await put(blobs, content)
-        assert name == hashlib.sha256(content).hexdigest()
+        assert name == blake3(content).hexdigest()
         assert await got(blobs, name, 0, size) == content
         assert await blobs.size(name) == size
         assert await blobs.exists(name)
@@ -169,9 +172,9 @@ def test_a_blob_is_still_there_after_it_was_deleted(blobs: StoredBlobs, run: Run
 
 @pytest.mark.parametrize("name", ["", "../secret", "A" * 64, "0" * 63, "0" * 65, "ab/cd"])
 def test_a_path_is_made_of_any_name(blobs: StoredBlobs, name: str, run: Run) -> None:
-    """Only a SHA-256 is a name; nothing else reaches the store."""
+    """Only 64 digits are a name; nothing else reaches the store."""
     for use in (blobs.size, blobs.delete, lambda given: blobs.read(given, 0, 1)):
-        with pytest.raises(ValueError, match="SHA-256"):
+        with pytest.raises(ValueError, match="64 digits"):
             run(use(name))
 
 
@@ -227,3 +230,97 @@ def test_the_store_decides_where_blobs_go(tmp_path: Path, run: Run) -> None:
     name = run(put(make(tmp_path), b"bytes"))
     assert run(got(make(tmp_path), name)) == b"bytes"
     assert [path.name for path in files(tmp_path / "a")] == [name]
+
+
+async def some(size: int) -> AsyncIterator[bytes]:
+    """Give bytes."""
+    yield b"x" * size
+
+
+@pytest.mark.parametrize("size", [0, 1, 3 * MIB + 7])
+def test_an_adopted_file_stays_where_it_was(blobs: StoredBlobs, tmp_path: Path, size: int, run: Run) -> None:
+    """A file becomes the blob of its bytes, and is gone from where it was made."""
+    content, path = os.urandom(size), tmp_path / "made.png"
+    path.write_bytes(content)
+
+    async def adopt() -> None:
+        adopted = await blobs.adopt(path, size)
+        assert adopted == AdoptedBlob(blake3(content).hexdigest(), size, content[:1024])
+        assert await got(blobs, adopted.name) == content
+        assert await blobs.size(adopted.name) == size
+
+    run(adopt())
+    assert not path.exists()
+    assert files(tmp_path / "spool") == []
+
+
+def test_an_adopted_file_keeps_its_mode_and_age(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+    """An adopted file is its owner's alone and new, so that no sweep takes it for an old one that nobody names."""
+    path = tmp_path / "made.png"
+    path.write_bytes(b"bytes")
+    path.chmod(0o666)
+    os.utime(path, (1, 1))
+    name = run(local.adopt(path, 100)).name
+    found = run(local.local_path(name)).stat()
+    assert stat.S_IMODE(found.st_mode) == 0o600
+    assert time.time() - found.st_mtime < 60
+
+
+def test_what_is_no_plain_file_is_adopted(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+    """No link, no second name, no folder, no pipe, nothing too large becomes a blob; the store stays empty."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    ways: dict[str, Callable[[Path], Any]] = {
+        "link": lambda path: path.symlink_to(secret),
+        "name": lambda path: path.hardlink_to(secret),
+        "folder": Path.mkdir,
+        "pipe": os.mkfifo,
+        "nothing": lambda _: None,
+    }
+    for name, make in ways.items():
+        make(tmp_path / name)
+        with pytest.raises(ValueError, match="file"):
+            run(local.adopt(tmp_path / name, 100))
+    large = tmp_path / "large"
+    large.write_bytes(b"x" * 101)
+    with pytest.raises(BlobTooLargeError):
+        run(local.adopt(large, 100))
+    assert not large.exists()
+    assert secret.read_bytes() == b"secret"
+    assert files(tmp_path / "blobs") == []
+
+
+def test_programs_read_another_blob(tmp_path: Path, run: Run) -> None:
+    """A program finds a blob as a file: the blob's own in a folder, a copy of it for another store, made once."""
+    (tmp_path / "spool").mkdir()
+    copies = LocalCopies(tmp_path / "copies", limit=10)
+    distant = StoredBlobs(MemoryStore(), tmp_path / "spool", copies=copies)
+    local = local_blobs(tmp_path / "blobs")
+
+    async def read() -> None:
+        for blobs in (local, distant):
+            name = await put(blobs, b"bytes")
+            path = await blobs.local_path(name)
+            assert path.read_bytes() == b"bytes"
+            assert await blobs.local_path(name) == path
+            with pytest.raises(BlobMissingError):
+                await blobs.local_path("0" * 64)
+        path.write_bytes(b"broken off")
+        assert (await distant.local_path(name)).read_bytes() == b"bytes"
+        with pytest.raises(BlobsUnavailableError):
+            await StoredBlobs(MemoryStore(), tmp_path / "spool").local_path(name)
+
+    run(read())
+
+
+def test_copies_fill_the_disk(tmp_path: Path, run: Run) -> None:
+    """Copies that were not asked for longest make room; the newest stays, whatever its size."""
+    copies = LocalCopies(tmp_path, limit=10)
+
+    for number, (name, size) in enumerate([("b", 5), ("c", 5), ("d", 4), ("e", 50)]):
+        os.utime(run(copies.path(name, size, some(size))), (number, number))
+        if name == "c":
+            run(copies.path("b", 5, some(0)))
+        if name == "d":
+            assert {path.name for path in files(tmp_path)} == {"b", "d"}
+    assert {path.name for path in files(tmp_path)} == {"e"}

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import httpx
 import pytest
 import uvicorn
+from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ from fairlead.surfaces.router.headers import HeaderNames
 from servers import wait_until
 
 CONTENT: Final = hashlib.shake_256(b"an asset").digest(1_500_000)
-SHA256: Final = hashlib.sha256(CONTENT).hexdigest()
+BLAKE3: Final = blake3(CONTENT).hexdigest()
 SIZE: Final = len(CONTENT)
 CONTENT_TYPES: Final = {"picture": "image/png", "model": "model/gltf-binary", "bytes": "application/octet-stream"}
 
@@ -95,7 +96,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     links = Links(os.urandom(32))
     handlers = AssetHandlers(AssetReader(links, local_blobs(folder / "blobs"), database, Clock()), HeaderNames())
     parts: dict[str, Any] = dict.fromkeys(inspect.signature(Application).parameters, _Absent())
-    given = {"owners": (_Absent(),), "assets": handlers, "names": HeaderNames(), "observe": seen.append}
+    given = {"owners": (_Absent(),), "assets": handlers, "names": HeaderNames(), "observe": seen.append, "others": ()}
     application = Application(**{**parts, **given})
     server = uvicorn.Server(uvicorn.Config(cast("Any", application), port=0, log_level="warning"))
     made = Site(links, seen, folder / "blobs", httpx.Client(timeout=20), server)
@@ -117,7 +118,7 @@ def test_a_link_needs_a_key(site: Site) -> None:
     assert response.headers["content-type"] == "image/png"
     assert response.headers["content-length"] == str(SIZE)
     assert response.headers["content-disposition"] == 'inline; filename="a.png"'
-    assert response.headers["etag"] == f'"{SHA256}"'
+    assert response.headers["etag"] == f'"{BLAKE3}"'
     assert response.headers["accept-ranges"] == "bytes"
     assert response.headers["x-content-type-options"] == "nosniff"
     assert response.headers["content-security-policy"] == "sandbox"
@@ -177,19 +178,19 @@ def test_a_part_behind_the_end_is_sent(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("condition", "status"),
-    [(f'"{SHA256}"', 206), ('"other"', 200), (f'W/"{SHA256}"', 200), ("Sun, 06 Nov 1994 08:49:37 GMT", 200)],
+    [(f'"{BLAKE3}"', 206), ('"other"', 200), (f'W/"{BLAKE3}"', 200), ("Sun, 06 Nov 1994 08:49:37 GMT", 200)],
 )
 def test_a_part_of_other_bytes_is_sent(site: Site, condition: str, status: int) -> None:
     """If-Range: only the very tag gets a part (strong comparison); anything else the whole."""
     assert site.get(Range="bytes=0-4", If_Range=condition).status_code == status
 
 
-@pytest.mark.parametrize("wanted", [f'"{SHA256}"', f'W/"{SHA256}"', f'"x", "{SHA256}"', "*"])
+@pytest.mark.parametrize("wanted", [f'"{BLAKE3}"', f'W/"{BLAKE3}"', f'"x", "{BLAKE3}"', "*"])
 def test_bytes_are_sent_to_who_has_them(site: Site, wanted: str) -> None:
     """If-None-Match with the tag is 304, without a body."""
     response = site.get(If_None_Match=wanted)
     assert (response.status_code, response.content) == (304, b"")
-    assert response.headers["etag"] == f'"{SHA256}"'
+    assert response.headers["etag"] == f'"{BLAKE3}"'
     assert site.get(If_None_Match='"other"').status_code == 200
 
 
@@ -276,7 +277,7 @@ def test_another_method_is_answered(site: Site) -> None:
 @pytest.mark.req("R-36")
 def test_a_blob_that_is_gone_breaks_off(site: Site) -> None:
     """A blob that is gone is 404 before the first byte, not an answer that ends early."""
-    path = site.blobs / SHA256[:2] / SHA256[2:4] / SHA256
+    path = site.blobs / BLAKE3[:2] / BLAKE3[2:4] / BLAKE3
     away = path.rename(path.with_name("away"))
     try:
         assert site.get().status_code == 404

@@ -52,3 +52,8 @@ class Brand:
     def authored_flag(self) -> str:
         """The extension of a schema document that says whether its schema was authored (R-08)."""
         return f"x-{self.name}-input-schema-authored"
+
+    @property
+    def partner_key_fields(self) -> tuple[str, ...]:
+        """The fields of `extra_data` that hold the key which pays for partner nodes (C-11), the preferred one first."""
+        return tuple(dict.fromkeys((f"api_key_{self.name}_org", "api_key_service_org")))

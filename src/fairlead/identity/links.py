@@ -1,4 +1,4 @@
-"""Signed links: a URL that is its own credential, for one asset, one way of showing it, and a time (R-36).
+"""Signed links: a URL that is its own credential, for one file, one way of showing it, and a time (R-36, C-06).
 
 The signature is an HMAC-SHA256 over the path, the expiry and the content disposition with its name, as they are
 spelled in the link. So nothing in a link can be changed, nor be written in another way.
@@ -13,7 +13,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-PATH: Final = "/assets/"
+ASSET_PATH: Final = "/assets/"
+FILE_PATH: Final = "/files/"
 KEY_BYTES_MIN: Final = 32
 _PURPOSE: Final = "fairlead asset link 1"
 _EXPIRES_CHARACTERS_MAX: Final = 15
@@ -31,7 +32,7 @@ class LinkRefusedError(Exception):
 class LinkParts:
     """The parts of a link as they were sent, decoded from the URL and nothing more."""
 
-    asset_id: str
+    id: str
     expires: str
     disposition: str
     name: str
@@ -39,22 +40,23 @@ class LinkParts:
 
 
 class Links:
-    """Signs links and verifies them, with a key of at least 32 bytes that never leaves the server."""
+    """Signs links below one path and verifies them, with a key of at least 32 bytes that never leaves the server."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, path: str = ASSET_PATH) -> None:
         if len(key) < KEY_BYTES_MIN:
             raise ValueError(f"the key of signed links has at least {KEY_BYTES_MIN} bytes")
         self._key = key
+        self._path = path
 
-    def sign(self, asset_id: str, expires_at: int, name: str, disposition: str) -> str:
+    def sign(self, id_: str, expires_at: int, name: str, disposition: str) -> str:
         """Path and query of a link that is good until `expires_at`, in seconds since 1970."""
-        signature = self._signature(asset_id, str(expires_at), disposition, name)
+        signature = self._signature(id_, str(expires_at), disposition, name)
         query = {"expires": str(expires_at), "disposition": disposition, "name": name, "signature": signature}
-        return f"{PATH}{quote(asset_id, safe='')}?{urlencode(query)}"
+        return f"{self._path}{quote(id_, safe='')}?{urlencode(query)}"
 
     def verify(self, parts: LinkParts, now: float) -> int:
         """Return when a good link expires, in seconds since 1970; LinkRefusedError. Takes the same time for any."""
-        expected = self._signature(parts.asset_id, parts.expires, parts.disposition, parts.name)
+        expected = self._signature(parts.id, parts.expires, parts.disposition, parts.name)
         if not hmac.compare_digest(expected.encode(), parts.signature.encode("utf-8", "surrogatepass")):
             raise LinkRefusedError(expired=False)
         if not parts.expires.isdigit() or len(parts.expires) > _EXPIRES_CHARACTERS_MAX:
@@ -67,7 +69,7 @@ class Links:
     def _signature(self, *parts: str) -> str:
         # A list in JSON has one reading only, so that no text can pass from one part into the next.
         message = msgspec.json.encode(
-            [_PURPOSE, PATH, *(part.encode("utf-8", "surrogatepass").hex() for part in parts)]
+            [_PURPOSE, self._path, *(part.encode("utf-8", "surrogatepass").hex() for part in parts)]
         )
         digest = hmac.digest(self._key, message, hashlib.sha256)
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

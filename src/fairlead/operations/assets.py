@@ -32,7 +32,7 @@ from fairlead.storage.blobs import (
     StoredBlob,
     Writer,
 )
-from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 
 COPIES_MAX: Final = 64
 """How many links of one run are copied; those after it stay the partner's."""
@@ -273,7 +273,31 @@ class AssetCopier:
         return self._links.sign(asset.id, asset.expires_at // 1000, asset.name, disposition)
 
     def _failed(self, order: CopyOrder, url: str, reason: str) -> None:
-        self._observe(AssetCopyFailed(order.run_id, order.provider, _address(url), reason))
+        self._observe(AssetCopyFailed(order.run_id, order.provider, shown_address(url), reason))
+
+
+class Kept(Protocol):
+    """What a signed link leads to: bytes, what they are served as, and until when, in ms, where they do not stay."""
+
+    @property
+    def blob(self) -> str:
+        """The blob."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many bytes it had when it was kept."""
+        ...
+
+    @property
+    def content_type(self) -> str:
+        """What it is served as."""
+        ...
+
+    @property
+    def expires_at(self) -> int | None:
+        """When it is forgotten."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,26 +313,34 @@ class ServedAsset:
 
 
 class AssetReader:
-    """Finds what a signed link leads to."""
+    """Finds what a signed link leads to. `look_up` reads what an id stands for; where none is given, an asset."""
 
-    def __init__(self, links: Links, blobs: Blobs, database: Database, clock: Clock) -> None:
+    def __init__(
+        self,
+        links: Links,
+        blobs: Blobs,
+        database: Database,
+        clock: Clock,
+        look_up: Callable[[str], Work[Kept | None]] | None = None,
+    ) -> None:
         self._links = links
         self._blobs = blobs
         self._database = database
         self._clock = clock
+        self._look_up = look_up or _asset_of
 
-    async def find(self, asset_id: str, expires: str, disposition: str, name: str, signature: str) -> ServedAsset:
+    async def find(self, id_: str, expires: str, disposition: str, name: str, signature: str) -> ServedAsset:
         """Return the asset of a good link; FaultError for a bad link, or an asset that is not there any more."""
         now = self._clock.now_ms()
         try:
-            expires_at = self._links.verify(LinkParts(asset_id, expires, disposition, name, signature), now / 1000)
+            expires_at = self._links.verify(LinkParts(id_, expires, disposition, name, signature), now / 1000)
         except LinkRefusedError as error:
             raise FaultError(Forbidden(f"This link is not good: {error}.")) from error
         try:
-            asset = await self._database.read(lambda c: find_asset(c, asset_id))
+            asset = await self._database.read(self._look_up(id_))
         except DatabaseUnavailableError as error:
             raise FaultError(_away()) from error
-        if asset is None or asset.expires_at <= now:
+        if asset is None or (asset.expires_at is not None and asset.expires_at <= now):
             raise FaultError(RequestNotFound(expired=asset is not None))
         await self._check_blob(asset)
         return ServedAsset(
@@ -317,7 +349,7 @@ class AssetReader:
             content_type=asset.content_type,
             name=name,
             disposition=disposition if is_shown(asset.content_type) else "attachment",
-            seconds_left=max(0, min(expires_at, asset.expires_at // 1000) - now // 1000),
+            seconds_left=max(0, _sooner(expires_at, asset.expires_at) - now // 1000),
         )
 
     async def read(self, asset: ServedAsset, start: int, end: int) -> AsyncIterator[bytes]:
@@ -327,7 +359,7 @@ class AssetReader:
         except BlobsUnavailableError as error:
             raise FaultError(_away()) from error
 
-    async def _check_blob(self, asset: Asset) -> None:
+    async def _check_blob(self, asset: Kept) -> None:
         """Refuse what cannot be sent whole, before the first byte is sent."""
         try:
             size = await self._blobs.size(asset.blob)
@@ -392,6 +424,15 @@ async def _exchange(content: bytes, answer: Any, links: Mapping[Pointer, str]) -
     return await asyncio.to_thread(exchange_links, content, answer, links)
 
 
+def _asset_of(id_: str) -> Work[Kept | None]:
+    return lambda connection: find_asset(connection, id_)
+
+
+def _sooner(seconds: int, ms: int | None) -> int:
+    """The sooner of two times, in seconds; one in ms may be none."""
+    return seconds if ms is None else min(seconds, ms // 1000)
+
+
 def _is_web_link(url: str) -> bool:
     return url.partition(":")[0].lower() in ("http", "https")
 
@@ -402,7 +443,7 @@ def _reason(error: Exception) -> str:
     return "".join("_" + char.lower() if char.isupper() else char for char in name).lstrip("_")
 
 
-def _address(url: str) -> str:
+def shown_address(url: str) -> str:
     """A link without what may be secret in it: no query, no fragment, no credentials."""
     try:
         parts = urlsplit(url)

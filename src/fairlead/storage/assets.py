@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, or_, select
 
-from fairlead.storage.tables import assets, run_results
+from fairlead.storage.tables import assets, run_results, workflow_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,9 @@ def delete_expired(connection: Connection, now: int, limit: int) -> int:
 
 
 def named_blobs(connection: Connection, names: Sequence[str], now: int) -> set[str]:
-    """Those of some blobs that a live asset or the kept result of a run still names."""
+    """Those of some blobs that a live asset, the kept result of a run or a file of workflows still names."""
     of_assets = select(assets.c.blob).where(assets.c.blob.in_(names), assets.c.expires_at > now)
     of_results = select(run_results.c.blob).where(run_results.c.blob.in_(names))
-    return set(connection.execute(of_assets.union(of_results)).scalars())
+    stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now)
+    of_files = select(workflow_files.c.blob).where(workflow_files.c.blob.in_(names), stays)
+    return set(connection.execute(of_assets.union(of_results, of_files)).scalars())

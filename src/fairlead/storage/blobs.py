@@ -1,14 +1,17 @@
-"""Blobs: bytes kept under their own SHA-256, in a local folder or in any S3-compatible store.
+"""Blobs: bytes kept under their own BLAKE3, in a local folder or in any S3-compatible store.
 
 A blob is written to a file of its own beside the store first, so that memory stays flat and its name is known before
 it is put anywhere. What becomes visible is whole: a rename in a folder, one upload elsewhere. The same bytes are one
-blob, however often they are written.
+blob, however often they are written. Blobs of the first versions are named by their SHA-256, which looks the same: a
+name is never compared with the bytes again.
 """
 
 import asyncio
-import hashlib
+import errno
 import os
 import re
+import shutil
+import stat
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -18,8 +21,12 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 import obstore
+from blake3 import blake3
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
+
+from fairlead.domain.media import HEAD_BYTES
+from fairlead.storage.local_copies import LocalCopies
 
 BlobStore: TypeAlias = LocalStore | MemoryStore | S3Store | GCSStore | AzureStore
 
@@ -54,6 +61,15 @@ class StoredBlob:
     written_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class AdoptedBlob:
+    """A file that became a blob: its name, how many bytes it has, and the first of them."""
+
+    name: str
+    size: int
+    head: bytes
+
+
 class Writer(Protocol):
     """Takes the bytes of one blob. `abort` may always be called, and does nothing after `commit`."""
 
@@ -71,7 +87,7 @@ class Writer(Protocol):
 
 
 class Blobs(Protocol):
-    """A place for blobs. Names are SHA-256 in lower-case hexadecimal; ValueError for anything else."""
+    """A place for blobs. Names are 64 digits of lower-case hexadecimal; ValueError for anything else."""
 
     def writer(self, limit: int) -> Writer:
         """Begin a blob of at most `limit` bytes."""
@@ -102,22 +118,79 @@ class Blobs(Protocol):
         ...
 
 
+class FileBlobs(Blobs, Protocol):
+    """Blobs that programs of this machine read and write as files: engine hosts do."""
+
+    async def adopt(self, path: Path, limit: int) -> "AdoptedBlob":
+        """Make a local file a blob, and take the file away, also where that fails.
+
+        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes, BlobsUnavailableError.
+        """
+        ...
+
+    async def local_path(self, name: str) -> Path:
+        """Where a program of this machine can read a blob; it must not write there.
+
+        BlobMissingError, BlobsUnavailableError.
+        """
+        ...
+
+
 class StoredBlobs:
     """Blobs in an object store. `spool` is a local folder for blobs that are being written.
 
     With a LocalStore it must be on the store's own file system: a finished blob is moved, not copied. `parts` is how
-    many bytes an upload to another store sends at once.
+    many bytes an upload to another store sends at once; `copies` keeps what programs of this machine read of another
+    store, and is not needed for a LocalStore.
     """
 
-    def __init__(self, store: BlobStore, spool: Path, *, parts: int = _PART_BYTES) -> None:
+    def __init__(
+        self, store: BlobStore, spool: Path, *, parts: int = _PART_BYTES, copies: LocalCopies | None = None
+    ) -> None:
         self._store = store
         self._spool = spool
         self._parts = parts
+        self._copies = copies
         self._root = Path(store.prefix) if isinstance(store, LocalStore) and store.prefix is not None else None
 
     def writer(self, limit: int) -> "SpooledWriter":
         """Begin a blob of at most `limit` bytes."""
         return SpooledWriter(self, self._spool, limit)
+
+    async def adopt(self, path: Path, limit: int) -> AdoptedBlob:
+        """Make a local file a blob, and take the file away, also where that fails.
+
+        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes, BlobsUnavailableError.
+        """
+        try:
+            adopted, spooled = await asyncio.to_thread(_take_in, path, self._spool, limit)
+            try:
+                await self.place(spooled, adopted.name)
+            finally:
+                await asyncio.to_thread(spooled.unlink, missing_ok=True)
+        except OSError as error:
+            raise BlobsUnavailableError(str(error)) from error
+        return adopted
+
+    async def local_path(self, name: str) -> Path:
+        """Where a program of this machine can read a blob; it must not write there.
+
+        BlobMissingError, BlobsUnavailableError.
+        """
+        if self._root is not None:
+            path = self._root / _path(name)
+            if not await asyncio.to_thread(path.is_file):
+                raise BlobMissingError(name)
+            return path
+        if self._copies is None:
+            raise BlobsUnavailableError("no folder for local copies of blobs was given")
+        size = await self.size(name)
+        if size is None:
+            raise BlobMissingError(name)
+        try:
+            return await self._copies.path(name, size, await self.read(name, 0, size))
+        except OSError as error:
+            raise BlobsUnavailableError(str(error)) from error
 
     async def size(self, name: str) -> int | None:
         """The size of a blob in bytes, None when there is none; BlobsUnavailableError."""
@@ -218,7 +291,7 @@ class SpooledWriter:
         self._size = 0
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
-        self._digest = hashlib.sha256()
+        self._digest = blake3()
         self._file: Any = None
         self._busy: asyncio.Future[None] | None = None
 
@@ -281,7 +354,7 @@ def _write_all(file: Any, chunk: bytes) -> None:
 def _path(name: str) -> str:
     """Where a blob is in its store: two levels of folders, so that none has too many entries."""
     if not _NAME.fullmatch(name):
-        raise ValueError("a blob's name is a SHA-256 in hexadecimal")
+        raise ValueError("a blob's name is 64 digits of hexadecimal")
     return f"{name[:2]}/{name[2:4]}/{name}"
 
 
@@ -295,6 +368,78 @@ def _move(spooled: Path, root: Path, target: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _take_in(path: Path, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
+    """Bring a file into the spool, durable, and hash it there, where its maker does not find it any more."""
+    try:
+        spooled = _spooled(path, spool, limit)
+    finally:
+        with suppress(OSError):  # it was moved, or is nothing that could be taken away
+            path.unlink()
+    try:
+        with spooled.open("rb", buffering=0) as file:
+            os.fsync(file.fileno())
+            return _hashed(file, limit), spooled
+    except BaseException:
+        spooled.unlink(missing_ok=True)
+        raise
+
+
+def _spooled(path: Path, spool: Path, limit: int) -> Path:
+    """A file of the spool with the bytes of another: that very file, or a copy where it lies on another file system."""
+    with _opened_plain(path, limit) as file:
+        found = os.fstat(file.fileno())
+        handle, name = tempfile.mkstemp(dir=spool)
+        try:
+            with os.fdopen(handle, "wb") as target:
+                if found.st_dev != os.fstat(handle).st_dev:
+                    shutil.copyfileobj(file, target, _BUFFER_BYTES)
+                    return Path(name)
+            _move_in(path, Path(name), found)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    return Path(name)
+
+
+def _move_in(path: Path, spooled: Path, found: os.stat_result) -> None:
+    path.replace(spooled)
+    moved = spooled.lstat()
+    if (moved.st_dev, moved.st_ino) != (found.st_dev, found.st_ino):
+        raise ValueError("the file was exchanged while it was kept")
+    spooled.chmod(0o600)
+    os.utime(spooled)  # it is new here, however long it took to be made
+
+
+def _opened_plain(path: Path, limit: int) -> Any:
+    """Open a file that is a file: no link to one, no device, and no other name for what is somewhere else."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
+            raise ValueError("there is no such file") from error
+        raise
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        os.close(descriptor)
+        raise ValueError("only a plain file can become a blob")
+    if found.st_size > limit:
+        os.close(descriptor)
+        raise BlobTooLargeError(f"more than {limit} bytes")
+    return os.fdopen(descriptor, "rb", buffering=0)
+
+
+def _hashed(file: Any, limit: int) -> AdoptedBlob:
+    """Name the bytes of a file. They are read, not mapped: whoever made it might still shorten it."""
+    digest, size, head = blake3(), 0, b""
+    while chunk := file.read(_BUFFER_BYTES):
+        digest.update(chunk)
+        size += len(chunk)
+        head = head or bytes(chunk[:HEAD_BYTES])
+        if size > limit:
+            raise BlobTooLargeError(f"more than {limit} bytes")
+    return AdoptedBlob(digest.hexdigest(), size, head)
 
 
 def _remove_old(folder: Path, before: float) -> int:

@@ -31,28 +31,11 @@ class AssetHandlers:
 
     async def show(self, request: Request) -> Response:
         """`GET` and `HEAD /assets/{asset_id}`: the bytes, a part of them, or that the caller has them already."""
-        asset = await self._reader.find(request.path_params["asset_id"], **_link(request))
-        headers = _headers(asset)
-        if _matches(request.headers.get("if-none-match"), headers["ETag"]):
-            return Response(status_code=304, headers=_of_304(headers))
+        asset = await self._reader.find(request.path_params["asset_id"], **signed_query(request))
         try:
-            part = part_of(_range(request, headers["ETag"]), asset.size)
+            return await content_response(request, asset, self._reader)
         except UnsatisfiableRangeError:
             return self._unsatisfiable(asset)
-        return await self._answer(request, asset, part, headers)
-
-    async def _answer(
-        self, request: Request, asset: ServedAsset, part: Part | None, headers: dict[str, str]
-    ) -> Response:
-        whole = part or Part(0, asset.size)
-        headers["Content-Length"] = str(whole.end - whole.start)
-        if part is not None:
-            headers["Content-Range"] = f"bytes {part.start}-{part.end - 1}/{asset.size}"
-        status = 200 if part is None else 206
-        if request.method == "HEAD":
-            return Response(status_code=status, headers=headers)
-        content: AsyncIterator[Any] = await self._reader.read(asset, whole.start, whole.end)
-        return StreamingResponse(content, status_code=status, headers=headers)
 
     def _unsatisfiable(self, asset: ServedAsset) -> Response:
         """416, with the router's envelope and the size that a better range can be made from."""
@@ -65,8 +48,25 @@ class AssetHandlers:
         return Response(msgspec.json.encode(body), 416, headers, "application/json")
 
 
-def _link(request: Request) -> dict[str, str]:
-    """The parts of the link in the query: each once, and nothing else; FaultError."""
+async def content_response(request: Request, asset: ServedAsset, reader: AssetReader) -> Response:
+    """The bytes, a part of them, or that the caller has them already; UnsatisfiableRangeError, FaultError."""
+    headers = _headers(asset)
+    if _matches(request.headers.get("if-none-match"), headers["ETag"]):
+        return Response(status_code=304, headers=_of_304(headers))
+    part = part_of(_range(request, headers["ETag"]), asset.size)
+    whole = part or Part(0, asset.size)
+    headers["Content-Length"] = str(whole.end - whole.start)
+    if part is not None:
+        headers["Content-Range"] = f"bytes {part.start}-{part.end - 1}/{asset.size}"
+    status = 200 if part is None else 206
+    if request.method == "HEAD":
+        return Response(status_code=status, headers=headers)
+    content: AsyncIterator[Any] = await reader.read(asset, whole.start, whole.end)
+    return StreamingResponse(content, status_code=status, headers=headers)
+
+
+def signed_query(request: Request) -> dict[str, str]:
+    """The parts of a signed link in the query: each once, and nothing else; FaultError."""
     given = request.query_params.multi_items()
     if sorted(name for name, _ in given) != sorted(_PARAMETERS):
         raise FaultError(Forbidden("This link is not good: it is not whole."))

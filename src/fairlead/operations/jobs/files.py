@@ -1,0 +1,326 @@
+"""The files of workflows: uploaded, found by name, made by jobs, and forgotten when their time is up (C-02, C-06).
+
+A file is a name in the flat namespace of its workspace and kind, for a blob. The same bytes are kept once, whoever
+has them; a name is a key and never a path.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn, TypeVar
+
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.jobs.errors import TOO_MUCH
+from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError
+from fairlead.domain.jobs.filenames import (
+    KINDS,
+    FileReference,
+    clean_extension,
+    clean_name,
+    flat_name,
+    is_kept_name,
+    is_web_link,
+    read_reference,
+)
+from fairlead.domain.media import HEAD_BYTES, media_type
+from fairlead.engine.hosts.desk import DeclinedError
+from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.operations.clock import Clock, new_id
+from fairlead.operations.jobs.downloads import Downloads
+from fairlead.storage.blobs import (
+    AdoptedBlob,
+    BlobMissingError,
+    BlobsUnavailableError,
+    BlobTooLargeError,
+    FileBlobs,
+    Writer,
+)
+from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.workflow_files import (
+    NoNameLeftError,
+    WorkflowFile,
+    add_file,
+    delete_expired,
+    extend_expiry,
+    find_referenced,
+    list_names,
+    put_file,
+    take_output_name,
+)
+
+T = TypeVar("T")
+
+_HOUR_MS: Final = 3_600_000
+_OUTPUT_BYTES: Final = 4 * 2**30
+_LISTED_MAX: Final = 100_000
+_EXPIRED_AT_ONCE: Final = 500
+_SHOWN: Final = 200
+_EXTENDING_TRIES: Final = 5
+_EXTENDING_PAUSE_SECONDS: Final = 0.2
+_NO_SUCH_FILE: Final = "FileNotFoundError"
+_BAD_NAME: Final = "ValueError"
+_NOT_NOW: Final = "OSError"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedName:
+    """What an upload is called: the name to use in workflows, its kind, its size in bytes, and its BLAKE3."""
+
+    name: str
+    type: str
+    size: int
+    hash: str
+    subfolder: str = ""
+
+
+class Intake:
+    """A file on its way in. `abort` may always be called, and does nothing after `commit`."""
+
+    def __init__(self, files: "WorkflowFiles", workspace_id: str, writer: Writer, limit: int) -> None:
+        self._files = files
+        self._workspace_id = workspace_id
+        self._writer = writer
+        self._limit = limit
+        self._head = b""
+        self.size = 0
+        """How many bytes have come."""
+
+    async def write(self, chunk: bytes) -> None:
+        """Take more bytes. JobFaultError(FileTooLarge); FaultError(ServiceUnavailable) when they cannot be kept."""
+        if len(self._head) < HEAD_BYTES:
+            self._head = (self._head + bytes(chunk[:HEAD_BYTES]))[:HEAD_BYTES]
+        self.size += len(chunk)
+        try:
+            await self._writer.write(chunk)
+        except BlobTooLargeError as error:
+            raise JobFaultError(FileTooLarge(self._limit)) from error
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
+
+    async def commit(self, name: str, kind: str, *, overwrite: bool = False) -> SavedName:
+        """Keep the file under a name (engine-wire, 2.5), or in the place of the one of that name.
+
+        JobFaultError(BadFile) for a name or a kind that is none, and for a file without bytes.
+        """
+        check_new(name, kind)
+        return await self._files.save(self._workspace_id, await self.store(), name, kind, overwrite=overwrite)
+
+    async def store(self) -> AdoptedBlob:
+        """Keep the bytes without a name: somebody must name them within a day. JobFaultError(BadFile) for none."""
+        if self.size == 0:
+            raise JobFaultError(BadFile("The file is empty."))
+        try:
+            return AdoptedBlob(await self._writer.commit(), self.size, self._head)
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
+
+    async def abort(self) -> None:
+        """Forget what has come."""
+        await self._writer.abort()
+
+
+class WorkflowFiles:
+    """Files of all workspaces; every call says whose.
+
+    `upload_bytes` and `output_bytes` bound a file that is sent and one that a job makes. Uploads to `temp` live for
+    `temp_ms`, those to `output` for `kept_ms`; inputs stay.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        blobs: FileBlobs,
+        downloads: Downloads,
+        clock: Clock,
+        observe: Observer,
+        *,
+        upload_bytes: int,
+        kept_ms: int,
+        temp_ms: int = 24 * _HOUR_MS,
+        output_bytes: int = _OUTPUT_BYTES,
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._downloads = downloads
+        self._clock = clock
+        self._observe = observe
+        self._upload_bytes = upload_bytes
+        self._output_bytes = output_bytes
+        self._lifetimes = {"output": kept_ms, "temp": temp_ms}
+
+    def receive(self, workspace_id: str, limit: int | None = None) -> Intake:
+        """Begin a file that is sent, of at most `limit` bytes where that is less than uploads may have."""
+        limit = self._upload_bytes if limit is None else min(limit, self._upload_bytes)
+        return Intake(self, workspace_id, self._blobs.writer(limit), limit)
+
+    async def save(
+        self, workspace_id: str, content: AdoptedBlob, name: str, kind: str, *, overwrite: bool = False
+    ) -> SavedName:
+        """Give a name to bytes that are kept already, as `Intake.commit` does."""
+        file = self._new(workspace_id, kind, check_new(name, kind), content, self._expiry(kind))
+        try:
+            if overwrite:
+                await self._database.write(lambda c: put_file(c, file))
+            else:
+                file = await self._database.write(lambda c: add_file(c, file))
+        except DatabaseUnavailableError as error:
+            raise FaultError(_away()) from error
+        except NoNameLeftError as error:
+            raise JobFaultError(BadFile("Too many files have this name; choose another.")) from error
+        return SavedName(file.name, file.kind, file.size, file.blob)
+
+    async def look_up(self, workspace_id: str, reference: FileReference, kind: str) -> WorkflowFile | None:
+        """The file of a workspace that is meant, None when it has none; FaultError(ServiceUnavailable)."""
+        try:
+            return await self._database.read(self._found(workspace_id, reference, kind))
+        except DatabaseUnavailableError as error:
+            raise FaultError(_away()) from error
+
+    async def find(self, workspace_id: str, name: str) -> Path:
+        """Where a file lies that a workflow names, by name, content or link; DeclinedError."""
+        if is_web_link(name):
+            return await self._downloads.path(workspace_id, name)
+        reference = read_reference(name)
+        file = None
+        if reference is not None:
+            file = await self._for_job(self._database.read(self._found(workspace_id, reference, "input")))
+        if file is None:
+            raise DeclinedError(_NO_SUCH_FILE, f"There is no file {_shown(name)}.")
+        try:
+            return await self._blobs.local_path(file.blob)
+        except BlobMissingError as error:
+            raise DeclinedError(_NO_SUCH_FILE, f"The bytes of the file {_shown(name)} are gone.") from error
+        except BlobsUnavailableError as error:
+            _decline(error)
+
+    async def list_inputs(self, workspace_id: str, folder: str) -> Sequence[str]:
+        """The names of the inputs, which are all in one folder; DeclinedError for another one."""
+        if folder.strip("/\\.") != "":
+            raise DeclinedError(_NO_SUCH_FILE, f"There is no folder {_shown(folder)}: files are all in one.")
+        now = self._clock.now_ms()
+        return await self._for_job(
+            self._database.read(lambda c: list_names(c, workspace_id, "input", now, _LISTED_MAX))
+        )
+
+    async def name(self, workspace_id: str, beginning: str, extension: str, kind: str, *, exact: bool) -> str:
+        """What a file that a job makes will be called: `beginning_00001_.ext`, or exactly so.
+
+        Folders are dropped from a beginning, whose numbers tell files apart, and become part of an exact name.
+        DeclinedError for what can be no name.
+        """
+        if exact:
+            if (flat := flat_name(beginning)) is None or kind not in self._lifetimes:
+                raise DeclinedError(_BAD_NAME, f"{_shown(beginning)} is no name for a file.")
+            return flat
+        cleaned, suffix = clean_name(beginning), clean_extension(extension)
+        if cleaned is None or suffix is None or kind not in self._lifetimes:
+            raise DeclinedError(_BAD_NAME, f"{_shown(beginning)} is no beginning of a name for a file.")
+        now = self._clock.now_ms()
+        try:
+            return await self._for_job(
+                self._database.write(lambda c: take_output_name(c, workspace_id, kind, cleaned, suffix, now))
+            )
+        except NoNameLeftError as error:
+            in_use = f"Too many names that begin with {_shown(beginning)} are in use."
+            raise DeclinedError(_BAD_NAME, in_use) from error
+
+    async def keep(self, workspace_id: str, job_id: str, path: Path, filename: str, kind: str, expires_at: int) -> None:
+        """Keep a file that a job has made, under the name it was given; the file at `path` is taken away.
+
+        DeclinedError when it cannot be kept, and for a name that was not given.
+        """
+        if not is_kept_name(filename) or kind not in self._lifetimes:
+            raise DeclinedError(_BAD_NAME, f"{_shown(filename)} is no name for a file.")
+        try:
+            content = await self._blobs.adopt(path, self._output_bytes)
+        except BlobTooLargeError as error:
+            too_large = f"The file {_shown(filename)} has more than {self._output_bytes} bytes."
+            raise DeclinedError(TOO_MUCH, too_large) from error
+        except ValueError as error:
+            raise DeclinedError(_NO_SUCH_FILE, f"The file {_shown(filename)} was not written.") from error
+        except BlobsUnavailableError as error:
+            _decline(error)
+        new = self._new(workspace_id, kind, filename, content, expires_at, job_id)
+        await self._for_job(self._database.write(lambda c: put_file(c, new)))
+
+    async def keep_longer(self, workspace_id: str, names: Collection[tuple[str, str]], expires_at: int) -> None:
+        """Keep files, given by kind and name, at least until a time. Raises nothing: what fails is observed."""
+        for tries_left in reversed(range(_EXTENDING_TRIES)):
+            try:
+                return await self._database.write(lambda c: extend_expiry(c, workspace_id, names, expires_at))
+            except DatabaseUnavailableError as error:
+                self._observe(DatabaseTrouble("keep files longer", str(error)))
+                if tries_left:
+                    await asyncio.sleep(_EXTENDING_PAUSE_SECONDS)
+        return None
+
+    async def forget_expired(self) -> int:
+        """Forget files whose time is up, a bounded number at a call; how many. Their bytes go when nobody names them.
+
+        A database that is away is observed.
+        """
+        now = self._clock.now_ms()
+        try:
+            return await self._database.write(lambda c: delete_expired(c, now, _EXPIRED_AT_ONCE))
+        except DatabaseUnavailableError as error:
+            self._observe(DatabaseTrouble("sweep workflow files", str(error)))
+            return 0
+
+    def _new(
+        self,
+        workspace_id: str,
+        kind: str,
+        name: str,
+        content: AdoptedBlob,
+        expires_at: int | None,
+        job_id: str | None = None,
+    ) -> WorkflowFile:
+        return WorkflowFile(
+            id=new_id(),
+            workspace_id=workspace_id,
+            kind=kind,
+            name=name,
+            blob=content.name,
+            size=content.size,
+            content_type=media_type(None, content.head),
+            created_at=self._clock.now_ms(),
+            job_id=job_id,
+            expires_at=expires_at,
+        )
+
+    def _expiry(self, kind: str) -> int | None:
+        lifetime = self._lifetimes.get(kind)
+        return None if lifetime is None else self._clock.now_ms() + lifetime
+
+    def _found(self, workspace_id: str, reference: FileReference, kind: str) -> Work[WorkflowFile | None]:
+        now = self._clock.now_ms()
+        return lambda connection: find_referenced(connection, workspace_id, reference, kind, now)
+
+    async def _for_job(self, answer: Awaitable[T]) -> T:
+        try:
+            return await answer
+        except DatabaseUnavailableError as error:
+            _decline(error)
+
+
+def check_new(name: str, kind: str) -> str:
+    """The name a file that is sent will have, where nothing is in its way; JobFaultError(BadFile)."""
+    if kind not in KINDS:
+        raise JobFaultError(BadFile(f"{_shown(kind)} is no type of file; types are {', '.join(KINDS)}."))
+    cleaned = clean_name(name)
+    if cleaned is None:
+        raise JobFaultError(BadFile("The file has no name that can be used."))
+    return cleaned
+
+
+def _decline(error: Exception) -> NoReturn:
+    raise DeclinedError(_NOT_NOW, "Files cannot be read or written right now.") from error
+
+
+def _away() -> ServiceUnavailable:
+    return ServiceUnavailable("Files cannot be read or written right now.")
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…")

@@ -1,0 +1,231 @@
+"""Partner nodes on the server: their models run through the router, paid by the key their job came with (C-11).
+
+A run is known by its job, its node, the turn and the body: a job that is executed again after its server has died
+finds the runs it has begun, and pays for none twice.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.catalog.models import Model
+from fairlead.domain.faults import (
+    CommittedSpendExceeded,
+    ConcurrencyLimitExceeded,
+    Fault,
+    FaultError,
+    ProviderTimeout,
+    QueueBacklogFull,
+    ServiceUnavailable,
+    StillRunning,
+)
+from fairlead.domain.runs.entries import IdempotencyKey, QueueTicket
+from fairlead.domain.runs.outcomes import Completed, Outcome
+from fairlead.domain.runs.replays import key_id
+from fairlead.domain.runs.selection import Wish
+from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
+from fairlead.observing.observations import Observation, RunEnded, RunWithdrawn
+from fairlead.operations.clock import Clock, new_id
+from fairlead.operations.jobs.model_faults import declined
+from fairlead.operations.jobs.model_files import ModelFiles
+from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
+from fairlead.operations.runs.cancel import Canceller
+from fairlead.operations.runs.collect import Collector, RequestStatus
+from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.results import Answer
+from fairlead.providers.exchange import Exchange
+
+T = TypeVar("T")
+
+INTERRUPTED: Final = "InterruptedByCallerError"
+_WISH: Final = Wish(fallback=False)
+_LOOK_SECONDS: Final = 0.25
+"""How often it is looked whether a job is still wanted: in memory, it costs nothing."""
+_PAUSE_FIRST: Final = 0.5
+_PAUSE_MAX: Final = 5.0
+"""How often the books are asked of a run that goes on elsewhere; the end of one that goes on here is heard at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A node's call of a model, and whether its job is still wanted."""
+
+    payer: Caller
+    model: Model
+    command: RunCommand
+    wanted: Callable[[], bool]
+
+
+class ModelRunner:
+    """Runs partners' models for the nodes of jobs. `observe` is to be told of everything that is observed.
+
+    A workspace has at most `backlog` runs waiting; the keys of runs are kept for `keys_kept_ms`. A node waits for its
+    model for at most `patience` seconds.
+    """
+
+    def __init__(
+        self,
+        admitter: Admitter,
+        executor: Executor,
+        collector: Collector,
+        canceller: Canceller,
+        exchange: Exchange,
+        files: ModelFiles,
+        clock: Clock,
+        *,
+        backlog: int,
+        keys_kept_ms: int,
+        patience: float,
+    ) -> None:
+        self._admitter = admitter
+        self._executor = executor
+        self._collector = collector
+        self._canceller = canceller
+        self._exchange = exchange
+        self._files = files
+        self._clock = clock
+        self._backlog = backlog
+        self._keys_kept_ms = keys_kept_ms
+        self._patience = patience
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+
+    def observe(self, observation: Observation) -> None:
+        """Wake who waits for the run that has ended."""
+        if self._waiting and isinstance(observation, RunEnded | RunWithdrawn):
+            for event in self._waiting.get(observation.run_id, ()):
+                event.set()
+
+    async def run(
+        self, payer: Caller, job_id: str, node: str, turn: int, model_id: str, body: bytes, wanted: Callable[[], bool]
+    ) -> ModelAnswer:
+        """Run a model for a node and wait for its end; DeclinedError when it cannot be run, or has failed.
+
+        Once the job is not `wanted` any more the run is cancelled. Where this call itself is cancelled, because the
+        server stops, the run goes on: the job finds it again.
+        """
+        try:
+            model = self._admitter.check(payer, model_id)
+            self._admitter.check_native(payer, model, _WISH)
+            call = _Call(payer, model, await self._command(payer, job_id, node, turn, model, body), wanted)
+            async with asyncio.timeout(self._patience):
+                outcome = await self._outcome(call)
+            if isinstance(outcome, Completed):
+                return await self._files.answer(model, outcome)
+        except FaultError as error:
+            raise declined(error.fault) from error
+        except TimeoutError as error:
+            raise declined(ProviderTimeout()) from error
+        raise declined(outcome.fault)
+
+    async def _command(self, payer: Caller, job_id: str, node: str, turn: int, model: Model, body: bytes) -> RunCommand:
+        """The call as the router takes it. The line break keeps its key apart from those that callers can choose."""
+        digest = hashlib.sha256(body).hexdigest()
+        name = f"job\n{job_id}\n{node}\n{turn}\n{model.id}\n{digest}"
+        expires_at = self._clock.now_ms() + self._keys_kept_ms
+        key = IdempotencyKey(key_id(payer.workspace_id, name), digest, expires_at)
+        run_id = new_id()
+        content = await self._files.linked(body, payer.workspace_id, run_id)
+        return RunCommand(run_id, content, _WISH, key, self._files.base_url)
+
+    async def _outcome(self, call: _Call) -> Outcome:
+        native = call.model.native
+        if any(self._exchange.answers_bytes(native.provider, name) for name in native.calls.values()):
+            return await self._at_once(call)
+        ticket = QueueTicket(self._backlog, self._files.base_url)
+        queued = await self._patiently(
+            call, lambda: self._admitter.enqueue(call.payer, call.model, call.command, ticket), _is_full
+        )
+        return await self._ended(call, queued.run_id)
+
+    async def _at_once(self, call: _Call) -> Outcome:
+        """Run a model that answers with bytes, which cannot be queued; one that was begun before is waited for."""
+        admitted = await self._patiently(
+            call, lambda: self._admitter.admit(call.payer, call.model, call.command), _passes
+        )
+        if isinstance(admitted, Answer):
+            return admitted.outcome
+        return await self._executed(call, admitted)
+
+    async def _executed(self, call: _Call, run: AdmittedRun) -> Outcome:
+        execution = self._executor.start(run)
+        while not execution.task.done():
+            await asyncio.wait([execution.task], timeout=_LOOK_SECONDS)
+            if not call.wanted() and not execution.task.done():
+                self._executor.cancel((run.run_id,))
+                raise _not_wanted()
+        return execution.task.result().outcome
+
+    async def _ended(self, call: _Call, run_id: str) -> Outcome:
+        """What a queued run ends in; cancelled once its job is not wanted any more."""
+        event = asyncio.Event()
+        self._waiting.setdefault(run_id, set()).add(event)
+        pause = _PAUSE_FIRST
+        try:
+            while True:
+                event.clear()
+                found = await self._collected(call, run_id)
+                if found is not None:
+                    return found.outcome
+                if not await self._pause(call, pause, event):
+                    with suppress(FaultError):  # it goes on, and is paid for, as if it had not been heard
+                        await self._canceller.cancel(call.payer, call.model.id, run_id)
+                    raise _not_wanted()
+                pause = min(pause * 2, _PAUSE_MAX)
+        finally:
+            self._waiting[run_id].discard(event)
+            if not self._waiting[run_id]:
+                del self._waiting[run_id]
+
+    async def _collected(self, call: _Call, run_id: str) -> Answer | None:
+        """What a run ended in, None while it goes on or while that cannot be read."""
+        try:
+            found = await self._collector.collect(call.payer, call.model.id, run_id)
+        except FaultError as error:
+            if isinstance(error.fault, ServiceUnavailable):
+                return None
+            raise
+        return None if isinstance(found, RequestStatus) else found
+
+    async def _patiently(
+        self, call: _Call, begin: Callable[[], Awaitable[T]], is_passing: Callable[[Fault], bool]
+    ) -> T:
+        """Begin a run, again and again while what hinders it will pass."""
+        pause = _PAUSE_FIRST
+        while True:
+            try:
+                return await begin()
+            except FaultError as error:
+                if not is_passing(error.fault):
+                    raise
+            if not await self._pause(call, pause, asyncio.Event()):
+                raise _not_wanted()
+            pause = min(pause * 2, _PAUSE_MAX)
+
+    async def _pause(self, call: _Call, seconds: float, event: asyncio.Event) -> bool:
+        """Wait until something has happened, or for a while; whether the job is still wanted."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while call.wanted() and not event.is_set() and loop.time() < until:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await event.wait()
+        return call.wanted()
+
+
+def _is_full(fault: Fault) -> bool:
+    return isinstance(fault, QueueBacklogFull)
+
+
+def _passes(fault: Fault) -> bool:
+    """Whether a fault passes when one of the workspace's own runs ends."""
+    if isinstance(fault, CommittedSpendExceeded):
+        return fault.needed is None
+    return isinstance(fault, ConcurrencyLimitExceeded | StillRunning)
+
+
+def _not_wanted() -> DeclinedError:
+    return DeclinedError(INTERRUPTED, "The job is not wanted any more.")

@@ -1,0 +1,207 @@
+"""The files of workflows: names of a workspace, each for a blob; and the numbers of those that jobs make."""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from fairlead.domain.jobs.filenames import FileReference, is_numbered, numbered, output_name, split_name
+from fairlead.storage.prepared import is_sqlite
+from fairlead.storage.tables import file_numbers, workflow_files
+
+_TRIES: Final = 1_000
+_SAME_CONTENT_MAX: Final = 100
+_EXTENDED_AT_ONCE: Final = 300
+_NAME: Final = (workflow_files.c.workspace_id, workflow_files.c.kind, workflow_files.c.name)
+
+
+class NoNameLeftError(Exception):
+    """Every name that was tried is in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowFile:
+    """One file of a workspace; times in ms since 1970. `expires_at` is None for one that stays."""
+
+    id: str
+    workspace_id: str
+    kind: str
+    name: str
+    blob: str
+    size: int
+    content_type: str
+    created_at: int
+    job_id: str | None = None
+    expires_at: int | None = None
+
+
+def find_file(connection: Connection, workspace_id: str, kind: str, name: str, now: int) -> WorkflowFile | None:
+    """The file of a name; None when there is none, or not any more."""
+    return _one(connection, and_(*_is(workspace_id, kind, name), _lives(now)))
+
+
+def find_file_of_id(connection: Connection, file_id: str) -> WorkflowFile | None:
+    """The file of an id, expired or not, in any workspace: for who holds a signed link."""
+    return _one(connection, workflow_files.c.id == file_id)
+
+
+def find_referenced(
+    connection: Connection, workspace_id: str, reference: FileReference, kind: str, now: int
+) -> WorkflowFile | None:
+    """The file that is meant: the one of that name, else one with that content. `kind` is where none is said."""
+    named = find_file(connection, workspace_id, reference.kind or kind, reference.name, now)
+    if named is not None or reference.content is None:
+        return named
+    return find_content(connection, workspace_id, reference.content, now)
+
+
+def find_content(connection: Connection, workspace_id: str, blob: str, now: int) -> WorkflowFile | None:
+    """The newest file of a workspace with these bytes, whatever it is called and for; None when it has none."""
+    return _one(connection, workflow_files.c.workspace_id == workspace_id, workflow_files.c.blob == blob, _lives(now))
+
+
+def add_file(connection: Connection, new: WorkflowFile) -> WorkflowFile:
+    """Give a file its name, or another where that is in use for other bytes; the file as it is kept.
+
+    The same bytes under the same name, or under one that was made of it, are one file (engine-wire, 2.5). A name whose
+    file has expired is free. NoNameLeftError when too many names are in use.
+    """
+    if _inserted(connection, new):
+        return new
+    _hold_name(connection, new)
+    if same := _same(connection, new):
+        return _renewed(connection, same, new)
+    for _ in range(_TRIES):
+        named = replace(new, name=numbered(new.name, next_number(connection, new.workspace_id, new.kind, new.name)))
+        if _inserted(connection, named):
+            return named
+    raise NoNameLeftError(new.name)
+
+
+def put_file(connection: Connection, new: WorkflowFile) -> None:
+    """Keep a file under its name, in the place of the one that has it. Links to that one lead nowhere then."""
+    values = {name: value for name, value in asdict(new).items() if name not in ("workspace_id", "kind", "name")}
+    statement = _insert(connection, new).on_conflict_do_update(index_elements=list(_NAME), set_=values)
+    connection.execute(statement)
+
+
+def next_number(connection: Connection, workspace_id: str, kind: str, beginning: str) -> int:
+    """Take the next number of the names that begin so; the first is 1. Nobody is given one twice."""
+    make = sqlite.insert if is_sqlite(connection) else postgresql.insert
+    first = make(file_numbers).values(workspace_id=workspace_id, kind=kind, beginning=beginning, last=1)
+    statement = first.on_conflict_do_update(
+        index_elements=file_numbers.primary_key.columns.keys(), set_={"last": file_numbers.c.last + 1}
+    )
+    number: int = connection.execute(statement.returning(file_numbers.c.last)).scalar_one()
+    return number
+
+
+def take_output_name(
+    connection: Connection, workspace_id: str, kind: str, beginning: str, extension: str, now: int
+) -> str:
+    """Take the next numbered name that no file has, for a job's new file; NoNameLeftError."""
+    for _ in range(_TRIES):
+        name = output_name(beginning, extension, next_number(connection, workspace_id, kind, beginning))
+        if find_file(connection, workspace_id, kind, name, now) is None:
+            return name
+    raise NoNameLeftError(beginning)
+
+
+def list_names(connection: Connection, workspace_id: str, kind: str, now: int, limit: int) -> list[str]:
+    """The names of a kind in alphabetical order, up to `limit`."""
+    mine = and_(workflow_files.c.workspace_id == workspace_id, workflow_files.c.kind == kind, _lives(now))
+    names = select(workflow_files.c.name).where(mine).order_by(workflow_files.c.name).limit(limit)
+    return list(connection.execute(names).scalars())
+
+
+def extend_expiry(
+    connection: Connection, workspace_id: str, names: Collection[tuple[str, str]], expires_at: int
+) -> None:
+    """Keep files, given by kind and name, at least until a time: a later job shows them again."""
+    ordered = sorted(set(names))
+    for start in range(0, len(ordered), _EXTENDED_AT_ONCE):
+        some = tuple_(workflow_files.c.kind, workflow_files.c.name).in_(ordered[start : start + _EXTENDED_AT_ONCE])
+        mine = and_(workflow_files.c.workspace_id == workspace_id, some, workflow_files.c.expires_at < expires_at)
+        connection.execute(update(workflow_files).where(mine).values(expires_at=expires_at))
+
+
+def delete_expired(connection: Connection, now: int, limit: int) -> int:
+    """Forget up to `limit` files that have expired, oldest first; how many there were."""
+    oldest = (
+        select(workflow_files.c.id)
+        .where(workflow_files.c.expires_at <= now)
+        .order_by(workflow_files.c.expires_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    ids = connection.execute(oldest).scalars().all()
+    if ids:
+        connection.execute(delete(workflow_files).where(workflow_files.c.id.in_(ids)))
+    return len(ids)
+
+
+def _inserted(connection: Connection, new: WorkflowFile) -> bool:
+    """Insert a row unless its name is in use; one that has expired by now makes room."""
+    gone = and_(*_is(new.workspace_id, new.kind, new.name), workflow_files.c.expires_at <= new.created_at)
+    connection.execute(delete(workflow_files).where(gone))
+    statement = _insert(connection, new).on_conflict_do_nothing(index_elements=list(_NAME))
+    return connection.execute(statement).rowcount == 1
+
+
+def _hold_name(connection: Connection, new: WorkflowFile) -> None:
+    """Let nobody else look for a name beside the same one until this transaction has ended."""
+    make = sqlite.insert if is_sqlite(connection) else postgresql.insert
+    first = make(file_numbers).values(workspace_id=new.workspace_id, kind=new.kind, beginning=new.name, last=0)
+    keys = file_numbers.primary_key.columns.keys()
+    connection.execute(first.on_conflict_do_update(index_elements=keys, set_={"last": file_numbers.c.last}))
+
+
+def _same(connection: Connection, new: WorkflowFile) -> WorkflowFile | None:
+    """The file with these bytes whose name is the wanted one, or made of it."""
+    stem, extension = split_name(new.name)
+    alike = and_(
+        workflow_files.c.name.startswith(f"{stem} (", autoescape=True),
+        workflow_files.c.name.endswith(f"){extension}", autoescape=True),
+    )
+    mine = and_(
+        workflow_files.c.workspace_id == new.workspace_id,
+        workflow_files.c.kind == new.kind,
+        workflow_files.c.blob == new.blob,
+        _lives(new.created_at),
+        or_(workflow_files.c.name == new.name, alike),
+    )
+    found = select(workflow_files).where(mine).order_by(workflow_files.c.name).limit(_SAME_CONTENT_MAX)
+    files = [WorkflowFile(**row) for row in connection.execute(found).mappings()]
+    named = sorted(files, key=lambda file: (file.name != new.name, len(file.name), file.name))
+    return next((file for file in named if file.name == new.name or is_numbered(file.name, new.name)), None)
+
+
+def _renewed(connection: Connection, kept: WorkflowFile, new: WorkflowFile) -> WorkflowFile:
+    """The file that was there already, with at least the time of the one that was to be."""
+    if kept.expires_at is None or (new.expires_at is not None and new.expires_at <= kept.expires_at):
+        return kept
+    renewed = replace(kept, expires_at=new.expires_at)
+    statement = update(workflow_files).where(workflow_files.c.id == kept.id)
+    connection.execute(statement.values(expires_at=new.expires_at))
+    return renewed
+
+
+def _insert(connection: Connection, new: WorkflowFile) -> Any:
+    make = sqlite.insert if is_sqlite(connection) else postgresql.insert
+    return make(workflow_files).values(**asdict(new))
+
+
+def _is(workspace_id: str, kind: str, name: str) -> tuple[ColumnElement[bool], ...]:
+    return tuple(column == value for column, value in zip(_NAME, (workspace_id, kind, name), strict=True))
+
+
+def _lives(now: int) -> ColumnElement[bool]:
+    return or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now)
+
+
+def _one(connection: Connection, *conditions: ColumnElement[bool]) -> WorkflowFile | None:
+    newest = select(workflow_files).where(*conditions).order_by(workflow_files.c.created_at.desc()).limit(1)
+    row = connection.execute(newest).mappings().one_or_none()
+    return None if row is None else WorkflowFile(**row)
