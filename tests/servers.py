@@ -175,9 +175,13 @@ def serving(
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Our environment without the settings of whoever runs the tests, who ask faster than any caller may."""
+    """Our environment without the settings of whoever runs the tests, who ask faster than any caller may.
+
+    Most tests execute no workflow, and are spared the processes for it.
+    """
     ours = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLEAD_")}
-    return {**ours, "FAIRLEAD_LOG_FORMAT": "json", "FAIRLEAD_REQUESTS_PER_MINUTE": "0", **(more or {})}
+    usual = {"FAIRLEAD_LOG_FORMAT": "json", "FAIRLEAD_REQUESTS_PER_MINUTE": "0", "FAIRLEAD_ENGINE": "false"}
+    return {**ours, **usual, **(more or {})}
 
 
 def command(*arguments: str) -> Any:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fairlead.domain.brand import brand_name, header_prefix
+from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
 
 _DEFAULT_DATA: Final = Path("fairlead-data")
 _PREFIX: Final = "FAIRLEAD_"
@@ -184,6 +185,39 @@ class Settings:
     )
     results_hours: float = _option(
         168.0, "How long what a queued run ended in can be collected.", _number(0.0001, 24 * 365)
+    )
+    engine: bool = _option(True, "Whether to execute workflows; without it there is no cloud API.", _boolean)
+    engine_hosts: int = _option(
+        2, "The engine hosts of a server, each a process that executes one job at a time.", _integer(1, 256)
+    )
+    engine_memory_mib: int = _option(
+        4096, "The memory an engine host may take, in MiB; 0 is no limit.", _integer(0, 16_777_216)
+    )
+    engine_cache_mib: int = _option(
+        512, "Of it, what may hold results of nodes for the workspace's next jobs, in MiB.", _integer(0, 16_777_216)
+    )
+    engine_idle_seconds: float = _option(
+        300.0, "How long an engine host keeps a workspace's results without a job.", _number(0, 86_400)
+    )
+    node_packs: Path | None = _option(
+        None, "A folder of node packs; empty means custom_nodes in the data directory, where there is one.", Path
+    )
+    job_minutes: float = _option(60.0, "How long a job may be executed, in minutes.", _number(0.001, 10_080))
+    jobs_backlog: int = _option(
+        1_000, "The jobs of a workspace that may wait for one of its parallel jobs to end.", _integer(0, 1_000_000)
+    )
+    jobs_hours: float = _option(
+        168.0, "How long jobs that have ended are kept, with their outputs.", _number(0.0001, 24 * 365)
+    )
+    subscriptions: tuple[tuple[str, int], ...] = _option(
+        SUBSCRIPTIONS, "Tiers of subscriptions and their parallel jobs; 0 is inactive, -1 no limit.", read_subscriptions
+    )
+    upload_limit_mib: int = _option(100, "The largest file that may be uploaded, in MiB.", _integer(1, 65_536))
+    file_link_seconds: int = _option(
+        3600, "How long the signed links that /api/view redirects to are good.", _integer(1, 604_800)
+    )
+    sockets_per_workspace: int = _option(
+        2000, "The WebSockets a workspace may have open at a server.", _integer(1, 1_000_000)
     )
     webhook_private_addresses: bool = _option(
         False, "Whether webhooks may lead to private and loopback addresses, too.", _boolean

@@ -27,7 +27,7 @@ def _demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.timeout(_SECONDS)
 def test_everything_is_run_and_shown(tmp_path: Path) -> None:
-    """One run of each model and an edit, each on a line of the table with what it cost, in files that open."""
+    """One run of each model, an edit and two workflows, each on a line of the table, in files that open."""
     shown = _demo(tmp_path)
 
     assert (shown.returncode, shown.stderr) == (0, "")
@@ -37,7 +37,9 @@ def test_everything_is_run_and_shown(tmp_path: Path) -> None:
     assert re.search(r"^the same, with its ETag +304 ", shown.stdout, re.MULTILINE)
     assert "HTTP/1.1 422 Unprocessable Entity" in shown.stdout
     assert "x-service-error-type: invalid_input" in shown.stdout
-    assert len(re.findall(r"^  (?:hold|post) +local/", shown.stdout, re.MULTILINE)) == 10
+    assert len(re.findall(r"^  (?:hold|post) +local/", shown.stdout, re.MULTILINE)) == 12
+    assert re.search(r"^a workflow on it +200 ", shown.stdout, re.MULTILINE)
+    assert re.search(r"^a workflow to a clip +200 .* 24 frames ", shown.stdout, re.MULTILINE)
     assert shown.stdout.endswith("The books are right.\n")
     _check_results(tmp_path / "demo-output")
 
@@ -48,7 +50,10 @@ def _check_results(output: Path) -> None:
             assert picture.size == (768, 512)
     with wave.open(str(output / "music.wav")) as sound:
         assert sound.getnframes() / sound.getframerate() == pytest.approx(4, abs=0.1)
-    assert cv2.VideoCapture(str(output / "clip.mp4")).read()[0]
+    with PIL.Image.open(output / "workflow.png") as picture:
+        assert picture.size == (768, 384)
+    for name in ("clip.mp4", "workflow-clip.mp4"):
+        assert cv2.VideoCapture(str(output / name)).read()[0]
     assert (output / "prose.txt").read_text("utf-8").strip()
 
 
@@ -64,7 +69,7 @@ def test_a_photo_is_edited_and_the_data_directory_used_again(tmp_path: Path) -> 
     assert re.search(r"^an edit of holiday\.jpg +200 ", shown.stdout, re.MULTILINE)
     with PIL.Image.open(tmp_path / "demo-output" / "photo-edited.png") as picture:
         assert picture.size == (300, 200)
-    assert len(re.findall(r"^  (?:hold|post) +local/", shown.stdout, re.MULTILINE)) == 10
+    assert len(re.findall(r"^  (?:hold|post) +local/", shown.stdout, re.MULTILINE)) == 12
 
 
 def test_a_photo_that_is_no_picture_is_refused_in_one_line(tmp_path: Path) -> None:

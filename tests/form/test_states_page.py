@@ -1,9 +1,15 @@
-"""docs/states.md draws the table of states, and nothing else."""
+"""docs/states.md draws the two tables of states, and nothing else."""
 
+import enum
 import re
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from fairlead.domain.runs.states import LIVE, TRANSITIONS, WAITING, RunEvent, RunState
+import pytest
+
+from fairlead.domain.jobs import states as jobs
+from fairlead.domain.runs import states as runs
 from form.sources import DOCS
 
 _TEXT: Final = (DOCS / "states.md").read_text(encoding="utf-8")
@@ -11,27 +17,59 @@ _ARROW: Final = re.compile(r"^\s*(\S+) --> (\S+?)(?:: (.+))?$", re.MULTILINE)
 _END: Final = "[*]"
 
 
-def _arrows() -> list[tuple[str, str, str]]:
-    blocks = re.findall(r"```mermaid\n(.*?)```", _TEXT, re.DOTALL)
-    return [arrow for block in blocks for arrow in _ARROW.findall(block)]
+@dataclass(frozen=True)
+class Drawn:
+    """A part of the page, and the table it is about."""
+
+    title: str
+    transitions: Mapping[tuple[Any, Any], enum.StrEnum]
+    states: Iterable[enum.StrEnum]
+    events: Iterable[enum.StrEnum]
+    begins: Collection[enum.StrEnum]
+    live: Collection[enum.StrEnum]
+
+    @property
+    def text(self) -> str:
+        """What the page says of it."""
+        return _TEXT.partition(f"# {self.title}\n")[2].partition("\n# ")[0]
+
+    @property
+    def arrows(self) -> list[tuple[str, str, str]]:
+        """The arrows of its drawing."""
+        blocks = re.findall(r"```mermaid\n(.*?)```", self.text, re.DOTALL)
+        return [arrow for block in blocks for arrow in _ARROW.findall(block)]
 
 
-def test_a_transition_is_drawn_wrongly_or_not_at_all() -> None:
+RUNS: Final = Drawn(
+    "The states of a run", runs.TRANSITIONS, runs.RunState, runs.RunEvent, {runs.RunState.DISPATCHED, *runs.WAITING},
+    runs.LIVE,
+)  # fmt: skip
+JOBS: Final = Drawn(
+    "The states of a job", jobs.TRANSITIONS, jobs.JobState, jobs.JobEvent, {jobs.JobState.RUNNING, *jobs.WAITING},
+    jobs.LIVE,
+)  # fmt: skip
+each = pytest.mark.parametrize("drawn", [RUNS, JOBS], ids=["runs", "jobs"])
+
+
+@each
+def test_a_transition_is_drawn_wrongly_or_not_at_all(drawn: Drawn) -> None:
     """Each row of the table is one arrow, and each arrow between states is one row of the table."""
-    drawn = [arrow for arrow in _arrows() if _END not in arrow]
-    table = [(state.value, target.value, event.value) for (state, event), target in TRANSITIONS.items()]
-    assert sorted(table) == sorted(drawn)
+    arrows = [arrow for arrow in drawn.arrows if _END not in arrow]
+    table = [(state.value, target.value, event.value) for (state, event), target in drawn.transitions.items()]
+    assert sorted(table) == sorted(arrows)
 
 
-def test_the_drawing_begins_or_ends_elsewhere_than_a_run_does() -> None:
-    """A run begins dispatched, or waits first; the drawing ends in every terminal state."""
-    begins = sorted(arrow[1] for arrow in _arrows() if arrow[0] == _END)
-    assert sorted(state.value for state in {RunState.DISPATCHED, *WAITING}) == begins
-    ends = sorted(arrow[0] for arrow in _arrows() if arrow[1] == _END)
-    assert sorted(state.value for state in RunState if state not in LIVE) == ends
+@each
+def test_the_drawing_begins_or_ends_elsewhere_than_the_states_do(drawn: Drawn) -> None:
+    """What begins, or waits first; and every terminal state."""
+    begins = sorted(arrow[1] for arrow in drawn.arrows if arrow[0] == _END)
+    assert sorted(state.value for state in drawn.begins) == begins
+    ends = sorted(arrow[0] for arrow in drawn.arrows if arrow[1] == _END)
+    assert sorted(state.value for state in drawn.states if state not in drawn.live) == ends
 
 
-def test_a_state_or_event_is_not_described() -> None:
+@each
+def test_a_state_or_event_is_not_described(drawn: Drawn) -> None:
     """Each state and each event has an entry of its own."""
-    described = set(re.findall(r"^- `(\w+)`: \S", _TEXT, re.MULTILINE))
-    assert set() == {*(state.value for state in RunState), *(event.value for event in RunEvent)} - described
+    described = set(re.findall(r"^- `(\w+)`: \S", drawn.text, re.MULTILINE))
+    assert set() == {*(state.value for state in drawn.states), *(event.value for event in drawn.events)} - described

@@ -10,6 +10,7 @@ from typing import Final
 
 from fairlead.assembly.base import kept, observers, ready_base
 from fairlead.assembly.faces import application
+from fairlead.assembly.jobs import ready_jobs
 from fairlead.assembly.runs import ready_runs
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import Observer
@@ -55,12 +56,18 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
             stack,
             Janitor(runs.recovery, base.catalog, base.windows, base.assets.sweeper, runs.replayer, observe).work(),
         )
-        served = application(settings, base, runs, metrics)
+        jobs = await ready_jobs(settings, base, runs, stack) if settings.engine else None
+        if jobs is not None:
+            also.append(jobs.models.observe)
+        served = application(settings, base, runs, jobs, metrics)
         _settle_collector()
 
         def begin_stop() -> None:
             runs.queue_worker.stop()
             runs.watcher.close()
+            if jobs is not None:
+                jobs.worker.stop()
+                jobs.newsroom.close()
 
         yield RunningServer(served, base.first_key, observe, base.catalog, base.partners.simulator, begin_stop)
 

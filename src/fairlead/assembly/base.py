@@ -38,7 +38,7 @@ from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import bootstrap
 from fairlead.settings import BadSettingError, Settings
-from fairlead.storage.blobs import Blobs, local_blobs
+from fairlead.storage.blobs import FileBlobs, local_blobs
 from fairlead.storage.database import Database, open_database
 from fairlead.storage.migrate import migrate
 from fairlead.surfaces.assets import AssetHandlers
@@ -50,7 +50,7 @@ from fairlead.workers.partner import PROCEDURAL, SIMULATOR, PartnerProgram
 class Assets:
     """What belongs to the assets of results."""
 
-    blobs: Blobs
+    blobs: FileBlobs
     links: Links
     handlers: AssetHandlers
     sweeper: AssetSweeper
@@ -164,7 +164,7 @@ async def _ready_database(settings: Settings, clock: Clock, stack: AsyncExitStac
 
 def _assets(settings: Settings, secret: MasterSecret, database: Database, clock: Clock, observe: Observer) -> Assets:
     try:
-        blobs = local_blobs(settings.data / "blobs")
+        blobs = local_blobs((settings.data / "blobs").resolve())  # engine hosts are elsewhere, and are given paths
     except OSError as error:
         raise DataDirectoryError(f"the folder for blobs cannot be used: {error}") from error
     links = Links(secret.derive("signed links of assets"))

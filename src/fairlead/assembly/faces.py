@@ -1,6 +1,7 @@
 """The HTTP face: every surface's handlers, with what each needs."""
 
 from fairlead.assembly.base import Base, brand, header_names
+from fairlead.assembly.jobs import Jobs
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.installation import SNAPSHOTS
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
@@ -21,7 +22,7 @@ from fairlead.surfaces.router.usage import UsageHandlers
 from fairlead.surfaces.router.webhooks import WebhookHandlers
 
 
-def application(settings: Settings, base: Base, runs: Runs, metrics: Metrics) -> Application:
+def application(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, metrics: Metrics) -> Application:
     """Make the application that answers every request."""
     authenticator, windows, prefix = base.authenticator, base.windows, settings.key_prefix
     return Application(
@@ -38,6 +39,7 @@ def application(settings: Settings, base: Base, runs: Runs, metrics: Metrics) ->
         operator=OperatorHandlers(lambda: _problems(base.database), lambda: (metrics.page(), CONTENT_TYPE)),
         names=header_names(settings),
         observe=base.observe,
+        others=() if jobs is None else (jobs.surface,),
     )
 
 

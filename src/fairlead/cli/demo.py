@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ import click
 import msgspec
 
 import fairlead
-from fairlead.cli import demonstration
+from fairlead.cli import demonstrated_workflows, demonstration
 from fairlead.cli.demonstration import Demonstration, Step
 
 _START_SECONDS: Final = 60.0
@@ -42,7 +43,7 @@ curl -sS {url}/v2/models/local/procedural-text-1 \\
     help="The server's port; a free one when it is taken.",
 )
 def demo(output: str, photo: str | None, once: bool, data: str, port: int) -> None:  # noqa: FBT001 -- click passes flags by name
-    """Run every local model and show what it made, what it cost, and that the books are right.
+    """Run every local model and two workflows; show what they made, what it cost, and that the books are right.
 
     It starts a server with a data directory of its own and leaves FAIRLEAD_… settings out of account.
     """
@@ -77,7 +78,7 @@ class _Server:
 def _show(shown: Demonstration) -> None:
     """Take every step, printing each as it ends, and then what they left in the books."""
     _print_row([name for name, _ in _COLUMNS])
-    for step in demonstration.steps(shown):
+    for step in chain(demonstration.steps(shown), demonstrated_workflows.workflow_steps(shown)):
         _print_row(_cells(step))
     click.echo("\nThe refused call, as its caller sees it; it left no trace in the books:")
     click.echo(f"  POST {shown.refusal.path}  {shown.refusal.sent}")

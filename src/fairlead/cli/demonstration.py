@@ -28,6 +28,7 @@ PHOTO_BYTES_MAX: Final = 16 * 1024 * 1024
 PHOTO_SIDE_MAX: Final = 4096
 _WAIT_SECONDS: Final = 300.0
 _LINE: Final = 96
+_SENT_SHOWN: Final = 300
 _MODELS: Final = "/v2/models"
 _EXTENSIONS: Final = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp"}
 _MEDIA_TYPES: Final = {"PNG": "image/png", "JPEG": "image/jpeg", "MPO": "image/jpeg", "WEBP": "image/webp"}
@@ -86,7 +87,11 @@ class Demonstration:
     output: Path
     photo: Photo | None
     run_ids: list[str] = field(default_factory=list)
+    picture: Photo = field(init=False)
     refusal: Reply = field(init=False)
+    began: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    partner_nodes: int = 0
+    """Runs that workflows have made, whose ids only the books know."""
 
 
 def read_photo(path: Path) -> Photo:
@@ -118,14 +123,15 @@ def _too_large(path: Path) -> click.ClickException:
 
 
 def steps(shown: Demonstration) -> Iterator[Step]:
-    """Take one step after the other; ClickException for the first that fails."""
+    """Run every local model, one step after the other; ClickException for the first that fails."""
     yield _catalog(shown)
     yield from _schema(shown)
     picture = yield from _image(shown)
+    shown.picture = shown.photo or picture
     yield _audio(shown)
     yield _video(shown)
     yield _text(shown)
-    yield _edit(shown, shown.photo or picture)
+    yield _edit(shown, shown.picture)
     yield _refused(shown)
 
 
@@ -138,7 +144,9 @@ def spelled_out(reply: Reply) -> list[str]:
 
 def ledger_lines(shown: Demonstration) -> list[str]:
     """What the steps left in the ledger, an aligned line an entry, in dollars."""
-    entries = [entry for entry in _in_books(shown, books.entries, "default", 1000) if entry["run_id"] in shown.run_ids]
+    entries = [
+        entry for entry in _in_books(shown, books.entries, "default", 1000) if entry["created_at"] >= shown.began
+    ]
     wanted = ("kind", "model", "held", "balance", "rates")
     rows = [
         (
@@ -150,8 +158,8 @@ def ledger_lines(shown: Demonstration) -> list[str]:
         )
         for entry in entries
     ]
-    if len(rows) != 2 * len(shown.run_ids):
-        raise click.ClickException(f"{len(shown.run_ids)} runs left {len(rows)} entries in the ledger, not two each")
+    runs = len(shown.run_ids) + shown.partner_nodes
+    expect(len(rows) == 2 * runs, f"{runs} runs left {len(rows)} entries in the ledger, not two each")
     return _aligned([wanted, *rows])
 
 
@@ -167,27 +175,27 @@ def audited(shown: Demonstration) -> str:
 
 
 def _catalog(shown: Demonstration) -> Step:
-    reply = _ask(shown, "GET", _MODELS, 200)
+    reply = ask(shown, "GET", _MODELS, 200)
     models = reply.json()["data"]
-    return _step(shown, "the catalog", reply, f"{len(models)} models in", ("catalog.json", reply.content))
+    return step_of(shown, "the catalog", reply, f"{len(models)} models in", ("catalog.json", reply.content))
 
 
 def _schema(shown: Demonstration) -> Iterator[Step]:
     path = f"{_MODELS}/local/procedural-image-1/openapi.json"
-    reply = _ask(shown, "GET", path, 200)
+    reply = ask(shown, "GET", path, 200)
     fields = reply.json()["paths"][path.removesuffix("/openapi.json")]["post"]["requestBody"]["content"]
     names = fields["application/json"]["schema"]["properties"]
-    yield _step(shown, "a model's schema", reply, f"{len(names)} input fields in", ("schema.json", reply.content))
-    again = _ask(shown, "GET", path, 304, headers={"If-None-Match": reply.headers["etag"]})
-    yield _step(shown, "the same, with its ETag", again, f"unchanged, {len(again.content)} bytes sent")
+    yield step_of(shown, "a model's schema", reply, f"{len(names)} input fields in", ("schema.json", reply.content))
+    again = ask(shown, "GET", path, 304, headers={"If-None-Match": reply.headers["etag"]})
+    yield step_of(shown, "the same, with its ETag", again, f"unchanged, {len(again.content)} bytes sent")
 
 
 def _image(shown: Demonstration) -> Generator[Step, None, Photo]:
     body = {"prompt": "dawn over a harbour", "width": 768, "height": 512, "seed": 7}
     reply = _run(shown, "image", body)
     picture, size = _picture_of(reply)
-    _expect(size == (768, 512), f"the picture is {size[0]} x {size[1]} pixels, not 768 x 512")
-    yield _step(shown, "an image", reply, "768 x 512 pixels in", ("picture.png", picture.content))
+    expect(size == (768, 512), f"the picture is {size[0]} x {size[1]} pixels, not 768 x 512")
+    yield step_of(shown, "an image", reply, "768 x 512 pixels in", ("picture.png", picture.content))
     return picture
 
 
@@ -195,43 +203,43 @@ def _audio(shown: Demonstration) -> Step:
     reply = _run(shown, "audio", {"prompt": "calm piano by the sea", "duration_seconds": 4, "seed": 7})
     with wave.open(io.BytesIO(reply.content)) as sound:
         seconds = sound.getnframes() / sound.getframerate()
-    _expect(abs(seconds - 4) < 0.1, f"the audio lasts {seconds:.2f} seconds, not 4")  # noqa: PLR2004 -- 4 was asked for
-    return _step(shown, "audio", reply, f"{seconds:.1f} seconds of sound in", ("music.wav", reply.content))
+    expect(abs(seconds - 4) < 0.1, f"the audio lasts {seconds:.2f} seconds, not 4")  # noqa: PLR2004 -- 4 was asked for
+    return step_of(shown, "audio", reply, f"{seconds:.1f} seconds of sound in", ("music.wav", reply.content))
 
 
 def _video(shown: Demonstration) -> Step:
     reply = _run(shown, "video", {"prompt": "aurora over the hills", "duration_seconds": 2, "seed": 7})
-    content = _fetch(reply.json()["result"]["url"])
-    step = _step(shown, "video", reply, "", ("clip.mp4", content))
-    frames, rate = _frames_of(shown.output / "clip.mp4")
-    _expect(frames == round(2 * rate), f"the video has {frames} frames at {rate:g} a second, not 2 seconds of them")
+    content = fetch(reply.json()["result"]["url"])
+    step = step_of(shown, "video", reply, "", ("clip.mp4", content))
+    frames, rate = frames_of(shown.output / "clip.mp4")
+    expect(frames == round(2 * rate), f"the video has {frames} frames at {rate:g} a second, not 2 seconds of them")
     return Step(step.name, step.status, step.seconds, step.credits, f"{frames} frames, 2.0 seconds in{step.result}")
 
 
 def _text(shown: Demonstration) -> Step:
     reply = _run(shown, "text", {"prompt": "a lighthouse in the fog", "max_characters": 300, "seed": 7})
     text = reply.json()["text"]
-    _expect(0 < len(text) <= 300, f"the text has {len(text)} characters, not 1 to 300")  # noqa: PLR2004 -- 300 was asked for
-    return _step(shown, "text", reply, f"{len(text)} characters in", ("prose.txt", (text + "\n").encode()))
+    expect(0 < len(text) <= 300, f"the text has {len(text)} characters, not 1 to 300")  # noqa: PLR2004 -- 300 was asked for
+    return step_of(shown, "text", reply, f"{len(text)} characters in", ("prose.txt", (text + "\n").encode()))
 
 
 def _edit(shown: Demonstration, photo: Photo) -> Step:
     body = {"prompt": "a pencil sketch", "image": photo.data_uri, "strength": 0.9, "seed": 7}
     picture, size = _picture_of(reply := _run(shown, "image", body))
     name = f"{'picture' if shown.photo is None else 'photo'}-edited.{_EXTENSIONS[picture.media_type]}"
-    return _step(
+    return step_of(
         shown, f"an edit of {_short(photo.name)}", reply, f"{size[0]} x {size[1]} pixels in", (name, picture.content)
     )
 
 
 def _refused(shown: Demonstration) -> Step:
-    shown.refusal = _ask(shown, "POST", _path("image"), 422, {"prompt": "dawn over a harbour", "width": 70000})
+    shown.refusal = ask(shown, "POST", _path("image"), 422, {"prompt": "dawn over a harbour", "width": 70000})
     mistakes = len(shown.refusal.json()["detail"])
-    return _step(shown, "an image 70,000 pixels wide", shown.refusal, f"refused for {mistakes} mistake, shown below")
+    return step_of(shown, "an image 70,000 pixels wide", shown.refusal, f"refused for {mistakes} mistake, shown below")
 
 
 def _run(shown: Demonstration, kind: str, body: Mapping[str, Any]) -> Reply:
-    reply = _ask(shown, "POST", _path(kind), 200, body)
+    reply = ask(shown, "POST", _path(kind), 200, body)
     shown.run_ids.append(reply.headers["x-service-request-id"])
     return reply
 
@@ -240,7 +248,7 @@ def _path(kind: str) -> str:
     return f"{_MODELS}/local/procedural-{kind}-1"
 
 
-def _ask(
+def ask(
     shown: Demonstration,
     method: str,
     path: str,
@@ -250,19 +258,36 @@ def _ask(
 ) -> Reply:
     """Make one call with the key; ClickException when it is not answered as expected."""
     sent = "" if body is None else json.dumps(body)
-    given = {"X-API-Key": shown.key, **({"Content-Type": "application/json"} if body else {}), **(headers or {})}
+    given = {**({"Content-Type": "application/json"} if body else {}), **(headers or {})}
+    return _asked(shown, method, path, expected, sent.encode(), given)
+
+
+def send(shown: Demonstration, path: str, content: bytes, content_type: str) -> Reply:
+    """Send bytes of some type with the key; ClickException when they are not taken."""
+    return _asked(shown, "POST", path, 200, content, {"Content-Type": content_type})
+
+
+def _asked(
+    shown: Demonstration, method: str, path: str, expected: int, content: bytes, headers: Mapping[str, str]
+) -> Reply:
     began = time.perf_counter()
-    status, answered, content = _exchange(method, shown.url + path, sent.encode() or None, given)
-    reply = Reply(path, sent, status, answered, content, time.perf_counter() - began)
+    given = {"X-API-Key": shown.key, **headers}
+    status, answered, received = _exchange(method, shown.url + path, content or None, given)
+    reply = Reply(path, content[:_SENT_SHOWN].decode("utf-8", "replace"), status, answered, received, _since(began))
     if status != expected:
-        words = content[:300].decode("utf-8", "replace")
+        words = received[:300].decode("utf-8", "replace")
         raise click.ClickException(f"{method} {path} was answered with {status} instead of {expected}: {words}")
     return reply
 
 
-def _fetch(url: str) -> bytes:
+def _since(began: float) -> float:
+    return time.perf_counter() - began
+
+
+def fetch(url: str) -> bytes:
+    """What a link leads to that is its own credential; ClickException when it leads nowhere."""
     status, _, content = _exchange("GET", url, None, {})
-    _expect(status == 200, f"the result at {url} was answered with {status}")  # noqa: PLR2004 -- HTTP's word for here it is
+    expect(status == 200, f"the result at {url} was answered with {status}")  # noqa: PLR2004 -- HTTP's word for here it is
     return content
 
 
@@ -272,7 +297,7 @@ def _exchange(
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_WAIT_SECONDS)
     try:
-        connection.request(method, parts.path, content, dict(headers))
+        connection.request(method, f"{parts.path}?{parts.query}" if parts.query else parts.path, content, dict(headers))
         response = connection.getresponse()
         return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
     except (OSError, http.client.HTTPException) as error:
@@ -281,7 +306,7 @@ def _exchange(
         connection.close()
 
 
-def _step(shown: Demonstration, name: str, reply: Reply, result: str, file: tuple[str, bytes] | None = None) -> Step:
+def step_of(shown: Demonstration, name: str, reply: Reply, result: str, file: tuple[str, bytes] | None = None) -> Step:
     """The line of a step; its result is kept in a file where it has one."""
     if file is not None:
         path = shown.output / file[0]
@@ -303,11 +328,20 @@ def _picture_of(reply: Reply) -> tuple[Photo, tuple[int, int]]:
         picture.load()
         size = picture.size
     told = (data["width"], data["height"])
-    _expect(size == told, f"the picture is {size[0]} x {size[1]} pixels, its answer says {told[0]} x {told[1]}")
+    expect(size == told, f"the picture is {size[0]} x {size[1]} pixels, its answer says {told[0]} x {told[1]}")
     return Photo("that image", data["mime_type"], content), size
 
 
-def _frames_of(path: Path) -> tuple[int, float]:
+def size_of(content: bytes) -> tuple[int, int]:
+    """The width and height of a picture that can be opened."""
+    import PIL.Image  # noqa: PLC0415 -- the server and every other command do without pictures
+
+    with PIL.Image.open(io.BytesIO(content)) as picture:
+        picture.load()
+        return picture.size
+
+
+def frames_of(path: Path) -> tuple[int, float]:
     """How many frames of a video can be decoded, and how many it shows a second."""
     import cv2  # noqa: PLC0415 -- the server and every other command do without video
 
@@ -329,7 +363,8 @@ def _in_books(shown: Demonstration, work: Any, *arguments: Any) -> Any:
     return asyncio.run(read())
 
 
-def _expect(truth: bool, otherwise: str) -> None:  # noqa: FBT001 -- reads as an assertion does
+def expect(truth: bool, otherwise: str) -> None:  # noqa: FBT001 -- reads as an assertion does
+    """ClickException with what is otherwise the case."""
     if not truth:
         raise click.ClickException(otherwise)
 

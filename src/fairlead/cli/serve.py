@@ -58,7 +58,6 @@ def _config(server: RunningServer, settings: Settings) -> uvicorn.Config:
         server.application,
         http="httptools",
         loop="none",
-        ws="none",
         lifespan="off",
         interface="asgi3",
         log_level="warning",

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from fairlead.cli.sockets import SocketProtocol, configure_sockets
 from fairlead.surfaces.asgi import JoiningTransport
 
 _TICKS_BETWEEN_LOOKS: Final = 10
@@ -19,7 +20,20 @@ class WebProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Stand between uvicorn and the transport; uvloop's are not asyncio's subclasses."""
-        super().connection_made(cast("Any", JoiningTransport(cast("asyncio.Transport", transport))))
+        self._bare = cast("asyncio.Transport", transport)
+        super().connection_made(cast("Any", JoiningTransport(self._bare)))
+
+    def handle_websocket_upgrade(self) -> None:
+        """Become a socket, which has responses no more; uvicorn would lose one whose address it cannot read."""
+        if self.url.isascii():
+            self.transport = self._bare
+            super().handle_websocket_upgrade()
+        else:
+            self.send_400_response("Invalid HTTP request received.")
+
+    def hang_up(self) -> None:
+        """End the connection."""
+        self.transport.close()
 
 
 class WebServer(uvicorn.Server):
@@ -32,6 +46,7 @@ class WebServer(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, patience: float, begin_stop: Callable[[], None]) -> None:
         config.http = WebProtocol
+        configure_sockets(config)
         super().__init__(config)
         self._patience = patience
         self._begin_stop = begin_stop
@@ -55,7 +70,9 @@ class WebServer(uvicorn.Server):
 
     def _close_silent(self, now: float) -> None:
         silent: dict[Any, tuple[Any, float]] = {}
-        for connection in self.server_state.connections:
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, SocketProtocol) and connection.is_open:
+                continue
             exchange = getattr(connection, "cycle", None)
             if exchange is not None and not exchange.response_complete:
                 continue
@@ -64,5 +81,5 @@ class WebServer(uvicorn.Server):
             since = known[1] if known is not None and known[0] is exchange else now
             silent[connection] = (exchange, since)
             if now - since > self._patience:
-                connection.transport.close()
+                cast("WebProtocol | SocketProtocol", connection).hang_up()
         self._silent = silent

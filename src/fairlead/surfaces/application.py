@@ -1,16 +1,10 @@
-"""The ASGI application: the run route as it is, everything else through Starlette, one envelope around both.
+"""The ASGI application: runs as they are, every other call to the surface that serves it, sockets to theirs."""
 
-Every response of the router carries a request id, made here; every fault that travels up is worded here.
-"""
-
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
 from fairlead.domain.faults import (
@@ -22,9 +16,9 @@ from fairlead.domain.faults import (
     RequestNotFound,
     bucket,
 )
-from fairlead.observing.observations import FaultAnswered, Observer, UnexpectedError
+from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.clock import new_id
-from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Headers, Receive, Scope, Send, answer
+from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Receive, Scope, Send
 from fairlead.surfaces.assets import AssetHandlers
 from fairlead.surfaces.operator import OperatorHandlers
 from fairlead.surfaces.router.errors import error_response
@@ -32,15 +26,30 @@ from fairlead.surfaces.router.generations import V1, V2, Generation
 from fairlead.surfaces.router.headers import REPLAYED, HeaderNames
 from fairlead.surfaces.router.routes import ROUTES
 from fairlead.surfaces.router.runs import RunHandler
+from fairlead.surfaces.surface import Endpoint, Refusal, Surface, routes_of
 
 _RUN_PREFIXES: Final = {
     route.path.partition("{")[0].encode(): route.generation for route in ROUTES if route.handler == "run"
 }
-_Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+_METHOD_NOT_ALLOWED: Final = 405
+_NOBODY_LISTENS: Final = 1001
+_SERVED: Final = ("http", "websocket")
+
+
+class OtherSurface(Protocol):
+    """An API beside the router, at paths of its own, with its own envelope and credentials."""
+
+    def serves(self, path: str) -> bool:
+        """Whether a path is its own."""
+        ...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        """Answer one request or hold one socket; nothing that happens in it escapes."""
+        ...
 
 
 class Application:
-    """The whole HTTP face of a server."""
+    """The whole HTTP face of a server. A path that no other surface serves is the router's."""
 
     def __init__(
         self,
@@ -50,129 +59,82 @@ class Application:
         operator: OperatorHandlers,
         names: HeaderNames,
         observe: Observer,
+        others: Sequence[OtherSurface] = (),
     ) -> None:
         self._run = run
-        self._names = names
         self._observe = observe
-        self._rest = Starlette(
-            routes=[*_router_routes(owners), *assets.routes(), *_operator_routes(operator)],
-            exception_handlers={
-                FaultError: self._on_fault,
-                CallerLeftError: self._on_caller_left,
-                HTTPException: self._on_http_exception,
-                Exception: self._on_fault,
-            },
-        )
-        self._rest.router.redirect_slashes = False  # a path with a slash more is another path (R-01)
+        self._others = others
+        routes = [*routes_of(_router_table(owners)), *assets.routes(), *_operator_routes(operator)]
+        self._router = Surface(routes, partial(_refusal, names=names), names.request_id, observe)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; nothing that happens in it escapes."""
-        if scope["type"] != "http":
-            await self._rest(scope, receive, send)
-            return
+        """Answer one request, or hold one socket; nothing that happens in it escapes."""
+        if scope["type"] not in _SERVED:
+            return  # nothing here begins or ends with the server's lifespan
         request_id = new_id()
         path = _run_path(scope)
         if path is None:
-            scope[REQUEST_ID] = request_id
-            await self._answer_rest(scope, receive, send, request_id)
+            await self._pass_on(scope, receive, send, request_id)
             return
         generation, segments = path
         try:
             await self._run(scope, receive, send, generation, segments, request_id)
         except FaultError as error:
-            told_again = [REPLAYED] if error.is_replay else None
-            await self._refuse(scope, send, error.fault, request_id, generation, told_again)
+            scope[REQUEST_ID] = request_id
+            await self._router.refuse(scope, send, error, [REPLAYED] if error.is_replay else None)
         except CallerLeftError:
             pass  # nobody is there to be answered, and nothing was begun
         except Exception as error:  # noqa: BLE001 -- the caller learns nothing, the log everything
+            scope[REQUEST_ID] = request_id
             self._observe(UnexpectedError(f"answer {request_id}", error))
-            await self._refuse(scope, send, InternalError(), request_id, generation)
+            await self._router.refuse(scope, send, error)
 
-    async def _answer_rest(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        if b"%2f" in scope["raw_path"].lower():
-            # Starlette matches the decoded path, in which an encoded slash would separate segments (R-01).
-            await self._refuse(scope, send, RequestNotFound(), request_id, _generation_of(scope))
-            return
-        started = False
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        other = next((one for one in self._others if one.serves(scope["path"])), None)
+        if other is not None:
+            await other(scope, receive, send, request_id)
+        elif scope["type"] == "http":
+            await self._router(scope, receive, send, request_id)
+        else:
+            await send({"type": "websocket.close", "code": _NOBODY_LISTENS})  # before it was accepted: 403
 
-        async def send_with_id(message: Any) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                message["headers"] = [*message["headers"], (self._names.request_id, request_id.encode())]
-            await send(message)
 
-        try:
-            await self._rest(scope, receive, send_with_id)
-        except Exception as error:  # noqa: BLE001 -- as above; Starlette re-raises what it could not handle
-            self._observe(UnexpectedError(f"answer {request_id}", error))
-            if not started:
-                await self._refuse(scope, send, InternalError(), request_id, _generation_of(scope))
+def _refusal(error: Exception, scope: Scope, names: HeaderNames) -> Refusal:
+    """Word anything that goes wrong in the router."""
+    fault, status, allowed = _fault_of(error, scope)
+    request_id, generation = scope[REQUEST_ID], _generation_of(scope)
+    usual, headers, content = error_response(fault, request_id, generation, names)
+    headers = [pair for pair in headers if pair[0] != names.request_id] + allowed
+    return Refusal(status or usual, headers, content, bucket(fault))
 
-    async def _refuse(
-        self,
-        scope: Scope,
-        send: Send,
-        fault: Fault,
-        request_id: str,
-        generation: Generation,
-        beside: Headers | None = None,
-    ) -> None:
-        self._observe(FaultAnswered(request_id, scope["path"][:200], bucket(fault)))
-        status, headers, content = error_response(fault, request_id, generation, self._names)
-        await answer(send, status, headers + (beside or []), content)
 
-    async def _on_fault(self, request: Request, error: Exception) -> Response:
-        fault = error.fault if isinstance(error, FaultError) else InternalError()
-        return self._error(request, fault)
-
-    async def _on_caller_left(self, request: Request, _: Exception) -> Response:
-        """Nobody is there to be answered; the log has it."""
-        return self._error(request, ClientDisconnected())
-
-    async def _on_http_exception(self, request: Request, error: Exception) -> Response:
-        """A path or method nobody answers."""
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        if status == 405:  # noqa: PLR2004 -- Starlette's own answer for a known path
-            response = self._error(request, InvalidInput(f"{request.method} is not possible here."))
-            response.status_code = 405
-            allowed = (getattr(error, "headers", None) or {}).get("Allow", "")
+def _fault_of(error: Exception, scope: Scope) -> tuple[Fault, int | None, list[tuple[bytes, bytes]]]:
+    """The fault an exception stands for, with a status and headers where it has its own."""
+    match error:
+        case FaultError():
+            return error.fault, None, []
+        case CallerLeftError():  # nobody is there to be answered; the log has it
+            return ClientDisconnected(), None, []
+        case HTTPException(status_code=status) if status == _METHOD_NOT_ALLOWED:
+            allowed = (error.headers or {}).get("Allow", "")
             # Runs are answered before Starlette, which therefore knows only the other methods of their paths.
-            response.headers["Allow"] = f"{allowed}, POST" if _run_segments(request.scope) else allowed
-            return response
-        return self._error(request, RequestNotFound())
-
-    def _error(self, request: Request, fault: Fault) -> Response:
-        request_id, generation = request.scope[REQUEST_ID], _generation_of(request.scope)
-        self._observe(FaultAnswered(request_id, request.url.path[:200], bucket(fault)))
-        status, headers, content = error_response(fault, request_id, generation, self._names)
-        response = Response(content, status_code=status)
-        # The id is added on the way out, for successes and errors alike.
-        response.raw_headers.extend(pair for pair in headers if pair[0] != self._names.request_id)
-        return response
+            allowed = f"{allowed}, POST" if _run_segments(scope) else allowed
+            detail = f"{scope['method']} is not possible here."
+            return InvalidInput(detail), _METHOD_NOT_ALLOWED, [(b"allow", allowed.encode())]
+        case HTTPException():
+            return RequestNotFound(), None, []
+        case _:
+            return InternalError(), None, []
 
 
-def _router_routes(owners: Sequence[Any]) -> list[StarletteRoute]:
-    """One route a path: Starlette would refuse a method with the methods of the first of several.
-
-    `owners` are the classes of handlers; each method of theirs that the table names is the one.
-    """
-    paths: dict[str, dict[str, _Endpoint]] = {}
+def _router_table(owners: Sequence[Any]) -> Iterator[tuple[str, str, Endpoint]]:
+    """Every route but the runs. `owners` are the classes of handlers; whichever has the method answers."""
     for route in ROUTES:
         if route.handler != "run":
             owner = next(one for one in owners if hasattr(one, route.handler))
-            endpoint = partial(getattr(owner, route.handler), generation=route.generation)
-            paths.setdefault(route.path, {})[route.method] = endpoint
-    routes = [StarletteRoute(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in paths.items()]
+            yield route.method, route.path, partial(getattr(owner, route.handler), generation=route.generation)
     snapshots = next(one for one in owners if hasattr(one, "show_snapshot"))
-    return [*routes, StarletteRoute("/router-schemas/{provider}/{model}", snapshots.show_snapshot, methods=["GET"])]
-
-
-def _by_method(endpoints: Mapping[str, _Endpoint]) -> _Endpoint:
-    async def endpoint(request: Request) -> Response:
-        return await endpoints["GET" if request.method == "HEAD" else request.method](request)
-
-    return endpoint
+    yield "GET", "/router-schemas/{provider}/{model}", snapshots.show_snapshot
 
 
 def _operator_routes(operator: OperatorHandlers) -> list[StarletteRoute]:
@@ -185,7 +147,7 @@ def _operator_routes(operator: OperatorHandlers) -> list[StarletteRoute]:
 
 def _run_path(scope: Scope) -> tuple[Generation, tuple[str, str]] | None:
     """The generation and the two raw segments when a request is a run; an encoded slash separates nothing."""
-    return _run_segments(scope) if scope["method"] == "POST" else None
+    return _run_segments(scope) if scope.get("method") == "POST" else None  # sockets have no method
 
 
 def _run_segments(scope: Scope) -> tuple[Generation, tuple[str, str]] | None:

@@ -1,0 +1,310 @@
+"""Everything between a submitted workflow and its outputs, and the surface that tells of it."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from fairlead.assembly.base import Base, brand, header_names, kept
+from fairlead.assembly.runs import HOUR_MS, Runs
+from fairlead.domain.catalog.models import Catalog
+from fairlead.domain.jobs.news import News, QueueChanged
+from fairlead.domain.jobs.partner_nodes import partner_nodes_document
+from fairlead.engine.hosts.notes import AnswerFailed, HostEnded, HostNote, HostNotStarted, HostStarted
+from fairlead.engine.hosts.pool import Hosts, HostSettings
+from fairlead.http_client.transport import Transport
+from fairlead.identity.links import FILE_PATH, Links
+from fairlead.observing.observations import (
+    EngineHostFailed,
+    EngineHostStarted,
+    EngineHostStopped,
+    JournalSplit,
+    JournalWaiting,
+    NodePackLoaded,
+    Observer,
+    UnexpectedError,
+)
+from fairlead.operations.assets import AssetReader
+from fairlead.operations.editor import EditorDocuments
+from fairlead.operations.jobs.books import JobBooks
+from fairlead.operations.jobs.cancel import JobCanceller
+from fairlead.operations.jobs.claim import JobClaimer
+from fairlead.operations.jobs.downloads import Downloads
+from fairlead.operations.jobs.execute import JobExecutor
+from fairlead.operations.jobs.files import WorkflowFiles
+from fairlead.operations.jobs.model_files import ModelFiles
+from fairlead.operations.jobs.models import ModelRunner
+from fairlead.operations.jobs.newsroom import NewsLimits, Newsroom
+from fairlead.operations.jobs.nodes import NodeCatalog
+from fairlead.operations.jobs.read import JobReader
+from fairlead.operations.jobs.submit import Submitter
+from fairlead.operations.jobs.views import FileViews
+from fairlead.settings import Settings
+from fairlead.storage.job_journal import JobJournal
+from fairlead.storage.workflow_files import find_file_of_id
+from fairlead.surfaces.cloud.credentials import CloudCallers
+from fairlead.surfaces.cloud.editors import EditorHandlers
+from fairlead.surfaces.cloud.history import HistoryHandlers
+from fairlead.surfaces.cloud.jobs import JobHandlers
+from fairlead.surfaces.cloud.nodes import NodeHandlers
+from fairlead.surfaces.cloud.prompts import PromptHandlers
+from fairlead.surfaces.cloud.queue import QueueHandlers
+from fairlead.surfaces.cloud.socket import CloudSocket
+from fairlead.surfaces.cloud.surface import CloudSurface
+from fairlead.surfaces.cloud.uploads import UploadHandlers
+from fairlead.surfaces.cloud.views import ViewHandlers
+from fairlead.surfaces.cloud.wire import features_of
+from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.workers.jobs import JobWorker
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What has workflows executed, and tells what becomes of them."""
+
+    hosts: Hosts
+    worker: JobWorker
+    newsroom: Newsroom
+    files: WorkflowFiles
+    models: ModelRunner
+    surface: CloudSurface
+
+
+@dataclass(frozen=True, slots=True)
+class _Working:
+    """What jobs are made of."""
+
+    hosts: Hosts
+    books: JobBooks
+    journal: JobJournal
+    newsroom: Newsroom
+    files: WorkflowFiles
+    executor: JobExecutor
+    models: ModelRunner
+    kept_ms: int
+
+
+async def ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> Jobs:
+    """Wire what has workflows executed; what the stack is given is stopped with it."""
+    working = await _working(settings, base, runs, stack)
+    nodes = NodeCatalog(
+        working.hosts, lambda: base.catalog.current, lambda catalog: _partner_nodes(catalog, base, runs)
+    )
+    claimer = _claimer(settings, base, working)
+    forgets = (claimer.forget, working.files.forget_expired)
+    worker = JobWorker(claimer, working.executor, nodes, forgets, base.observe)
+    working.journal.tell_released = worker.tell
+    stack.push_async_callback(working.executor.drain, settings.drain_seconds)
+    kept(stack, worker.work())
+    return Jobs(
+        hosts=working.hosts,
+        worker=worker,
+        newsroom=working.newsroom,
+        files=working.files,
+        models=working.models,
+        surface=_surface(settings, base, working, nodes),
+    )
+
+
+async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> _Working:
+    newsroom = Newsroom(NewsLimits(per_workspace=settings.sockets_per_workspace))
+    journal = JobJournal(
+        base.database,
+        waiting=lambda entries: base.observe(JournalWaiting(entries)),
+        split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
+    )
+    stack.push_async_callback(journal.close)
+    journal.tell_remaining = lambda remaining: _tell_remaining(newsroom, base, remaining)
+    books = JobBooks(journal, base.observe)
+    kept_ms = int(settings.jobs_hours * HOUR_MS)
+    transport = Transport(trusted=[one.base_url for one in base.partners.providers.values() if not one.missing])
+    stack.push_async_callback(transport.close)
+    files = _files(settings, base, kept_ms, stack)
+    hosts = await _hosts(settings, base, runs, stack)
+    models = _models(settings, base, runs, transport)
+    executor = JobExecutor(
+        hosts,
+        books,
+        files,
+        models,
+        base.authenticator,
+        newsroom,
+        base.clock,
+        base.observe,
+        server_id=runs.recovery.server_id,
+        places=settings.engine_hosts,
+        kept_ms=kept_ms,
+    )
+    return _Working(hosts, books, journal, newsroom, files, executor, models, kept_ms)
+
+
+async def _hosts(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> Hosts:
+    """The engine hosts, of which the one that checks workflows takes work already."""
+    packs = settings.data / "custom_nodes" if settings.node_packs is None else settings.node_packs
+    hosts = Hosts(
+        HostSettings(
+            scratch=(settings.data / "scratch").resolve(),
+            places=settings.engine_hosts,
+            memory=settings.engine_memory_mib * 2**20,
+            cache=settings.engine_cache_mib * 2**20,
+            packs=(str(packs.resolve()),) if packs.is_dir() else (),
+            idle_seconds=settings.engine_idle_seconds,
+            job_seconds=settings.job_minutes * 60,
+        ),
+        _partner_nodes(base.catalog.current, base, runs),
+        partial(_note_host, base.observe),
+    )
+    await hosts.start()
+    stack.push_async_callback(hosts.close)
+    for report in hosts.reports:
+        base.observe(NodePackLoaded(report.name, report.nodes, report.error))
+    return hosts
+
+
+def _note_host(observe: Observer, note: HostNote) -> None:
+    match note:
+        case HostStarted(pid=pid, seconds=seconds, is_desk=is_desk):
+            observe(EngineHostStarted(pid, is_desk, seconds))
+        case HostEnded(pid=pid, reason=reason, died=died):
+            observe(EngineHostStopped(pid, reason or died, by_itself=reason is None))
+        case HostNotStarted(why=why):
+            observe(EngineHostFailed(why))
+        case AnswerFailed(question=question, error=error):
+            observe(UnexpectedError(f"answer an engine host's {question}", error))
+
+
+def _models(settings: Settings, base: Base, runs: Runs, transport: Transport) -> ModelRunner:
+    return ModelRunner(
+        runs.admitter,
+        runs.executor,
+        runs.collector,
+        runs.canceller,
+        runs.exchange,
+        ModelFiles(
+            AssetReader(base.assets.links, base.assets.blobs, base.database, base.clock),
+            base.assets.links,
+            base.assets.blobs,
+            base.database,
+            transport.fetch,
+            lambda provider, url: base.partners.providers[provider].may_follow(url, with_credential=False),
+            base.clock,
+            base_url=settings.public_base_url or f"http://{settings.host}:{settings.port}",
+            limit=settings.asset_limit_mib * 2**20,
+        ),
+        base.clock,
+        backlog=settings.queue_backlog,
+        keys_kept_ms=int(settings.queue_hours * HOUR_MS),
+        patience=settings.job_minutes * 60,
+    )
+
+
+def _tell_remaining(newsroom: Newsroom, base: Base, remaining: Mapping[str, int]) -> None:
+    now = base.clock.now_ms()
+    for workspace_id, jobs in remaining.items():
+        newsroom.publish(News(workspace_id, None, now, QueueChanged(jobs)))
+
+
+def _files(settings: Settings, base: Base, kept_ms: int, stack: AsyncExitStack) -> WorkflowFiles:
+    transport = Transport()
+    stack.push_async_callback(transport.close)
+    upload_bytes = settings.upload_limit_mib * 2**20
+    downloads = Downloads(transport.fetch, base.assets.blobs, limit=upload_bytes)
+    return WorkflowFiles(
+        base.database,
+        base.assets.blobs,
+        downloads,
+        base.clock,
+        base.observe,
+        upload_bytes=upload_bytes,
+        kept_ms=kept_ms,
+    )
+
+
+def _claimer(settings: Settings, base: Base, working: _Working) -> JobClaimer:
+    return JobClaimer(
+        base.database,
+        working.books,
+        working.executor,
+        working.newsroom,
+        base.clock,
+        base.observe,
+        base.alone,
+        int(settings.queue_hours * HOUR_MS),
+        working.kept_ms,
+    )
+
+
+def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog) -> CloudSurface:
+    callers = CloudCallers(base.authenticator, settings.key_prefix)
+    reader = JobReader(base.database, base.observe)
+    features = features_of(settings.upload_limit_mib * 2**20)
+    canceller = JobCanceller(
+        base.database, working.books, working.executor, working.newsroom, base.clock, base.observe,
+        kept_ms=working.kept_ms,
+    )  # fmt: skip
+    return CloudSurface(
+        owners=(
+            PromptHandlers(
+                callers,
+                _submitter(settings, base, working),
+                reader,
+                brand(settings).partner_key_fields,
+                settings.body_limit_mib * 2**20,
+            ),
+            JobHandlers(callers, reader, canceller),
+            QueueHandlers(callers, reader, canceller),
+            HistoryHandlers(callers, reader),
+            NodeHandlers(callers, nodes),
+            EditorHandlers(callers, EditorDocuments(base.database, base.clock), features),
+            *_file_handlers(settings, base, working, callers),
+        ),
+        socket=CloudSocket(working.newsroom, callers, reader.remaining, base.observe, features=features),
+        request_id=header_names(settings).request_id,
+        observe=base.observe,
+    )
+
+
+def _file_handlers(
+    settings: Settings, base: Base, working: _Working, callers: CloudCallers
+) -> tuple[UploadHandlers, ViewHandlers]:
+    blobs, links = base.assets.blobs, Links(base.secret.derive("signed links of files"), FILE_PATH)
+    views = FileViews(
+        working.files,
+        blobs,
+        links,
+        working.hosts.render,
+        base.clock,
+        (settings.data / "blobs" / "spool").resolve(),
+        link_seconds=settings.file_link_seconds,
+    )
+    reader = AssetReader(links, blobs, base.database, base.clock, lambda id_: lambda c: find_file_of_id(c, id_))
+    base_urls = BaseUrls(settings.public_base_url, settings.trusted_proxies)
+    return (
+        UploadHandlers(callers, working.files, views, limit=settings.upload_limit_mib * 2**20),
+        ViewHandlers(callers, views, reader, base_urls),
+    )
+
+
+def _submitter(settings: Settings, base: Base, working: _Working) -> Submitter:
+    return Submitter(
+        working.hosts,
+        working.books,
+        working.executor,
+        working.files,
+        base.authenticator,
+        working.newsroom,
+        base.clock,
+        backlog=settings.jobs_backlog,
+        key_field=brand(settings).partner_key_fields[0],
+    )
+
+
+def _partner_nodes(catalog: Catalog, base: Base, runs: Runs) -> bytes:
+    """The partner nodes of the models that can be run here: at least one of their providers is set up."""
+    runnable = [
+        model
+        for model in catalog.models.values()
+        if not model.is_retired(base.clock.today())
+        and any(runs.exchange.is_configured(leg.provider) for leg in model.legs)
+    ]
+    return partner_nodes_document(runnable)

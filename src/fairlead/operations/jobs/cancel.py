@@ -1,0 +1,82 @@
+"""Cancelling jobs: one that waits ends at once, one that is executed is stopped by the server that has it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.jobs.entries import JobCancel, Moved
+from fairlead.domain.jobs.events import Interrupted
+from fairlead.domain.jobs.news import News
+from fairlead.domain.jobs.states import WAITING, WORKING, JobState
+from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.books import JobBooks
+from fairlead.operations.jobs.execute import JobExecutor
+from fairlead.operations.jobs.newsroom import Newsroom
+from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.jobs import live_jobs
+
+JOBS_MAX: Final = 10_000
+"""How many jobs are cancelled by one call."""
+
+
+class JobCanceller:
+    """Cancels jobs of a workspace. Those that are not its own, or have ended, are simply not among what it did."""
+
+    def __init__(
+        self,
+        database: Database,
+        books: JobBooks,
+        executor: JobExecutor,
+        newsroom: Newsroom,
+        clock: Clock,
+        observe: Observer,
+        *,
+        kept_ms: int,
+    ) -> None:
+        self._database = database
+        self._books = books
+        self._executor = executor
+        self._newsroom = newsroom
+        self._clock = clock
+        self._observe = observe
+        self._kept_ms = kept_ms
+
+    async def cancel(self, caller: Caller, job_ids: Sequence[str]) -> Sequence[str]:
+        """Cancel jobs by their ids; those that were not cancelled before and now are. FaultError."""
+        return await self._cancel(caller, list(dict.fromkeys(job_ids))[:JOBS_MAX], None)
+
+    async def cancel_waiting(self, caller: Caller) -> Sequence[str]:
+        """Cancel every job that waits; which they were. FaultError."""
+        return await self._cancel(caller, await self._live(caller, WAITING), WAITING)
+
+    async def cancel_running(self, caller: Caller, job_id: str | None = None) -> Sequence[str]:
+        """Stop the jobs that are executed, or one of them; which they were. FaultError."""
+        wanted = [job_id] if job_id is not None else await self._live(caller, WORKING)
+        return await self._cancel(caller, wanted, WORKING)
+
+    async def _live(self, caller: Caller, states: frozenset[JobState]) -> list[str]:
+        try:
+            found = await self._database.read(lambda c: live_jobs(c, caller.workspace_id, JOBS_MAX, whole=False))
+        except DatabaseUnavailableError as error:
+            self._observe(DatabaseTrouble("read live jobs", str(error)))
+            raise FaultError(ServiceUnavailable("Jobs cannot be read right now.")) from error
+        return [job.id for job in found if job.state in states]
+
+    async def _cancel(self, caller: Caller, job_ids: Sequence[str], only: frozenset[JobState] | None) -> list[str]:
+        now = self._clock.now_ms()
+        entries = [JobCancel(job_id, caller.workspace_id, now, now + self._kept_ms, only=only) for job_id in job_ids]
+        moved = await asyncio.gather(*(self._books.write(entry) for entry in entries))
+        done = []
+        for job_id, verdict in zip(job_ids, moved, strict=True):
+            if not isinstance(verdict, Moved):
+                continue
+            done.append(job_id)
+            if verdict.state in WORKING:
+                self._executor.interrupt(job_id)  # another server's finds the wish by itself
+            else:
+                ended = Interrupted(None, None, [])
+                self._newsroom.publish(News(caller.workspace_id, job_id, now, ended))
+        return done

@@ -1,0 +1,153 @@
+"""Claiming jobs, and looking after those that nobody does: cancelled elsewhere, too old, orphaned."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from fairlead.domain.jobs.entries import Claimed, JobCancel, JobClaim, JobRelease, JobTakeOver, Moved
+from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, TIMEOUT
+from fairlead.domain.jobs.events import Failed, Failure, Interrupted, Place
+from fairlead.domain.jobs.jobs import LiveJob
+from fairlead.domain.jobs.news import News
+from fairlead.domain.jobs.states import LIVE
+from fairlead.observing.observations import DatabaseTrouble, JobTakenOver, Observer
+from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.books import JobBooks
+from fairlead.operations.jobs.execute import JobExecutor
+from fairlead.operations.jobs.newsroom import Newsroom
+from fairlead.storage import jobs
+from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+
+FOUND_AT_ONCE: Final = 200
+SILENT_AFTER_MS: Final = 20_000
+STRAY_AFTER_MS: Final = 60_000
+"""Far longer than it takes from a claim's commit to the job's execution."""
+ATTEMPTS_MAX: Final = 3
+_WAITED_TOO_LONG: Final = Failed(
+    Failure(Place("", ""), "", TIMEOUT, "The job has waited too long and was never executed.", [], {}, [])
+)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class JobClaimer:
+    """Takes jobs for this server. `alone`: no other server can share the database."""
+
+    database: Database
+    books: JobBooks
+    executor: JobExecutor
+    newsroom: Newsroom
+    clock: Clock
+    observe: Observer
+    alone: bool
+    timeout_ms: int
+    kept_ms: int
+
+    async def claim(self, job_id: str, workspace_id: str) -> None:
+        """Take a released job and have it executed, in a place that was reserved; one of another's gives it back."""
+        job = None
+        try:
+            entry = JobClaim(job_id, workspace_id, self.executor.server_id, self.clock.now_ms())
+            verdict = await self.books.write_at_last(entry)
+            if isinstance(verdict, Claimed):
+                job = await self._read_claimed(entry, verdict)
+        finally:
+            if job is None:
+                self.executor.give_back()
+        if job is not None:
+            self.executor.begin(job)
+
+    async def find_released(self) -> Sequence[tuple[str, str]]:
+        """Jobs that wait for a server, the oldest first: ids and workspaces. What nobody told of is found here."""
+        return await self._find("find released jobs", lambda c: jobs.released_jobs(c, FOUND_AT_ONCE))
+
+    async def pass_on_cancels(self) -> None:
+        """Stop the jobs executed here that were cancelled, through whichever server that was."""
+        server_id = self.executor.server_id
+        for job_id in await self._find("read cancelled jobs", lambda c: jobs.unwanted_jobs(c, server_id)):
+            self.executor.interrupt(job_id)
+
+    async def use_room(self) -> None:
+        """Give slots to jobs that are parked where there are some to spare: a subscription was changed."""
+        found = await self._find("find room for jobs", lambda c: jobs.workspaces_with_job_room(c, FOUND_AT_ONCE))
+        await asyncio.gather(*(self.books.write_at_last(JobRelease(workspace_id)) for workspace_id in found))
+
+    async def time_out(self) -> int:
+        """End a batch of jobs that have waited too long, and return how many were found."""
+        now = self.clock.now_ms()
+        before = now - self.timeout_ms
+        late = await self._find("time out jobs", lambda c: jobs.waiting_jobs_since(c, before, FOUND_AT_ONCE))
+        for job_id, workspace_id in late:
+            entry = JobCancel(job_id, workspace_id, now, now + self.kept_ms, expire=True)
+            if isinstance(await self.books.write_at_last(entry), Moved):
+                self.newsroom.publish(News(workspace_id, job_id, now, _WAITED_TOO_LONG))
+        return len(late)
+
+    async def take_over(self) -> int:
+        """Let a batch of jobs wait anew whose server fell silent, or that this one lost; how many were found."""
+        now = self.clock.now_ms()
+        silent_since = now if self.alone else now - SILENT_AFTER_MS
+        own, server_id = self.executor.job_ids(), self.executor.server_id
+        orphans = await self._find(
+            "find orphaned jobs", lambda c: jobs.orphaned_jobs(c, server_id, silent_since, FOUND_AT_ONCE)
+        )
+        strays = await self._find("find stray jobs", lambda c: jobs.jobs_of(c, server_id, now - STRAY_AFTER_MS))
+        found = [*orphans, *(stray for stray in strays if stray.job_id not in own)]
+        for orphan in found:
+            entry = JobTakeOver(orphan.job_id, orphan.workspace_id, orphan.attempt, now, now + self.kept_ms)
+            verdict = await self.books.write_at_last(entry)
+            if isinstance(verdict, Moved):
+                self.observe(JobTakenOver(orphan.job_id, orphan.attempt, verdict.state.value))
+                if verdict.state not in LIVE:
+                    ended = Interrupted(None, None, [])
+                    self.newsroom.publish(News(orphan.workspace_id, orphan.job_id, now, ended))
+        return len(found)
+
+    async def forget(self) -> int:
+        """Forget a batch of jobs whose time is up, and return how many were."""
+        now = self.clock.now_ms()
+        try:
+            return await self.database.write(lambda c: jobs.delete_expired_jobs(c, now, FOUND_AT_ONCE))
+        except DatabaseUnavailableError as error:
+            self.observe(DatabaseTrouble("forget jobs", str(error)))
+            return 0
+
+    async def _read_claimed(self, entry: JobClaim, claimed: Claimed) -> LiveJob | None:
+        """The job as it was submitted; None where it cannot be read now: it is found as a stray and taken over."""
+        whole = await self._find(
+            "read a claimed job",
+            lambda c: [jobs.find_job(c, entry.workspace_id, entry.job_id, whole=True)],
+        )
+        found = whole[0] if whole else None
+        if found is None or found.workflow is None or found.extra is None:
+            return None
+        return LiveJob(
+            id=found.id,
+            workspace_id=found.workspace_id,
+            attempt=claimed.attempt,
+            workflow=found.workflow,
+            extra=found.extra,
+            wanted=found.wanted,
+            nodes=found.nodes,
+            created_at=found.created_at,
+            started_at=entry.at,
+            partner_key_id=found.partner_key_id,
+            events=claimed.events,
+            hindrance=_hindrance(claimed),
+        )
+
+    async def _find(self, doing: str, work: Work[Sequence[T]]) -> Sequence[T]:
+        """What is looked for again soon, and so may be missed now."""
+        try:
+            return await self.database.read(work)
+        except DatabaseUnavailableError as error:
+            self.observe(DatabaseTrouble(doing, str(error)))
+            return ()
+
+
+def _hindrance(claimed: Claimed) -> str | None:
+    """Why a claimed job is not to be executed. One whose servers died again and again may be what kills them."""
+    if claimed.is_inactive:
+        return INACTIVE_SUBSCRIPTION
+    return CRASH if claimed.attempt > ATTEMPTS_MAX else None

@@ -1,0 +1,211 @@
+"""Where the questions of engine hosts are answered: of workflows that are checked, and of jobs that are executed."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.domain.jobs.entries import NewEvent
+from fairlead.domain.jobs.errors import VALIDATION
+from fairlead.domain.jobs.events import (
+    Cached,
+    Event,
+    Executed,
+    Executing,
+    Failed,
+    Interrupted,
+    Started,
+    Stopped,
+    Succeeded,
+)
+from fairlead.domain.jobs.jobs import LiveJob
+from fairlead.domain.jobs.news import News, Preview, ProgressText, Tiding
+from fairlead.domain.jobs.progress import ProgressCount
+from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
+from fairlead.engine.hosts.protocol import Previewed, Said
+from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.files import WorkflowFiles
+from fairlead.operations.jobs.newsroom import Newsroom
+
+RunModel = Callable[[str, int, str, bytes], Any]
+_KEPT: Final = (Started, Cached, Executed, Stopped, Succeeded, Failed, Interrupted)
+_OUTPUTS_BYTES_MAX: Final = 64 * 2**20
+_EVENTS_MAX: Final = 10_000
+_NOT_NOW: Final = "A workflow that is only checked makes no files and calls no models."
+
+
+class CheckDesk:
+    """The Desk of a workflow that is checked: it may look at the files of its workspace, and no more."""
+
+    def __init__(self, files: WorkflowFiles, workspace_id: str) -> None:
+        self._files = files
+        self._workspace_id = workspace_id
+
+    def tell(self, events: Sequence[Event]) -> None:
+        """Nothing happens in a check."""
+
+    def show(self, shown: Previewed | Said) -> None:
+        """Nothing is shown in a check."""
+
+    async def caught_up(self) -> None:
+        """Nothing happens in a check, so nothing is left behind."""
+
+    async def find_file(self, name: str) -> Path:
+        """Where a file lies that the workflow names."""
+        return await self._files.find(self._workspace_id, name)
+
+    async def list_files(self, folder: str) -> Sequence[str]:
+        """The files in a folder of the inputs."""
+        return await self._files.list_inputs(self._workspace_id, folder)
+
+    async def name_file(self, *_: object, **__: object) -> str:
+        """Decline: nothing is executed."""
+        raise DeclinedError(VALIDATION, _NOT_NOW)
+
+    async def keep_file(self, *_: object) -> None:
+        """Decline: nothing is executed."""
+        raise DeclinedError(VALIDATION, _NOT_NOW)
+
+    async def run_model(self, *_: object) -> ModelAnswer:
+        """Decline: nothing is executed."""
+        raise DeclinedError(VALIDATION, _NOT_NOW)
+
+
+class JobDesk:
+    """The Desk of one job that is executed, and what is gathered about it until it is written.
+
+    `overflow` is called, once, when the nodes show more than is kept of a job.
+    """
+
+    def __init__(
+        self,
+        job: LiveJob,
+        files: WorkflowFiles,
+        newsroom: Newsroom,
+        clock: Clock,
+        run_model: RunModel,
+        kept_until: Callable[[], int],
+        overflow: Callable[[], None],
+    ) -> None:
+        self._job = job
+        self._files = files
+        self._newsroom = newsroom
+        self._clock = clock
+        self._run_model = run_model
+        self._kept_until = kept_until
+        self._overflow = overflow
+        self._outputs: dict[str, Any] = {}
+        self._outputs_bytes = 0
+        self._numbered = job.events
+        self._unwritten: list[NewEvent] = []
+        self._count = ProgressCount(job.nodes)
+        self._executing: set[str] = set()
+        self._shown_again: set[tuple[str, str]] = set()
+        self._has_news = False
+        self.overflowed = False
+        """Whether the nodes have shown more than is kept."""
+
+    def tell(self, events: Sequence[Event]) -> None:
+        """Take note of what has happened, and pass it on to who watches."""
+        now = self._clock.now_ms()
+        for event in events:
+            self.note(event, now)
+            self.publish(event, now)
+
+    def note(self, event: Event, now: int) -> None:
+        """Take note of what has happened."""
+        self._count.note(event)
+        self._has_news = True
+        if isinstance(event, Executing):
+            self._executing.add(event.place.node)
+        if isinstance(event, Executed):
+            self._keep_output(event)
+        if isinstance(event, _KEPT) and self._numbered < _EVENTS_MAX:
+            self._numbered += 1
+            self._unwritten.append(NewEvent(self._numbered, type(event).__name__, msgspec.json.encode(event), now))
+
+    def publish(self, tiding: Tiding, now: int) -> None:
+        """Tell who watches."""
+        self._newsroom.publish(News(self._job.workspace_id, self._job.id, now, tiding))
+
+    def show(self, shown: Previewed | Said) -> None:
+        """Show something to who watches right now."""
+        tiding = (
+            Preview(shown.place, shown.image_type, shown.image)
+            if isinstance(shown, Previewed)
+            else ProgressText(shown.place, shown.text)
+        )
+        self.publish(tiding, self._clock.now_ms())
+
+    async def caught_up(self) -> None:
+        """Let everybody else have a turn: what is kept of a job has a bound, and who watches has his own."""
+        await asyncio.sleep(0)
+
+    async def find_file(self, name: str) -> Path:
+        """Where a file lies that the workflow names."""
+        return await self._files.find(self._job.workspace_id, name)
+
+    async def list_files(self, folder: str) -> Sequence[str]:
+        """The files in a folder of the inputs."""
+        return await self._files.list_inputs(self._job.workspace_id, folder)
+
+    async def name_file(self, name: str, extension: str, kind: str, *, exact: bool) -> str:
+        """What a new file will be called."""
+        return await self._files.name(self._job.workspace_id, name, extension, kind, exact=exact)
+
+    async def keep_file(self, path: Path, filename: str, kind: str) -> None:
+        """Keep a new file for as long as the job is kept."""
+        await self._files.keep(self._job.workspace_id, self._job.id, path, filename, kind, self._kept_until())
+
+    async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelAnswer:
+        """Run a partner's model, paid by the key the job was submitted with."""
+        answer: ModelAnswer = await self._run_model(node, turn, model, body)
+        return answer
+
+    def unwritten(self) -> Sequence[NewEvent]:
+        """The events that were not handed out yet, which are to be written now."""
+        events, self._unwritten = self._unwritten, []
+        self._has_news = False
+        return events
+
+    @property
+    def has_news(self) -> bool:
+        """Whether anything has happened since `unwritten` was asked last."""
+        return self._has_news
+
+    def progress(self) -> str:
+        """How far the job is, as JSON."""
+        return msgspec.json.encode(self._count.standing()).decode()
+
+    def outputs(self) -> bytes:
+        """What the nodes have shown, as JSON by node."""
+        return msgspec.json.encode(self._outputs)
+
+    def shown_again(self) -> Sequence[tuple[str, str]]:
+        """The files, by kind and name, that earlier jobs have made and this one shows: they are kept as long as it."""
+        return sorted(self._shown_again)
+
+    def _keep_output(self, event: Executed) -> None:
+        size = len(msgspec.json.encode(event.ui))
+        if self._outputs_bytes + size > _OUTPUTS_BYTES_MAX:
+            if not self.overflowed:
+                self.overflowed = True
+                self._overflow()
+            return
+        self._outputs_bytes += size
+        self._outputs[event.place.node] = {"ui": event.ui, "place": event.place}
+        if event.place.node not in self._executing:
+            self._shown_again.update(_files_in(event.ui))
+
+
+def _files_in(ui: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The files that a node shows, by kind and name."""
+    return {
+        (item["type"], item["filename"])
+        for items in ui.values()
+        if isinstance(items, list)
+        for item in items
+        if isinstance(item, dict) and isinstance(item.get("filename"), str) and isinstance(item.get("type"), str)
+    }

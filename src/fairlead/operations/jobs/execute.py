@@ -1,0 +1,228 @@
+"""Having a job executed: an engine host does the work, the books have the last word, and only then is it told."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.domain.faults import FaultError
+from fairlead.domain.jobs.entries import JobEnding, JobProgress, Outdated
+from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, TOO_MUCH, VALIDATION
+from fairlead.domain.jobs.events import Ending, Failed, Failure, Interrupted, Place, Succeeded
+from fairlead.domain.jobs.jobs import LiveJob
+from fairlead.domain.jobs.states import JobState
+from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
+from fairlead.engine.hosts.desk_host import EngineUnavailableError
+from fairlead.engine.hosts.pool import Hosts
+from fairlead.engine.hosts.protocol import Execute
+from fairlead.observing.observations import JobEnded, JobsUnderWay, Observer, UnexpectedError
+from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.books import JobBooks
+from fairlead.operations.jobs.desk import JobDesk
+from fairlead.operations.jobs.files import WorkflowFiles
+from fairlead.operations.jobs.models import ModelRunner
+from fairlead.operations.jobs.newsroom import Newsroom
+from fairlead.storage.jobs import deflated
+
+_FLUSH_SECONDS: Final = 1.0
+_NOWHERE: Final = Place("", "")
+_HINDRANCES: Final = {
+    INACTIVE_SUBSCRIPTION: "The subscription of this workspace is not active any more.",
+    CRASH: "The servers that had this job executed ended again and again before it did.",
+}
+_STATES: Final = {Succeeded: JobState.SUCCEEDED, Failed: JobState.FAILED, Interrupted: JobState.CANCELED}
+
+
+class JobExecutor:
+    """Has jobs executed, at most `places` at a time, in tasks that belong to no connection.
+
+    What a job ended in, and the files it has made, are kept for `kept_ms`. `freed` is called when a place is free.
+    """
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        books: JobBooks,
+        files: WorkflowFiles,
+        models: ModelRunner,
+        authenticator: Authenticator,
+        newsroom: Newsroom,
+        clock: Clock,
+        observe: Observer,
+        *,
+        server_id: str,
+        places: int,
+        kept_ms: int,
+    ) -> None:
+        self.server_id: Final = server_id
+        self.freed: Callable[[], None] = lambda: None
+        self._hosts = hosts
+        self._books = books
+        self._files = files
+        self._models = models
+        self._authenticator = authenticator
+        self._newsroom = newsroom
+        self._clock = clock
+        self._observe = observe
+        self._places = places
+        self._kept_ms = kept_ms
+        self._taken = 0
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._unwanted: set[str] = set()
+        self._is_stopping = False
+
+    def reserve(self) -> bool:
+        """Take a place for a job that is about to be claimed, if there is one; `begin` uses it, or it is given back."""
+        if self._taken >= self._places or self._is_stopping:
+            return False
+        self._taken += 1
+        return True
+
+    def give_back(self) -> None:
+        """Give a reserved place back."""
+        self._taken -= 1
+        self.freed()
+
+    def begin(self, job: LiveJob) -> None:
+        """Have a claimed job executed, in the place that was reserved for it."""
+        task = asyncio.get_running_loop().create_task(self._run(job))
+        self._tasks[job.id] = task
+        self._observe(JobsUnderWay(len(self._tasks)))
+        task.add_done_callback(lambda _: self._ended(job.id))
+
+    def interrupt(self, job_id: str) -> bool:
+        """Stop a job that is executed here; False when it is not."""
+        if job_id not in self._tasks:
+            return False
+        self._unwanted.add(job_id)
+        self._hosts.interrupt(job_id)
+        return True
+
+    def job_ids(self) -> frozenset[str]:
+        """The jobs that are executed here."""
+        return frozenset(self._tasks)
+
+    async def drain(self, seconds: float) -> None:
+        """Begin nothing more and wait for what is executed; what goes on after that is left to the next start."""
+        self._is_stopping = True
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=seconds)
+        left = list(self._tasks.values())
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+
+    def _ended(self, job_id: str) -> None:
+        del self._tasks[job_id]
+        self._unwanted.discard(job_id)
+        self._observe(JobsUnderWay(len(self._tasks)))
+        self.give_back()
+
+    async def _run(self, job: LiveJob) -> None:
+        desk = JobDesk(
+            job,
+            self._files,
+            self._newsroom,
+            self._clock,
+            lambda node, turn, model, body: self._run_model(job, node, turn, model, body),
+            lambda: self._clock.now_ms() + self._kept_ms,
+            lambda: self._hosts.interrupt(job.id),
+        )
+        flushing = asyncio.get_running_loop().create_task(self._flush(job, desk))
+        try:
+            ending = await self._executed(job, desk)
+        except EngineUnavailableError:
+            return  # the server stops; the next start takes the job over
+        except Exception as error:  # noqa: BLE001 -- a bug of ours must not leave a job without an end
+            self._observe(UnexpectedError(f"execute {job.id}", error))
+            ending = _failed("InternalError", "The job could not be executed, for a reason that is not its own.")
+        finally:
+            flushing.cancel()
+            with suppress(asyncio.CancelledError):
+                await flushing
+        await self._end(job, desk, ending)
+
+    async def _executed(self, job: LiveJob, desk: JobDesk) -> Ending:
+        if job.hindrance is not None:
+            return _failed(job.hindrance, _HINDRANCES[job.hindrance])
+        hidden = _hidden(job.extra)
+        order = Execute(job=job.id, workflow=job.workflow, outputs=job.wanted, hidden=hidden)
+        ending = await self._hosts.execute(job.workspace_id, order, desk)
+        if desk.overflowed:
+            return _failed(TOO_MUCH, "The nodes of this workflow show more than is kept of a job.")
+        return ending
+
+    async def _end(self, job: LiveJob, desk: JobDesk, ending: Ending) -> None:
+        """Make the end durable, then tell of it: who hears of a success can read its outputs."""
+        now = self._clock.now_ms()
+        expires_at = now + self._kept_ms
+        desk.note(ending, now)
+        if again := desk.shown_again():
+            await self._files.keep_longer(job.workspace_id, again, expires_at)
+        verdict = await self._books.write_at_last(
+            JobEnding(
+                job_id=job.id,
+                workspace_id=job.workspace_id,
+                attempt=job.attempt,
+                state=_STATES[type(ending)],
+                outputs=deflated(desk.outputs()),
+                failure=None if isinstance(ending, Succeeded) else msgspec.json.encode(ending),
+                progress=desk.progress(),
+                events=desk.unwritten(),
+                at=now,
+                expires_at=expires_at,
+            )
+        )
+        if isinstance(verdict, Outdated):
+            return  # another server has it: that one tells
+        desk.publish(ending, now)
+        kind = ending.failure.exception_type if isinstance(ending, Failed) else None
+        self._observe(
+            JobEnded(
+                job.id,
+                job.workspace_id,
+                _STATES[type(ending)].value,
+                kind,
+                job.nodes,
+                (job.started_at - job.created_at) / 1000,
+                (now - job.started_at) / 1000,
+                job.attempt,
+            )
+        )
+
+    async def _flush(self, job: LiveJob, desk: JobDesk) -> None:
+        """Write what has happened every second, for those who ask and for the case that this server dies."""
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            if desk.has_news:
+                progress = desk.progress()
+                entry = JobProgress(
+                    job.id, job.workspace_id, job.attempt, progress, desk.unwritten(), self._clock.now_ms()
+                )
+                if isinstance(await asyncio.shield(self._books.write_at_last(entry)), Outdated):
+                    self._hosts.interrupt(job.id)  # it was taken over
+                    return
+
+    async def _run_model(self, job: LiveJob, node: str, turn: int, model: str, body: bytes) -> ModelAnswer:
+        if job.partner_key_id is None:
+            raise DeclinedError(VALIDATION, "This job was submitted without a key that pays for partner nodes.")
+        try:
+            payer = await self._authenticator.caller_of_key(job.partner_key_id)
+        except FaultError as error:
+            raise DeclinedError(VALIDATION, "The key that pays for the partner nodes is not valid any more.") from error
+        return await self._models.run(payer, job.id, node, turn, model, body, lambda: job.id not in self._unwanted)
+
+
+def _failed(exception_type: str, message: str) -> Failed:
+    return Failed(Failure(_NOWHERE, "", exception_type, message, [], {}, []))
+
+
+def _hidden(extra: bytes) -> bytes:
+    """The values of hidden inputs that come with a submission."""
+    document: dict[str, Any] = msgspec.json.decode(extra, type=dict[str, Any])
+    known = document.get("extra_pnginfo")
+    return msgspec.json.encode({"EXTRA_PNGINFO": known} if isinstance(known, dict) else {})

@@ -1,0 +1,62 @@
+"""The classes of nodes there are (C-01): described by an engine host, kept until the catalog of models changes."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from fairlead.domain.catalog.models import Catalog
+from fairlead.domain.jobs.faults import EngineUnavailable, JobFaultError
+from fairlead.engine.hosts.desk_host import EngineUnavailableError
+from fairlead.engine.hosts.pool import Hosts
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """Every class of nodes as editors read it: one JSON object, its ETag, and each class by itself."""
+
+    document: bytes
+    etag: str
+    by_class: Mapping[str, bytes]
+
+
+class NodeCatalog:
+    """Knows the classes of nodes. `partner_nodes` makes the document of those that run models of the catalog.
+
+    The hosts must have been given those of the catalog in force.
+    """
+
+    def __init__(self, hosts: Hosts, catalog: Callable[[], Catalog], partner_nodes: Callable[[Catalog], bytes]) -> None:
+        self._hosts = hosts
+        self._catalog = catalog
+        self._partner_nodes = partner_nodes
+        self._followed = catalog()
+        self._known: ObjectInfo | None = None
+        self._asking = asyncio.Lock()
+
+    async def follow_catalog(self) -> None:
+        """Give the hosts the partner nodes of the catalog in force, if it has changed."""
+        current = self._catalog()
+        if current is not self._followed:
+            self._followed = current
+            self._hosts.set_partner_nodes(await asyncio.to_thread(self._partner_nodes, current))
+            self._known = None
+
+    async def object_info(self) -> ObjectInfo:
+        """Every class; JobFaultError when no host answers."""
+        async with self._asking:
+            if self._known is None:
+                await self.follow_catalog()
+                try:
+                    document = await self._hosts.describe()
+                except EngineUnavailableError as error:
+                    raise JobFaultError(EngineUnavailable()) from error
+                self._known = await asyncio.to_thread(_read, document)
+            return self._known
+
+
+def _read(document: bytes) -> ObjectInfo:
+    by_class = {name: bytes(raw) for name, raw in msgspec.json.decode(document, type=dict[str, msgspec.Raw]).items()}
+    return ObjectInfo(document, f'"{hashlib.sha256(document).hexdigest()}"', by_class)

@@ -1,0 +1,59 @@
+"""Reading jobs: one, those of a workspace, how many are left, what befell one."""
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.jobs.faults import JobFaultError, JobNotFound
+from fairlead.domain.jobs.jobs import Job, JobQuery, StoredEvent
+from fairlead.domain.jobs.states import JobState
+from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.storage import jobs
+from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+
+LIVE_MAX: Final = 1_000
+"""How many jobs that have not ended are shown at once."""
+T = TypeVar("T")
+
+
+class JobReader:
+    """Reads the jobs of a workspace. Every method may raise FaultError where the database is away."""
+
+    def __init__(self, database: Database, observe: Observer) -> None:
+        self._database = database
+        self._observe = observe
+
+    async def job(self, caller: Caller, job_id: str, *, whole: bool = False) -> Job:
+        """A job, on request with its workflow; JobFaultError where the workspace has none of this id."""
+        found = await self._read(lambda c: jobs.find_job(c, caller.workspace_id, job_id, whole=whole))
+        if found is None:
+            raise JobFaultError(JobNotFound(job_id))
+        return found
+
+    async def live(self, caller: Caller, *, whole: bool = True) -> Sequence[Job]:
+        """The jobs that have not ended, the oldest first, at most LIVE_MAX."""
+        return await self._read(lambda c: jobs.live_jobs(c, caller.workspace_id, LIVE_MAX, whole=whole))
+
+    async def jobs(self, caller: Caller, query: JobQuery) -> Sequence[Job]:
+        """The jobs that a query asks for."""
+        return await self._read(lambda c: jobs.find_jobs(c, caller.workspace_id, query))
+
+    async def count(self, caller: Caller, states: frozenset[JobState] | None = None) -> int:
+        """How many jobs are in some states, or in any."""
+        return await self._read(lambda c: jobs.count_jobs(c, caller.workspace_id, states))
+
+    async def remaining(self, caller: Caller) -> int:
+        """How many jobs wait or are executed."""
+        return await self._read(lambda c: jobs.remaining_jobs(c, caller.workspace_id))
+
+    async def events(self, caller: Caller, job_id: str) -> Sequence[StoredEvent]:
+        """What befell a job, in order; nothing for a job there is not."""
+        return await self._read(lambda c: jobs.events_of(c, caller.workspace_id, job_id))
+
+    async def _read(self, work: Work[T]) -> T:
+        try:
+            return await self._database.read(work)
+        except DatabaseUnavailableError as error:
+            self._observe(DatabaseTrouble("read jobs", str(error)))
+            raise FaultError(ServiceUnavailable("Jobs cannot be read right now.")) from error

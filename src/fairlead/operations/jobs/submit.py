@@ -1,0 +1,149 @@
+"""Submitting a job: the workflow is checked where nodes are known, then made durable, and begun where there is room."""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, InsufficientCredits
+from fairlead.domain.jobs.entries import Submission, Submitted
+from fairlead.domain.jobs.faults import (
+    BadSubmission,
+    DuplicateJob,
+    EngineUnavailable,
+    InvalidWorkflow,
+    JobFaultError,
+    JobQueueFull,
+    SubscriptionInactive,
+)
+from fairlead.domain.jobs.jobs import LiveJob, NewJob, SubmittedJob
+from fairlead.domain.jobs.news import News, Notice
+from fairlead.domain.jobs.states import JobState
+from fairlead.engine.hosts.desk_host import EngineUnavailableError
+from fairlead.engine.hosts.pool import Hosts
+from fairlead.engine.hosts.protocol import Checked, Refused
+from fairlead.operations.authenticate import ApiKey, Authenticator
+from fairlead.operations.clock import Clock, new_id
+from fairlead.operations.jobs.books import JobBooks
+from fairlead.operations.jobs.desk import CheckDesk
+from fairlead.operations.jobs.execute import JobExecutor
+from fairlead.operations.jobs.files import WorkflowFiles
+from fairlead.operations.jobs.newsroom import Newsroom
+from fairlead.storage.jobs import deflated
+
+_LARGE_BYTES: Final = 64 * 1024
+_NO_KEY: Final = "This workflow has partner nodes; send the API key that pays for them as {field} in extra_data."
+
+
+class Submitter:
+    """Submits jobs. `backlog` is how many of a workspace may wait; `key_field` what the partner key is called."""
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        books: JobBooks,
+        executor: JobExecutor,
+        files: WorkflowFiles,
+        authenticator: Authenticator,
+        newsroom: Newsroom,
+        clock: Clock,
+        *,
+        backlog: int,
+        key_field: str,
+    ) -> None:
+        self._hosts = hosts
+        self._books = books
+        self._executor = executor
+        self._files = files
+        self._authenticator = authenticator
+        self._newsroom = newsroom
+        self._clock = clock
+        self._backlog = backlog
+        self._key_field = key_field
+
+    async def submit(self, caller: Caller, new: NewJob) -> SubmittedJob:
+        """Check a workflow and make it a job; JobFaultError and FaultError say why it is none."""
+        job_id = new.job_id or new_id()
+        checked = await self._checked(caller, job_id, new)
+        payer = await self._payer(new, checked)
+        workflow, extra = await _deflated(checked.workflow), await _deflated(new.extra)
+        submission = Submission(
+            job_id=job_id,
+            workspace_id=caller.workspace_id,
+            workflow=workflow,
+            extra=extra,
+            wanted=msgspec.json.encode(checked.outputs).decode(),
+            nodes=checked.nodes,
+            created_at=self._clock.now_ms(),
+            backlog=self._backlog,
+            key_id=caller.key_id,
+            partner_key_id=None if payer is None else payer.key_id,
+            server_id=self._executor.server_id if self._executor.reserve() else None,
+        )
+        submitted = await self._recorded(submission)
+        if submitted.state is JobState.RUNNING:
+            self._executor.begin(_live(submission, checked, new))
+        elif submitted.state is JobState.PARKED:
+            notice = Notice("All parallel jobs of your subscription are busy; this one begins when one of them ends.")
+            self._newsroom.publish(News(caller.workspace_id, job_id, submission.created_at, notice))
+        return SubmittedJob(job_id, submitted.number, checked.node_errors)
+
+    async def _checked(self, caller: Caller, job_id: str, new: NewJob) -> Checked:
+        desk = CheckDesk(self._files, caller.workspace_id)
+        try:
+            found = await self._hosts.check(job_id, new.workflow, new.targets, desk)
+        except EngineUnavailableError as error:
+            raise JobFaultError(EngineUnavailable()) from error
+        if isinstance(found, Refused):
+            fault = InvalidWorkflow(msgspec.json.decode(found.error), msgspec.json.decode(found.node_errors))
+            raise JobFaultError(fault)
+        return found
+
+    async def _payer(self, new: NewJob, checked: Checked) -> Caller | None:
+        """Who pays for partner nodes (C-11); None where there are none, and no key was sent."""
+        if not checked.partner_nodes:
+            return None
+        if new.partner_key is None:
+            raise JobFaultError(BadSubmission("partner_key_missing", _NO_KEY.format(field=self._key_field)))
+        payer = await self._authenticator.authenticate(ApiKey(new.partner_key))
+        if payer.exhausted:
+            raise FaultError(InsufficientCredits(available=0))
+        return payer
+
+    async def _recorded(self, submission: Submission) -> Submitted:
+        """Make a job durable; a place that was reserved for it is given back unless it takes it."""
+        verdict: object = None
+        try:
+            verdict = await self._books.write(submission)
+        finally:
+            takes_place = isinstance(verdict, Submitted) and verdict.state is JobState.RUNNING
+            if submission.server_id is not None and not takes_place:
+                self._executor.give_back()
+        match verdict:
+            case Submitted():
+                return verdict
+            case DuplicateJob() | SubscriptionInactive() | JobQueueFull():
+                raise JobFaultError(verdict)
+            case _:
+                raise AssertionError(verdict)
+
+
+async def _deflated(document: bytes) -> bytes:
+    """A document as it is kept; a large one takes long enough to keep others waiting."""
+    return deflated(document) if len(document) < _LARGE_BYTES else await asyncio.to_thread(deflated, document)
+
+
+def _live(submission: Submission, checked: Checked, new: NewJob) -> LiveJob:
+    return LiveJob(
+        id=submission.job_id,
+        workspace_id=submission.workspace_id,
+        attempt=1,
+        workflow=checked.workflow,
+        extra=new.extra,
+        wanted=checked.outputs,
+        nodes=checked.nodes,
+        created_at=submission.created_at,
+        started_at=submission.created_at,
+        partner_key_id=submission.partner_key_id,
+    )

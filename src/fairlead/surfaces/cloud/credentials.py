@@ -1,0 +1,36 @@
+"""Who is calling the cloud API: a key in `X-API-Key`, a key or a token as bearer, or either in a socket's address."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import HTTPConnection
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, Unauthorized
+from fairlead.operations.authenticate import ApiKey, Authenticator, Token
+from fairlead.surfaces.credentials import CREDENTIAL_MAX, key_or_token
+
+_DOTS_OF_A_TOKEN: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CloudCallers:
+    """Finds out who calls. Both methods raise FaultError: Unauthorized, Forbidden or ServiceUnavailable."""
+
+    authenticator: Authenticator
+    key_prefix: str
+
+    async def caller(self, request: HTTPConnection) -> Caller:
+        """The caller of a request, by its headers."""
+        credential = key_or_token(request.scope, self.key_prefix)
+        return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
+
+    async def caller_of_token(self, text: str) -> Caller:
+        """The caller behind the `token` of a socket's address (C-08): a browser cannot send headers there."""
+        if not text:
+            raise FaultError(Unauthorized("Name an API key as token in the query."))
+        if len(text) > CREDENTIAL_MAX or not text.isascii():
+            raise FaultError(Unauthorized("The token is no credential."))
+        is_token = text.count(".") == _DOTS_OF_A_TOKEN and not text.startswith(self.key_prefix)
+        credential = Token(text) if is_token else ApiKey(text)
+        return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)

@@ -1,0 +1,183 @@
+"""The cloud API's error envelope: every fault gets its status and its words here, and nowhere else (C-14).
+
+An error has an `error` with `type`, `message`, `details` and `extra_info`, and `node_errors` by node, which are empty
+but for a workflow that cannot be executed; that is what editors show. `code` and `message` say the same for clients
+that read no more than a sentence.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, assert_never
+
+import msgspec
+from starlette.exceptions import HTTPException
+
+from fairlead.domain.faults import (
+    BodyTooLarge,
+    BudgetExceeded,
+    Cancelled,
+    ClientDisconnected,
+    CommittedSpendExceeded,
+    ConcurrencyLimitExceeded,
+    ContentPolicyViolation,
+    DeadlineExceeded,
+    Fault,
+    FaultError,
+    Forbidden,
+    InputRejected,
+    InsufficientCredits,
+    InternalError,
+    InvalidInput,
+    KeyConflict,
+    ModelNotFound,
+    NotEnabled,
+    ProviderError,
+    ProviderTimeout,
+    QueueBacklogFull,
+    QueueTimeout,
+    RateLimited,
+    RequestNotFound,
+    ServiceUnavailable,
+    StillRunning,
+    Unauthorized,
+    bucket,
+)
+from fairlead.domain.jobs.faults import (
+    BadFile,
+    BadSubmission,
+    DuplicateJob,
+    EngineUnavailable,
+    FileExists,
+    FileNotFound,
+    FileTooLarge,
+    InvalidWorkflow,
+    JobFault,
+    JobFaultError,
+    JobNotFound,
+    JobQueueFull,
+    SubscriptionInactive,
+)
+from fairlead.domain.money import as_dollars
+from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
+from fairlead.surfaces.surface import Refusal
+
+METHOD_NOT_ALLOWED: Final = 405
+_JSON: Final = (b"content-type", b"application/json")
+_UNCACHED: Final = (b"cache-control", b"no-store")
+_NO_PATH: Final = RequestNotFound(detail="There is nothing at this path.")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Worded(NamedTuple):
+    """A fault as it is told. `result` names it in logs and metrics, where `type` may be anything."""
+
+    status: int
+    type: str
+    message: str
+    retry_after: int | None = None
+    result: str | None = None
+
+
+def refusal(error: Exception, scope: Scope) -> Refusal:
+    """Word anything that goes wrong in the cloud API."""
+    if isinstance(error, JobFaultError) and isinstance(error.fault, InvalidWorkflow):
+        told = error.fault.error
+        beside = {"code": told.get("type"), "message": told.get("message")}
+        body = {"error": told, "node_errors": error.fault.node_errors, **beside}
+        return Refusal(400, [_JSON, _UNCACHED], _encode(body), "invalid_workflow")
+    worded, allowed = _worded(error, scope)
+    headers: Headers = [_JSON, _UNCACHED, *allowed]
+    if worded.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % max(1, worded.retry_after)))
+    return Refusal(worded.status, headers, _encode(_body(worded)), worded.result or worded.type)
+
+
+def _body(worded: _Worded) -> Mapping[str, Any]:
+    error = {"type": worded.type, "message": worded.message, "details": "", "extra_info": {}}
+    return {"error": error, "node_errors": {}, "code": worded.type, "message": worded.message}
+
+
+def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
+    match error:
+        case JobFaultError():
+            return _job_fault(error.fault, scope.get("method", "GET")), []
+        case FaultError():
+            return _fault(error.fault), []
+        case CallerLeftError():  # nobody is there to be answered; the log has it
+            return _fault(ClientDisconnected()), []
+        case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
+            allowed = (error.headers or {}).get("Allow", "").encode()
+            message = f"{scope['method']} is not possible here."
+            return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), [(b"allow", allowed)]
+        case HTTPException():
+            return _fault(_NO_PATH), []
+        case _:
+            return _fault(InternalError()), []
+
+
+def _job_fault(fault: JobFault, method: str) -> _Worded:  # noqa: PLR0911, C901 -- one total table, a row a fault
+    match fault:
+        case InvalidWorkflow():
+            return _Worded(400, "invalid_workflow", "The workflow cannot be executed.")
+        case BadSubmission(type_, message):
+            return _Worded(400, type_, message, result="invalid_submission")
+        case DuplicateJob(job_id):
+            return _Worded(409, "duplicate_prompt_id", f"There is a job {job_id} already.")
+        case SubscriptionInactive(subscription):
+            message = f"The subscription of this workspace ({subscription}) is inactive: it runs no workflows."
+            return _Worded(429, "subscription_inactive", message)
+        case JobQueueFull(limit, retry_after):
+            message = f"{limit} jobs of this workspace are already waiting."
+            return _Worded(429, "queue_full", message, retry_after)
+        case JobNotFound(job_id):
+            return _Worded(404, "job_not_found", f"There is no job {job_id[:64]}.")
+        case FileNotFound(name):
+            # What an address names is not found; what a body names makes the body bad (C-03).
+            status = 404 if method in {"GET", "HEAD"} else 400
+            return _Worded(status, "file_not_found", f"There is no file {name[:200]}.")
+        case FileExists(name):
+            return _Worded(409, "file_exists", f"There is a file {name[:200]} already.")
+        case BadFile(detail):
+            return _Worded(400, "invalid_file", detail)
+        case FileTooLarge(limit):
+            return _Worded(413, "file_too_large", f"A file may have {limit} bytes.")
+        case EngineUnavailable(retry_after):
+            return _Worded(503, "engine_unavailable", "No engine is ready to take work; try again soon.", retry_after)
+        case _:
+            assert_never(fault)
+
+
+def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault
+    name = bucket(fault)
+    match fault:
+        case InvalidInput(detail):
+            return _Worded(400, name, detail)
+        case KeyConflict(detail):
+            return _Worded(409, name, detail)
+        case BodyTooLarge(limit):
+            return _Worded(413, name, f"The request body is larger than {limit} bytes.")
+        case Unauthorized(detail):
+            return _Worded(401, name, detail)
+        case InsufficientCredits(available):
+            return _Worded(402, name, f"The workspace that pays has {as_dollars(available)} US dollars left.")
+        case BudgetExceeded():
+            return _Worded(402, name, "The budget of the API key that pays is spent.")
+        case Forbidden(detail) | NotEnabled(detail):
+            return _Worded(403, name, detail)
+        case RequestNotFound(detail=detail):
+            return _Worded(404, name, detail)
+        case ClientDisconnected():
+            return _Worded(499, name, "The caller closed the connection.")
+        case RateLimited(window, limit, retry_after):
+            return _Worded(429, name, f"The quota of {limit} requests per {window} is spent.", retry_after)
+        case ConcurrencyLimitExceeded() | CommittedSpendExceeded() | StillRunning() | QueueBacklogFull():
+            return _Worded(429, name, "The workspace has too much under way; wait for something to end.")
+        case ServiceUnavailable(detail, retry_after):
+            return _Worded(503, name, detail, retry_after)
+        case InputRejected() | ContentPolicyViolation() | ModelNotFound() | Cancelled():
+            return _Worded(400, name, "A partner's model cannot be run with what it was given.")
+        case ProviderError() | ProviderTimeout() | DeadlineExceeded() | QueueTimeout():
+            return _Worded(503, name, "A partner's model has not answered as it should.")
+        case InternalError():
+            return _Worded(500, name, "The server failed. The request id names the failure in its log.")
+        case _:
+            assert_never(fault)

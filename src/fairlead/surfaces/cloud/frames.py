@@ -1,0 +1,242 @@
+"""News of jobs as they go over the socket: messages of JSON, and frames of bytes for previews (C-08, C-09).
+
+What is made of a bulletin is made once, however many sockets it goes to, down to the frames of the WebSocket protocol:
+a server's are not masked, so that they are the same bytes for everybody.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, assert_never
+
+import msgspec
+
+from fairlead.domain.jobs.events import (
+    Cached,
+    Executed,
+    Executing,
+    Failed,
+    Finished,
+    Interrupted,
+    Progress,
+    Started,
+    Stopped,
+    Succeeded,
+)
+from fairlead.domain.jobs.news import News, Notice, Preview, ProgressText, QueueChanged
+from fairlead.operations.jobs.newsroom import Bulletin, NodeProgress
+
+FRAMES: Final = "fairlead.websocket.frames"
+"""The ASGI extension of a server that writes frames as they are, and the type of a message with such `frames`."""
+_PREVIEW: Final = 1
+_TEXT: Final = 3
+_PREVIEW_WITH_METADATA: Final = 4
+_IMAGE_TYPES: Final = {"image/jpeg": 1, "image/png": 2}
+_BLOCKED: Final = "ExecutionBlocked"
+_FINAL_TEXT: Final = 0x81
+_FINAL_BINARY: Final = 0x82
+_LENGTH_IN_ONE_BYTE: Final = 125
+_LENGTH_IN_TWO_BYTES: Final = 0xFFFF
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a socket's client has said that it can read: previews with metadata, texts with the id of their job."""
+
+    preview_metadata: bool = False
+    text_metadata: bool = False
+
+
+PLAIN: Final = Reading()
+
+
+class Payload(NamedTuple):
+    """What one frame carries."""
+
+    is_text: bool
+    content: bytes
+
+
+def packed(bulletin: Bulletin, reading: Reading) -> bytes:
+    """Everything a bulletin has to say to a client, as frames that may be written to its connection as they are."""
+    variant = _variant(bulletin, reading)
+    made = bulletin.made.get(variant)
+    if made is None:
+        made = bulletin.made[variant] = b"".join(framed(payload) for payload in payloads(bulletin, variant))
+    return made
+
+
+def payloads(bulletin: Bulletin, reading: Reading) -> Sequence[Payload]:
+    """Everything a bulletin has to say to a client, in the order in which clients expect it (engine-wire, 2.3)."""
+    found: list[Payload] = []
+    progress = [] if not bulletin.progress or bulletin.news is None else [_progress_state(bulletin)]
+    if bulletin.news is not None:
+        told = _payload(bulletin.news, reading)
+        is_change = isinstance(bulletin.news.tiding, Executing)
+        found = [*progress, *told] if is_change else [*told, *progress]
+    return [*found, *(message("executing", {"node": None, "prompt_id": job}) for job in bulletin.over)]
+
+
+def hello(remaining: int, sid: str) -> Payload:
+    """The first message of a socket."""
+    return message("status", {**_status(remaining), "sid": sid})
+
+
+def message(kind: str, data: Mapping[str, Any]) -> Payload:
+    """A message of JSON."""
+    return Payload(is_text=True, content=_encode({"type": kind, "data": data}))
+
+
+def framed(payload: Payload) -> bytes:
+    """One frame of the WebSocket protocol as a server sends it (RFC 6455, 5.2)."""
+    first = _FINAL_TEXT if payload.is_text else _FINAL_BINARY
+    length = len(payload.content)
+    if length <= _LENGTH_IN_ONE_BYTE:
+        head = struct.pack(">BB", first, length)
+    elif length <= _LENGTH_IN_TWO_BYTES:
+        head = struct.pack(">BBH", first, 126, length)
+    else:
+        head = struct.pack(">BBQ", first, 127, length)
+    return head + payload.content
+
+
+def _variant(bulletin: Bulletin, reading: Reading) -> Reading:
+    """What of a client's abilities makes a difference here: most things are the same bytes for all."""
+    is_special = bulletin.news is not None and isinstance(bulletin.news.tiding, Preview | ProgressText)
+    return reading if is_special else PLAIN
+
+
+def _payload(news: News, reading: Reading) -> Sequence[Payload]:
+    tiding = news.tiding
+    if isinstance(tiding, Preview):
+        if tiding.image_type not in _IMAGE_TYPES:
+            return []  # a node may have said anything
+        return [_preview(news.job_id, tiding, reading)]
+    if isinstance(tiding, ProgressText):
+        return [_text(news.job_id, tiding, reading)]
+    if isinstance(tiding, Finished):
+        return []  # told by its progress alone
+    kind, data = message_of(news)
+    return [message(kind, data)]
+
+
+def message_of(news: News) -> tuple[str, Mapping[str, Any]]:  # noqa: C901, PLR0911 -- one case a kind
+    """The type and the data of the message that tells a piece of news; the history tells some of them again."""
+    job, at = {"prompt_id": news.job_id}, {"timestamp": news.at}
+    match news.tiding:
+        case QueueChanged(remaining):
+            return "status", _status(remaining)
+        case Notice(text):
+            return "notification", {"value": text, **job}
+        case Started():
+            return "execution_start", {**job, **at}
+        case Cached(nodes):
+            return "execution_cached", {"nodes": nodes, **job, **at}
+        case Executing(place):
+            return "executing", {"node": place.node, "display_node": place.display, **job}
+        case Progress(place, value, most):
+            return "progress", {"value": _number(value), "max": _number(most), **job, "node": place.node}
+        case Executed(place, ui):
+            return "executed", {"node": place.node, "display_node": place.display, "output": ui, **job}
+        case Stopped() | Failed() as failed:
+            return "execution_error", {**job, **_failure(failed), **at}
+        case Succeeded():
+            return "execution_success", {**job, **at}
+        case Interrupted(interrupted_place, node_type, executed):
+            node = None if interrupted_place is None else interrupted_place.real_node
+            return "execution_interrupted", {
+                **job,
+                "node_id": node,
+                "node_type": node_type,
+                "executed": executed,
+                **at,
+            }
+        case Finished() | Preview() | ProgressText():
+            raise AssertionError("no message of its own")
+        case _ as never:
+            assert_never(never)
+
+
+def _status(remaining: int) -> dict[str, Any]:
+    """Nested as editors read it, and plain as the specification has it."""
+    return {"status": {"exec_info": {"queue_remaining": remaining}}, "queue_remaining": remaining}
+
+
+def _failure(failed: Stopped | Failed) -> dict[str, Any]:
+    """A node that could not be executed, or was not because a value blocks it; the latter does not end the job."""
+    if isinstance(failed, Stopped):
+        return {
+            "node_id": failed.place.real_node,
+            "node_type": failed.node_type,
+            "executed": (),
+            "exception_message": failed.message,
+            "exception_type": _BLOCKED,
+            "traceback": (),
+            "current_inputs": {},
+            "current_outputs": (),
+        }
+    failure = failed.failure
+    return {
+        "node_id": failure.place.real_node,
+        "node_type": failure.node_type,
+        "executed": failure.executed,
+        "exception_message": failure.message,
+        "exception_type": failure.exception_type,
+        "traceback": failure.traceback,
+        "current_inputs": failure.current_inputs,
+        "current_outputs": failure.executed,
+    }
+
+
+def _progress_state(bulletin: Bulletin) -> Payload:
+    """The node whose state has changed and those that run: all nodes each time would be traffic by the square."""
+    job = None if bulletin.news is None else bulletin.news.job_id
+    nodes = {progress.place.node: _node_progress(job, progress) for progress in bulletin.progress}
+    return message("progress_state", {"prompt_id": job, "nodes": nodes})
+
+
+def _node_progress(job_id: str | None, progress: NodeProgress) -> dict[str, Any]:
+    place = progress.place
+    return {
+        "value": _number(progress.value),
+        "max": _number(progress.most),
+        "state": "running" if progress.is_running else "finished",
+        "node_id": place.node,
+        "prompt_id": job_id,
+        "display_node_id": place.display,
+        "parent_node_id": place.parent,
+        "real_node_id": place.real_node,
+    }
+
+
+def _preview(job_id: str | None, preview: Preview, reading: Reading) -> Payload:
+    if not reading.preview_metadata:
+        head = struct.pack(">II", _PREVIEW, _IMAGE_TYPES[preview.image_type])
+        return Payload(is_text=False, content=head + preview.image)
+    place = preview.place
+    metadata = _encode(
+        {
+            "node_id": place.node,
+            "prompt_id": job_id,
+            "display_node_id": place.display,
+            "parent_node_id": place.parent,
+            "real_node_id": place.real_node,
+            "image_type": preview.image_type,
+        }
+    )
+    head = struct.pack(">II", _PREVIEW_WITH_METADATA, len(metadata))
+    return Payload(is_text=False, content=b"".join((head, metadata, preview.image)))
+
+
+def _text(job_id: str | None, said: ProgressText, reading: Reading) -> Payload:
+    names = [(job_id or "").encode(), said.place.node.encode()]
+    parts = [struct.pack(">I", _TEXT)]
+    for name in names if reading.text_metadata else names[1:]:
+        parts += (struct.pack(">I", len(name)), name)
+    return Payload(is_text=False, content=b"".join((*parts, said.text.encode())))
+
+
+def _number(value: float) -> float:
+    """Steps are whole numbers, and are written as such."""
+    return int(value) if float(value).is_integer() else value

@@ -1,0 +1,39 @@
+"""Submitting a workflow, and how many wait (C-04)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.operations.jobs.read import JobReader
+from fairlead.operations.jobs.submit import Submitter
+from fairlead.surfaces.cloud.bodies import read_content
+from fairlead.surfaces.cloud.credentials import CloudCallers
+from fairlead.surfaces.cloud.submissions import read_submission
+from fairlead.surfaces.cloud.wire import answer
+
+
+@dataclass(frozen=True, slots=True)
+class PromptHandlers:
+    """Answers `/api/prompt`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them."""
+
+    callers: CloudCallers
+    submitter: Submitter
+    reader: JobReader
+    key_fields: Sequence[str]
+    body_limit: int
+
+    async def submit_prompt(self, request: Request) -> Response:
+        """`POST /prompt`: a job is durable when this answers; outputs that are wrong are left out and named."""
+        caller = await self.callers.caller(request)
+        content = await read_content(request, self.body_limit)
+        new = read_submission(content, self.key_fields, request.headers.get("comfy-usage-source"))
+        job = await self.submitter.submit(caller, new)
+        return answer({"prompt_id": job.job_id, "number": job.number, "node_errors": msgspec.Raw(job.node_errors)})
+
+    async def show_prompt(self, request: Request) -> Response:
+        """`GET /prompt`: how many jobs wait or are executed."""
+        caller = await self.callers.caller(request)
+        return answer({"exec_info": {"queue_remaining": await self.reader.remaining(caller)}})

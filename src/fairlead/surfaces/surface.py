@@ -1,0 +1,116 @@
+"""One API over HTTP: its routes, and one envelope around everything that goes wrong in them.
+
+Every response carries a request id; every fault that travels up is worded by the surface whose route was asked for.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from fairlead.domain.faults import FaultError, RequestNotFound
+from fairlead.domain.jobs.faults import JobFaultError
+from fairlead.observing.observations import FaultAnswered, Observer, UnexpectedError
+from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Headers, Receive, Scope, Send, answer
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+_PATH_SHOWN: Final = 200
+_HANDLED: Final = (FaultError, JobFaultError, CallerLeftError, HTTPException, Exception)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """How a surface says that a call failed. `result` names the failure in logs and metrics, from a closed list."""
+
+    status: int
+    headers: Headers
+    content: bytes
+    result: str
+
+
+class Surface:
+    """The routes of one API in front of Starlette, which serves all but the hottest of them.
+
+    `refusal` words an exception, which may be anything, for a call. `splits_encoded` says that an encoded slash in a
+    path may separate segments, as Starlette has it; otherwise a path with one is nobody's (R-01).
+    """
+
+    def __init__(
+        self,
+        routes: Sequence[BaseRoute],
+        refusal: Callable[[Exception, Scope], Refusal],
+        request_id: bytes,
+        observe: Observer,
+        *,
+        splits_encoded: bool = False,
+    ) -> None:
+        self._refusal = refusal
+        self._request_id = request_id
+        self._observe = observe
+        self._splits_encoded = splits_encoded
+        self._app = Starlette(routes=routes, exception_handlers=dict.fromkeys(_HANDLED, self._on_error))
+        self._app.router.redirect_slashes = False  # a path with a slash more is another path (R-01)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        """Answer one request; nothing that happens in it escapes."""
+        scope[REQUEST_ID] = request_id
+        if not self._splits_encoded and b"%2f" in scope["raw_path"].lower():
+            # Starlette matches the decoded path, in which an encoded slash would separate segments.
+            await self.refuse(scope, send, FaultError(RequestNotFound()))
+            return
+        started = False
+
+        async def send_with_id(message: Any) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], (self._request_id, request_id.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except Exception as error:  # noqa: BLE001 -- Starlette raises again what it could not handle; the log has it all
+            self._observe(UnexpectedError(f"answer {request_id}", error))
+            if not started:
+                await self.refuse(scope, send, error)
+
+    async def refuse(self, scope: Scope, send: Send, error: Exception, beside: Headers | None = None) -> None:
+        """Answer a call that has failed before any route had it, with more headers where there are some."""
+        refusal = self._worded(error, scope)
+        name = (self._request_id, scope[REQUEST_ID].encode())
+        await answer(send, refusal.status, [*refusal.headers, name, *(beside or [])], refusal.content)
+
+    async def _on_error(self, request: Request, error: Exception) -> Response:
+        refusal = self._worded(error, request.scope)
+        response = Response(refusal.content, status_code=refusal.status)
+        response.raw_headers.extend(refusal.headers)  # the id is added on the way out, to successes and errors alike
+        return response
+
+    def _worded(self, error: Exception, scope: Scope) -> Refusal:
+        refusal = self._refusal(error, scope)
+        self._observe(FaultAnswered(scope[REQUEST_ID], scope["path"][:_PATH_SHOWN], refusal.result))
+        return refusal
+
+
+def routes_of(table: Iterable[tuple[str, str, Endpoint]]) -> list[BaseRoute]:
+    """Make the routes of methods, paths and what answers them.
+
+    One route a path: Starlette would refuse a method with the methods of the first of several.
+    """
+    paths: dict[str, dict[str, Endpoint]] = {}
+    for method, path, endpoint in table:
+        paths.setdefault(path, {})[method] = endpoint
+    return [Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in paths.items()]
+
+
+def _by_method(endpoints: Mapping[str, Endpoint]) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        return await endpoints["GET" if request.method == "HEAD" else request.method](request)
+
+    return endpoint

@@ -1,0 +1,100 @@
+"""The worker of jobs: claims released ones as soon as it is told of them, and looks for what it was not told."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from fairlead.observing.observations import Observer, UnexpectedError
+from fairlead.operations.jobs.claim import JobClaimer
+from fairlead.operations.jobs.execute import JobExecutor
+from fairlead.operations.jobs.nodes import NodeCatalog
+
+_LOOK_SECONDS: Final = 1.0
+_TAKE_OVER_EVERY: Final = 5
+_FORGET_EVERY: Final = 60
+_TOLD_MAX: Final = 10_000
+
+
+class JobWorker:
+    """Has jobs executed while there are places for them, until it is cancelled; nothing it meets may end it.
+
+    Each of `forgets` forgets a batch of what was kept long enough, and says how much that was.
+    """
+
+    def __init__(
+        self,
+        claimer: JobClaimer,
+        executor: JobExecutor,
+        nodes: NodeCatalog,
+        forgets: Sequence[Callable[[], Awaitable[int]]],
+        observe: Observer,
+    ) -> None:
+        self._claimer = claimer
+        self._executor = executor
+        self._nodes = nodes
+        self._forgets = forgets
+        self._observe = observe
+        self._told = deque[tuple[str, str]]()
+        self._known = set[str]()
+        self._tasks = set[asyncio.Task[None]]()
+        self._is_stopping = False
+        executor.freed = self._take_next
+
+    def tell(self, released: Sequence[tuple[str, str]]) -> None:
+        """Hear of jobs that may be claimed. What does not fit is found later."""
+        for job_id, workspace_id in released:
+            if len(self._told) < _TOLD_MAX and job_id not in self._known:
+                self._known.add(job_id)
+                self._told.append((job_id, workspace_id))
+        self._take_next()
+
+    def stop(self) -> None:
+        """Claim nothing more; what was claimed goes on."""
+        self._is_stopping = True
+
+    async def work(self) -> None:
+        """Look after the jobs until cancelled; from then on nothing more is claimed."""
+        rounds = 0
+        try:
+            while True:
+                try:
+                    await self._look(rounds)
+                except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
+                    self._observe(UnexpectedError("look after jobs", error))
+                rounds += 1
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            self.stop()
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=_LOOK_SECONDS)
+
+    async def _look(self, rounds: int) -> None:
+        await self._nodes.follow_catalog()
+        if rounds % _TAKE_OVER_EVERY == 0:
+            await self._claimer.take_over()
+        if not self._told:
+            self.tell(await self._claimer.find_released())
+        await self._claimer.pass_on_cancels()
+        await self._claimer.use_room()
+        while await self._claimer.time_out():
+            pass
+        if rounds % _FORGET_EVERY == 0:
+            for forget in self._forgets:
+                while await forget():
+                    pass
+
+    def _take_next(self) -> None:
+        while self._told and not self._is_stopping and self._executor.reserve():
+            job_id, workspace_id = self._told.popleft()
+            task = asyncio.get_running_loop().create_task(self._take(job_id, workspace_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _take(self, job_id: str, workspace_id: str) -> None:
+        try:
+            await self._claimer.claim(job_id, workspace_id)
+        except Exception as error:  # noqa: BLE001 -- a bug must not cost the others
+            self._observe(UnexpectedError(f"claim {job_id}", error))
+        finally:
+            self._known.discard(job_id)
