@@ -1,0 +1,177 @@
+"""The server that bench/sockets.py measures: real sockets with real keys, and a job that is nothing but its news.
+
+It prints its port and a key as JSON. A line `COUNT PER_SECOND` on its standard input has it publish so many messages at
+that pace, each with the moment of its publication (`time.perf_counter`, one clock for all processes); it answers with
+what that has cost. With `--bare` it is the yardstick: connections without any protocol, and a loop that writes to them.
+"""
+
+import asyncio
+import gc
+import json
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+import uvicorn
+import uvloop
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fairlead.cli.web import WebServer
+from fairlead.domain.callers import Caller
+from fairlead.domain.jobs.events import Executed, Place
+from fairlead.domain.jobs.news import News
+from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.newsroom import Bulletin, Newsroom
+from fairlead.operations.keys import issue_key
+from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
+from fairlead.storage.database import open_database
+from fairlead.storage.migrate import migrate
+from fairlead.surfaces.cloud.credentials import CloudCallers
+from fairlead.surfaces.cloud.frames import PLAIN, packed
+from fairlead.surfaces.cloud.socket import CloudSocket
+
+_BACKLOG: Final = 4096
+_PREFIX: Final = "flk_"
+_GC_THRESHOLDS: Final = (50_000, 50, 100)
+"""As `serve` has them."""
+_PLACE: Final = Place("7", "7")
+_JOB: Final = "0197f000-0000-7000-8000-000000000001"
+
+
+class Speaker(Protocol):
+    """Something that can tell everybody."""
+
+    def say(self, news: News) -> None:
+        """Tell it to all."""
+        ...
+
+
+class Bare:
+    """Connections, and nothing else."""
+
+    def __init__(self) -> None:
+        self._connections: set[asyncio.Transport] = set()
+
+    def protocol(self) -> asyncio.Protocol:
+        """The protocol of a new connection."""
+        return _BareConnection(self._connections)
+
+    def say(self, news: News) -> None:
+        """Write to all, one after another."""
+        content = packed(Bulletin(news), PLAIN)
+        for transport in self._connections:
+            transport.write(content)
+
+
+class _BareConnection(asyncio.Protocol):
+    """One that is greeted as a socket is, so that clients need not know the difference."""
+
+    def __init__(self, connections: set[asyncio.Transport]) -> None:
+        self._connections = connections
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the way there."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, _data: bytes) -> None:
+        """Take the request for granted."""
+        if self._transport is not None and self._transport not in self._connections:
+            self._transport.write(b"HTTP/1.1 101 \r\n\r\n\x81\x02{}")
+            self._connections.add(self._transport)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Forget it."""
+        if self._transport is not None:
+            self._connections.discard(self._transport)
+
+
+class Room:
+    """A newsroom that can be spoken to like a set of bare connections."""
+
+    def __init__(self, newsroom: Newsroom) -> None:
+        self._newsroom = newsroom
+
+    def say(self, news: News) -> None:
+        """Publish."""
+        self._newsroom.publish(news)
+
+
+async def _serve_bare(listener: socket.socket) -> None:
+    bare = Bare()
+    server = await asyncio.get_running_loop().create_server(bare.protocol, sock=listener, backlog=_BACKLOG)
+    _announce(listener, "")
+    async with server:
+        await _obey(bare, "")
+
+
+async def _serve(listener: socket.socket, folder: Path) -> None:
+    url = f"sqlite:///{folder / 'watched.db'}"
+    database, clock, newsroom = open_database(url), Clock(), Newsroom()
+    await migrate(database)
+    workspace_id = await create_workspace(database, WorkspaceCommand(name="lab"), clock)
+    key = await issue_key(database, "lab", "a key", None, _PREFIX, clock)
+    callers = CloudCallers(Authenticator(database, None), _PREFIX)
+    application = CloudSocket(newsroom, callers, _nothing_left, print)
+    config = uvicorn.Config(
+        application, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False
+    )
+    web = WebServer(config, 120.0, newsroom.close)
+    serving = asyncio.create_task(web.serve(sockets=[listener]))
+    _announce(listener, key.text)
+    await _obey(Room(newsroom), workspace_id)
+    web.should_exit = True
+    await serving
+    await database.close()
+
+
+async def _nothing_left(_: Caller) -> int:
+    return 0
+
+
+def _announce(listener: socket.socket, key: str) -> None:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    print(json.dumps({"port": listener.getsockname()[1], "key": key}), flush=True)
+
+
+async def _obey(speaker: Speaker, workspace_id: str) -> None:
+    """Publish as often as standard input says so."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        count, per_second = line.split()
+        spent = await _publish(speaker.say, workspace_id, int(count), float(per_second))
+        print(json.dumps(spent), flush=True)
+
+
+async def _publish(say: Callable[[News], None], workspace_id: str, count: int, per_second: float) -> dict[str, float]:
+    """Publish at a pace; what it has cost: processor time, and the longest time that nothing else could be done."""
+    cpu, began, longest = time.process_time(), time.perf_counter(), 0.0
+    for turn in range(count):
+        await asyncio.sleep(max(0.0, began + turn / per_second - time.perf_counter()))
+        now = time.perf_counter()
+        say(News(workspace_id, _JOB, 0, Executed(_PLACE, {"sent": now, "turn": turn})))
+        longest = max(longest, time.perf_counter() - now)
+    await asyncio.sleep(1.0)
+    return {"cpu": time.process_time() - cpu, "longest": longest}
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    with socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG) as listener:
+        if sys.argv[1] == "--bare":
+            uvloop.run(_serve_bare(listener))
+        else:
+            uvloop.run(_serve(listener, Path(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

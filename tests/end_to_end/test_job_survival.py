@@ -1,0 +1,67 @@
+"""Servers that die while jobs wait, run and are paid for, and the ones that are started after them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from databases import Postgres
+from end_to_end.test_workflows import ENV
+from end_to_end.workflow_clients import WorkflowClient, node, shown, told
+from servers import Server, serving, wait_until
+
+_PICTURE: Final = {"prompt": "a harbour at dawn", "width": 64, "height": 64, "seed": 3}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return an empty database of each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/jobs.db"
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    name = server.create()
+    yield server.url(name)
+    server.drop(name)
+
+
+def test_jobs_outlive_the_server_that_was_killed(tmp_path: Path, database: str) -> None:
+    """What ran is executed again from its beginning, what waited is executed, what had ended is remembered as it was.
+
+    The partner's model that the first job had run already is not paid twice.
+    """
+    data = tmp_path / "data"
+    first = Server(data, database, env=ENV)
+    client = WorkflowClient(first)
+    ended = client.run(shown("PrimitiveInt", value=11))
+    running, waiting = _submitted(first, client)
+    client.http.close()
+    first.kill()
+    with serving(data, database=database, env=ENV) as second:
+        again = WorkflowClient(second, client.key)
+        assert again.ended(ended["id"])["outputs"] == ended["outputs"]
+        assert [again.ended(job)["status"] for job in (running, *waiting)] == ["completed"] * 4
+        assert [row["kind"] for row in second.ledger()] == ["hold", "post"]
+        assert again.http.get("/api/prompt").json() == {"exec_info": {"queue_remaining": 0}}
+        again.http.close()
+
+
+def _submitted(server: Server, client: WorkflowClient) -> tuple[str, list[str]]:
+    """A job whose partner node is through and whose next node runs, and three that wait."""
+    server.cli("workspaces", "change", "default", "--subscription", "standard")
+    graph = {
+        "1": node("PartnerLocalProceduralImage1", **_PICTURE),
+        "2": node("GetImageSize", image=["1", 0]),
+        "3": node("Slowly", value=["2", 2]),
+        "4": node("Slowly", value=20),
+        "5": node("PreviewAny", source=["3", 0]),
+        "6": node("PreviewAny", source=["4", 0]),
+    }
+    with client.watching() as socket:
+        job = client.submit(graph, extra_data={"api_key_service_org": client.key})
+        waiting = [client.submit(shown("Slowly", value=number)) for number in (1, 2, 3)]
+        while not any(one["data"].get("node") == "4" for one in told(socket, job, ("executing",))):
+            pass
+    wait_until(lambda: [row["kind"] for row in server.ledger()] == ["hold", "post"], "the model was paid")
+    return job, waiting

@@ -1,0 +1,264 @@
+"""Workflows from their submission to what was made of them, over the real server with its engine hosts."""
+
+import io
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import PIL.Image
+import pytest
+
+from end_to_end.workflow_clients import WorkflowClient, node, picture, shown, told
+from servers import Server, serving, wait_until
+
+PACKS: Final = Path(__file__).with_name("node_packs")
+ENV: Final = {
+    "FAIRLEAD_ENGINE": "true",
+    "FAIRLEAD_NODE_PACKS": str(PACKS),
+    "FAIRLEAD_ENGINE_MEMORY_MIB": "1500",
+    "FAIRLEAD_ENGINE_HOSTS": "3",
+}
+_PROMPT: Final = {"prompt": "a harbour at dawn", "width": 64, "height": 64}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server with an engine and a pack of trouble-makers."""
+    with serving(tmp_path_factory.mktemp("workflows") / "data", env=ENV) as running:
+        yield running
+
+
+class Clients:
+    """Makes workspaces, each with a client, and closes the clients in the end."""
+
+    def __init__(self, server: Server) -> None:
+        """Make nothing yet."""
+        self._server = server
+        self._opened: list[WorkflowClient] = []
+
+    def __call__(self, *options: str) -> WorkflowClient:
+        """Make a workspace of its own, so that tests do not wait for one another."""
+        name = f"w{time.monotonic_ns()}"
+        self._opened.append(WorkflowClient(self._server, self._server.new_workspace(name, *options), name))
+        return self._opened[-1]
+
+    def close(self) -> None:
+        """Close every client."""
+        for client in self._opened:
+            client.http.close()
+
+
+@pytest.fixture
+def clients(server: Server) -> Iterator[Clients]:
+    """Return what makes workspaces with clients."""
+    made = Clients(server)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(clients: Clients) -> WorkflowClient:
+    """Return a client with a workspace of its own."""
+    return clients()
+
+
+@pytest.mark.req("C-02", "C-04", "C-05", "C-06", "C-15")
+def test_a_picture_is_uploaded_scaled_and_downloaded(client: WorkflowClient) -> None:
+    """Every step as the specification describes it, and the picture is what the nodes say."""
+    graph = {
+        "1": node("LoadImage", image=client.upload(picture())),
+        "2": node("ImageScale", image=["1", 0], upscale_method="nearest-exact", width=80, height=60, crop="disabled"),
+        "3": node("SaveImage", images=["2", 0], filename_prefix="scaled"),
+    }
+    (file,) = client.made(client.run(graph))
+    with PIL.Image.open(io.BytesIO(client.download(file))) as made:
+        assert (made.size, made.getpixel((79, 59))) == ((80, 60), (0x80, 0x40, 0x20))
+
+
+@pytest.mark.req("C-10")
+def test_what_is_known_is_not_executed_again(client: WorkflowClient) -> None:
+    """The nodes are named as cached, also under other ids, and outputs are shown again."""
+    graph = shown("Slowly", value=3)
+    first = client.run(graph)
+    with client.watching() as socket:
+        renamed = {"x": graph["1"], "y": node("PreviewAny", source=["x", 0])}
+        messages = told(socket, client.submit(renamed))
+    assert next(one["data"]["nodes"] for one in messages if one["type"] == "execution_cached") == ["x", "y"]
+    assert "executing" not in [one["type"] for one in messages]
+    assert client.ended(messages[0]["data"]["prompt_id"])["outputs"]["y"] == first["outputs"]["2"]
+
+
+@pytest.mark.req("C-10")
+def test_what_one_workspace_has_made_is_not_known_to_another(clients: Clients, client: WorkflowClient) -> None:
+    """The same workflow is executed anew: a cache never crosses workspaces."""
+    graph = shown("Slowly", value=2)
+    client.run(graph)
+    other = clients()
+    with other.watching() as socket:
+        messages = told(socket, other.submit(graph))
+    assert next(one["data"]["nodes"] for one in messages if one["type"] == "execution_cached") == []
+
+
+@pytest.mark.req("C-13")
+def test_a_tier_decides_how_many_jobs_run_at_once(clients: Clients) -> None:
+    """One of a standard subscription; the others wait in the order in which they came."""
+    client = clients("--subscription", "standard")
+    jobs = [client.submit(shown("Slowly", value=4 + number)) for number in range(3)]
+    wait_until(lambda: client.status(jobs[0]) == "in_progress", "the first begins")
+    assert [client.status(job) for job in jobs[1:]] == ["pending", "pending"]
+    queue = client.http.get("/api/queue").json()
+    assert [entry[1] for entry in queue["queue_running"]] == jobs[:1]
+    assert [entry[1] for entry in queue["queue_pending"]] == jobs[1:]
+    ended = [client.ended(job) for job in jobs]
+    times = [(job["execution_start_time"], job["execution_end_time"]) for job in ended]
+    assert times[0][1] <= times[1][0]
+    assert times[1][1] <= times[2][0]
+
+
+@pytest.mark.req("C-13", "C-15")
+def test_jobs_of_one_workspace_run_at_the_same_time(clients: Clients) -> None:
+    """As many as its tier and the server allow."""
+    client = clients("--subscription", "creator")
+    jobs = [client.submit(shown("Slowly", value=10 + number)) for number in range(3)]
+    wait_until(lambda: [client.status(job) for job in jobs] == ["in_progress"] * 3, "all three are executed")
+    assert [client.ended(job)["status"] for job in jobs] == ["completed"] * 3
+
+
+@pytest.mark.req("C-13", "C-14")
+def test_a_workspace_without_an_active_subscription_is_refused(clients: Clients) -> None:
+    """With 429, as the specification wants it, and nothing is left of the job."""
+    client = clients("--subscription", "free")
+    answer = client.post(shown("PrimitiveInt", value=1))
+    assert (answer.status_code, answer.json()["error"]["type"]) == (429, "subscription_inactive")
+    assert client.http.get("/api/jobs").json()["jobs"] == []
+
+
+def _failure(client: WorkflowClient, graph: Any, **beside: Any) -> dict[str, Any]:
+    """Run a workflow that fails; the message that says so."""
+    with client.watching() as socket:
+        messages = told(socket, client.submit(graph, **beside), ("execution_error", "execution_success"))
+    assert messages[-1]["type"] == "execution_error", messages[-1]
+    data: dict[str, Any] = messages[-1]["data"]
+    assert client.ended(data["prompt_id"])["status"] == "failed"
+    return data
+
+
+@pytest.mark.req("C-12")
+@pytest.mark.parametrize(
+    ("class_type", "value", "kind"),
+    [("Hog", 200, "OOMError"), ("Modelled", 1, "ModelDownloadError"), ("Crash", 3, "EngineCrashError")],
+)
+def test_an_error_has_the_kind_of_its_cause(client: WorkflowClient, class_type: str, value: int, kind: str) -> None:
+    """And the node it happened in; the server and the next job do not notice."""
+    failure = _failure(client, shown(class_type, value=value))
+    assert (failure["exception_type"], failure["node_id"], failure["node_type"]) == (kind, "1", class_type)
+    assert client.run(shown("PrimitiveInt", value=7))["status"] == "completed"
+
+
+@pytest.mark.req("C-12")
+def test_a_picture_behind_a_link_that_cannot_be_fetched_is_an_error_of_its_own(client: WorkflowClient) -> None:
+    """Private addresses are refused like any that does not answer."""
+    answer = client.post(
+        {"1": node("LoadImage", image="http://127.0.0.1:9/x.png"), "2": node("PreviewImage", images=["1", 0])}
+    )
+    if answer.status_code == 400:
+        assert "127.0.0.1" in answer.text
+    else:
+        job = client.ended(answer.json()["prompt_id"])
+        assert job["execution_error"]["exception_type"] == "ImageDownloadError"
+
+
+@pytest.mark.req("C-12", "C-13")
+def test_a_subscription_that_ends_while_a_job_waits_ends_the_job(server: Server, clients: Clients) -> None:
+    """It is told why, instead of waiting for ever."""
+    client = clients("--subscription", "standard")
+    first, second = (client.submit(shown("Slowly", value=8 + number)) for number in range(2))
+    server.cli("workspaces", "change", client.workspace, "--subscription", "free")
+    assert client.ended(second)["execution_error"]["exception_type"] == "InactiveSubscriptionError"
+    assert client.ended(first)["status"] == "completed"
+
+
+def test_a_node_that_never_ends_is_stopped_by_its_owner(client: WorkflowClient) -> None:
+    """An interrupt ends the process where the node does not listen."""
+    job = client.submit(shown("Stuck", value=1))
+    wait_until(lambda: client.status(job) == "in_progress", "it is executed")
+    assert client.http.post("/api/interrupt", json={"prompt_id": job}).status_code == 200
+    assert client.ended(job)["status"] == "cancelled"
+
+
+@pytest.mark.req("C-07")
+def test_jobs_are_cancelled_waiting_and_running(clients: Clients) -> None:
+    """What waits is gone at once, what runs stops at its next step."""
+    client = clients("--subscription", "standard")
+    running, waiting = (client.submit(shown("Slowly", value=100 + number)) for number in range(2))
+    answer = client.http.post("/api/queue", json={"delete": [waiting, running, "nobody's"]}).json()
+    assert (sorted(answer["deleted"]), answer["cleared"]) == (sorted([waiting, running]), False)
+    assert [client.ended(job)["status"] for job in (waiting, running)] == ["cancelled", "cancelled"]
+
+
+def test_nodes_see_none_of_the_servers_secrets(client: WorkflowClient) -> None:
+    """Not in the environment of their process."""
+    job = client.run(shown("Secrets", value=1))
+    (words,) = job["outputs"]["2"]["text"]
+    assert "FAIRLEAD" not in words
+    assert client.key not in words
+
+
+@pytest.mark.req("C-04")
+def test_an_id_is_used_once(client: WorkflowClient) -> None:
+    """A second submission under the same id is a conflict, and the first job stays what it is."""
+    chosen = "0a1b2c3d-1111-4222-8333-444455556666"
+    first = client.post(shown("PrimitiveInt", value=1), prompt_id=chosen)
+    again = client.post(shown("PrimitiveInt", value=2), prompt_id=chosen)
+    assert (first.status_code, again.status_code) == (200, 409)
+    assert client.ended(chosen)["outputs"]["2"]["text"] == ["1"]
+
+
+@pytest.mark.req("C-11", "C-15")
+def test_a_partner_node_is_run_through_the_router_and_paid_once(server: Server, client: WorkflowClient) -> None:
+    """By the key in extra_data; the same workflow again costs nothing, for its result is known."""
+    graph = {
+        "1": node("PartnerLocalProceduralImage1", **_PROMPT, seed=5),
+        "2": node("SaveImage", images=["1", 0], filename_prefix="made"),
+    }
+    extra = {"api_key_service_org": client.key}
+    (file,) = client.made(client.run(graph, extra_data=extra))
+    with PIL.Image.open(io.BytesIO(client.download(file))) as made:
+        assert made.size == (64, 64)
+    kinds = [row["kind"] for row in server.ledger(client.workspace)]
+    assert kinds == ["hold", "post"]
+    client.made(client.run(graph, extra_data=extra))
+    assert [row["kind"] for row in server.ledger(client.workspace)] == kinds
+
+
+@pytest.mark.req("C-11", "C-14")
+def test_partner_nodes_want_a_key_that_pays(server: Server, client: WorkflowClient) -> None:
+    """None is 400, a wrong one 401, one of an empty workspace 402; nothing was begun."""
+    graph = {
+        "1": node("PartnerLocalProceduralImage1", **_PROMPT, seed=6),
+        "2": node("PreviewImage", images=["1", 0]),
+    }
+    poor = server.new_workspace("poor", "--billing", "prepaid")
+    statuses = [
+        client.post(graph, **beside).status_code
+        for beside in (
+            {},
+            {"extra_data": {"api_key_service_org": "flk_wrong"}},
+            {"extra_data": {"api_key_service_org": poor}},
+        )
+    ]
+    assert statuses == [400, 401, 402]
+    assert client.http.get("/api/jobs").json()["jobs"] == []
+
+
+@pytest.mark.req("C-12")
+def test_credits_that_run_out_on_the_way_are_an_error_of_their_own(server: Server, client: WorkflowClient) -> None:
+    """The balance was not empty at the submission, and does not reach for the run."""
+    poor = server.new_workspace("nearly-poor", "--billing", "prepaid", credit="0.00001")
+    graph = {
+        "1": node("PartnerLocalProceduralImage1", **_PROMPT, seed=7),
+        "2": node("PreviewImage", images=["1", 0]),
+    }
+    failure = _failure(client, graph, extra_data={"api_key_service_org": poor})
+    assert failure["exception_type"] == "InsufficientFundsError"
