@@ -39,6 +39,8 @@ bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
 	@$(BIN)/python bench/held.py
 	@$(BIN)/python bench/waiting.py
 	@$(BIN)/python bench/queued.py
+	@$(BIN)/python bench/workflows.py
+	@$(BIN)/python bench/sockets.py
 
 docs: conformance ## rewrite what is generated: schema snapshots and the conformance page
 	@$(BIN)/fairlead catalog snapshots

@@ -251,14 +251,16 @@ def _ask(command: Sequence[str], *, may_fail: bool = False) -> str:
 def _environment() -> dict[str, str]:
     """Our environment without anybody's settings: what is measured are the defaults, with bytecode kept as usual.
 
-    But for the quotas, which a measurement would spend in a second: its requests are counted and none is refused.
+    But for the quotas, which a measurement would spend in a second: its requests are counted and none is refused. And
+    for the engine, whose processes only those need that measure workflows.
     """
     ours = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("FAIRLEAD_") and name != "PYTHONDONTWRITEBYTECODE"
     }
-    return ours | dict.fromkeys(("FAIRLEAD_REQUESTS_PER_MINUTE", "FAIRLEAD_REQUESTS_PER_DAY"), "1000000000")
+    quotas = dict.fromkeys(("FAIRLEAD_REQUESTS_PER_MINUTE", "FAIRLEAD_REQUESTS_PER_DAY"), "1000000000")
+    return ours | quotas | {"FAIRLEAD_ENGINE": "false"}
 
 
 def file_system_of(folder: Path) -> str:

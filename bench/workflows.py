@@ -38,6 +38,7 @@ _CHAIN: Final = 500
 _LONG_CHAIN: Final = 10_000
 _PATIENCE_SECONDS: Final = 120.0
 _IDLE_SECONDS: Final = 2.0
+_ENGINE: Final = {"FAIRLEAD_ENGINE": "true"}
 _LAST: Final = ("execution_success", "execution_error", "execution_interrupted")
 
 
@@ -77,10 +78,10 @@ def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-bench-", dir=options.folder)))
     print(f"{measuring.machine()}; data on {measuring.file_system_of(folder)}", flush=True)
     data = folder / "data"
-    with measuring.gateway(data, "--no-local-partner"):
+    with measuring.gateway(data, "--no-local-partner", settings=_ENGINE):
         pass  # the first start makes the database; an operator's starts come after
     began = time.perf_counter()
-    server = stack.enter_context(measuring.gateway(data, "--no-local-partner"))
+    server = stack.enter_context(measuring.gateway(data, "--no-local-partner", settings=_ENGINE))
     found = uvloop.run(_work(server, options.jobs, began))
     server.stop()
     _print(found)

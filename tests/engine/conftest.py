@@ -12,11 +12,11 @@ from engine.executions import Bench, Seen
 Execute: TypeAlias = Callable[..., Seen]
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+@pytest.fixture(params=[False, True], ids=["in a thread", "in a spare loop"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     """Return an executor with an empty cache, over folders of its own."""
     (tmp_path / "input").mkdir()
-    opened = Bench(tmp_path)
+    opened = Bench(tmp_path, is_spare=request.param)
     yield opened
     opened.executor.close()
 

@@ -48,9 +48,9 @@ class Seen:
 class Bench:
     """An executor of the sample nodes with a cache of its own."""
 
-    def __init__(self, folder: Path | None = None, cache_bytes: int = 1 << 20) -> None:
+    def __init__(self, folder: Path | None = None, cache_bytes: int = 1 << 20, *, is_spare: bool = False) -> None:
         self.registry = Registry(sample_nodes.NODES)
-        self.executor = Executor(self.registry, ResultCache(cache_bytes))
+        self.executor = Executor(self.registry, ResultCache(cache_bytes), is_spare=is_spare)
         root = folder or Path(tempfile.gettempdir())
         self.files = Folders(root / "input", root / "output", root / "temp")
 

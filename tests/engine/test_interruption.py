@@ -79,8 +79,9 @@ def test_a_wish_before_the_start_is_lost(bench: Bench, execute: Execute) -> None
     assert bench.executor.cache.bytes > 0
 
 
+@pytest.mark.parametrize("bench", [False], indirect=True, ids=["in a thread"])
 def test_an_execution_outlives_its_task(bench: Bench) -> None:
-    """When whoever runs it is cancelled, a node that works hears of it and ends."""
+    """When whoever runs it is cancelled, a node that works hears of it and ends. In a spare loop nobody else runs."""
 
     async def cancelled() -> None:
         document = {"w": n("Work", steps=1_000_000), "s": n("Show", value=["w", 0])}

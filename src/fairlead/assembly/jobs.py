@@ -10,10 +10,12 @@ from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.domain.catalog.models import Catalog
 from fairlead.domain.jobs.news import News, QueueChanged
 from fairlead.domain.jobs.partner_nodes import partner_nodes_document
+from fairlead.engine.hosts.desk_host import EngineUnavailableError
 from fairlead.engine.hosts.notes import AnswerFailed, HostEnded, HostNote, HostNotStarted, HostStarted
 from fairlead.engine.hosts.pool import Hosts, HostSettings
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links
+from fairlead.installation import DataDirectoryError
 from fairlead.observing.observations import (
     EngineHostFailed,
     EngineHostStarted,
@@ -139,7 +141,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
 
 
 async def _hosts(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> Hosts:
-    """The engine hosts, of which the one that checks workflows takes work already."""
+    """The engine hosts, of which the one that checks workflows is being started."""
     packs = settings.data / "custom_nodes" if settings.node_packs is None else settings.node_packs
     hosts = Hosts(
         HostSettings(
@@ -154,17 +156,20 @@ async def _hosts(settings: Settings, base: Base, runs: Runs, stack: AsyncExitSta
         _partner_nodes(base.catalog.current, base, runs),
         partial(_note_host, base.observe),
     )
-    await hosts.start()
+    try:
+        await hosts.begin()
+    except EngineUnavailableError as error:
+        raise DataDirectoryError(str(error)) from error
     stack.push_async_callback(hosts.close)
-    for report in hosts.reports:
-        base.observe(NodePackLoaded(report.name, report.nodes, report.error))
     return hosts
 
 
 def _note_host(observe: Observer, note: HostNote) -> None:
     match note:
-        case HostStarted(pid=pid, seconds=seconds, is_desk=is_desk):
+        case HostStarted(pid=pid, seconds=seconds, is_desk=is_desk, packs=packs):
             observe(EngineHostStarted(pid, is_desk, seconds))
+            for report in packs if is_desk else ():
+                observe(NodePackLoaded(report.name, report.nodes, report.error))
         case HostEnded(pid=pid, reason=reason, died=died):
             observe(EngineHostStopped(pid, reason or died, by_itself=reason is None))
         case HostNotStarted(why=why):

@@ -5,6 +5,7 @@ event loop of who runs it. A value is held for as long as a node may want it, an
 """
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,17 @@ from typing import Any, Final, TypeAlias, assert_never
 from fairlead.domain.jobs import events
 from fairlead.domain.jobs.events import Ending, Event, Failed, Interrupted, Place, Succeeded
 from fairlead.engine.cache import Entry, ResultCache
-from fairlead.engine.calls import Raised, Returned, Step, Wants, merged, merged_ui, perform, perform_concurrently
+from fairlead.engine.calls import (
+    Performed,
+    Raised,
+    Returned,
+    Step,
+    Wants,
+    merged,
+    merged_ui,
+    perform,
+    perform_concurrently,
+)
 from fairlead.engine.context import InterruptedByCallerError
 from fairlead.engine.failures import failure, shown_text
 from fairlead.engine.fingerprints import fingerprints
@@ -55,11 +66,16 @@ class Outcome:
 
 
 class Executor:
-    """Executes graphs of the nodes of one registry, and keeps what they give in one cache."""
+    """Executes graphs of the nodes of one registry, and keeps what they give in one cache.
 
-    def __init__(self, registry: Registry, cache: ResultCache) -> None:
+    Where the event loop `is_spare`, in a thread of its own, ordinary nodes of ours are executed in it while nothing
+    else is: handing each to another thread and back takes longer than most of them.
+    """
+
+    def __init__(self, registry: Registry, cache: ResultCache, *, is_spare: bool = False) -> None:
         self.registry: Final = registry
         self.cache: Final = cache
+        self.is_spare: Final = is_spare
         self.worker: Final = ThreadPoolExecutor(1, "engine")
 
     async def run(self, work: Work, emit: Emit, stop: Stop | None = None) -> Outcome:
@@ -92,6 +108,8 @@ class _Execution:
         self._claimed: dict[str, Sequence[str]] = {}
         self._expanded: dict[str, Sequence[Result | Blocked]] = {}
         self._tasks: dict[asyncio.Future[Any], Step] = {}
+        self._at_hand: Step | None = None
+        self._thread = threading.get_ident()
         self._executed: list[str] = []
         self._ui: dict[str, Mapping[str, Any]] = {}
         self._places: dict[str, Place] = {}
@@ -126,6 +144,11 @@ class _Execution:
     async def _go_on(self) -> None:
         while True:
             self._launch()
+            if self._at_hand is not None:
+                step, self._at_hand = self._at_hand, None
+                await self._heed(perform(step), step.node)
+                await asyncio.sleep(0)  # a wish to stop is heard between two nodes
+                continue
             if not self._tasks:
                 break
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -188,7 +211,7 @@ class _Execution:
     # One node.
 
     def _launch(self) -> None:
-        while self._ending is None:
+        while self._ending is None and self._at_hand is None:
             concurrent = sum(step.node.interface.is_concurrent for step in self._tasks.values())
             node = self._schedule.take(is_concurrent=True) if concurrent < _CONCURRENT_NODES_MAX else None
             if node is None and concurrent == len(self._tasks):
@@ -219,14 +242,17 @@ class _Execution:
         step = Step(node, inputs, missing, self._context(node))
         self._emit(events.Executing(node.place))
         if node.interface.is_concurrent:
-            task: asyncio.Future[Any] = asyncio.ensure_future(perform_concurrently(step))
+            self._tasks[asyncio.ensure_future(perform_concurrently(step))] = step
+        elif self._executor.is_spare and node.interface.definition.is_own and not self._tasks and not missing:
+            self._at_hand = step
         else:
-            task = self._loop.run_in_executor(self._executor.worker, perform, step)
-        self._tasks[task] = step
+            self._tasks[self._loop.run_in_executor(self._executor.worker, perform, step)] = step
 
     async def _settle(self, task: asyncio.Future[Any], step: Step) -> None:
-        node = step.node
-        performed = None if task.cancelled() else task.result()
+        await self._heed(None if task.cancelled() else task.result(), step.node)
+
+    async def _heed(self, performed: Performed | None, node: LiveNode) -> None:
+        """Go on with what has become of a node."""
         match performed:
             case Returned(results=results, blockers=blockers):
                 for message in blockers:
@@ -356,7 +382,10 @@ class _Execution:
         return self._ending is None and not self._stop.is_wanted
 
     def _report(self, progress: events.Progress) -> None:
-        self._loop.call_soon_threadsafe(self._emit, progress)
+        if threading.get_ident() == self._thread:
+            self._emit(progress)
+        else:
+            self._loop.call_soon_threadsafe(self._emit, progress)
 
     def _hidden(self, node: LiveNode) -> dict[str, Any]:
         return {name: self._hidden_value(kind, node) for name, kind in node.interface.hidden.items()}

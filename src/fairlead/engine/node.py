@@ -95,6 +95,8 @@ class Definition:
     """Whether this is so for those that are links, while constants nobody declared are left out."""
     shows_again: bool = False
     """Whether what a node has shown is shown again when its result is known, though it is no output."""
+    is_own: bool = False
+    """Whether the node is one of ours, which keep no event loop for themselves and heed a wish to stop."""
     told: Mapping[str, Any] = field(default_factory=dict)
     """What else editors are told of the class, by the names they know, such as `description` (engine-wire, 2.4)."""
 
@@ -186,7 +188,7 @@ def node(
         takes_unknown = inspect.getfullargspec(run).varkw is not None
         definition = Definition(
             name, title, category, inputs, outputs, run, hidden, is_output, is_input_list, is_experimental,
-            is_deprecated, takes_context, fingerprint, validate, needed, takes_unknown,
+            is_deprecated, takes_context, fingerprint, validate, needed, takes_unknown, is_own=True,
         )  # fmt: skip
         run.definition = definition  # type: ignore[attr-defined]
         return run

@@ -99,7 +99,7 @@ class Host(asyncio.Protocol):
         except BaseException:
             await host.end("its start was given up")
             raise
-        note(HostStarted(host.pid, asyncio.get_running_loop().time() - began, is_desk))
+        note(HostStarted(host.pid, asyncio.get_running_loop().time() - began, is_desk, host.ready.packs))
         return host
 
     @property

@@ -72,6 +72,12 @@ class DeskHost:
     async def start(self) -> None:
         """Return when a host is there, which is kept alive from then on. HostNotStartedError when none comes."""
         self._take(await self._start_host())
+        self.begin()
+
+    def begin(self) -> None:
+        """Have a host there from now on; who asks before it is waits for it."""
+        if self._host is None:
+            self._wanted.set()
         self._supervising = asyncio.create_task(self._supervise())
 
     async def close(self) -> None:
@@ -179,11 +185,12 @@ class DeskHost:
     async def _supervise(self) -> None:
         """Start the next host when this one is gone or out of date; ever more slowly when it does not last."""
         loop = asyncio.get_running_loop()
-        pause = 0.0
+        pause, is_first = 0.0, self._host is None
         while True:
             began, before = loop.time(), self._host
             await self._until_needed()
-            lasted = loop.time() - began > _STEADY_SECONDS
+            lasted = is_first or loop.time() - began > _STEADY_SECONDS
+            is_first = False
             pause = 0.0 if lasted else min(max(2 * pause, _RESTART_FIRST), _RESTART_MAX)
             await asyncio.sleep(pause)
             self._wanted.clear()

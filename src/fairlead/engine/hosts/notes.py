@@ -1,17 +1,20 @@
 """What is worth noting of engine hosts, as data; who assembles the server decides what to log and to count."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from fairlead.engine.hosts.protocol import PackReport
 
 
 @dataclass(frozen=True, slots=True)
 class HostStarted:
-    """A host takes work: its process, how long it took to start (seconds), and whether it is the desk host."""
+    """A host takes work: its process, how long it took to start (seconds), whether it is the desk host, its packs."""
 
     pid: int
     seconds: float
     is_desk: bool
+    packs: Sequence[PackReport] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,17 +78,29 @@ class Hosts:
         self._endings: set[asyncio.Future[Any]] = set()
         self._is_closed = False
 
+    async def begin(self) -> None:
+        """Take a folder and have the host that checks started; who asks before it is there waits for it.
+
+        EngineUnavailableError where no folder can be made. A host that cannot be started is noted and tried again.
+        """
+        await self._take_folder()
+        self._desk_host.begin()
+
     async def start(self) -> None:
-        """Take a folder and start the host that checks. EngineUnavailableError when that fails, and why."""
+        """The same, returning when the host that checks is there. EngineUnavailableError when that fails, and why."""
+        await self._take_folder()
         try:
-            self._folders = await asyncio.to_thread(ScratchFolders, self._settings.scratch)
             await self._desk_host.start()
-        except OSError as error:
-            words = f"no folder for engine hosts can be made in {self._settings.scratch}: {error.strerror}"
-            raise EngineUnavailableError(words) from error
         except HostNotStartedError as error:
             await self.close()
             raise EngineUnavailableError(str(error)) from error
+
+    async def _take_folder(self) -> None:
+        try:
+            self._folders = await asyncio.to_thread(ScratchFolders, self._settings.scratch)
+        except OSError as error:
+            words = f"no folder for engine hosts can be made in {self._settings.scratch}: {error.strerror}"
+            raise EngineUnavailableError(words) from error
 
     async def close(self) -> None:
         """End every host. Jobs that are executed are not ended: `execute` raises EngineUnavailableError."""

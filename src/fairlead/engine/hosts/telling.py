@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.jobs.events import Ending, Event, Executed, Executing, Failed, Place
+from fairlead.domain.jobs.events import Ending, Event, Executed, Executing, Failed, Place, Progress
 from fairlead.engine.failures import failure
 from fairlead.engine.graph import Graph
 from fairlead.engine.hosts.line import JobLine
@@ -47,7 +47,7 @@ class Teller:
         except _UNTELLABLE as error:
             self._give_up(event, error)
             return
-        if isinstance(event, Executing) or len(self._waiting) >= _BATCH_MAX:
+        if isinstance(event, Executing | Progress) or len(self._waiting) >= _BATCH_MAX:
             self.flush()
         elif self._timer is None:
             self._timer = self._loop.call_later(_BATCH_SECONDS, self.flush)

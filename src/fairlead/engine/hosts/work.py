@@ -46,7 +46,7 @@ class Workbench:
         self._loaded = loaded
         self._line = line
         self._scratch = Scratch(Path(order.scratch))
-        self._executor = Executor(loaded.registry, ResultCache(order.cache))
+        self._executor = Executor(loaded.registry, ResultCache(order.cache), is_spare=True)
         self._one_at_a_time = asyncio.Lock()
         self._own = threading.local()
 
