@@ -199,6 +199,11 @@ class Settings:
     engine_idle_seconds: float = _option(
         300.0, "How long an engine host keeps a workspace's results without a job.", _number(0, 86_400)
     )
+    engine_confined: bool = _option(
+        True,
+        "Whether engine hosts see only the files they need, where the system can see to it (Linux 5.13).",
+        _boolean,
+    )
     node_packs: Path | None = _option(
         None, "A folder of node packs; empty means custom_nodes in the data directory, where there is one.", Path
     )

@@ -1,6 +1,8 @@
 """Workflows from their submission to what was made of them, over the real server with its engine hosts."""
 
+import ctypes
 import io
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,13 @@ ENV: Final = {
     "FAIRLEAD_ENGINE_HOSTS": "3",
 }
 _PROMPT: Final = {"prompt": "a harbour at dawn", "width": 64, "height": 64}
+_SCOPES_SIGNALS: Final = 6
+
+
+def can_confine() -> bool:
+    """Whether this system has the Landlock that hosts are confined with, in a version that knows of signals."""
+    version: int = ctypes.CDLL(None).syscall(444, None, 0, 1)
+    return sys.platform == "linux" and version >= _SCOPES_SIGNALS
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +212,13 @@ def test_nodes_see_none_of_the_servers_secrets(client: WorkflowClient) -> None:
     (words,) = job["outputs"]["2"]["text"]
     assert "FAIRLEAD" not in words
     assert client.key not in words
+
+
+@pytest.mark.skipif(not can_confine(), reason="this system confines no process")
+def test_nodes_see_none_of_the_servers_files(server: Server, client: WorkflowClient) -> None:
+    """Neither secrets nor the database nor what others have made; nor can they touch the server's process."""
+    (words,) = client.run(shown("Burglar", data=str(server.data.resolve())))["outputs"]["2"]["text"]
+    assert words == ""
 
 
 @pytest.mark.req("C-04")

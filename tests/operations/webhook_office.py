@@ -18,7 +18,7 @@ from fake_partner import Request
 from storage.bookings import NOW
 
 WEEK_MS: Final = 7 * 24 * 3600 * 1000
-SLOW_SECONDS: Final = 0.3
+SLOW_SECONDS: Final = 0.6
 MINUTE_MS: Final = 60_000
 _TOLERANCE: Final = 300
 

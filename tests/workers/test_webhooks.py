@@ -98,7 +98,7 @@ def test_a_slow_receiver_holds_up_the_others(books: Books, office: Office, recei
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        await asyncio.sleep(SLOW_SECONDS / 3)
+        await asyncio.sleep(SLOW_SECONDS / 20)
         under_way -= 1
         await reply(200)(request, writer)
 

@@ -7,6 +7,7 @@ question that kills it takes no other with it.
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -34,8 +35,8 @@ _RESTART_MAX: Final = 10.0
 _STEADY_SECONDS: Final = 10.0
 
 R = TypeVar("R", bound=Result)
-_Order: TypeAlias = Callable[[str], Check | Describe | Render]
-"""What is asked, given the name it goes by."""
+_Order: TypeAlias = Callable[[str, Host], Check | Describe | Render]
+"""What is asked, given the name it goes by and the host that is asked."""
 
 
 class EngineUnavailableError(Exception):
@@ -101,18 +102,30 @@ class DeskHost:
     async def check(self, job: str, workflow: bytes, targets: Sequence[str] | None, desk: Desk) -> Checked | Refused:
         """Check a workflow. EngineUnavailableError when no host lives to say something about it."""
         kinds: tuple[type[Checked | Refused], ...] = (Checked, Refused)
-        result = await self._asked(lambda name: Check(name, workflow, targets), kinds, desk)
+        result = await self._asked(lambda name, _: Check(name, workflow, targets), kinds, desk)
         return msgspec.structs.replace(result, job=job)
 
     async def render(self, order: Render) -> Rendered:
         """Have a picture rendered. EngineUnavailableError as for checks."""
-        result = await self._asked(lambda name: msgspec.structs.replace(order, job=name), (Rendered,), None)
+        made = Path()
+
+        def ordered(name: str, host: Host) -> Render:
+            nonlocal made
+            made = host.folder / f"render-{name}"  # a host writes nowhere else
+            return msgspec.structs.replace(order, job=name, target=str(made))
+
+        result = await self._asked(ordered, (Rendered,), None)
+        if result.error is None:
+            try:
+                await asyncio.to_thread(made.replace, order.target)
+            except OSError as error:
+                raise EngineUnavailableError("the picture was lost on its way") from error
         return msgspec.structs.replace(result, job=order.job)
 
     async def describe(self) -> bytes:
         """The classes of nodes there are, as JSON. EngineUnavailableError as for checks."""
         if self._described is None:
-            result = await self._asked(Describe, (Described,), None)
+            result = await self._asked(lambda name, _: Describe(name), (Described,), None)
             self._described = result.object_info
         return self._described
 
@@ -152,7 +165,7 @@ class DeskHost:
         name = str(next(self._numbers))
         conversation = host.open(name, expected, desk)
         try:
-            host.send(order(name))
+            host.send(order(name, host))
             waits: set[asyncio.Future[Any]] = {conversation.result, host.lost}
             await asyncio.wait(waits, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:

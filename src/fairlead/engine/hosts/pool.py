@@ -42,6 +42,8 @@ class HostSettings:
     memory: int = 0
     cache: int = 256 * 2**20
     packs: Sequence[str] = ()
+    confined: bool = False
+    blobs: Path | None = None
     idle_seconds: float = 300.0
     job_seconds: float = 3_600.0
     interrupt_seconds: float = 5.0
@@ -307,6 +309,9 @@ class Hosts:
             raise HostNotStartedError(_CLOSED)
         settings = self._settings
         folder = str(self._folders.next())
-        order = Order(folder, self._partner_nodes, self._packs, settings.cache, settings.memory)
+        blobs = None if settings.blobs is None else str(settings.blobs)
+        order = Order(
+            folder, self._partner_nodes, self._packs, settings.cache, settings.memory, settings.confined, blobs
+        )
         threads = max(1, (os.cpu_count() or 1) // settings.places)
         return await Host.start(order, self._note, is_desk=is_desk, threads=threads)

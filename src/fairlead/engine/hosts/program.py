@@ -30,6 +30,7 @@ from fairlead.engine.hosts.protocol import (
     Render,
     ToHost,
 )
+from fairlead.engine.hosts.sandbox import restrict
 from fairlead.engine.hosts.work import Workbench
 from fairlead.engine.node_context import Stop
 
@@ -57,6 +58,8 @@ class _Program:
 
     def __init__(self, order: Order, line: Line) -> None:
         confine(order.memory)
+        if order.confined:
+            restrict(Path(order.scratch), order.packs, order.blobs)
         os.chdir(Path(order.scratch))
         loaded = load(order)
         be_quiet()

@@ -25,7 +25,8 @@ class Order(msgspec.Struct, frozen=True, tag=True):
     """What a host is told before anything else.
 
     `partner_nodes` is the JSON document of `domain/jobs/partner_nodes.py`, `packs` the folders of node packs,
-    `scratch` the folder in which it may write files, `memory` what it may take in all (0 no bound), in bytes.
+    `scratch` the folder in which it may write files, `memory` what it may take in all (0 no bound), in bytes. One that
+    is `confined` sees nothing else but its programs, the packs and, by their names, the files in the folder `blobs`.
     """
 
     scratch: str
@@ -33,6 +34,8 @@ class Order(msgspec.Struct, frozen=True, tag=True):
     packs: Sequence[str] = ()
     cache: int = 256 * 2**20
     memory: int = 0
+    confined: bool = False
+    blobs: str | None = None
 
 
 class Describe(msgspec.Struct, frozen=True, tag=True):
