@@ -207,8 +207,7 @@ class FakePartner:
 
     def stop(self) -> None:
         """Close every connection and end the thread."""
-        self._server.close()
-        self._call(self._hang_up())
+        self._call(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -218,6 +217,11 @@ class FakePartner:
 
     async def _listen(self) -> asyncio.Server:
         return await asyncio.start_server(self._accept, "127.0.0.1", 0, backlog=1024, limit=_HEAD_MAX)
+
+    async def _close(self) -> None:
+        """In the loop's own thread: a server that is closed in another may be found half-closed."""
+        self._server.close()
+        await self._hang_up()
 
     async def _hang_up(self) -> None:
         current = asyncio.current_task()

@@ -227,6 +227,11 @@ class Settings:
     webhook_private_addresses: bool = _option(
         False, "Whether webhooks may lead to private and loopback addresses, too.", _boolean
     )
+    silent_server_seconds: float = _option(
+        20.0,
+        "How long a server of a shared database may be silent before others take over its runs and jobs.",
+        _number(2, 3600),
+    )
     silence_seconds: float = _option(
         120.0,
         "How long a connection may have no request under way before it is closed.",

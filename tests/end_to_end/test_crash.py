@@ -23,7 +23,11 @@ _PICTURES: Final = 200
 _ANSWERED_FIRST: Final = 20
 _FEW: Final = 12
 _PICTURE: Final = {"prompt": "a harbour at dawn", "width": 64, "height": 64}
-_ENV: Final = {"FAIRLEAD_PROVIDER_FAKE_KEY": SECRET, "FAIRLEAD_PROVIDER_ONCE_KEY": SECRET}
+_ENV: Final = {
+    "FAIRLEAD_PROVIDER_FAKE_KEY": SECRET,
+    "FAIRLEAD_PROVIDER_ONCE_KEY": SECRET,
+    "FAIRLEAD_SILENT_SERVER_SECONDS": "5",
+}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from end_to_end.test_workflows import ENV
 from end_to_end.workflow_clients import WorkflowClient, node, shown, told
 from servers import Server, serving, wait_until
 
+_ENV: Final = {**ENV, "FAIRLEAD_SILENT_SERVER_SECONDS": "5"}
 _PICTURE: Final = {"prompt": "a harbour at dawn", "width": 64, "height": 64, "seed": 3}
 
 
@@ -32,13 +33,13 @@ def test_jobs_outlive_the_server_that_was_killed(tmp_path: Path, database: str) 
     The partner's model that the first job had run already is not paid twice.
     """
     data = tmp_path / "data"
-    first = Server(data, database, env=ENV)
+    first = Server(data, database, env=_ENV)
     client = WorkflowClient(first)
     ended = client.run(shown("PrimitiveInt", value=11))
     running, waiting = _submitted(first, client)
     client.http.close()
     first.kill()
-    with serving(data, database=database, env=ENV) as second:
+    with serving(data, database=database, env=_ENV) as second:
         again = WorkflowClient(second, client.key)
         assert again.ended(ended["id"])["outputs"] == ended["outputs"]
         assert [again.ended(job)["status"] for job in (running, *waiting)] == ["completed"] * 4

@@ -22,7 +22,10 @@ from servers import Server, serving, wait_until, wait_until_async
 _CALLS: Final = 200
 _AT_ONCE: Final = 40
 _MODELS: Final = ("fake/json-1", "once/json-1")
-_ENV: Final = {f"FAIRLEAD_PROVIDER_{name}_KEY": SECRET for name in ("FAKE", "ONCE")}
+_ENV: Final = {
+    **{f"FAIRLEAD_PROVIDER_{name}_KEY": SECRET for name in ("FAKE", "ONCE")},
+    "FAIRLEAD_SILENT_SERVER_SECONDS": "5",
+}
 _PLAIN: Final = ("--no-local-partner",)
 _PATHS: Final = ("/json", "/once/json")
 _REPLAYED: Final = "idempotent-replayed"

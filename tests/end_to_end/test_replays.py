@@ -17,7 +17,10 @@ from servers import Server, serving, wait_until
 
 pytestmark = pytest.mark.req("R-18", "R-29")
 
-_ENV: Final = {f"FAIRLEAD_PROVIDER_{name}_KEY": SECRET for name in ("FAKE", "ONCE")}
+_ENV: Final = {
+    **{f"FAIRLEAD_PROVIDER_{name}_KEY": SECRET for name in ("FAKE", "ONCE")},
+    "FAIRLEAD_SILENT_SERVER_SECONDS": "5",
+}
 _PLAIN: Final = ("--no-local-partner",)
 _REPLAYED: Final = "idempotent-replayed"
 Start: TypeAlias = Callable[[], Any]

@@ -85,6 +85,22 @@ def test_a_picture_is_uploaded_scaled_and_downloaded(client: WorkflowClient) -> 
         assert (made.size, made.getpixel((79, 59))) == ((80, 60), (0x80, 0x40, 0x20))
 
 
+@pytest.mark.req("C-15")
+def test_sound_and_video_are_made_and_downloaded(client: WorkflowClient) -> None:
+    """Each under its own kind, with bytes that are what their names say."""
+    graph = {
+        "1": node("EmptyImage", width=64, height=48, batch_size=6, color=0x336699),
+        "2": node("EmptyAudio", duration=0.5, sample_rate=44100, channels=1),
+        "3": node("CreateVideo", images=["1", 0], audio=["2", 0], fps=12.0),
+        "4": node("SaveVideo", video=["3", 0], filename_prefix="clip", format="mp4", codec="auto"),
+        "5": node("SaveAudio", audio=["2", 0], filename_prefix="sound"),
+    }
+    job = client.run(graph)
+    (video,), (sound,) = client.made(job, "video"), client.made(job, "audio")
+    assert client.download(video)[4:8] == b"ftyp"
+    assert client.download(sound)[:4] == b"fLaC"
+
+
 @pytest.mark.req("C-10")
 def test_what_is_known_is_not_executed_again(client: WorkflowClient) -> None:
     """The nodes are named as cached, also under other ids, and outputs are shown again."""

@@ -307,6 +307,7 @@ class Server:
             observe,
             server_id,
             alone=True,
+            silent_ms=20_000,
         )
         self.pace = Pace()
         self.claimer = Claimer(

@@ -133,7 +133,7 @@ class SimulatedServer:
         resumer = Resumer(world.catalog, credentials, own_keys, clock, WEEK_MS, BASE_URL)
         voider = Voider(self.executor, clock, WEEK_MS)
         self.recovery = Recovery(
-            database, self.exchange, resumer, self.executor, voider, clock, observe, name, alone=alone
+            database, self.exchange, resumer, self.executor, voider, clock, observe, name, alone=alone, silent_ms=20_000
         )
         pace, timeout_ms = Pace(), world.story.weather.queue_timeout_ms
         claimer = Claimer(

@@ -125,11 +125,11 @@ def test_a_restart_loses_what_waits(start: Start, either: str | None, partner: F
 def test_a_crash_loses_work_under_way(start: Start, either: str | None, partner: FakePartner) -> None:
     """Work that a partner has accepted for a queued run is asked after by the next server, and is collectable."""
     at_work(partner, _RUNNING)
-    with start(either, is_doomed=True) as client:
+    with start(either, is_doomed=True, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
         request_id = client.queued(_BRAKE)
         wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
     partner.script("/brake/t1", _DONE)
-    with start(either) as client:
+    with start(either, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
         assert client.completed(request_id, _BRAKE, _TAKEN_OVER) == {"status": "COMPLETED"}
         assert client.collect(request_id, _BRAKE).content == b'{"state":"done"}'
         assert client.charges(request_id) == ["0.01"]
@@ -140,13 +140,13 @@ def test_a_crash_loses_work_under_way(start: Start, either: str | None, partner:
 def test_a_restart_forgets_a_cancellation(start: Start, either: str | None, partner: FakePartner) -> None:
     """A wish that the partner did not hear before a crash is passed on by the server that goes on with the work."""
     at_work(partner, _RUNNING, stop=reply(503))
-    with start(either, is_doomed=True) as client:
+    with start(either, is_doomed=True, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
         request_id = client.queued(_BRAKE)
         wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
         assert client.cancel(request_id, _BRAKE).status_code == 202
     asked = len(partner.requests("/brake/t1/stop"))
     partner.script("/brake/t1/stop", reply(204, b""))
-    with start(either) as client:
+    with start(either, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
         wait_until(lambda: len(partner.requests("/brake/t1/stop")) > asked, "the wish is passed on", _TAKEN_OVER)
         partner.script("/brake/t1", reply_json({"state": "stopped"}))
         assert client.completed(request_id, _BRAKE)["error_type"] == "cancelled"

@@ -5,6 +5,7 @@ from fairlead.assembly.jobs import Jobs
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.installation import SNAPSHOTS
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
+from fairlead.operations.registry import Registry
 from fairlead.operations.usage import UsageReader
 from fairlead.operations.webhooks import DeliveryLog
 from fairlead.settings import Settings
@@ -13,6 +14,8 @@ from fairlead.storage.migrate import HEAD, revision_of
 from fairlead.surfaces.application import Application
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.operator import OperatorHandlers
+from fairlead.surfaces.registry.handlers import RegistryHandlers
+from fairlead.surfaces.registry.surface import RegistrySurface
 from fairlead.surfaces.router.estimates import EstimateHandlers
 from fairlead.surfaces.router.handlers import Handlers
 from fairlead.surfaces.router.provider_keys import ProviderKeyHandlers
@@ -39,7 +42,7 @@ def application(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, m
         operator=OperatorHandlers(lambda: _problems(base.database), lambda: (metrics.page(), CONTENT_TYPE)),
         names=header_names(settings),
         observe=base.observe,
-        others=() if jobs is None else (jobs.surface,),
+        others=(*(() if jobs is None else (jobs.jobs_surface, jobs.surface)), _registry(settings, base)),
     )
 
 
@@ -106,6 +109,12 @@ def _queue_handlers(settings: Settings, base: Base, runs: Runs) -> QueueHandlers
         keys_kept_ms=settings.idempotency_hours * HOUR_MS,
         now_ms=base.clock.now_ms,
     )
+
+
+def _registry(settings: Settings, base: Base) -> RegistrySurface:
+    registry = Registry(base.database, base.clock)
+    handlers = RegistryHandlers(base.authenticator, base.windows, registry, settings.key_prefix)
+    return RegistrySurface(handlers, header_names(settings).request_id, base.observe)
 
 
 async def _problems(database: Database) -> list[str]:

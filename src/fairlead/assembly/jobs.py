@@ -38,9 +38,12 @@ from fairlead.operations.jobs.model_files import ModelFiles
 from fairlead.operations.jobs.models import ModelRunner
 from fairlead.operations.jobs.newsroom import NewsLimits, Newsroom
 from fairlead.operations.jobs.nodes import NodeCatalog
+from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader
+from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.submit import Submitter
 from fairlead.operations.jobs.views import FileViews
+from fairlead.operations.jobs.watch import JobWatcher
 from fairlead.settings import Settings
 from fairlead.storage.job_journal import JobJournal
 from fairlead.storage.workflow_files import find_file_of_id
@@ -57,6 +60,9 @@ from fairlead.surfaces.cloud.uploads import UploadHandlers
 from fairlead.surfaces.cloud.views import ViewHandlers
 from fairlead.surfaces.cloud.wire import features_of
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.jobs.credentials import JobCallers
+from fairlead.surfaces.jobs.jobs import JobHandlers as PublicJobHandlers
+from fairlead.surfaces.jobs.surface import JobsSurface
 from fairlead.workers.jobs import JobWorker
 
 
@@ -70,6 +76,7 @@ class Jobs:
     files: WorkflowFiles
     models: ModelRunner
     surface: CloudSurface
+    jobs_surface: JobsSurface
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,16 @@ class _Working:
     kept_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Verbs:
+    """What can be done with jobs, whichever API asks."""
+
+    submitter: Submitter
+    submissions: JobSubmissions
+    reader: JobReader
+    canceller: JobCanceller
+
+
 async def ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> Jobs:
     """Wire what has workflows executed; what the stack is given is stopped with it."""
     working = await _working(settings, base, runs, stack)
@@ -93,7 +110,8 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExi
         working.hosts, lambda: base.catalog.current, lambda catalog: _partner_nodes(catalog, base, runs)
     )
     claimer = _claimer(settings, base, working)
-    forgets = (claimer.forget, working.files.forget_expired)
+    verbs = _verbs(settings, base, working, nodes)
+    forgets = (claimer.forget, working.files.forget_expired, verbs.submissions.forget)
     worker = JobWorker(claimer, working.executor, nodes, forgets, base.observe)
     working.journal.tell_released = worker.tell
     stack.push_async_callback(working.executor.drain, settings.drain_seconds)
@@ -104,7 +122,8 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExi
         newsroom=working.newsroom,
         files=working.files,
         models=working.models,
-        surface=_surface(settings, base, working, nodes),
+        surface=_surface(settings, base, working, nodes, verbs),
+        jobs_surface=_jobs_surface(settings, base, working, verbs),
     )
 
 
@@ -150,6 +169,8 @@ async def _hosts(settings: Settings, base: Base, runs: Runs, stack: AsyncExitSta
             memory=settings.engine_memory_mib * 2**20,
             cache=settings.engine_cache_mib * 2**20,
             packs=(str(packs.resolve()),) if packs.is_dir() else (),
+            confined=settings.engine_confined,
+            blobs=(settings.data / "blobs").resolve(),
             idle_seconds=settings.engine_idle_seconds,
             job_seconds=settings.job_minutes * 60,
         ),
@@ -234,24 +255,63 @@ def _claimer(settings: Settings, base: Base, working: _Working) -> JobClaimer:
         base.clock,
         base.observe,
         base.alone,
+        int(settings.silent_server_seconds * 1000),
         int(settings.queue_hours * HOUR_MS),
         working.kept_ms,
     )
 
 
-def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog) -> CloudSurface:
-    callers = CloudCallers(base.authenticator, settings.key_prefix)
+def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog) -> _Verbs:
     reader = JobReader(base.database, base.observe)
+    submitter = _submitter(settings, base, working)
+    return _Verbs(
+        submitter,
+        JobSubmissions(submitter, reader, nodes, base.database, base.clock, base.observe),
+        reader,
+        JobCanceller(
+            base.database,
+            working.books,
+            working.executor,
+            working.newsroom,
+            base.clock,
+            base.observe,
+            kept_ms=working.kept_ms,
+        ),
+    )
+
+
+def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Verbs) -> JobsSurface:
+    """The jobs API; its outputs have the links of the cloud API, which serves them."""
+    outputs = JobOutputs(
+        base.database, _file_links(base), base.clock, base.observe, link_seconds=settings.file_link_seconds
+    )
+    handlers = PublicJobHandlers(
+        JobCallers(base.authenticator, base.windows, settings.key_prefix),
+        verbs.submissions,
+        verbs.reader,
+        outputs,
+        verbs.canceller,
+        JobWatcher(working.newsroom, verbs.reader, outputs),
+        BaseUrls(settings.public_base_url, settings.trusted_proxies),
+        brand(settings).partner_key_fields,
+        settings.body_limit_mib * 2**20,
+    )
+    return JobsSurface((handlers,), header_names(settings).request_id, base.observe)
+
+
+def _file_links(base: Base) -> Links:
+    return Links(base.secret.derive("signed links of files"), FILE_PATH)
+
+
+def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog, verbs: _Verbs) -> CloudSurface:
+    callers = CloudCallers(base.authenticator, settings.key_prefix)
+    reader, canceller = verbs.reader, verbs.canceller
     features = features_of(settings.upload_limit_mib * 2**20)
-    canceller = JobCanceller(
-        base.database, working.books, working.executor, working.newsroom, base.clock, base.observe,
-        kept_ms=working.kept_ms,
-    )  # fmt: skip
     return CloudSurface(
         owners=(
             PromptHandlers(
                 callers,
-                _submitter(settings, base, working),
+                verbs.submitter,
                 reader,
                 brand(settings).partner_key_fields,
                 settings.body_limit_mib * 2**20,
@@ -272,7 +332,7 @@ def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatal
 def _file_handlers(
     settings: Settings, base: Base, working: _Working, callers: CloudCallers
 ) -> tuple[UploadHandlers, ViewHandlers]:
-    blobs, links = base.assets.blobs, Links(base.secret.derive("signed links of files"), FILE_PATH)
+    blobs, links = base.assets.blobs, _file_links(base)
     views = FileViews(
         working.files,
         blobs,
@@ -301,6 +361,7 @@ def _submitter(settings: Settings, base: Base, working: _Working) -> Submitter:
         base.clock,
         backlog=settings.jobs_backlog,
         key_field=brand(settings).partner_key_fields[0],
+        keys_kept_ms=working.kept_ms,
     )
 
 

@@ -87,7 +87,7 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, stack: AsyncExi
         executor=working.executor,
         exchange=working.exchange,
         replayer=working.replayer,
-        recovery=_recovery(base, working),
+        recovery=_recovery(settings, base, working),
         collector=collector,
         canceller=Canceller(base.database, working.journal, working.executor, base.clock, base.observe, collectable_ms),
         watcher=Watcher(collector),
@@ -161,7 +161,7 @@ def _admitter(base: Base, working: _Working) -> Admitter:
     )
 
 
-def _recovery(base: Base, working: _Working) -> Recovery:
+def _recovery(settings: Settings, base: Base, working: _Working) -> Recovery:
     return Recovery(
         base.database,
         working.exchange,
@@ -172,6 +172,7 @@ def _recovery(base: Base, working: _Working) -> Recovery:
         base.observe,
         working.server_id,
         base.alone,
+        int(settings.silent_server_seconds * 1000),
     )
 
 

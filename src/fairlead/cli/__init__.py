@@ -13,6 +13,7 @@ from fairlead.cli.demo import demo
 from fairlead.cli.doctor import doctor
 from fairlead.cli.keys import keys
 from fairlead.cli.provider_keys import provider_keys_group
+from fairlead.cli.registry import registry
 from fairlead.cli.runs import runs
 from fairlead.cli.serve import serve
 from fairlead.cli.simulate import simulate
@@ -78,6 +79,7 @@ for command in (
     doctor,
     webhooks,
     workflow,
+    registry,
 ):
     commands.add_command(command)
 

@@ -29,8 +29,10 @@ from fairlead.domain.jobs.entries import (
     Submission,
     Submitted,
 )
-from fairlead.domain.jobs.faults import DuplicateJob, JobQueueFull, SubscriptionInactive
+from fairlead.domain.jobs.faults import DuplicateJob, IdempotencyKeyUsed, JobQueueFull, SubscriptionInactive
 from fairlead.domain.jobs.states import LIVE, WORKING, JobEvent, JobState, advance, states_before
+from fairlead.storage.job_keys import INSERT_KEY, used_keys
+from fairlead.storage.job_labels import INSERT_LABEL
 from fairlead.storage.prepared import Prepared, PreparedLookup
 from fairlead.storage.tables import job_events, jobs, workspaces
 
@@ -95,11 +97,14 @@ class _Batch:
 
     slots: dict[str, _Slots]
     standing: dict[str, _Standing]
+    used_keys: set[str]
     changed: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
     writes: list[tuple[Prepared, _Row]] = field(default_factory=list)
     """In the order of the entries: a job may be changed by several of a batch."""
     events: list[_Row] = field(default_factory=list)
+    labels: list[_Row] = field(default_factory=list)
+    keys: list[_Row] = field(default_factory=list)
 
     def write(self, statement: Prepared, *values: Any) -> None:
         """Have a statement executed, after those before."""
@@ -113,6 +118,8 @@ def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> Wr
     for statement, writes in itertools.groupby(batch.writes, key=operator.itemgetter(0)):
         statement.run(connection, [row for _, row in writes])
     _INSERT_EVENT.run(connection, batch.events)
+    INSERT_LABEL.run(connection, batch.labels)
+    INSERT_KEY.run(connection, batch.keys)
     released, unfinished = _release(connection, batch)
     _SLOTS.run(
         connection,
@@ -135,7 +142,8 @@ def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
     for job_id, number in _LAST_EVENTS.run(connection, claimed):
         if job_id in standing:
             standing[job_id].events = number
-    return _Batch(slots, standing)
+    keys = {entry.idempotency_id for entry in entries if isinstance(entry, Submission) and entry.idempotency_id}
+    return _Batch(slots, standing, used_keys(connection, keys))
 
 
 def _apply(batch: _Batch, entry: JobEntry) -> JobVerdict:
@@ -172,6 +180,8 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
     slots = batch.slots[entry.workspace_id]
     if entry.job_id in batch.standing:
         return DuplicateJob(entry.job_id)
+    if entry.idempotency_id in batch.used_keys:
+        return IdempotencyKeyUsed()
     if slots.limit == INACTIVE:
         return SubscriptionInactive(slots.subscription)
     has_slot = slots.parked == 0 and slots.free > 0
@@ -187,13 +197,18 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
         slots.parked += 1
     slots.last += 1
     attempt = 0 if server_id is None else 1
+    labels = msgspec.json.encode(entry.labels).decode() if entry.labels else None
     batch.changed.add(entry.workspace_id)
     batch.standing[entry.job_id] = _Standing(entry.workspace_id, state, attempt, server_id)
     batch.write(
         _INSERT, entry.job_id, entry.workspace_id, slots.last, entry.key_id, entry.partner_key_id, state.value, attempt,
-        server_id, entry.workflow, entry.extra, entry.wanted, entry.nodes, entry.created_at, entry.created_at,
-        started_at,
+        server_id, entry.workflow, entry.extra, entry.wanted, entry.nodes, labels, entry.created_at,
+        entry.created_at, started_at,
     )  # fmt: skip
+    batch.labels.extend((entry.workspace_id, key, value, slots.last) for key, value in entry.labels.items())
+    if entry.idempotency_id is not None:
+        batch.used_keys.add(entry.idempotency_id)
+        batch.keys.append((entry.idempotency_id, entry.job_id, entry.idempotency_until))
     return Submitted(slots.last, state)
 
 
@@ -343,7 +358,7 @@ _OLDEST_PARKED: Final = (
 )
 _NEW_COLUMNS: Final = (
     "id", "workspace_id", "number", "key_id", "partner_key_id", "state", "attempt", "server_id", "workflow", "extra",
-    "wanted", "nodes", "created_at", "updated_at", "started_at",
+    "wanted", "nodes", "labels", "created_at", "updated_at", "started_at",
 )  # fmt: skip
 _INSERT: Final = Prepared(insert(jobs), _NEW_COLUMNS)
 

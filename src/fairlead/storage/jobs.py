@@ -8,8 +8,10 @@ import msgspec
 from sqlalchemy import Connection, delete, func, select
 
 from fairlead.domain.jobs.jobs import Job, JobQuery, StoredEvent
-from fairlead.domain.jobs.states import LIVE, WORKING, JobState
+from fairlead.domain.jobs.listing import JobPage, ListedJob, ListQuery
+from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobState
 from fairlead.storage.job_entries import job_in_state
+from fairlead.storage.job_labels import delete_labels, find_labelled
 from fairlead.storage.tables import job_events, jobs, servers, workspaces
 
 _BRIEF: Final = (
@@ -29,8 +31,11 @@ _BRIEF: Final = (
     jobs.c.progress,
     jobs.c.key_id,
     jobs.c.partner_key_id,
+    jobs.c.labels,
+    jobs.c.expires_at,
 )
 _WHOLE: Final = (*_BRIEF, jobs.c.workflow, jobs.c.extra)
+_LISTED: Final = (jobs.c.id, jobs.c.number, jobs.c.state, jobs.c.created_at, jobs.c.updated_at, jobs.c.labels)
 _EVENTS_MAX: Final = 10_000
 
 
@@ -82,6 +87,32 @@ def find_jobs(connection: Connection, workspace_id: str, query: JobQuery) -> Seq
     order = jobs.c.number.desc() if query.newest_first else jobs.c.number
     rows = connection.execute(statement.order_by(order).limit(query.limit).offset(query.offset)).mappings()
     return [_job(row) for row in rows]
+
+
+def list_jobs(connection: Connection, workspace_id: str, query: ListQuery) -> JobPage:
+    """A page of the jobs of a workspace, the newest first.
+
+    A number is given under the lock of its workspace and seen with its transaction, so none appears behind a page that
+    was read.
+    """
+    statement = select(*_LISTED).where(jobs.c.workspace_id == workspace_id).order_by(jobs.c.number.desc())
+    if query.labels:
+        found, before = find_labelled(connection, workspace_id, query.labels, query.before, query.limit + 1)
+        rows = connection.execute(statement.where(jobs.c.number.in_(found[: query.limit])))
+        has_more = len(found) > query.limit
+        return JobPage([_listed(row) for row in rows], found[query.limit - 1] if has_more else before)
+    if query.before is not None:
+        statement = statement.where(jobs.c.number < query.before)
+    page = [_listed(row) for row in connection.execute(statement.limit(query.limit + 1))]
+    has_more = len(page) > query.limit
+    return JobPage(page[: query.limit], page[query.limit - 1].number if has_more else None)
+
+
+def jobs_ahead(connection: Connection, workspace_id: str, number: int) -> int:
+    """How many jobs of a workspace wait that were submitted before the one of a number."""
+    waiting = jobs.c.state.in_(sorted(WAITING))
+    ahead = select(func.count()).select_from(jobs).where(jobs.c.workspace_id == workspace_id, job_in_state(LIVE))
+    return int(connection.execute(ahead.where(waiting, jobs.c.number < number)).scalar_one())
 
 
 def count_jobs(connection: Connection, workspace_id: str, states: frozenset[JobState] | None) -> int:
@@ -175,13 +206,23 @@ def jobs_of(connection: Connection, server_id: str, begun_before: int) -> Sequen
 
 
 def delete_expired_jobs(connection: Connection, now: int, limit: int) -> int:
-    """Forget jobs whose time is up, with their events; how many."""
-    expired = select(jobs.c.id).where(jobs.c.expires_at <= now).order_by(jobs.c.expires_at).limit(limit)
-    ids = list(connection.execute(expired).scalars())
+    """Forget jobs whose time is up, with their events and labels; how many."""
+    columns = (jobs.c.id, jobs.c.workspace_id, jobs.c.number, jobs.c.labels)
+    expired = select(*columns).where(jobs.c.expires_at <= now).order_by(jobs.c.expires_at).limit(limit)
+    found = connection.execute(expired).all()
+    ids = [row[0] for row in found]
+    for _, workspace_id, number, labels in found:
+        if labels is not None:
+            delete_labels(connection, workspace_id, number, labels)
     if ids:
         connection.execute(delete(job_events).where(job_events.c.job_id.in_(ids)))
         connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
     return len(ids)
+
+
+def _listed(row: Sequence[Any]) -> ListedJob:
+    id_, number, state, created_at, updated_at, labels = row
+    return ListedJob(id_, number, JobState(state), created_at, updated_at, labels)
 
 
 def _job(row: Mapping[Any, Any]) -> Job:

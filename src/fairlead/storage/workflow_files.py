@@ -14,6 +14,7 @@ from fairlead.storage.tables import file_numbers, workflow_files
 _TRIES: Final = 1_000
 _SAME_CONTENT_MAX: Final = 100
 _EXTENDED_AT_ONCE: Final = 300
+_FOUND_AT_ONCE: Final = 300
 _NAME: Final = (workflow_files.c.workspace_id, workflow_files.c.kind, workflow_files.c.name)
 
 
@@ -45,6 +46,21 @@ def find_file(connection: Connection, workspace_id: str, kind: str, name: str, n
 def find_file_of_id(connection: Connection, file_id: str) -> WorkflowFile | None:
     """The file of an id, expired or not, in any workspace: for who holds a signed link."""
     return _one(connection, workflow_files.c.id == file_id)
+
+
+def find_files(
+    connection: Connection, workspace_id: str, names: Collection[tuple[str, str]], now: int
+) -> dict[tuple[str, str], WorkflowFile]:
+    """The files of some names, each with its kind, as far as there are such."""
+    found: dict[tuple[str, str], WorkflowFile] = {}
+    wanted = list(names)
+    for start in range(0, len(wanted), _FOUND_AT_ONCE):
+        named = tuple_(workflow_files.c.kind, workflow_files.c.name).in_(wanted[start : start + _FOUND_AT_ONCE])
+        rows = connection.execute(
+            select(workflow_files).where(workflow_files.c.workspace_id == workspace_id, named, _lives(now))
+        ).mappings()
+        found |= {(row["kind"], row["name"]): WorkflowFile(**row) for row in rows}
+    return found
 
 
 def find_referenced(

@@ -7,21 +7,21 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, Router
 
 from fairlead.domain.faults import FaultError, RequestNotFound
 from fairlead.domain.jobs.faults import JobFaultError
+from fairlead.domain.registry import RegistryFaultError
 from fairlead.observing.observations import FaultAnswered, Observer, UnexpectedError
 from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Headers, Receive, Scope, Send, answer
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 _PATH_SHOWN: Final = 200
-_HANDLED: Final = (FaultError, JobFaultError, CallerLeftError, HTTPException, Exception)
+_EXPECTED: Final = (FaultError, JobFaultError, RegistryFaultError, CallerLeftError, HTTPException)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Surface:
         self._request_id = request_id
         self._observe = observe
         self._splits_encoded = splits_encoded
-        self._app = Starlette(routes=routes, exception_handlers=dict.fromkeys(_HANDLED, self._on_error))
-        self._app.router.redirect_slashes = False  # a path with a slash more is another path (R-01)
+        self._plain = {route.path: route for route in routes if isinstance(route, Route) and "{" not in route.path}
+        self._router = Router(routes, redirect_slashes=False)  # a path with a slash more is another path (R-01)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         """Answer one request; nothing that happens in it escapes."""
@@ -74,23 +74,28 @@ class Surface:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_id)
-        except Exception as error:  # noqa: BLE001 -- Starlette raises again what it could not handle; the log has it all
-            self._observe(UnexpectedError(f"answer {request_id}", error))
+            await self._answer(scope, receive, send_with_id)
+        except Exception as error:  # noqa: BLE001 -- the caller learns what he may, the log everything
+            if started or not isinstance(error, _EXPECTED):
+                self._observe(UnexpectedError(f"answer {request_id}", error))
             if not started:
                 await self.refuse(scope, send, error)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Find the route and have it answer. One without parameters is found at once, in a table."""
+        scope["app"] = self  # so that Starlette raises what it would otherwise answer by itself
+        route = self._plain.get(scope["path"])
+        if route is None or scope["method"] not in (route.methods or ()):
+            await self._router(scope, receive, send)
+            return
+        response = await route.endpoint(Request(scope, receive))
+        await response(scope, receive, send)
 
     async def refuse(self, scope: Scope, send: Send, error: Exception, beside: Headers | None = None) -> None:
         """Answer a call that has failed before any route had it, with more headers where there are some."""
         refusal = self._worded(error, scope)
         name = (self._request_id, scope[REQUEST_ID].encode())
         await answer(send, refusal.status, [*refusal.headers, name, *(beside or [])], refusal.content)
-
-    async def _on_error(self, request: Request, error: Exception) -> Response:
-        refusal = self._worded(error, request.scope)
-        response = Response(refusal.content, status_code=refusal.status)
-        response.raw_headers.extend(refusal.headers)  # the id is added on the way out, to successes and errors alike
-        return response
 
     def _worded(self, error: Exception, scope: Scope) -> Refusal:
         refusal = self._refusal(error, scope)

@@ -17,8 +17,8 @@ _ROUND_SECONDS: Final = 1.0
 _VOID_STRAYS_EVERY: Final = 30
 _FORGET_EVERY: Final = 60
 _SWEEP_SECONDS: Final = 60.0
-_ANNOUNCE_EVERY: Final = 5
-"""Rounds between two announcements: well under the time after which a silent server's runs are taken."""
+_ANNOUNCED_BEFORE: Final = 4
+"""How often a server announces itself in the time after which its runs would be taken."""
 
 
 class Janitor:
@@ -56,9 +56,10 @@ class Janitor:
 
     async def _rounds(self) -> None:
         rounds = 0
+        announce_every = max(1, int(self._recovery.silent_ms / 1000 / _ROUND_SECONDS / _ANNOUNCED_BEFORE))
         while True:
             try:
-                if rounds % _ANNOUNCE_EVERY == 0:
+                if rounds % announce_every == 0:
                     await self._recovery.announce()
                     while await self._recovery.take_over():
                         pass

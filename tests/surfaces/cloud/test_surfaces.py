@@ -8,7 +8,7 @@ from surfaces.cloud.clients import Client, refused
 @pytest.mark.req("C-14", "R-20")
 def test_one_api_answers_for_another(visitor: Client) -> None:
     """What nobody serves is refused by the API whose path it would be."""
-    for path in ("/api/v2/jobs", "/api/nothing", "/prompt/nothing", "/api"):
+    for path in ("/api/v2x", "/api/nothing", "/prompt/nothing", "/api"):
         assert refused(visitor.ask("GET", path)) == (404, "request_not_found"), path
     for path in ("/v2/nothing", "/nothing", "/v2/models/a/b", "/jobs"):
         response = visitor.ask("GET", path)

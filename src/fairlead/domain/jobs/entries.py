@@ -1,6 +1,6 @@
 """What is written of a job, each with everything it needs. Times are in ms since 1970."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -23,7 +23,8 @@ class Submission(msgspec.Struct, frozen=True):
     """A job to be submitted: it takes a slot of its workspace, waits for one, or is refused.
 
     With a `server_id` it is claimed by that server at once where a slot is free. `wanted` is a JSON array of output
-    nodes, `backlog` how many jobs of the workspace may wait.
+    nodes, `backlog` how many jobs of the workspace may wait. An `idempotency_id` is used by at most one job until
+    `idempotency_until`.
     """
 
     job_id: str
@@ -37,6 +38,9 @@ class Submission(msgspec.Struct, frozen=True):
     key_id: str | None = None
     partner_key_id: str | None = None
     server_id: str | None = None
+    labels: Mapping[str, str] = {}
+    idempotency_id: str | None = None
+    idempotency_until: int = 0
 
 
 class JobClaim(msgspec.Struct, frozen=True):

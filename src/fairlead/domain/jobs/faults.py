@@ -5,15 +5,19 @@ Faults that jobs share with everything else (no credential, the database is away
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidWorkflow:
-    """The workflow cannot be executed: `type`, `message`, `details` and `extra_info` of `error`, and faults by node."""
+    """The workflow cannot be executed: `type`, `message`, `details` and `extra_info` of `error`, and faults by node.
+
+    `missing` are the names it has of files that there are not.
+    """
 
     error: Mapping[str, Any]
     node_errors: Mapping[str, Any] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +92,56 @@ class EngineUnavailable:
     retry_after: int = 5
 
 
+@dataclass(frozen=True, slots=True)
+class SubmissionRefused:
+    """The workflow cannot be made a job: the code callers know it by, and what is wrong, node by node (J-08)."""
+
+    code: Literal["invalid_workflow", "missing_asset"]
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BadLabels:
+    """The labels of a submission break a rule; `key` is that of the one that does, None where it is their number."""
+
+    detail: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKeyUsed:
+    """A job was submitted with this key before; the key is kept for a while, and names no other job (J-12)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadFilter:
+    """A list was asked for by labels that no job can have, or by too many (J-04)."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class BadCursor:
+    """A list was asked to go on at what is no position (J-03)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TooManyStreams:
+    """The account watches as many jobs at this server as it may."""
+
+    limit: int
+    retry_after: int = 5
+
+
 JobFault: TypeAlias = (
     InvalidWorkflow
+    | SubmissionRefused
+    | BadLabels
+    | IdempotencyKeyUsed
+    | BadFilter
+    | BadCursor
+    | TooManyStreams
     | BadSubmission
     | DuplicateJob
     | SubscriptionInactive

@@ -1,6 +1,6 @@
 """A job as it is submitted, kept and read. Times are in ms since 1970; JSON travels as bytes, read by who needs it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -12,7 +12,8 @@ class NewJob(msgspec.Struct, frozen=True):
 
     `workflow` is the graph and `extra` what came beside it without any key, both JSON objects. `partner_key` is the
     key that pays for partner nodes, as it was sent. `job_id` is one the caller chose, `targets` the output nodes he
-    wants, None for all.
+    wants, None for all; a `strict` one is refused where any output cannot be made. `labels` are kept as they are. With
+    an `idempotency_key`, no other job can be submitted for a while.
     """
 
     workflow: bytes
@@ -20,6 +21,9 @@ class NewJob(msgspec.Struct, frozen=True):
     partner_key: str | None = None
     job_id: str | None = None
     targets: Sequence[str] | None = None
+    strict: bool = False
+    labels: Mapping[str, str] = {}
+    idempotency_key: str | None = None
 
 
 class SubmittedJob(msgspec.Struct, frozen=True):
@@ -37,7 +41,8 @@ class Job(msgspec.Struct, frozen=True):
     """A job as the books know it.
 
     `workflow` and `extra` are None where they were not asked for. `outputs` is a JSON object of what nodes have shown,
-    `{node: {"ui": {...}, "place": Place}}`; `failure` is JSON of a `Failure`, or of an `Interrupted`.
+    `{node: {"ui": {...}, "place": Place}}`; `failure` is JSON of a `Failure`, or of an `Interrupted`. `labels` is JSON
+    of an object of texts, None for none.
     """
 
     id: str
@@ -58,6 +63,8 @@ class Job(msgspec.Struct, frozen=True):
     progress: str | None = None
     key_id: str | None = None
     partner_key_id: str | None = None
+    labels: str | None = None
+    expires_at: int | None = None
 
 
 class StoredEvent(msgspec.Struct, frozen=True):

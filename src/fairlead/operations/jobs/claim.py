@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+import msgspec
+
 from fairlead.domain.jobs.entries import Claimed, JobCancel, JobClaim, JobRelease, JobTakeOver, Moved
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, TIMEOUT
 from fairlead.domain.jobs.events import Failed, Failure, Interrupted, Place
@@ -20,7 +22,6 @@ from fairlead.storage import jobs
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 
 FOUND_AT_ONCE: Final = 200
-SILENT_AFTER_MS: Final = 20_000
 STRAY_AFTER_MS: Final = 60_000
 """Far longer than it takes from a claim's commit to the job's execution."""
 ATTEMPTS_MAX: Final = 3
@@ -32,7 +33,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class JobClaimer:
-    """Takes jobs for this server. `alone`: no other server can share the database."""
+    """Takes jobs for this server. `alone`: no other server can share the database; else one is dead after `silent_ms`.
+
+    Jobs wait for at most `timeout_ms`, and are kept for `kept_ms` when they have ended.
+    """
 
     database: Database
     books: JobBooks
@@ -41,6 +45,7 @@ class JobClaimer:
     clock: Clock
     observe: Observer
     alone: bool
+    silent_ms: int
     timeout_ms: int
     kept_ms: int
 
@@ -87,7 +92,7 @@ class JobClaimer:
     async def take_over(self) -> int:
         """Let a batch of jobs wait anew whose server fell silent, or that this one lost; how many were found."""
         now = self.clock.now_ms()
-        silent_since = now if self.alone else now - SILENT_AFTER_MS
+        silent_since = now if self.alone else now - self.silent_ms
         own, server_id = self.executor.job_ids(), self.executor.server_id
         orphans = await self._find(
             "find orphaned jobs", lambda c: jobs.orphaned_jobs(c, server_id, silent_since, FOUND_AT_ONCE)
@@ -115,6 +120,15 @@ class JobClaimer:
 
     async def _read_claimed(self, entry: JobClaim, claimed: Claimed) -> LiveJob | None:
         """The job as it was submitted; None where it cannot be read now: it is found as a stray and taken over."""
+        at_hand = self.executor.recall(entry.job_id)
+        if at_hand is not None:
+            return msgspec.structs.replace(
+                at_hand,
+                attempt=claimed.attempt,
+                events=claimed.events,
+                started_at=entry.at,
+                hindrance=_hindrance(claimed),
+            )
         whole = await self._find(
             "read a claimed job",
             lambda c: [jobs.find_job(c, entry.workspace_id, entry.job_id, whole=True)],

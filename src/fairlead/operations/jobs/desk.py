@@ -26,11 +26,12 @@ from fairlead.domain.jobs.progress import ProgressCount
 from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.protocol import Previewed, Said
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.files import WorkflowFiles
+from fairlead.operations.jobs.files import NO_SUCH_FILE, WorkflowFiles
 from fairlead.operations.jobs.newsroom import Newsroom
 
 RunModel = Callable[[str, int, str, bytes], Any]
 _KEPT: Final = (Started, Cached, Executed, Stopped, Succeeded, Failed, Interrupted)
+_MISSING_MAX: Final = 1_000
 _OUTPUTS_BYTES_MAX: Final = 64 * 2**20
 _EVENTS_MAX: Final = 10_000
 _NOT_NOW: Final = "A workflow that is only checked makes no files and calls no models."
@@ -42,6 +43,8 @@ class CheckDesk:
     def __init__(self, files: WorkflowFiles, workspace_id: str) -> None:
         self._files = files
         self._workspace_id = workspace_id
+        self.missing: set[str] = set()
+        """The names that no file has."""
 
     def tell(self, events: Sequence[Event]) -> None:
         """Nothing happens in a check."""
@@ -54,7 +57,12 @@ class CheckDesk:
 
     async def find_file(self, name: str) -> Path:
         """Where a file lies that the workflow names."""
-        return await self._files.find(self._workspace_id, name)
+        try:
+            return await self._files.find(self._workspace_id, name)
+        except DeclinedError as error:
+            if error.exception_type == NO_SUCH_FILE and len(self.missing) < _MISSING_MAX:
+                self.missing.add(name)
+            raise
 
     async def list_files(self, folder: str) -> Sequence[str]:
         """The files in a folder of the inputs."""

@@ -1,7 +1,8 @@
 """Having a job executed: an engine host does the work, the books have the last word, and only then is it told."""
 
 import asyncio
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ from fairlead.operations.jobs.newsroom import Newsroom
 from fairlead.storage.jobs import deflated
 
 _FLUSH_SECONDS: Final = 1.0
+_REMEMBERED_BYTES: Final = 16 * 2**20
+_REMEMBERED_EACH: Final = 64 * 1024
 _NOWHERE: Final = Place("", "")
 _HINDRANCES: Final = {
     INACTIVE_SUBSCRIPTION: "The subscription of this workspace is not active any more.",
@@ -72,6 +75,8 @@ class JobExecutor:
         self._taken = 0
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._unwanted: set[str] = set()
+        self._remembered: OrderedDict[str, LiveJob] = OrderedDict()
+        self._remembered_bytes = 0
         self._is_stopping = False
 
     def reserve(self) -> bool:
@@ -105,6 +110,24 @@ class JobExecutor:
         """The jobs that are executed here."""
         return frozenset(self._tasks)
 
+    def remember(self, job: LiveJob) -> None:
+        """Keep a job at hand that was just submitted here and has to wait: it need not be read when it is claimed."""
+        if _size(job) > _REMEMBERED_EACH:
+            return
+        self._remembered[job.id] = job
+        self._remembered_bytes += _size(job)
+        while self._remembered_bytes > _REMEMBERED_BYTES:
+            self._recalled(next(iter(self._remembered)))
+
+    def recall(self, job_id: str) -> LiveJob | None:
+        """A job that is at hand; it is not any more."""
+        return self._recalled(job_id) if job_id in self._remembered else None
+
+    def _recalled(self, job_id: str) -> LiveJob:
+        job = self._remembered.pop(job_id)
+        self._remembered_bytes -= _size(job)
+        return job
+
     async def drain(self, seconds: float) -> None:
         """Begin nothing more and wait for what is executed; what goes on after that is left to the next start."""
         self._is_stopping = True
@@ -120,7 +143,6 @@ class JobExecutor:
         del self._tasks[job_id]
         self._unwanted.discard(job_id)
         self._observe(JobsUnderWay(len(self._tasks)))
-        self.give_back()
 
     async def _run(self, job: LiveJob) -> None:
         desk = JobDesk(
@@ -132,7 +154,7 @@ class JobExecutor:
             lambda: self._clock.now_ms() + self._kept_ms,
             lambda: self._hosts.interrupt(job.id),
         )
-        flushing = asyncio.get_running_loop().create_task(self._flush(job, desk))
+        flushing = _Flushing(lambda: self._flush(job, desk))
         try:
             ending = await self._executed(job, desk)
         except EngineUnavailableError:
@@ -141,9 +163,9 @@ class JobExecutor:
             self._observe(UnexpectedError(f"execute {job.id}", error))
             ending = _failed("InternalError", "The job could not be executed, for a reason that is not its own.")
         finally:
-            flushing.cancel()
-            with suppress(asyncio.CancelledError):
-                await flushing
+            await flushing.stop()
+            # Now, so that the next job's claim shares a transaction with the end of this one.
+            self.give_back()
         await self._end(job, desk, ending)
 
     async def _executed(self, job: LiveJob, desk: JobDesk) -> Ending:
@@ -197,7 +219,6 @@ class JobExecutor:
     async def _flush(self, job: LiveJob, desk: JobDesk) -> None:
         """Write what has happened every second, for those who ask and for the case that this server dies."""
         while True:
-            await asyncio.sleep(_FLUSH_SECONDS)
             if desk.has_news:
                 progress = desk.progress()
                 entry = JobProgress(
@@ -206,6 +227,7 @@ class JobExecutor:
                 if isinstance(await asyncio.shield(self._books.write_at_last(entry)), Outdated):
                     self._hosts.interrupt(job.id)  # it was taken over
                     return
+            await asyncio.sleep(_FLUSH_SECONDS)
 
     async def _run_model(self, job: LiveJob, node: str, turn: int, model: str, body: bytes) -> ModelAnswer:
         if job.partner_key_id is None:
@@ -215,6 +237,31 @@ class JobExecutor:
         except FaultError as error:
             raise DeclinedError(VALIDATION, "The key that pays for the partner nodes is not valid any more.") from error
         return await self._models.run(payer, job.id, node, turn, model, body, lambda: job.id not in self._unwanted)
+
+
+def _size(job: LiveJob) -> int:
+    """About how much memory a job takes."""
+    return 1_000 + len(job.workflow) + len(job.extra)
+
+
+class _Flushing:
+    """Work that begins after a second and goes on until it is stopped: most jobs have ended by then."""
+
+    def __init__(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self._begin)
+
+    def _begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def stop(self) -> None:
+        """Stop, and return when nothing is written any more."""
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
 
 
 def _failed(exception_type: str, message: str) -> Failed:

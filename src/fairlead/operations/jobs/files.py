@@ -58,7 +58,8 @@ _EXPIRED_AT_ONCE: Final = 500
 _SHOWN: Final = 200
 _EXTENDING_TRIES: Final = 5
 _EXTENDING_PAUSE_SECONDS: Final = 0.2
-_NO_SUCH_FILE: Final = "FileNotFoundError"
+NO_SUCH_FILE: Final = "FileNotFoundError"
+"""The kind of error by which a host knows that there is no such file."""
 _BAD_NAME: Final = "ValueError"
 _NOT_NOW: Final = "OSError"
 
@@ -186,18 +187,18 @@ class WorkflowFiles:
         if reference is not None:
             file = await self._for_job(self._database.read(self._found(workspace_id, reference, "input")))
         if file is None:
-            raise DeclinedError(_NO_SUCH_FILE, f"There is no file {_shown(name)}.")
+            raise DeclinedError(NO_SUCH_FILE, f"There is no file {_shown(name)}.")
         try:
             return await self._blobs.local_path(file.blob)
         except BlobMissingError as error:
-            raise DeclinedError(_NO_SUCH_FILE, f"The bytes of the file {_shown(name)} are gone.") from error
+            raise DeclinedError(NO_SUCH_FILE, f"The bytes of the file {_shown(name)} are gone.") from error
         except BlobsUnavailableError as error:
             _decline(error)
 
     async def list_inputs(self, workspace_id: str, folder: str) -> Sequence[str]:
         """The names of the inputs, which are all in one folder; DeclinedError for another one."""
         if folder.strip("/\\.") != "":
-            raise DeclinedError(_NO_SUCH_FILE, f"There is no folder {_shown(folder)}: files are all in one.")
+            raise DeclinedError(NO_SUCH_FILE, f"There is no folder {_shown(folder)}: files are all in one.")
         now = self._clock.now_ms()
         return await self._for_job(
             self._database.read(lambda c: list_names(c, workspace_id, "input", now, _LISTED_MAX))
@@ -238,7 +239,7 @@ class WorkflowFiles:
             too_large = f"The file {_shown(filename)} has more than {self._output_bytes} bytes."
             raise DeclinedError(TOO_MUCH, too_large) from error
         except ValueError as error:
-            raise DeclinedError(_NO_SUCH_FILE, f"The file {_shown(filename)} was not written.") from error
+            raise DeclinedError(NO_SUCH_FILE, f"The file {_shown(filename)} was not written.") from error
         except BlobsUnavailableError as error:
             _decline(error)
         new = self._new(workspace_id, kind, filename, content, expires_at, job_id)

@@ -186,10 +186,11 @@ class Subscription:
 
 @dataclass(slots=True)
 class _LiveJob:
-    """What is known of a job under way: the last that was told to begin, and how far those are that run."""
+    """What is known of a job under way: what was told to begin last, the newest preview, how far those are that run."""
 
     workspace_id: str
     executing: News | None = None
+    preview: Preview | None = None
     running: OrderedDict[str, NodeProgress] = field(default_factory=OrderedDict)
 
     def note(self, progress: NodeProgress) -> tuple[NodeProgress, ...]:
@@ -255,6 +256,11 @@ class Newsroom:
         self._count += 1
         return subscription
 
+    def newest_preview(self, job_id: str) -> Preview | None:
+        """The newest preview of a job that is executed here; None where there is none."""
+        job = self._jobs.get(job_id)
+        return None if job is None else job.preview
+
     def leave(self, workspace_id: str, subscription: Subscription) -> None:
         """Forget a subscription that is over; nothing happens where it is forgotten already."""
         listeners = self._subscriptions.get(workspace_id, {})
@@ -284,6 +290,8 @@ class Newsroom:
                 job = self._jobs.get(job_id) or self._remember(job_id, _LiveJob(news.workspace_id))
                 job.executing = news
                 return job.note(NodeProgress(place))
+            case Preview() as preview if job_id in self._jobs:
+                self._jobs[job_id].preview = preview
             case Progress(place, value, most) if job_id in self._jobs:
                 return self._jobs[job_id].note(NodeProgress(place, value, most))
             case Finished(place) if job_id in self._jobs:

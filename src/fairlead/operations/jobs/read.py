@@ -7,7 +7,8 @@ from fairlead.domain.callers import Caller
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.faults import JobFaultError, JobNotFound
 from fairlead.domain.jobs.jobs import Job, JobQuery, StoredEvent
-from fairlead.domain.jobs.states import JobState
+from fairlead.domain.jobs.listing import JobPage, ListQuery
+from fairlead.domain.jobs.states import WAITING, JobState
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.storage import jobs
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
@@ -38,6 +39,16 @@ class JobReader:
     async def jobs(self, caller: Caller, query: JobQuery) -> Sequence[Job]:
         """The jobs that a query asks for."""
         return await self._read(lambda c: jobs.find_jobs(c, caller.workspace_id, query))
+
+    async def page(self, caller: Caller, query: ListQuery) -> JobPage:
+        """A page of the jobs of a workspace, the newest first."""
+        return await self._read(lambda c: jobs.list_jobs(c, caller.workspace_id, query))
+
+    async def ahead(self, caller: Caller, job: Job) -> int | None:
+        """How many jobs wait that were submitted before one; None where that one waits no more."""
+        if job.state not in WAITING:
+            return None
+        return await self._read(lambda c: jobs.jobs_ahead(c, caller.workspace_id, job.number))
 
     async def count(self, caller: Caller, states: frozenset[JobState] | None = None) -> int:
         """How many jobs are in some states, or in any."""

@@ -12,6 +12,7 @@ from fairlead.domain.jobs.faults import (
     BadSubmission,
     DuplicateJob,
     EngineUnavailable,
+    IdempotencyKeyUsed,
     InvalidWorkflow,
     JobFaultError,
     JobQueueFull,
@@ -20,6 +21,7 @@ from fairlead.domain.jobs.faults import (
 from fairlead.domain.jobs.jobs import LiveJob, NewJob, SubmittedJob
 from fairlead.domain.jobs.news import News, Notice
 from fairlead.domain.jobs.states import JobState
+from fairlead.domain.runs.replays import key_id
 from fairlead.engine.hosts.desk_host import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.protocol import Checked, Refused
@@ -33,11 +35,16 @@ from fairlead.operations.jobs.newsroom import Newsroom
 from fairlead.storage.jobs import deflated
 
 _LARGE_BYTES: Final = 64 * 1024
+_NO_ERRORS: Final = b"{}"
+_LEFT_OUT: Final = msgspec.json.encode({"message": "Some outputs of the workflow cannot be made."})
 _NO_KEY: Final = "This workflow has partner nodes; send the API key that pays for them as {field} in extra_data."
 
 
 class Submitter:
-    """Submits jobs. `backlog` is how many of a workspace may wait; `key_field` what the partner key is called."""
+    """Submits jobs. `backlog` is how many of a workspace may wait; `key_field` what the partner key is called.
+
+    Idempotency keys are kept for `keys_kept_ms` from their use on.
+    """
 
     def __init__(
         self,
@@ -51,6 +58,7 @@ class Submitter:
         *,
         backlog: int,
         key_field: str,
+        keys_kept_ms: int,
     ) -> None:
         self._hosts = hosts
         self._books = books
@@ -61,6 +69,7 @@ class Submitter:
         self._clock = clock
         self._backlog = backlog
         self._key_field = key_field
+        self._keys_kept_ms = keys_kept_ms
 
     async def submit(self, caller: Caller, new: NewJob) -> SubmittedJob:
         """Check a workflow and make it a job; JobFaultError and FaultError say why it is none."""
@@ -80,11 +89,16 @@ class Submitter:
             key_id=caller.key_id,
             partner_key_id=None if payer is None else payer.key_id,
             server_id=self._executor.server_id if self._executor.reserve() else None,
+            labels=new.labels,
+            idempotency_id=None if new.idempotency_key is None else key_id(caller.workspace_id, new.idempotency_key),
+            idempotency_until=self._clock.now_ms() + self._keys_kept_ms,
         )
         submitted = await self._recorded(submission)
         if submitted.state is JobState.RUNNING:
             self._executor.begin(_live(submission, checked, new))
-        elif submitted.state is JobState.PARKED:
+        else:
+            self._executor.remember(_live(submission, checked, new))
+        if submitted.state is JobState.PARKED:
             notice = Notice("All parallel jobs of your subscription are busy; this one begins when one of them ends.")
             self._newsroom.publish(News(caller.workspace_id, job_id, submission.created_at, notice))
         return SubmittedJob(job_id, submitted.number, checked.node_errors)
@@ -96,8 +110,9 @@ class Submitter:
         except EngineUnavailableError as error:
             raise JobFaultError(EngineUnavailable()) from error
         if isinstance(found, Refused):
-            fault = InvalidWorkflow(msgspec.json.decode(found.error), msgspec.json.decode(found.node_errors))
-            raise JobFaultError(fault)
+            raise JobFaultError(_invalid(found.error, found.node_errors, desk))
+        if new.strict and found.node_errors != _NO_ERRORS:
+            raise JobFaultError(_invalid(_LEFT_OUT, found.node_errors, desk))
         return found
 
     async def _payer(self, new: NewJob, checked: Checked) -> Caller | None:
@@ -123,10 +138,14 @@ class Submitter:
         match verdict:
             case Submitted():
                 return verdict
-            case DuplicateJob() | SubscriptionInactive() | JobQueueFull():
+            case DuplicateJob() | SubscriptionInactive() | JobQueueFull() | IdempotencyKeyUsed():
                 raise JobFaultError(verdict)
             case _:
                 raise AssertionError(verdict)
+
+
+def _invalid(error: bytes, node_errors: bytes, desk: CheckDesk) -> InvalidWorkflow:
+    return InvalidWorkflow(msgspec.json.decode(error), msgspec.json.decode(node_errors), frozenset(desk.missing))
 
 
 async def _deflated(document: bytes) -> bytes:

@@ -23,7 +23,6 @@ from fairlead.storage.database import Database, DatabaseUnavailableError
 
 BATCH: Final = 100
 UNDER_WAY_MAX: Final = 200
-SILENT_AFTER_MS: Final = 20_000
 STRAY_AFTER_MS: Final = 60_000
 """Far longer than an admission takes from its commit to its execution."""
 _FORGET_AFTER_MS: Final = 86_400_000
@@ -33,7 +32,11 @@ _NOT_STARTED: Final = ServiceUnavailable("The run could not be started; it was n
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Everything a takeover needs. `alone`: no other server can share the database (an exclusive data directory)."""
+    """Everything a takeover needs.
+
+    `alone`: no other server can share the database (an exclusive data directory). Otherwise a server is taken to be
+    dead that was silent for `silent_ms`.
+    """
 
     database: Database
     exchange: Exchange
@@ -44,6 +47,7 @@ class Recovery:
     observe: Observer
     server_id: str
     alone: bool
+    silent_ms: int
 
     async def announce(self) -> None:
         """Say that this server is alive, and forget those long silent."""
@@ -58,7 +62,7 @@ class Recovery:
         if self.executor.taken_over > UNDER_WAY_MAX:
             return 0
         now = self.clock.now_ms()
-        silent_since = now if self.alone else now - SILENT_AFTER_MS
+        silent_since = now if self.alone else now - self.silent_ms
         try:
             orphans = await self.database.write(
                 lambda c: runs.take_over_orphans(c, self.server_id, silent_since, BATCH, now)

@@ -42,19 +42,25 @@ from fairlead.domain.faults import (
     bucket,
 )
 from fairlead.domain.jobs.faults import (
+    BadCursor,
     BadFile,
+    BadFilter,
+    BadLabels,
     BadSubmission,
     DuplicateJob,
     EngineUnavailable,
     FileExists,
     FileNotFound,
     FileTooLarge,
+    IdempotencyKeyUsed,
     InvalidWorkflow,
     JobFault,
     JobFaultError,
     JobNotFound,
     JobQueueFull,
+    SubmissionRefused,
     SubscriptionInactive,
+    TooManyStreams,
 )
 from fairlead.domain.money import as_dollars
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
@@ -114,10 +120,12 @@ def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
             return _fault(InternalError()), []
 
 
-def _job_fault(fault: JobFault, method: str) -> _Worded:  # noqa: PLR0911, C901 -- one total table, a row a fault
+def _job_fault(fault: JobFault, method: str) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault
     match fault:
-        case InvalidWorkflow():
+        case InvalidWorkflow() | SubmissionRefused():
             return _Worded(400, "invalid_workflow", "The workflow cannot be executed.")
+        case BadLabels() | BadFilter() | BadCursor() | IdempotencyKeyUsed() | TooManyStreams():  # of the jobs API alone
+            return _Worded(400, "invalid_request", "The request cannot be used.")
         case BadSubmission(type_, message):
             return _Worded(400, type_, message, result="invalid_submission")
         case DuplicateJob(job_id):

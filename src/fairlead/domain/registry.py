@@ -1,0 +1,305 @@
+"""The registry of published nodes: publishers, their nodes, the versions of those, and who may change them (G-01).
+
+    RegistryFault   BadEntry  NotThere  NotOwner  Banned  IdTaken  VersionTaken  TooMany
+
+An id is its first owner's for good: also when what it named is deleted, nobody else can take it.
+"""
+
+import enum
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+
+ID_MAX: Final = 100
+VERSION_MAX: Final = 100
+ADDRESS_MAX: Final = 2_000
+PUBLISHERS_MAX: Final = 100
+"""How many publishers a workspace may have; as with nodes and versions, those that were deleted count."""
+NODES_MAX: Final = 1_000
+"""How many nodes a publisher may have."""
+VERSIONS_MAX: Final = 1_000
+"""How many versions a node may have."""
+_SEARCHED_MAX: Final = 100
+_ID: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+_NUMBER: Final = r"(?:0|[1-9][0-9]*)"
+_PART: Final = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_VERSION: Final = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_PART}(?:\.{_PART})*)?")
+_ADDRESS: Final = re.compile(r"https://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::[0-9]{1,5})?(?:[/?#][!-~]*)?")
+_ADDRESSES: Final = frozenset({"website", "source_code_repo", "logo", "repository", "icon", "download_url"})
+_OF_MANY_LINES: Final = frozenset({"description", "changelog"})
+_LINE_ENDS: Final = str.maketrans("", "", "\n\r\t")
+_TURNS: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+"""What makes text read otherwise than it is written: two names could look the same."""
+
+_Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+_Line: TypeAlias = Annotated[str, msgspec.Meta(max_length=200)]
+_Pages: TypeAlias = Annotated[str, msgspec.Meta(max_length=10_000)]
+_Address: TypeAlias = Annotated[str, msgspec.Meta(max_length=ADDRESS_MAX)]
+_Tag: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=50)]
+_Dependency: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class PublisherEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a publisher is to be called, and what it says of itself."""
+
+    id: str
+    name: _Name
+    description: _Pages = ""
+    website: _Address = ""
+    source_code_repo: _Address = ""
+    support: _Line = ""
+    logo: _Address = ""
+
+
+class PublisherChange(PublisherEntry, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a publisher is to say of itself from now on; it may leave out what it is called."""
+
+    id: str = ""
+
+
+class NodeEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a node is to be called, and what it says of itself."""
+
+    id: str
+    name: _Name
+    description: _Pages = ""
+    author: _Line = ""
+    license: _Line = ""
+    repository: _Address = ""
+    icon: _Address = ""
+    category: _Line = ""
+    tags: Annotated[tuple[_Tag, ...], msgspec.Meta(max_length=20)] = ()
+
+
+class VersionEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A version to be published, and where it is downloaded from."""
+
+    version: str
+    download_url: _Address
+    changelog: _Pages = ""
+    dependencies: Annotated[tuple[_Dependency, ...], msgspec.Meta(max_length=100)] = ()
+    deprecated: bool = False
+
+
+Entry: TypeAlias = PublisherEntry | NodeEntry | VersionEntry
+_KEYS: Final = ("id", "version")
+
+
+class Kind(enum.StrEnum):
+    """What can be banned."""
+
+    PUBLISHER = "publisher"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """A publisher as it is kept; `document` is what it says of itself. Times in ms since 1970."""
+
+    id: str
+    workspace_id: str
+    document: Mapping[str, Any]
+    banned_at: int | None
+    deleted_at: int | None
+    created_at: int
+    changed_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedNode:
+    """A node as it is kept; `latest_version` is the one that was published last, None before the first."""
+
+    id: str
+    publisher_id: str
+    document: Mapping[str, Any]
+    banned_at: int | None
+    deleted_at: int | None
+    created_at: int
+    changed_at: int
+    latest_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVersion:
+    """A published version; `place` counts those of its node from 1, in the order they were published."""
+
+    version: str
+    place: int
+    document: Mapping[str, Any]
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who does something to what a workspace owns: with which key, or whom the token spoke for."""
+
+    workspace_id: str
+    key_id: str | None = None
+    subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BadEntry:
+    """What was sent cannot be used; `detail` says how to mend it."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotThere:
+    """There is no such publisher or node, any more or at all, or the node is another publisher's."""
+
+    kind: Kind
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotOwner:
+    """The publisher is another workspace's."""
+
+    publisher_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Banned:
+    """The publisher or the node was banned by whoever runs the registry, and is not to be changed."""
+
+    kind: Kind
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdTaken:
+    """The id names something already, or is reserved for whoever had it first."""
+
+    kind: Kind
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class VersionTaken:
+    """The node has, or once had, a version of this number."""
+
+    node_id: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class TooMany:
+    """There is no room for another; `what` names them in the plural."""
+
+    what: str
+    limit: int
+
+
+RegistryFault: TypeAlias = BadEntry | NotThere | NotOwner | Banned | IdTaken | VersionTaken | TooMany
+
+
+class RegistryFaultError(Exception):
+    """Carries a fault to the surface that answers."""
+
+    def __init__(self, fault: RegistryFault) -> None:
+        super().__init__(type(fault).__name__)
+        self.fault = fault
+
+
+def require(fault: RegistryFault | None) -> None:
+    """Go no further where there is a fault; RegistryFaultError."""
+    if fault is not None:
+        raise RegistryFaultError(fault)
+
+
+def is_registry_id(text: str) -> bool:
+    """Whether a publisher or a node may be called so: it stands in addresses, and is no `.` or `..` there."""
+    return len(text) <= ID_MAX and _ID.fullmatch(text) is not None
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is a version as Semantic Versioning 2.0.0 has it, without build metadata."""
+    return len(text) <= VERSION_MAX and _VERSION.fullmatch(text) is not None
+
+
+def refuse_entry(entry: Entry) -> BadEntry | None:
+    """Say what is wrong with something that is to be published, beside lengths and types, or None."""
+    for name, value in msgspec.structs.asdict(entry).items():
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and (detail := _wrong(name, text)):
+                return BadEntry(detail)
+    return None
+
+
+def document_of(entry: Entry) -> dict[str, Any]:
+    """What is told of an entry beside what it is called; what was not said is absent."""
+    told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(entry))
+    return {name: value for name, value in told.items() if name not in _KEYS}
+
+
+def search_text_of(entry: NodeEntry) -> str:
+    """What a node is found by, in lower case: a line for each thing it says."""
+    said = (entry.id, entry.name, entry.author, entry.category, *entry.tags, entry.description)
+    return "\n".join(text.lower() for text in said if text)
+
+
+def words_of(search: str) -> tuple[str, ...]:
+    """The words that are looked for; RegistryFaultError for what cannot be."""
+    if len(search) > _SEARCHED_MAX or _is_odd(search):
+        raise RegistryFaultError(BadEntry(f"search has at most {_SEARCHED_MAX} printable characters."))
+    return tuple(dict.fromkeys(search.lower().split()))
+
+
+def refuse_writing(publisher: Publisher | None, publisher_id: str, workspace_id: str) -> RegistryFault | None:
+    """Say why a workspace may not change a publisher or anything of it, or None when it may (G-02)."""
+    if publisher is None or publisher.deleted_at is not None:
+        return NotThere(Kind.PUBLISHER, publisher_id)
+    if publisher.workspace_id != workspace_id:
+        return NotOwner(publisher_id)
+    return None if publisher.banned_at is None else Banned(Kind.PUBLISHER, publisher_id)
+
+
+def refuse_writing_node(node: PublishedNode | None, node_id: str, publisher_id: str) -> RegistryFault | None:
+    """Say why a publisher's owner may not change a node, or None when he may (G-02)."""
+    if node is None or node.deleted_at is not None or node.publisher_id != publisher_id:
+        return NotThere(Kind.NODE, node_id)
+    return None if node.banned_at is None else Banned(Kind.NODE, node_id)
+
+
+def refuse_publisher_id(before: Publisher, workspace_id: str) -> RegistryFault | None:
+    """Say why an id that was a publisher's may not be one's again, or None when it may: its owner deleted it."""
+    if before.workspace_id != workspace_id or before.deleted_at is None:
+        return IdTaken(Kind.PUBLISHER, before.id)
+    return None if before.banned_at is None else Banned(Kind.PUBLISHER, before.id)
+
+
+def refuse_node_id(before: PublishedNode, publisher_id: str) -> RegistryFault | None:
+    """Say why an id that was a node's may not be one's again, or None when it may: its publisher deleted it."""
+    if before.publisher_id != publisher_id or before.deleted_at is None:
+        return IdTaken(Kind.NODE, before.id)
+    return None if before.banned_at is None else Banned(Kind.NODE, before.id)
+
+
+def _wrong(name: str, text: str) -> str | None:
+    match name:
+        case "id" if not is_registry_id(text):
+            return (
+                f"An id has 1 to {ID_MAX} lower-case letters, digits, dashes and dots, "
+                "and begins and ends with a letter or a digit."
+            )
+        case "version" if not is_version(text):
+            return f"A version is major.minor.patch, or major.minor.patch-pre; at most {VERSION_MAX} characters."
+        case _ if name in _ADDRESSES:
+            is_absent = not text and name != "download_url"
+            return None if is_absent or _ADDRESS.fullmatch(text) else f"{name} must be an https address in ASCII."
+        case "name" if not text.strip():
+            return "name must not be blank."
+        case _ if _is_odd(text.translate(_LINE_ENDS) if name in _OF_MANY_LINES else text):
+            return f"{name} has characters that cannot be seen."
+        case _:
+            return None
+
+
+def _is_odd(text: str) -> bool:
+    return any(char in _TURNS or unicodedata.category(char) in {"Cc", "Cs"} for char in text)

@@ -1,0 +1,76 @@
+"""Submitting as the jobs API has it: once for a key, whole or not at all, and refused node by node (J-08, J-12)."""
+
+import asyncio
+from typing import Final
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.jobs.faults import IdempotencyKeyUsed, InvalidWorkflow, JobFaultError
+from fairlead.domain.jobs.findings import findings_of, told_of_engine
+from fairlead.domain.jobs.jobs import Job, NewJob
+from fairlead.domain.runs.replays import key_id
+from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.nodes import NodeCatalog
+from fairlead.operations.jobs.read import JobReader
+from fairlead.operations.jobs.submit import Submitter
+from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.job_keys import delete_expired_keys, used_keys
+
+_FORGOTTEN_AT_ONCE: Final = 500
+
+
+class JobSubmissions:
+    """Takes submissions, and keeps their idempotency keys until their time is up."""
+
+    def __init__(
+        self,
+        submitter: Submitter,
+        reader: JobReader,
+        nodes: NodeCatalog,
+        database: Database,
+        clock: Clock,
+        observe: Observer,
+    ) -> None:
+        self._submitter = submitter
+        self._reader = reader
+        self._nodes = nodes
+        self._database = database
+        self._clock = clock
+        self._observe = observe
+
+    async def submit(self, caller: Caller, new: NewJob) -> Job:
+        """Make a job of what was submitted; JobFaultError and FaultError say why it is none.
+
+        A key is used from the transaction on that makes the job. One that is used already is refused before the
+        workflow is looked at, and whatever is wrong with that.
+        """
+        if new.idempotency_key is not None:
+            await self._refuse_used(key_id(caller.workspace_id, new.idempotency_key))
+        try:
+            submitted = await self._submitter.submit(caller, new)
+        except JobFaultError as error:
+            if not isinstance(error.fault, InvalidWorkflow):
+                raise
+            known = (await self._nodes.object_info()).by_class
+            found = await asyncio.to_thread(findings_of, new.workflow, known)
+            raise JobFaultError(found or told_of_engine(error.fault)) from error
+        return await self._reader.job(caller, submitted.job_id)
+
+    async def forget(self) -> int:
+        """Forget a batch of keys whose time is up, and return how many were."""
+        now = self._clock.now_ms()
+        try:
+            return await self._database.write(lambda c: delete_expired_keys(c, now, _FORGOTTEN_AT_ONCE))
+        except DatabaseUnavailableError as error:
+            self._observe(DatabaseTrouble("forget keys of jobs", str(error)))
+            return 0
+
+    async def _refuse_used(self, idempotency_id: str) -> None:
+        try:
+            used = await self._database.read(lambda c: used_keys(c, [idempotency_id]))
+        except DatabaseUnavailableError as error:
+            self._observe(DatabaseTrouble("read keys of jobs", str(error)))
+            raise FaultError(ServiceUnavailable("Jobs cannot be recorded right now.")) from error
+        if used:
+            raise JobFaultError(IdempotencyKeyUsed())

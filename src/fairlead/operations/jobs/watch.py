@@ -1,0 +1,258 @@
+"""Watching one job: how it stands now, then what happens to it until its end (J-13). A live view of polling.
+
+The database says how a job stands; the news of this server say when to look, and tell what is only told live. A job
+that another server has executed is looked for every few seconds.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError
+from fairlead.domain.jobs.events import (
+    Cached,
+    Event,
+    Executed,
+    Executing,
+    Failed,
+    Finished,
+    Interrupted,
+    Progress,
+    Started,
+    Stopped,
+    Succeeded,
+)
+from fairlead.domain.jobs.faults import JobFaultError, TooManyStreams
+from fairlead.domain.jobs.jobs import Job
+from fairlead.domain.jobs.news import News, Notice, Preview, ProgressText, QueueChanged
+from fairlead.domain.jobs.progress import Standing
+from fairlead.domain.jobs.states import LIVE, WAITING
+from fairlead.domain.jobs.statuses import STATUSES
+from fairlead.domain.jobs.updates import OutputUpdate, ProgressUpdate, StatusUpdate, Update, log_line
+from fairlead.operations.jobs.newsroom import Bulletin, Newsroom, Subscription
+from fairlead.operations.jobs.outputs import JobOutputs
+from fairlead.operations.jobs.read import JobReader
+
+STREAMS_MAX: Final = 8
+"""How many jobs an account may watch at this server."""
+_LOOK_SECONDS: Final = 5.0
+_SILENCE_SECONDS: Final = 15.0
+_LOGGED: Final = (Started, Cached, Executed, Stopped, Succeeded, Failed, Interrupted)
+_standing: Final = msgspec.json.Decoder(Standing)
+
+
+class JobWatcher:
+    """Lets callers watch their jobs, and counts who does."""
+
+    def __init__(self, newsroom: Newsroom, reader: JobReader, outputs: JobOutputs) -> None:
+        self._newsroom = newsroom
+        self._reader = reader
+        self._outputs = outputs
+        self._open = Counter[str]()
+
+    async def watch(self, caller: Caller, job_id: str) -> "Watch":
+        """Begin to watch a job; the watch must be closed. JobFaultError for no such job, or too many watches."""
+        await self._reader.job(caller, job_id)
+        if self._open[caller.workspace_id] >= STREAMS_MAX:
+            raise JobFaultError(TooManyStreams(STREAMS_MAX))
+        subscription = self._newsroom.subscribe(caller.workspace_id)
+        self._open[caller.workspace_id] += 1
+        try:
+            job = await self._reader.job(caller, job_id)  # whatever happens from here on is told
+            ahead = await self._reader.ahead(caller, job)
+        except BaseException:
+            self.leave(caller, subscription)
+            raise
+        return Watch(self, caller, subscription, job, ahead)
+
+    async def look(self, caller: Caller, job_id: str) -> StatusUpdate | None:
+        """How a job stands; None where that cannot be told any more."""
+        try:
+            job = await self._reader.job(caller, job_id)
+            return StatusUpdate(job, await self._reader.ahead(caller, job))
+        except (FaultError, JobFaultError):
+            return None
+
+    async def made(self, caller: Caller, event: Executed) -> Sequence[Update]:
+        """What a node has just shown; nothing where it cannot be read now: who asks for the job finds it."""
+        try:
+            found = await self._outputs.of_node(caller, event.place.real_node, event.ui)
+        except FaultError:
+            return ()
+        return [OutputUpdate(output) for output in found]
+
+    def preview(self, job_id: str) -> Preview | None:
+        """The newest preview of a job."""
+        return self._newsroom.newest_preview(job_id)
+
+    def leave(self, caller: Caller, subscription: Subscription) -> None:
+        """Count one watch less."""
+        subscription.close()
+        self._open[caller.workspace_id] -= 1
+        if not self._open[caller.workspace_id]:
+            del self._open[caller.workspace_id]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """How far a job is, counted on from what the books know; who joins late may be told a node too many for a second.
+
+    What is told never goes back, until the job waits anew.
+    """
+
+    known: Standing
+    done: set[str]
+    message: str | None = None
+
+    def note(self, tiding: Event | ProgressText) -> bool:
+        """Take note of what has happened; whether that changes anything."""
+        match tiding:
+            case Cached(nodes=nodes):
+                self.done.update(nodes)
+            case Executing(place=place):
+                self._now(place.node, None, None)
+            case Progress(place=place, value=value, most=most):
+                self._now(place.node, value, most)
+            case Finished(place=place):
+                if place.parent is None:
+                    self.done.add(place.node)
+                if self.known.current_node == place.node:
+                    self._now(None, None, None)
+            case ProgressText(text=text):
+                self.message = text
+            case _:
+                return False
+        return True
+
+    def learn(self, job: Job) -> None:
+        """Take over what the books know, where that is more."""
+        found = standing_of(job)
+        if found.nodes_done >= self.update().standing.nodes_done or job.state in WAITING:
+            self.known, self.done = found, set()
+
+    def update(self) -> ProgressUpdate:
+        """How far the job is now."""
+        done = min(self.known.nodes_total, self.known.nodes_done + len(self.done))
+        return ProgressUpdate(msgspec.structs.replace(self.known, nodes_done=done), self.message)
+
+    def _now(self, node: str | None, step: float | None, steps: float | None) -> None:
+        self.known = msgspec.structs.replace(self.known, current_node=node, step=step, steps=steps)
+
+
+class Watch:
+    """One watch of a job. It must be closed."""
+
+    def __init__(
+        self, watcher: JobWatcher, caller: Caller, subscription: Subscription, job: Job, ahead: int | None
+    ) -> None:
+        self._watcher = watcher
+        self._caller = caller
+        self._subscription = subscription
+        self._status = StatusUpdate(job, ahead)
+        self._tally = _Tally(standing_of(job), set())
+        self._is_closed = False
+
+    @property
+    def job(self) -> Job:
+        """The job as it was seen last."""
+        return self._status.job
+
+    def close(self) -> None:
+        """Stop watching; nothing happens where that was done before."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._watcher.leave(self._caller, self._subscription)
+
+    async def updates(self) -> AsyncIterator[Update | None]:
+        """How the job stands, how far it is, its newest preview; then whatever happens until it has ended.
+
+        None after a while of silence. It ends early when the server stops, when who watches is too slow, and when the
+        job cannot be read any more.
+        """
+        loop = asyncio.get_running_loop()
+        for update in self._snapshot():
+            yield update
+        said_at = loop.time()
+        while self.job.state in LIVE:
+            bulletins = await self._next()
+            if self._subscription.ended.done():
+                return
+            found = await self._happened(bulletins)
+            looks = not bulletins or any(self._is_turn(bulletin.news) for bulletin in bulletins)
+            if looks:
+                seen = await self._watcher.look(self._caller, self.job.id)
+                if seen is None:
+                    return
+                found += self._seen(seen)
+            for one in found:
+                yield one
+            if found:
+                said_at = loop.time()
+            elif loop.time() - said_at >= _SILENCE_SECONDS:
+                said_at = loop.time()
+                yield None
+
+    def _snapshot(self) -> Sequence[Update]:
+        preview = self._watcher.preview(self.job.id)
+        told: list[Update] = [self._status]
+        if self.job.progress is not None or self.job.state not in WAITING:
+            told.append(self._tally.update())
+        return told if preview is None else [*told, preview]
+
+    async def _next(self) -> Sequence[Bulletin]:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                return await self._subscription.next()
+        return ()
+
+    def _is_turn(self, news: News | None) -> bool:
+        """Whether something has happened that may change how the job stands."""
+        if news is None:
+            return False
+        if isinstance(news.tiding, QueueChanged):
+            return self.job.state in WAITING
+        return news.job_id == self.job.id and isinstance(news.tiding, Started | Succeeded | Failed | Interrupted)
+
+    async def _happened(self, bulletins: Sequence[Bulletin]) -> list[Update]:
+        """What is to be told of what has happened; of progress and of previews the newest."""
+        told: list[Update] = []
+        preview, has_moved = None, False
+        for bulletin in bulletins:
+            news = bulletin.news
+            if news is None or news.job_id != self.job.id:
+                continue
+            tiding = news.tiding
+            if isinstance(tiding, Preview):
+                preview = tiding
+            elif not isinstance(tiding, QueueChanged | Notice):
+                has_moved = self._tally.note(tiding) or has_moved
+            if isinstance(tiding, _LOGGED) and (line := log_line(tiding, news.at)):
+                told.append(line)
+            if isinstance(tiding, Executed):
+                told.extend(await self._watcher.made(self._caller, tiding))
+        if has_moved:
+            told.append(self._tally.update())
+        return told if preview is None else [*told, preview]
+
+    def _seen(self, seen: StatusUpdate) -> list[Update]:
+        """What is to be told of how the job stands now: its status where that has changed, and how far it is."""
+        before, far = self._status, self._tally.update()
+        self._status = seen
+        self._tally.learn(seen.job)
+        told: list[Update] = []
+        if self._tally.update() != far:
+            told.append(self._tally.update())
+        if (STATUSES[seen.job.state], seen.ahead) != (STATUSES[before.job.state], before.ahead):
+            told.append(seen)
+        return told
+
+
+def standing_of(job: Job) -> Standing:
+    """How far a job is, by the books; nothing is done of one that has just begun."""
+    return Standing(0, job.nodes) if job.progress is None else _standing.decode(job.progress)

@@ -1,0 +1,188 @@
+"""The jobs API's error envelope: every fault gets its status, its code and its words here, and nowhere else (J-07).
+
+An error has a `code` from a closed list, a `message`, and `details` where there are some. A 429 always says when to try
+again. What failed inside is told to the log alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, assert_never
+
+import msgspec
+from starlette.exceptions import HTTPException
+
+from fairlead.domain.faults import (
+    BodyTooLarge,
+    BudgetExceeded,
+    Cancelled,
+    ClientDisconnected,
+    CommittedSpendExceeded,
+    ConcurrencyLimitExceeded,
+    ContentPolicyViolation,
+    DeadlineExceeded,
+    Fault,
+    FaultError,
+    Forbidden,
+    InputRejected,
+    InsufficientCredits,
+    InternalError,
+    InvalidInput,
+    KeyConflict,
+    ModelNotFound,
+    NotEnabled,
+    ProviderError,
+    ProviderTimeout,
+    QueueBacklogFull,
+    QueueTimeout,
+    RateLimited,
+    RequestNotFound,
+    ServiceUnavailable,
+    StillRunning,
+    Unauthorized,
+)
+from fairlead.domain.jobs.faults import (
+    BadCursor,
+    BadFile,
+    BadFilter,
+    BadLabels,
+    BadSubmission,
+    DuplicateJob,
+    EngineUnavailable,
+    FileExists,
+    FileNotFound,
+    FileTooLarge,
+    IdempotencyKeyUsed,
+    InvalidWorkflow,
+    JobFault,
+    JobFaultError,
+    JobNotFound,
+    JobQueueFull,
+    SubmissionRefused,
+    SubscriptionInactive,
+    TooManyStreams,
+)
+from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
+from fairlead.surfaces.surface import Refusal
+
+METHOD_NOT_ALLOWED: Final = 405
+_JSON: Final = (b"content-type", b"application/json")
+_UNCACHED: Final = (b"cache-control", b"no-store")
+_WAIT_SECONDS: Final = 5
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Worded(NamedTuple):
+    """A fault as it is told."""
+
+    status: int
+    code: str
+    message: str
+    details: Mapping[str, Any] | None = None
+    retry_after: int | None = None
+
+
+_FAILED: Final = _Worded(500, "upstream_error", "Something that this service needs has failed. Try again later.")
+_NO_PATH: Final = _Worded(404, "not_found", "There is nothing at this path.")
+_NO_JOB: Final = _Worded(404, "not_found", "There is no such job.")
+
+
+def refusal(error: Exception, scope: Scope) -> Refusal:
+    """Word anything that goes wrong in the jobs API."""
+    worded, allowed = _worded(error, scope)
+    headers: Headers = [_JSON, _UNCACHED, *allowed]
+    if worded.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % max(1, worded.retry_after)))
+    told: dict[str, Any] = {"code": worded.code, "message": worded.message}
+    if worded.details:
+        told["details"] = worded.details
+    return Refusal(worded.status, headers, _encode({"error": told}), worded.code)
+
+
+def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
+    match error:
+        case JobFaultError():
+            return _job_fault(error.fault), []
+        case FaultError():
+            return _fault(error.fault), []
+        case CallerLeftError():  # nobody is there to be answered; the log has it
+            return _fault(ClientDisconnected()), []
+        case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
+            allowed = (error.headers or {}).get("Allow", "").encode()
+            message = f"{scope['method']} is not possible here."
+            return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), [(b"allow", allowed)]
+        case HTTPException():
+            return _NO_PATH, []
+        case _:
+            return _FAILED, []
+
+
+def _job_fault(fault: JobFault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault
+    match fault:
+        case SubmissionRefused(code, message, details):
+            return _Worded(422, code, message, details)
+        case InvalidWorkflow():
+            return _Worded(422, "invalid_workflow", "The workflow cannot be executed.")
+        case BadSubmission("workflow_format_ui", message):
+            return _Worded(422, "workflow_format_ui", message)
+        case BadSubmission(_, message) | BadFile(message):
+            return _Worded(422, "invalid_request", message)
+        case FileNotFound(name) | FileExists(name):
+            return _Worded(422, "missing_asset", f"The file {name[:200]} cannot be used.")
+        case BadLabels(detail, key):
+            return _Worded(422, "metadata_invalid", detail, None if key is None else {"key": key})
+        case IdempotencyKeyUsed():
+            return _Worded(422, "idempotency_key_reuse", "A job was submitted with this Idempotency-Key before.")
+        case BadFilter(detail):
+            return _Worded(400, "invalid_metadata_filter", detail)
+        case BadCursor():
+            return _Worded(400, "invalid_cursor", "The cursor is not well-formed. Pass next_cursor on as it came.")
+        case JobNotFound():
+            return _NO_JOB
+        case SubscriptionInactive(subscription):
+            return _Worded(403, "forbidden", f"The subscription of this workspace ({subscription}) runs no workflows.")
+        case JobQueueFull(limit, retry_after):
+            message = f"{limit} jobs of this workspace are already waiting."
+            return _Worded(429, "queue_full", message, retry_after=retry_after)
+        case TooManyStreams(limit, retry_after):
+            message = f"{limit} streams of this account are already open."
+            return _Worded(429, "too_many_streams", message, retry_after=retry_after)
+        case FileTooLarge(limit):
+            return _Worded(413, "invalid_request", f"A file may have {limit} bytes.")
+        case DuplicateJob() | EngineUnavailable():
+            return _FAILED
+        case _:
+            assert_never(fault)
+
+
+def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault
+    match fault:
+        case InvalidInput(detail) | KeyConflict(detail):
+            return _Worded(422, "invalid_request", detail)
+        case InputRejected() | ContentPolicyViolation() | ModelNotFound() | Cancelled():
+            return _Worded(422, "invalid_request", "A partner's model cannot be run with what it was given.")
+        case BodyTooLarge(limit):
+            return _Worded(413, "invalid_request", f"The request body is larger than {limit} bytes.")
+        case Unauthorized(detail):
+            return _Worded(401, "unauthorized", detail)
+        case InsufficientCredits() | BudgetExceeded():
+            return _Worded(402, "insufficient_credits", "Who pays for the partner nodes has too little left.")
+        case Forbidden(detail) | NotEnabled(detail):
+            return _Worded(403, "forbidden", detail)
+        case RequestNotFound():
+            return _NO_PATH
+        case ClientDisconnected():
+            return _Worded(499, "client_disconnected", "The caller closed the connection.")
+        case RateLimited(window, limit, retry_after):
+            message = f"The quota of {limit} requests per {window} is spent."
+            return _Worded(429, "rate_limited", message, retry_after=retry_after)
+        case ConcurrencyLimitExceeded():
+            message = "Too many streams and sockets are open."
+            return _Worded(429, "too_many_streams", message, retry_after=_WAIT_SECONDS)
+        case CommittedSpendExceeded() | StillRunning() | QueueBacklogFull():
+            message = "The workspace has too much under way; wait for something to end."
+            return _Worded(429, "queue_full", message, retry_after=_WAIT_SECONDS)
+        case ServiceUnavailable() | InternalError() | ProviderError() | ProviderTimeout():
+            return _FAILED
+        case DeadlineExceeded() | QueueTimeout():
+            return _FAILED
+        case _:
+            assert_never(fault)

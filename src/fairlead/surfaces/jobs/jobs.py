@@ -1,0 +1,136 @@
+"""Jobs as the jobs API tells of them: submitted, listed, read, watched, canceled (J-01 to J-13)."""
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import msgspec
+from starlette import types
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.jobs.events import Event
+from fairlead.domain.jobs.faults import JobFaultError, JobNotFound
+from fairlead.domain.jobs.jobs import Job
+from fairlead.domain.jobs.states import WORKING
+from fairlead.domain.jobs.updates import ProgressUpdate, log_line
+from fairlead.operations.jobs.cancel import JobCanceller
+from fairlead.operations.jobs.outputs import JobOutputs
+from fairlead.operations.jobs.read import JobReader
+from fairlead.operations.jobs.submissions import JobSubmissions
+from fairlead.operations.jobs.watch import JobWatcher, Watch
+from fairlead.surfaces.asgi import Receive, header, read_whole
+from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.jobs.credentials import JobCallers
+from fairlead.surfaces.jobs.queries import read_list_query
+from fairlead.surfaces.jobs.submissions import read_submission
+from fairlead.surfaces.jobs.wire import answer, class_names, event, job_document, log_document, page_document
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_STREAMED: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_EVENT_STREAM: Final = "text/event-stream"
+_events: Final = msgspec.json.Decoder(Event)
+
+
+@dataclass(frozen=True, slots=True)
+class JobHandlers:
+    """Answers `/api/v2/jobs`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them."""
+
+    callers: JobCallers
+    submissions: JobSubmissions
+    reader: JobReader
+    outputs: JobOutputs
+    canceller: JobCanceller
+    watcher: JobWatcher
+    base_urls: BaseUrls
+    key_fields: Sequence[str]
+    body_limit: int
+
+    async def submit_job(self, request: Request) -> Response:
+        """`POST /jobs`: a job is durable when this answers (J-12)."""
+        caller = await self.callers.caller(request)
+        receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
+        content = await read_whole(request.scope, receive, self.body_limit)
+        new = read_submission(content, self.key_fields, header(request.scope, b"idempotency-key"))
+        job = await self.submissions.submit(caller, new)
+        return answer(await self._document(request, caller, job), 201)
+
+    async def list_jobs(self, request: Request) -> Response:
+        """`GET /jobs`: a page of the workspace's jobs, the newest first (J-01)."""
+        caller = await self.callers.caller(request)
+        query = read_list_query(request.scope["query_string"])
+        return answer(page_document(await self.reader.page(caller, query)))
+
+    async def show_job(self, request: Request) -> Response:
+        """`GET /jobs/{id}`: how a job stands, and what it has made (J-13)."""
+        caller = await self.callers.caller(request)
+        return answer(await self._document(request, caller, await self._job(request, caller)))
+
+    async def show_workflow(self, request: Request) -> Response:
+        """`GET /jobs/{id}/workflow`: the graph as it was taken in."""
+        caller = await self.callers.caller(request)
+        job = await self._job(request, caller, whole=True)
+        return answer(msgspec.Raw(job.workflow or b"{}"))
+
+    async def show_logs(self, request: Request) -> Response:
+        """`GET /jobs/{id}/logs`: what befell a job, in words; 204 where nothing has yet."""
+        caller = await self.callers.caller(request)
+        job = await self._job(request, caller)
+        kept = await self.reader.events(caller, job.id)
+        lines = [line for one in kept if (line := log_line(_events.decode(one.data), one.at)) is not None]
+        return (
+            answer(log_document(lines)) if lines else Response(status_code=204, headers={"Cache-Control": "no-store"})
+        )
+
+    async def cancel_job(self, request: Request) -> Response:
+        """`POST /jobs/{id}/cancel`: the job as it stands then; one that has ended is left as it is."""
+        caller = await self.callers.caller(request)
+        job = await self._job(request, caller)
+        await self.canceller.cancel(caller, [job.id])
+        return answer(await self._document(request, caller, await self._job(request, caller)))
+
+    async def watch_job(self, request: Request) -> Response:
+        """`GET /jobs/{id}/events`: a job's updates as server-sent events, until it has ended (J-13)."""
+        caller = await self.callers.caller(request)
+        job = await self._job(request, caller, whole=True)
+        if request.method == "HEAD":  # there would be nothing to stream until the job ends
+            return Response(headers=_STREAMED, media_type=_EVENT_STREAM)
+        watch = await self.watcher.watch(caller, job.id)
+        return _WatchResponse(watch, class_names(job), self.base_urls.of(request.scope))
+
+    async def _job(self, request: Request, caller: Caller, *, whole: bool = False) -> Job:
+        """The job a path names; JobFaultError(JobNotFound) for what can be none, and for one of somebody else."""
+        job_id: str = request.path_params["job_id"]
+        if _UUID.fullmatch(job_id) is None:
+            raise JobFaultError(JobNotFound(job_id))
+        return await self.reader.job(caller, job_id, whole=whole)
+
+    async def _document(self, request: Request, caller: Caller, job: Job) -> dict[str, Any]:
+        if job.state in WORKING:
+            job = await self.reader.job(caller, job.id, whole=True)  # for the class of the node that is executed
+        ahead = await self.reader.ahead(caller, job)
+        outputs = await self.outputs.of_job(caller, job)
+        return job_document(job, ahead, outputs, self.base_urls.of(request.scope))
+
+
+class _WatchResponse(StreamingResponse):
+    """The stream of a watch, which is closed whatever becomes of the connection."""
+
+    def __init__(self, watch: Watch, classes: Mapping[str, str], base: str) -> None:
+        super().__init__(_told(watch, classes, base), 200, _STREAMED, media_type=_EVENT_STREAM)
+        self._watch = watch
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        """Send the stream until it ends, or whoever reads it has left."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._watch.close()
+
+
+async def _told(watch: Watch, classes: Mapping[str, str], base: str) -> AsyncIterator[bytes]:
+    async for update in watch.updates():
+        node = update.standing.current_node if isinstance(update, ProgressUpdate) else None
+        yield event(update, classes.get(node or ""), base)

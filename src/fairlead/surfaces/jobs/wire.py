@@ -1,0 +1,215 @@
+"""The jobs API's shapes on the wire, written from domain records (docs/jobs.md)."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from fairlead.domain.jobs import errors
+from fairlead.domain.jobs.events import Ending, Failed, Failure
+from fairlead.domain.jobs.jobs import Job
+from fairlead.domain.jobs.listing import JobPage, ListedJob
+from fairlead.domain.jobs.news import Preview
+from fairlead.domain.jobs.outputs import JobOutput
+from fairlead.domain.jobs.progress import Standing
+from fairlead.domain.jobs.states import WAITING, JobState
+from fairlead.domain.jobs.statuses import STATUSES
+from fairlead.domain.jobs.updates import LogLine, OutputUpdate, ProgressUpdate, StatusUpdate, Update
+from fairlead.surfaces.jobs.cursors import make_cursor
+from fairlead.surfaces.jobs.routes import PREFIX
+from fairlead.surfaces.router.wire import as_time
+
+ERROR_CODES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        errors.VALIDATION: "invalid_workflow",
+        errors.MODEL_DOWNLOAD: "model_download_failed",
+        errors.IMAGE_DOWNLOAD: "image_download_failed",
+        errors.OUT_OF_MEMORY: "out_of_memory",
+        errors.INSUFFICIENT_FUNDS: "insufficient_credits",
+        errors.INACTIVE_SUBSCRIPTION: "subscription_inactive",
+        errors.TIMEOUT: "timeout",
+        errors.CRASH: "engine_crashed",
+        errors.TOO_MUCH: "too_much_output",
+    }
+)
+"""What callers are told of kinds of errors that are not a node's own; of those, it is `execution_failed`."""
+EXECUTION_FAILED: Final = "execution_failed"
+EXPIRED: Final = "expired"
+_WAITED: Final = "The job has waited for too long, and was never executed."
+_UNCACHED: Final = MappingProxyType({"Cache-Control": "no-store"})
+_WORKFLOW_READ_MAX: Final = 2**20
+_encode: Final = msgspec.json.Encoder().encode
+_endings: Final = msgspec.json.Decoder(Ending)
+
+
+class _Node(msgspec.Struct):
+    class_type: str = ""
+
+
+_nodes: Final = msgspec.json.Decoder(dict[str, _Node])
+
+
+def answer(document: Any, status: int = 200) -> Response:
+    """A document as it is sent."""
+    return Response(_encode(document), status, _UNCACHED, "application/json")
+
+
+def job_document(job: Job, ahead: int | None, outputs: Sequence[JobOutput], base: str) -> dict[str, Any]:
+    """A whole job. `base` is what its links begin with, `ahead` how many jobs wait before it."""
+    standing = _standing(job)
+    class_type = class_names(job).get(standing.current_node or "")
+    document: dict[str, Any] = {
+        "id": job.id,
+        "status": STATUSES[job.state],
+        "created_at": as_time(job.created_at),
+        "started_at": _time(job.started_at),
+        "completed_at": _time(job.finished_at),
+        "expires_at": _time(job.expires_at),
+        "queue_position": ahead,
+        "progress": None if job.state in WAITING else progress_document(standing, class_type),
+        "outputs": [output_document(output, base) for output in outputs],
+        "error": error_document(job),
+        "urls": _urls(job.id, base),
+    }
+    if (metrics := _metrics(job)) is not None:
+        document["metrics"] = metrics
+    return document | _metadata(job.labels)
+
+
+def page_document(page: JobPage) -> dict[str, Any]:
+    """A page of a list; the last one has no cursor."""
+    document: dict[str, Any] = {"jobs": [_listed(job) for job in page.jobs]}
+    return document if page.next_before is None else {**document, "next_cursor": make_cursor(page.next_before)}
+
+
+def log_document(lines: Sequence[LogLine]) -> dict[str, Any]:
+    """The log of a job."""
+    return {"logs": [{"time": as_time(line.at), "level": line.level, "message": line.message} for line in lines]}
+
+
+def progress_document(standing: Standing, class_type: str | None = None, message: str | None = None) -> dict[str, Any]:
+    """How far a job is: nodes that are done, and the node that is executed, with its own steps."""
+    done, total = standing.nodes_done, standing.nodes_total
+    share = standing.step / standing.steps if standing.step and standing.steps else 0.0
+    value = 1.0 if total == 0 or done >= total else (done + min(max(share, 0.0), 1.0)) / total
+    return {
+        "value": min(value, 1.0),
+        "nodes_done": done,
+        "nodes_total": total,
+        "current_node": standing.current_node,
+        "current_node_class": class_type,
+        "step": standing.step,
+        "steps": standing.steps,
+        "message": message,
+    }
+
+
+def output_document(output: JobOutput, base: str) -> dict[str, Any]:
+    """Something that a job has made; a text stands in the answer itself."""
+    document = {
+        "node_id": output.node_id,
+        "name": output.name,
+        "type": output.type,
+        "content_type": output.content_type,
+        "size_bytes": output.size,
+        "id": output.id,
+        "hash": None if output.blob is None else f"blake3:{output.blob}",
+        "url": None if output.link is None else base + output.link,
+        "url_expires_at": _time(output.link_expires_at),
+    }
+    return document if output.text is None else {**document, "text": output.text}
+
+
+def error_document(job: Job) -> dict[str, Any] | None:
+    """Why a job has failed, or was never executed; None for any other."""
+    if job.state is JobState.EXPIRED:
+        return {"code": EXPIRED, "message": _WAITED}
+    if job.state is not JobState.FAILED or job.failure is None:
+        return None
+    ending = _endings.decode(job.failure)
+    return _failure(ending.failure) if isinstance(ending, Failed) else None
+
+
+def class_names(job: Job) -> Mapping[str, str]:
+    """The classes of a job's nodes, where it was read with a workflow that is not very large."""
+    if job.workflow is None or len(job.workflow) > _WORKFLOW_READ_MAX:
+        return {}
+    return {node_id: node.class_type for node_id, node in _nodes.decode(job.workflow).items()}
+
+
+def event(update: Update | None, class_type: str | None, base: str) -> bytes:
+    """An update as a server-sent event; a comment where there is nothing to say."""
+    match update:
+        case None:
+            return b": waiting\n\n"
+        case StatusUpdate(job=job, ahead=ahead):
+            position = {} if ahead is None else {"queue_position": ahead}
+            return _event(b"status", {"status": STATUSES[job.state], **position})
+        case ProgressUpdate(standing=standing, message=message):
+            return _event(b"progress", progress_document(standing, class_type, message))
+        case Preview(place=place, image_type=image_type, image=image):
+            data = base64.b64encode(image).decode("ascii")
+            return _event(b"preview", {"node_id": place.real_node, "content_type": image_type, "data_base64": data})
+        case OutputUpdate(output=output):
+            return _event(b"output", output_document(output, base))
+        case LogLine(level=level, message=message):
+            return _event(b"log", {"level": level, "message": message})
+
+
+def _event(name: bytes, data: Mapping[str, Any]) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name, _encode(data))
+
+
+def _listed(job: ListedJob) -> dict[str, Any]:
+    entry = {
+        "id": job.id,
+        "status": STATUSES[job.state],
+        "create_time": as_time(job.created_at),
+        "update_time": as_time(job.updated_at),
+    }
+    return entry | _metadata(job.labels)
+
+
+def _metadata(labels: str | None) -> dict[str, Any]:
+    return {} if labels is None else {"metadata": msgspec.Raw(labels.encode())}
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "code": ERROR_CODES.get(failure.exception_type, EXECUTION_FAILED),
+        "message": f"{failure.exception_type}: {failure.message}",
+    }
+    node = failure.place.real_node
+    if node:
+        told = {"type": failure.exception_type, "message": failure.message}
+        document |= {
+            "node_id": node,
+            "class_type": failure.node_type,
+            "node_errors": {node: {"class_type": failure.node_type, "errors": [told]}},
+        }
+    return document | ({"traceback": "".join(failure.traceback)} if failure.traceback else {})
+
+
+def _standing(job: Job) -> Standing:
+    return Standing(0, job.nodes) if job.progress is None else msgspec.json.decode(job.progress, type=Standing)
+
+
+def _metrics(job: Job) -> dict[str, Any] | None:
+    if job.started_at is None:
+        return None
+    metrics = {"queue_ms": max(0, job.started_at - job.created_at)}
+    if job.finished_at is not None:
+        metrics["execution_ms"] = max(0, job.finished_at - job.started_at)
+    return metrics
+
+
+def _urls(job_id: str, base: str) -> dict[str, str]:
+    url = f"{base}{PREFIX}/jobs/{job_id}"
+    return {"self": url, **{name: f"{url}/{name}" for name in ("workflow", "events", "cancel", "logs")}}
+
+
+def _time(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else as_time(milliseconds)

@@ -1,0 +1,120 @@
+"""The registry's error envelope: every fault gets its status, its `error` and its `message` here (G-02)."""
+
+from typing import Final, NamedTuple, assert_never
+
+import msgspec
+from starlette.exceptions import HTTPException
+
+from fairlead.domain.faults import (
+    BodyTooLarge,
+    ClientDisconnected,
+    Fault,
+    FaultError,
+    Forbidden,
+    InternalError,
+    InvalidInput,
+    NotEnabled,
+    RateLimited,
+    RequestNotFound,
+    ServiceUnavailable,
+    Unauthorized,
+)
+from fairlead.domain.registry import (
+    BadEntry,
+    Banned,
+    IdTaken,
+    NotOwner,
+    NotThere,
+    RegistryFault,
+    RegistryFaultError,
+    TooMany,
+    VersionTaken,
+)
+from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
+from fairlead.surfaces.registry.wire import ShownError
+from fairlead.surfaces.surface import Refusal
+
+METHOD_NOT_ALLOWED: Final = 405
+_SHOWN: Final = 100
+_JSON: Final = (b"content-type", b"application/json")
+_UNCACHED: Final = (b"cache-control", b"no-store")
+_NO_PATH: Final = RequestNotFound(detail="There is nothing at this path.")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Worded(NamedTuple):
+    """A fault as it is told; `error` is of a closed list, which names it in logs and metrics too."""
+
+    status: int
+    error: str
+    message: str
+    retry_after: int | None = None
+
+
+def refusal(error: Exception, scope: Scope) -> Refusal:
+    """Word anything that goes wrong in the registry."""
+    worded, headers = _worded(error, scope)
+    if worded.retry_after is not None:
+        headers = [*headers, (b"retry-after", b"%d" % max(1, worded.retry_after))]
+    content = _encode(ShownError(worded.error, worded.message))
+    return Refusal(worded.status, [_JSON, _UNCACHED, *headers], content, worded.error)
+
+
+def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
+    match error:
+        case RegistryFaultError():
+            return _registry_fault(error.fault), []
+        case FaultError():
+            return _fault(error.fault), []
+        case CallerLeftError():  # nobody is there to be answered; the log has it
+            return _fault(ClientDisconnected()), []
+        case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
+            allowed = (error.headers or {}).get("Allow", "").encode()
+            message = f"{scope['method'][:_SHOWN]} is not possible here."
+            return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), [(b"allow", allowed)]
+        case HTTPException():
+            return _fault(_NO_PATH), []
+        case _:
+            return _fault(InternalError()), []
+
+
+def _registry_fault(fault: RegistryFault) -> _Worded:  # noqa: PLR0911 -- one total table, a row a fault
+    match fault:
+        case BadEntry(detail):
+            return _Worded(400, "invalid_request", detail)
+        case NotOwner(publisher_id):
+            return _Worded(403, "forbidden", f"The publisher {publisher_id} belongs to somebody else.")
+        case Banned(kind, id_):
+            return _Worded(403, "banned", f"The {kind} {id_} is banned.")
+        case NotThere(kind, id_):
+            return _Worded(404, "not_found", f"There is no {kind} {id_[:_SHOWN]}.")
+        case IdTaken(kind, id_):
+            return _Worded(409, "id_taken", f"The id {id_} of a {kind} is taken.")
+        case VersionTaken(node_id, version):
+            return _Worded(409, "version_taken", f"{node_id} has had a version {version}; a number is used once.")
+        case TooMany(what, limit):
+            return _Worded(409, "too_many", f"There may be {limit} {what} here, and those that were deleted count.")
+        case _:
+            assert_never(fault)
+
+
+def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911 -- one table, a row a fault
+    match fault:
+        case InvalidInput(detail):
+            return _Worded(400, "invalid_request", detail)
+        case Unauthorized(detail):
+            return _Worded(401, "unauthorized", detail)
+        case Forbidden(detail) | NotEnabled(detail):
+            return _Worded(403, "forbidden", detail)
+        case RequestNotFound(detail=detail):
+            return _Worded(404, "not_found", detail)
+        case BodyTooLarge(limit):
+            return _Worded(413, "body_too_large", f"The request body is larger than {limit} bytes.")
+        case RateLimited(window, limit, retry_after):
+            return _Worded(429, "rate_limited", f"The quota of {limit} requests per {window} is spent.", retry_after)
+        case ClientDisconnected():
+            return _Worded(499, "client_disconnected", "The caller closed the connection.")
+        case ServiceUnavailable(detail, retry_after):
+            return _Worded(503, "unavailable", detail, retry_after)
+        case _:
+            return _Worded(500, "internal_error", "The server failed. The request id names the failure in its log.")

@@ -1,0 +1,163 @@
+"""Answers the registry's routes: reading is everybody's, changing takes a credential (G-01)."""
+
+from dataclasses import dataclass
+from typing import Final, TypeVar, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, InvalidInput
+from fairlead.domain.registry import (
+    BadEntry,
+    NodeEntry,
+    PublisherChange,
+    PublisherEntry,
+    RegistryFaultError,
+    VersionEntry,
+)
+from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.rate_windows import RateWindows
+from fairlead.operations.registry import Registry
+from fairlead.surfaces.asgi import Receive, read_whole
+from fairlead.surfaces.credentials import key_or_token
+from fairlead.surfaces.cursors import read_cursor
+from fairlead.surfaces.registry.wire import answer, shown_node, shown_page, shown_publisher, shown_version
+
+BODY_MAX: Final = 64 * 1024
+_LIMIT_DEFAULT: Final = 20
+_LIMIT_MAX: Final = 100
+_CREATED: Final = 201
+_DELETED: Final = 204
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryHandlers:
+    """Answers the routes; each method says which of them is its own."""
+
+    authenticator: Authenticator
+    windows: RateWindows
+    registry: Registry
+    key_prefix: str
+
+    async def list_publishers(self, request: Request) -> Response:
+        """`GET /publishers`: all of them, by id."""
+        which, limit = "publishers", _limit(request)
+        page = await self.registry.publishers(_after(request, which), limit)
+        return answer(shown_page(page, shown_publisher, which, limit))
+
+    async def create_publisher(self, request: Request) -> Response:
+        """`POST /publishers`: one that belongs to the caller's workspace."""
+        caller = await self._caller(request)
+        entry = await _read(request, PublisherEntry)
+        return answer(shown_publisher(await self.registry.create_publisher(caller, entry)), _CREATED)
+
+    async def show_publisher(self, request: Request) -> Response:
+        """`GET /publishers/{publisher_id}`: one of them."""
+        return answer(shown_publisher(await self.registry.publisher(_publisher_id(request))))
+
+    async def change_publisher(self, request: Request) -> Response:
+        """`PUT /publishers/{publisher_id}`: what it says of itself from now on; what is left out is gone."""
+        caller, publisher_id = await self._caller(request), _publisher_id(request)
+        entry = await _read(request, PublisherChange)
+        entry = entry if entry.id else msgspec.structs.replace(entry, id=publisher_id)
+        return answer(shown_publisher(await self.registry.change_publisher(caller, publisher_id, entry)))
+
+    async def delete_publisher(self, request: Request) -> Response:
+        """`DELETE /publishers/{publisher_id}`: it, and its nodes with it."""
+        caller = await self._caller(request)
+        await self.registry.delete_publisher(caller, _publisher_id(request))
+        return Response(status_code=_DELETED)
+
+    async def list_nodes_of_publisher(self, request: Request) -> Response:
+        """`GET /publishers/{publisher_id}/nodes`: its nodes, by id."""
+        publisher_id, limit = _publisher_id(request), _limit(request)
+        which = f"nodes of {publisher_id[:_LIMIT_MAX]}"
+        page = await self.registry.nodes_of(publisher_id, _after(request, which), limit)
+        return answer(shown_page(page, shown_node, which, limit))
+
+    async def create_node(self, request: Request) -> Response:
+        """`POST /publishers/{publisher_id}/nodes`: a node, as yet without versions."""
+        caller = await self._caller(request)
+        entry = await _read(request, NodeEntry)
+        return answer(shown_node(await self.registry.create_node(caller, _publisher_id(request), entry)), _CREATED)
+
+    async def delete_node(self, request: Request) -> Response:
+        """`DELETE /publishers/{publisher_id}/nodes/{node_id}`: that node only (G-01)."""
+        caller = await self._caller(request)
+        await self.registry.delete_node(caller, _publisher_id(request), _node_id(request))
+        return Response(status_code=_DELETED)
+
+    async def publish_version(self, request: Request) -> Response:
+        """`POST /publishers/{publisher_id}/nodes/{node_id}/versions`: another version of a node."""
+        caller = await self._caller(request)
+        entry = await _read(request, VersionEntry)
+        published = await self.registry.publish_version(caller, _publisher_id(request), _node_id(request), entry)
+        return answer(shown_version(published), _CREATED)
+
+    async def list_nodes(self, request: Request) -> Response:
+        """`GET /nodes`: all of them, or those that have every word of `search`, by id."""
+        which, limit = "nodes", _limit(request)
+        search = request.query_params.get("search", "")
+        page = await self.registry.nodes(search, _after(request, which), limit)
+        return answer(shown_page(page, shown_node, which, limit))
+
+    async def show_node(self, request: Request) -> Response:
+        """`GET /nodes/{node_id}`: one of them."""
+        return answer(shown_node(await self.registry.node(_node_id(request))))
+
+    async def list_versions(self, request: Request) -> Response:
+        """`GET /nodes/{node_id}/versions`: the one published last first."""
+        node_id, limit = _node_id(request), _limit(request)
+        which = f"versions of {node_id[:_LIMIT_MAX]}"
+        page = await self.registry.versions(node_id, _after(request, which), limit)
+        return answer(shown_page(page, shown_version, which, limit))
+
+    async def _caller(self, request: Request) -> Caller:
+        credential = key_or_token(request.scope, self.key_prefix)
+        remembered = self.authenticator.remembered(credential)
+        caller = remembered or await self.authenticator.authenticate(credential)
+        self.windows.count(caller.workspace_id)
+        return caller
+
+
+def _publisher_id(request: Request) -> str:
+    publisher_id: str = request.path_params["publisher_id"]
+    return publisher_id
+
+
+def _node_id(request: Request) -> str:
+    node_id: str = request.path_params["node_id"]
+    return node_id
+
+
+async def _read(request: Request, entry: type[T]) -> T:
+    """A body of JSON; RegistryFaultError, which repeats nothing of it but where it is wrong."""
+    receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
+    content = await read_whole(request.scope, receive, BODY_MAX)
+    try:
+        return msgspec.json.decode(content, type=entry)
+    except RecursionError as error:
+        raise RegistryFaultError(BadEntry("The body is nested too deeply.")) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RegistryFaultError(BadEntry(f"The body cannot be used: {error}.")) from error
+
+
+def _limit(request: Request) -> int:
+    text = request.query_params.get("limit", str(_LIMIT_DEFAULT))
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_LIMIT_MAX)) and 1 <= int(text) <= _LIMIT_MAX):
+        raise FaultError(InvalidInput(f"limit must be a whole number from 1 to {_LIMIT_MAX}."))
+    return int(text)
+
+
+def _after(request: Request, which: str) -> str | None:
+    """The position a page begins behind, None at the beginning; FaultError for a cursor of another list."""
+    text = request.query_params.get("cursor")
+    if text is None:
+        return None
+    made_for, after = read_cursor(text)
+    if made_for != which:
+        raise FaultError(InvalidInput("The cursor belongs to another list."))
+    return after

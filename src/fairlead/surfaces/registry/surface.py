@@ -1,0 +1,33 @@
+"""The registry as a whole: its paths at the root, and its handlers behind the table of routes."""
+
+from typing import Final
+
+from fairlead.observing.observations import Observer
+from fairlead.surfaces.asgi import Receive, Scope, Send
+from fairlead.surfaces.registry.errors import refusal
+from fairlead.surfaces.registry.handlers import RegistryHandlers
+from fairlead.surfaces.registry.routes import ROUTES
+from fairlead.surfaces.surface import Surface, routes_of
+
+_HEADS: Final = frozenset(route.path.split("/")[1] for route in ROUTES)
+"""The first segments of all paths; what nobody serves behind one is still the registry's to refuse."""
+_REFUSED: Final = 1008
+
+
+class RegistrySurface:
+    """Answers the registry's paths. It has no sockets."""
+
+    def __init__(self, handlers: RegistryHandlers, request_id: bytes, observe: Observer) -> None:
+        table = [(route.method, route.path, getattr(handlers, route.handler)) for route in ROUTES]
+        self._http = Surface(routes_of(table), refusal, request_id, observe)
+
+    def serves(self, path: str) -> bool:
+        """Whether a path is one of the registry's."""
+        return path[1:].partition("/")[0] in _HEADS
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        """Answer one request; nothing that happens in it escapes."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send, request_id)
+        else:
+            await send({"type": "websocket.close", "code": _REFUSED})  # before it was accepted: 403

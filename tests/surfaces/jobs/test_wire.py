@@ -1,0 +1,133 @@
+"""Shapes of the jobs API, made of records (J-03, J-06, J-13)."""
+
+import json
+from typing import Any, Final
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.domain.jobs.errors import JOB_ERRORS
+from fairlead.domain.jobs.events import Failed, Failure, Interrupted, Place
+from fairlead.domain.jobs.faults import JobFaultError
+from fairlead.domain.jobs.jobs import Job
+from fairlead.domain.jobs.listing import NUMBER_MAX
+from fairlead.domain.jobs.news import Preview
+from fairlead.domain.jobs.progress import Standing
+from fairlead.domain.jobs.states import LIVE, TRANSITIONS, WAITING, JobState
+from fairlead.domain.jobs.statuses import STATUSES
+from fairlead.domain.jobs.updates import LogLine, ProgressUpdate, StatusUpdate
+from fairlead.surfaces.jobs.cursors import make_cursor, read_cursor
+from fairlead.surfaces.jobs.wire import ERROR_CODES, event, job_document, progress_document
+
+BASE: Final = "https://example.com"
+
+
+def job(state: JobState = JobState.RUNNING, **changes: Any) -> Job:
+    """Return a job of two nodes."""
+    return Job(**{"id": "j", "workspace_id": "w", "number": 1, "state": state, "attempt": 1, "wanted": (), "nodes": 2,
+                  "created_at": 1_000, "updated_at": 2_000, **changes})  # fmt: skip
+
+
+def read(update: Any, class_type: str | None = None) -> tuple[str, Any]:
+    """Return the name and the data of an update as an event."""
+    name, data, *rest = event(update, class_type, BASE).decode().split("\n")
+    assert rest == ["", ""]
+    return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+
+
+@pytest.mark.req("J-03")
+@given(number=st.integers(1, NUMBER_MAX))
+def test_a_cursor_leads_elsewhere(number: int) -> None:
+    """A cursor says its number, in one spelling."""
+    cursor = make_cursor(number)
+    assert read_cursor(cursor) == number
+    assert len(cursor) == 12
+
+
+@pytest.mark.req("J-03")
+@given(text=st.text(st.sampled_from("AQIDBg-_=+%x"), max_size=16))
+def test_a_text_is_read_as_another_cursor(text: str) -> None:
+    """What is read as a cursor is the cursor of what was read."""
+    try:
+        number = read_cursor(text)
+    except JobFaultError:
+        return
+    assert make_cursor(number) == text
+
+
+@pytest.mark.req("J-06")
+def test_a_state_has_no_status() -> None:
+    """The seven statuses are views of the states; none leads out of one that is terminal."""
+    assert set(STATUSES) == set(JobState)
+    assert set(STATUSES.values()) == {"queued", "running", "succeeded", "canceling", "canceled", "failed", "expired"}
+    terminal = {STATUSES[state] for state in JobState if state not in LIVE}
+    assert terminal == {"succeeded", "canceled", "failed", "expired"}
+    assert not any(STATUSES[state] in terminal for state, _ in TRANSITIONS)
+    assert {STATUSES[state] for state in WAITING} == {"queued"}
+
+
+@pytest.mark.req("J-13")
+def test_a_job_looks_otherwise() -> None:
+    """What there is not yet is null; what a job was not submitted with is absent."""
+    waiting = job_document(job(JobState.PARKED), 3, (), BASE)
+    assert {name: waiting[name] for name in ("started_at", "completed_at", "expires_at", "progress", "error")} == (
+        dict.fromkeys(("started_at", "completed_at", "expires_at", "progress", "error"))
+    )
+    assert (waiting["queue_position"], waiting["created_at"]) == (3, "1970-01-01T00:00:01.000Z")
+    assert not {"metrics", "metadata", "release_version", "deployment_id"} & set(waiting)
+    assert waiting["urls"]["events"] == f"{BASE}/api/v2/jobs/j/events"
+    standing = '{"nodes_done":1,"nodes_total":2,"current_node":"2","step":1,"steps":4}'
+    workflow = b'{"1": {"class_type": "A", "inputs": {}}, "2": {"class_type": "B", "inputs": {}}}'
+    running = job_document(job(started_at=1_500, progress=standing, workflow=workflow), None, (), BASE)
+    assert running["metrics"] == {"queue_ms": 500}
+    assert running["progress"] == {
+        "value": 0.625, "nodes_done": 1, "nodes_total": 2, "current_node": "2", "current_node_class": "B",
+        "step": 1, "steps": 4, "message": None,
+    }  # fmt: skip
+
+
+@pytest.mark.req("J-13")
+@pytest.mark.parametrize(
+    ("standing", "value"),
+    [
+        (Standing(0, 0), 1.0), (Standing(0, 4), 0.0), (Standing(4, 4), 1.0), (Standing(1, 4, "1", 9, 3), 0.5),
+        (Standing(1, 4, "1", -5, 3), 0.25), (Standing(1, 4, "1", 1, 0), 0.25),
+    ],
+)  # fmt: skip
+def test_progress_is_out_of_bounds(standing: Standing, value: float) -> None:
+    """It goes from 0 to 1, whatever a node says of itself."""
+    assert progress_document(standing)["value"] == value
+
+
+@pytest.mark.req("J-13")
+def test_a_failure_has_no_code() -> None:
+    """Each kind of error that is ours has a code of its own; a node's own error and its place have theirs."""
+    assert set(ERROR_CODES) == JOB_ERRORS
+    assert len(set(ERROR_CODES.values())) == len(ERROR_CODES)
+
+    def error(ending: Any, state: JobState = JobState.FAILED) -> Any:
+        return job_document(job(state, failure=msgspec.json.encode(ending)), None, (), BASE)["error"]
+
+    node = Failure(Place("5.1", "5", "5", "5"), "Blur", "ValueError", "no", ["Trace\n", "back"], {}, [])
+    told = error(Failed(node))
+    assert (told["code"], told["node_id"], told["traceback"]) == ("execution_failed", "5", "Trace\nback")
+    assert told["node_errors"] == {"5": {"class_type": "Blur", "errors": [{"type": "ValueError", "message": "no"}]}}
+    nowhere = Failure(Place("", ""), "", "OOMError", "memory", [], {}, [])
+    assert error(Failed(nowhere)) == {"code": "out_of_memory", "message": "OOMError: memory"}
+    assert error(Interrupted(None, None, ()), JobState.CANCELED) is None
+    assert job_document(job(JobState.EXPIRED), None, (), BASE)["error"]["code"] == "expired"
+
+
+@pytest.mark.req("J-13")
+def test_an_event_looks_otherwise() -> None:
+    """Each update has its name and its members; silence is a comment."""
+    assert read(StatusUpdate(job(), None)) == ("status", {"status": "running"})
+    assert read(StatusUpdate(job(JobState.PARKED), 2)) == ("status", {"status": "queued", "queue_position": 2})
+    name, progress = read(ProgressUpdate(Standing(1, 2, "2"), "half-way"), "B")
+    assert (name, progress["message"], progress["current_node_class"]) == ("progress", "half-way", "B")
+    preview = read(Preview(Place("2", "2"), "image/png", b"\x00\xff"))
+    assert preview == ("preview", {"node_id": "2", "content_type": "image/png", "data_base64": "AP8="})
+    assert read(LogLine("warning", "a\nb", 1)) == ("log", {"level": "warning", "message": "a\nb"})
+    assert event(None, None, BASE) == b": waiting\n\n"
