@@ -12,7 +12,7 @@ from fairlead.domain.jobs.events import Ending, Event, Executed, Failed, Failure
 from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.notes import HostEnded, HostNote, HostStarted
 from fairlead.engine.hosts.pool import Hosts, HostSettings
-from fairlead.engine.hosts.protocol import Checked, Execute, Previewed, Refused, Said
+from fairlead.engine.hosts.protocol import Checked, Execute, PackReport, Previewed, Refused, Said
 
 PACKS: Final = Path(__file__).parent / "custom_nodes"
 T = TypeVar("T")
@@ -132,6 +132,11 @@ class Engine:
         return self.run(self.hosts.check("check", content, targets, FolderDesk(self.folder)))
 
     @property
+    def packs(self) -> Sequence[PackReport]:
+        """How the node packs fared in the first host that checks."""
+        return next(note.packs for note in self.notes if isinstance(note, HostStarted) and note.is_desk)
+
+    @property
     def started(self) -> list[int]:
         """The processes that were started to execute jobs, in order."""
         return [note.pid for note in self.notes if isinstance(note, HostStarted) and not note.is_desk]
@@ -157,7 +162,8 @@ def running_engine(folder: Path, **settings: Any) -> Iterator[Engine]:
         async def made() -> Hosts:
             given = {"packs": (str(PACKS),), **settings}
             hosts = Hosts(HostSettings(folder / "scratch", **given), b"[]", notes.append)
-            await hosts.start()
+            await hosts.begin()
+            await hosts.describe()  # when it is there
             return hosts
 
         hosts = runner.run(made())

@@ -21,7 +21,7 @@ def test_nodes_are_described_as_something_else(engine: Engine) -> None:
     own = json.loads(json.dumps(own_nodes().object_info()))
     assert {name: described[name] for name in own} == own
     assert described["Costly"]["category"] == "troubles"
-    assert [(report.name, report.error) for report in engine.hosts.reports] == [("troubles", None)]
+    assert [(report.name, report.error) for report in engine.packs] == [("troubles", None)]
 
 
 @pytest.mark.req("C-04")

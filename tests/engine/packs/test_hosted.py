@@ -28,7 +28,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 def test_a_server_does_not_hear_of_a_broken_pack(engine: Engine) -> None:
     """It is told of every pack, and its editors of every class of those that could be loaded."""
-    broken, party = engine.hosts.reports
+    broken, party = engine.packs
     assert (broken.name, broken.nodes, broken.error) == ("broken", 0, "SystemExit: not today (broken.py, line 1)")
     assert (party.name, party.error) == ("third-party-nodes", None)
     told = json.loads(engine.run(engine.hosts.describe()))

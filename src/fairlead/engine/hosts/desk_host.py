@@ -20,7 +20,6 @@ from fairlead.engine.hosts.protocol import (
     Checked,
     Describe,
     Described,
-    PackReport,
     Refused,
     Render,
     Rendered,
@@ -65,20 +64,9 @@ class DeskHost:
         self._retiring: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
-    @property
-    def packs(self) -> Sequence[PackReport]:
-        """How the node packs fared."""
-        return () if self._host is None else self._host.ready.packs
-
-    async def start(self) -> None:
-        """Return when a host is there, which is kept alive from then on. HostNotStartedError when none comes."""
-        self._take(await self._start_host())
-        self.begin()
-
     def begin(self) -> None:
         """Have a host there from now on; who asks before it is waits for it."""
-        if self._host is None:
-            self._wanted.set()
+        self._wanted.set()
         self._supervising = asyncio.create_task(self._supervise())
 
     async def close(self) -> None:
@@ -198,7 +186,7 @@ class DeskHost:
     async def _supervise(self) -> None:
         """Start the next host when this one is gone or out of date; ever more slowly when it does not last."""
         loop = asyncio.get_running_loop()
-        pause, is_first = 0.0, self._host is None
+        pause, is_first = 0.0, True
         while True:
             began, before = loop.time(), self._host
             await self._until_needed()

@@ -18,7 +18,7 @@ from fairlead.engine.hosts.desk import Desk
 from fairlead.engine.hosts.desk_host import DeskHost, EngineUnavailableError
 from fairlead.engine.hosts.losses import not_started
 from fairlead.engine.hosts.notes import TakeNote
-from fairlead.engine.hosts.protocol import Checked, Execute, Order, PackReport, Refused, Render, Rendered
+from fairlead.engine.hosts.protocol import Checked, Execute, Order, Refused, Render, Rendered
 from fairlead.engine.hosts.scratch import ScratchFolders
 from fairlead.engine.hosts.sitting import Sitting
 
@@ -85,24 +85,12 @@ class Hosts:
 
         EngineUnavailableError where no folder can be made. A host that cannot be started is noted and tried again.
         """
-        await self._take_folder()
-        self._desk_host.begin()
-
-    async def start(self) -> None:
-        """The same, returning when the host that checks is there. EngineUnavailableError when that fails, and why."""
-        await self._take_folder()
-        try:
-            await self._desk_host.start()
-        except HostNotStartedError as error:
-            await self.close()
-            raise EngineUnavailableError(str(error)) from error
-
-    async def _take_folder(self) -> None:
         try:
             self._folders = await asyncio.to_thread(ScratchFolders, self._settings.scratch)
         except OSError as error:
             words = f"no folder for engine hosts can be made in {self._settings.scratch}: {error.strerror}"
             raise EngineUnavailableError(words) from error
+        self._desk_host.begin()
 
     async def close(self) -> None:
         """End every host. Jobs that are executed are not ended: `execute` raises EngineUnavailableError."""
@@ -118,16 +106,6 @@ class Hosts:
         if self._folders is not None:
             await asyncio.to_thread(self._folders.close)
             self._folders = None
-
-    @property
-    def places(self) -> int:
-        """How many jobs can be executed at once."""
-        return self._settings.places
-
-    @property
-    def reports(self) -> Sequence[PackReport]:
-        """How the node packs fared."""
-        return self._desk_host.packs
 
     def set_partner_nodes(self, document: bytes) -> None:
         """Have partners' models as nodes from now on. Each host is replaced as soon as it has nothing to do."""
