@@ -41,6 +41,7 @@ bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
 	@$(BIN)/python bench/queued.py
 	@$(BIN)/python bench/workflows.py
 	@$(BIN)/python bench/sockets.py
+	@$(BIN)/python bench/lists.py
 
 docs: conformance ## rewrite what is generated: schema snapshots and the conformance page
 	@$(BIN)/fairlead catalog snapshots

@@ -1,0 +1,229 @@
+"""What a list of jobs costs: the first page, one deep inside, and one narrowed by three labels, of few jobs and many.
+
+Jobs are put into the database by the thousand, as they would stand there after they have ended; then `fairlead serve`
+is asked over HTTP, one call at a time. `--help` shows the options; docs/benchmarks.md says how to read the figures.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from sqlalchemy import Connection, func, insert, select, update
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from bench import measuring
+from bench.measuring import CannotMeasureError, Claim, Gateway
+from bench.sessions import Session, request, sessions
+
+from databases import running_postgres
+from fairlead.operations.clock import new_id
+from fairlead.storage.database import Database, open_database
+from fairlead.storage.jobs import deflated
+from fairlead.storage.tables import job_labels, jobs, workspaces
+
+_CLAIMED_MS: Final = 15.0
+_CLAIMED_TIMES: Final = 1.5
+_ENGINE: Final = {"FAIRLEAD_ENGINE": "true"}
+_ROWS: Final = 100
+_BATCH: Final = 5_000
+_OTHERS: Final = 999
+_OTHERS_JOBS: Final = 10
+_WARM_UP: Final = 30
+_LABELS: Final = {"team": "team-3", "stage": "draft", "user": "user-17"}
+_PAGES: Final = ("first page", "deep page", "three labels")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Latencies of one kind of page, in seconds, with so many jobs in one kind of database."""
+
+    database: str
+    jobs: int
+    page: str
+    seconds: Sequence[float]
+
+    @property
+    def p50(self) -> float:
+        """The median, in milliseconds."""
+        return sorted(self.seconds)[len(self.seconds) // 2] * 1000
+
+    @property
+    def p99(self) -> float:
+        """What a hundredth of the calls is slower than, in milliseconds."""
+        return sorted(self.seconds)[int(len(self.seconds) * 0.99)] * 1000
+
+
+def main() -> int:
+    """Read the options and measure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--jobs", default="10000,1000000", help="how many jobs, fewer first (default 10000,1000000)")
+    parser.add_argument("--calls", type=int, default=500, help="calls of each kind (default 500)")
+    parser.add_argument("--databases", default="sqlite,postgresql", help="which kinds (default sqlite,postgresql)")
+    parser.add_argument("--check", action="store_true", help="exit with status 1 when a claim fails")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="where the data goes (default: the temporary one)")
+    options = parser.parse_args()
+    return measuring.run_script(lambda stack: _measure(stack, options), check=options.check)
+
+
+def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-bench-", dir=options.folder)))
+    print(f"{measuring.machine()}; data on {measuring.file_system_of(folder)}", flush=True)
+    numbers = [int(number) for number in options.jobs.split(",")]
+    found: list[Found] = []
+    for kind in options.databases.split(","):
+        for number in numbers:
+            measuring.tell(f"{number:,} jobs in {kind}")
+            with _database(kind, folder / f"{kind}-{number}") as url:
+                found += asyncio.run(_asked(folder / f"data-{kind}-{number}", kind, url, number, options.calls))
+    measuring.tell("")
+    _print(found)
+    return measuring.print_claims(_claims(found, numbers))
+
+
+@contextmanager
+def _database(kind: str, path: Path) -> Iterator[str]:
+    if kind == "sqlite":
+        yield f"sqlite:///{path}.db"
+        return
+    with running_postgres() as server:
+        name = server.create()
+        yield server.url(name)
+        server.drop(name)
+
+
+async def _asked(data: Path, kind: str, url: str, number: int, calls: int) -> list[Found]:
+    with measuring.gateway(data, "--no-local-partner", "--database", url, settings=_ENGINE):
+        pass  # makes the schema and the first workspace
+    database = open_database(url)
+    try:
+        await _seed(database, number)
+    finally:
+        await database.close()
+    with measuring.gateway(data, "--no-local-partner", "--database", url, settings=_ENGINE) as server:
+        async with sessions(server, 1) as (session,):
+            deep = await _deep(server, session, number)
+            paths = {
+                "first page": f"/api/v2/jobs?limit={_ROWS}",
+                "deep page": f"/api/v2/jobs?{urlencode({'limit': _ROWS, 'cursor': deep})}",
+                "three labels": f"/api/v2/jobs?limit={_ROWS}&"
+                + urlencode({f"metadata[{key}]": value for key, value in _LABELS.items()}),
+            }
+            found = []
+            for page in _PAGES:
+                call = request(server, "GET", paths[page])
+                replies = [await session.ask(call) for _ in range(_WARM_UP + calls)][_WARM_UP:]
+                if {reply.status for reply in replies} != {200}:
+                    raise CannotMeasureError(f"{page}: {replies[0].status} {replies[0].body[:200]!r}")
+                found.append(Found(kind, number, page, [reply.seconds for reply in replies]))
+            return found
+
+
+async def _deep(server: Gateway, session: Session, number: int) -> str:
+    """A cursor in the middle: positions are only made by paging, so pages of the largest size are turned."""
+    cursor = ""
+    for _ in range(max(1, min(number // 2, 100_000) // 500)):
+        query = {"limit": 500, **({"cursor": cursor} if cursor else {})}
+        reply = await session.ask(request(server, "GET", f"/api/v2/jobs?{urlencode(query)}"))
+        cursor = json.loads(reply.body)["next_cursor"]
+    return str(cursor)
+
+
+async def _seed(database: Database, number: int) -> None:
+    """Put jobs that have ended into the first workspace, and a few into each of many others."""
+    now = time.time_ns() // 1_000_000
+
+    def others(connection: Connection) -> str:
+        row = dict(connection.execute(select(workspaces)).mappings().one())
+        made = [{**row, "id": new_id(), "name": f"other-{place}"} for place in range(_OTHERS)]
+        connection.execute(insert(workspaces), made)
+        for one in made:
+            connection.execute(insert(jobs), [_job(one["id"], place + 1, now) for place in range(_OTHERS_JOBS)])
+        return str(row["id"])
+
+    workspace = await database.write(others)
+    for start in range(0, number, _BATCH):
+        places = range(start + 1, min(start + _BATCH, number) + 1)
+
+        def some(connection: Connection, places: range = places) -> None:
+            connection.execute(insert(jobs), [_job(workspace, place, now) for place in places])
+            connection.execute(insert(job_labels), [label for place in places for label in _labels(workspace, place)])
+
+        await database.write(some)
+
+    def settle(connection: Connection) -> None:
+        last = select(func.max(jobs.c.number)).where(jobs.c.workspace_id == workspaces.c.id).scalar_subquery()
+        connection.execute(update(workspaces).values(last_job=last))
+        connection.exec_driver_sql("ANALYZE")
+
+    await database.write(settle)
+
+
+def _values(number: int) -> dict[str, str]:
+    return {"team": f"team-{number % 5}", "stage": ("draft", "final")[number % 2], "user": f"user-{number % 1_009}"}
+
+
+def _labels(workspace: str, number: int) -> Iterator[dict[str, Any]]:
+    for key, value in _values(number).items():
+        yield {"workspace_id": workspace, "key": key, "value": value, "number": number}
+
+
+_WORKFLOW: Final = deflated(b'{"1":{"class_type":"PrimitiveInt","inputs":{"value":1}}}')
+_EMPTY: Final = deflated(b"{}")
+
+
+def _job(workspace: str, number: int, now: int) -> dict[str, Any]:
+    return {
+        "id": new_id(),
+        "workspace_id": workspace,
+        "number": number,
+        "state": "succeeded",
+        "attempt": 1,
+        "workflow": _WORKFLOW,
+        "extra": _EMPTY,
+        "wanted": '["1"]',
+        "nodes": 1,
+        "outputs": _EMPTY,
+        "labels": json.dumps(_values(number)),
+        "created_at": now,
+        "updated_at": now,
+        "started_at": now,
+        "finished_at": now,
+        "expires_at": now + 86_400_000,
+    }
+
+
+def _print(found: Sequence[Found]) -> None:
+    print(f"\n{'database':12}{'jobs':>10}  {'page':14}{'p50 ms':>9}{'p99 ms':>9}")
+    for one in found:
+        print(f"{one.database:12}{one.jobs:>10,}  {one.page:14}{one.p50:>9.2f}{one.p99:>9.2f}")
+
+
+def _claims(found: Sequence[Found], numbers: Sequence[int]) -> Iterator[Claim]:
+    few, many = numbers[0], numbers[-1]
+    for kind in dict.fromkeys(one.database for one in found):
+        for page in _PAGES:
+            of = {one.jobs: one for one in found if (one.database, one.page) == (kind, page)}
+            ratio = of[many].p99 / of[few].p99
+            yield Claim(
+                f"{kind}, {page}: p99 of {many:,} jobs at most {_CLAIMED_TIMES:g} times that of {few:,}",
+                f"{ratio:.2f} times",
+                ratio <= _CLAIMED_TIMES,
+            )
+            yield Claim(
+                f"{kind}, {page}: p99 under {_CLAIMED_MS:g} ms", f"{of[many].p99:.2f} ms", of[many].p99 < _CLAIMED_MS
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
