@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fairlead.domain.brand import brand_name, header_prefix
+from fairlead.domain.jobs.assets import read_hash
 from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
 
 _DEFAULT_DATA: Final = Path("fairlead-data")
@@ -23,6 +24,10 @@ _FURTHER_KEY: Final = re.compile(r"_key(_[0-9]{1,2})?")
 _WEIGHT_MAX: Final = 1000
 _NETWORKS_MAX: Final = 100
 _BASE_URL_MAX: Final = 1000
+SERVERLESS: Final = "serverless"
+CLOUD: Final = "cloud"
+SELF_HOSTED: Final = "self_hosted"
+_STATIC_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{16,1000}")
 
 
 class BadSettingError(Exception):
@@ -99,6 +104,20 @@ def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     if len(parts) > _NETWORKS_MAX:
         raise ValueError(f"must be at most {_NETWORKS_MAX} addresses and networks")
     return tuple(ip_network(part.strip()) for part in parts)
+
+
+def _hashes(text: str) -> frozenset[str]:
+    hashes = [part.strip() for part in text.split(",")]
+    digests = [read_hash(part) for part in hashes]
+    if None in digests:
+        raise ValueError("must be hashes such as blake3:… of 64 digits, with commas between them")
+    return frozenset(digest for digest in digests if digest is not None)
+
+
+def _static_token(text: str) -> str:
+    if not _STATIC_TOKEN.fullmatch(text):
+        raise ValueError("must be 16 to 1000 letters, digits and any of . _ ~ + / = -")
+    return text
 
 
 def _database_url(text: str) -> str:
@@ -217,6 +236,14 @@ class Settings:
     subscriptions: tuple[tuple[str, int], ...] = _option(
         SUBSCRIPTIONS, "Tiers of subscriptions and their parallel jobs; 0 is inactive, -1 no limit.", read_subscriptions
     )
+    jobs_surface: str = _option(
+        SERVERLESS,
+        "What the jobs API is: serverless, cloud (no list, no labels) or self_hosted (open, or one static token).",
+        _choice(SERVERLESS, CLOUD, SELF_HOSTED),
+    )
+    blocked_hashes: frozenset[str] = _option(
+        frozenset(), "BLAKE3 hashes of bytes that are no assets, as `blake3:…` with commas between.", _hashes
+    )
     upload_limit_mib: int = _option(100, "The largest file that may be uploaded, in MiB.", _integer(1, 65_536))
     file_link_seconds: int = _option(
         3600, "How long the signed links that /api/view redirects to are good.", _integer(1, 604_800)
@@ -247,8 +274,11 @@ class Settings:
         "The server's secret, 32 bytes in base64; empty means the file `secret-key` in the data directory.",
         shown=False,
     )
+    static_token: str | None = _option(
+        None, "The one token that opens a self_hosted jobs API; empty lets everybody in.", _static_token, shown=False
+    )
     jwt_jwks: str | None = _option(None, "A file or URL with the JSON Web Key Set of the token issuer (RS256, ES256).")
-    jwt_secret: str | None = _option(None, "A shared secret for HS256 tokens, instead of a key set.")
+    jwt_secret: str | None = _option(None, "A shared secret for HS256 tokens, instead of a key set.", shown=False)
     jwt_issuer: str | None = _option(None, "The issuer (`iss`) tokens must name.")
     jwt_audience: str | None = _option(None, "The audience (`aud`) tokens must name.")
     jwt_leeway_seconds: float = _option(30.0, "How far the clocks of issuer and server may differ.", _number(0, 600))
@@ -312,7 +342,10 @@ def read_settings(environment: Mapping[str, str] = os.environ, **given: Any) -> 
     for name, value in given.items():
         if value is not None:
             values[name] = _read(SETTINGS[name], value) if isinstance(value, str) else value
-    return Settings(**values)
+    settings = Settings(**values)
+    if settings.static_token is not None and settings.jobs_surface != SELF_HOSTED:
+        raise BadSettingError("FAIRLEAD_STATIC_TOKEN: only FAIRLEAD_JOBS_SURFACE=self_hosted takes one")
+    return settings
 
 
 def _read(setting: Setting, text: str) -> Any:

@@ -37,15 +37,20 @@ def client(server: Server) -> Iterator[WorkflowClient]:
     made.http.close()
 
 
-@pytest.mark.req("C-12")
-def test_a_job_that_never_ends_has_a_time_limit_and_one_behind_it_waits_only_so_long(client: WorkflowClient) -> None:
-    """The first fails with TimeoutError; the second was given up meanwhile, and never executed."""
+@pytest.mark.req("C-12", "J-06")
+def test_a_job_that_never_ends_has_a_time_limit_and_one_behind_it_waits_only_so_long(
+    server: Server, client: WorkflowClient
+) -> None:
+    """The first ends with TimeoutError; the second was given up meanwhile, and never executed. Both have expired."""
     stuck = client.submit(shown("Stuck", value=1))
     waiting = client.submit(shown("PrimitiveInt", value=1))
     late = client.ended(waiting)
     assert (late["status"], "execution_start_time" in late) == ("failed", False)
     failed = client.ended(stuck)
     assert (failed["status"], failed["execution_error"]["exception_type"]) == ("failed", "TimeoutError")
+    told = [client.http.get(f"/api/v2/jobs/{job}").json() for job in (stuck, waiting)]
+    assert [(job["status"], job["error"]["code"]) for job in told] == [("expired", "timeout"), ("expired", "expired")]
+    assert server.metric("fairlead_jobs_total", state="expired", exception_type="TimeoutError") == 1
     assert client.run(shown("PrimitiveInt", value=2))["status"] == "completed"
 
 

@@ -234,6 +234,17 @@ def test_a_job_that_has_waited_too_long_expires(books: Books) -> None:
     assert verdicts(books, cancel("a", expire=True), cancel("b", expire=True)) == [Outdated(), Moved(JobState.EXPIRED)]
 
 
+@pytest.mark.req("J-06")
+def test_a_job_that_is_executed_for_too_long_goes_on_for_ever(books: Books) -> None:
+    """Its server says when it expires; one that was cancelled by then fails, one that waits anew goes on."""
+    allow(books, 3)
+    written(books, *(submission(job_id, server_id=SERVER) for job_id in "abc"), cancel("b"), take_over("c"))
+    expired = [ending(job_id, JobState.EXPIRED) for job_id in "abc"]
+    assert verdicts(books, *expired) == [Moved(JobState.EXPIRED), Moved(JobState.FAILED), Outdated()]
+    assert states(books) == {"a": "expired", "b": "failed", "c": "released"}
+    assert verdicts(books, *expired[:2], cancel("a")) == [Outdated(), Outdated(), Outdated()]
+
+
 def test_a_job_is_read_as_it_was_submitted_and_as_it_ended(books: Books) -> None:
     """Its documents are kept deflated and read as they were; its events come in order."""
     events = (NewEvent(2, "Succeeded", b'{"type":"Succeeded"}', NOW + 5), NewEvent(1, "Started", b"{}", NOW + 2))
@@ -291,10 +302,11 @@ def sqlite_books(sqlite_url: str, run: Run) -> Iterator[Books]:
 
 
 _NAMES: Final = st.sampled_from("abcdef")
+_ENDS: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.EXPIRED)
 _ENTRIES: Final = st.one_of(
     st.builds(submission, _NAMES, server_id=st.sampled_from([None, SERVER])),
     st.builds(claim, _NAMES),
-    st.builds(ending, _NAMES, st.sampled_from([JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED]), st.just(1)),
+    st.builds(ending, _NAMES, st.sampled_from(_ENDS), st.just(1)),
     st.builds(cancel, _NAMES, expire=st.booleans()),
     st.builds(take_over, _NAMES),
     st.just(JobRelease(LAB)),

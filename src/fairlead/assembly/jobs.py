@@ -28,6 +28,7 @@ from fairlead.observing.observations import (
 )
 from fairlead.operations.assets import AssetReader
 from fairlead.operations.editor import EditorDocuments
+from fairlead.operations.jobs.assets import Assets
 from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.cancel import JobCanceller
 from fairlead.operations.jobs.claim import JobClaimer
@@ -44,7 +45,8 @@ from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.submit import Submitter
 from fairlead.operations.jobs.views import FileViews
 from fairlead.operations.jobs.watch import JobWatcher
-from fairlead.settings import Settings
+from fairlead.operations.workspaces import DEFAULT_NAME
+from fairlead.settings import CLOUD, SELF_HOSTED, Settings
 from fairlead.storage.job_journal import JobJournal
 from fairlead.storage.workflow_files import find_file_of_id
 from fairlead.surfaces.cloud.credentials import CloudCallers
@@ -60,7 +62,8 @@ from fairlead.surfaces.cloud.uploads import UploadHandlers
 from fairlead.surfaces.cloud.views import ViewHandlers
 from fairlead.surfaces.cloud.wire import features_of
 from fairlead.surfaces.forwarding import BaseUrls
-from fairlead.surfaces.jobs.credentials import JobCallers
+from fairlead.surfaces.jobs.assets import AssetHandlers
+from fairlead.surfaces.jobs.credentials import JobCallers, SelfHosted
 from fairlead.surfaces.jobs.jobs import JobHandlers as PublicJobHandlers
 from fairlead.surfaces.jobs.surface import JobsSurface
 from fairlead.workers.jobs import JobWorker
@@ -99,6 +102,7 @@ class _Verbs:
 
     submitter: Submitter
     submissions: JobSubmissions
+    assets: Assets
     reader: JobReader
     canceller: JobCanceller
 
@@ -264,9 +268,12 @@ def _claimer(settings: Settings, base: Base, working: _Working) -> JobClaimer:
 def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog) -> _Verbs:
     reader = JobReader(base.database, base.observe)
     submitter = _submitter(settings, base, working)
+    blobs, blocked = base.assets.blobs, settings.blocked_hashes
+    assets = Assets(working.files, blobs, base.database, base.clock, base.observe, blocked=blocked)
     return _Verbs(
         submitter,
-        JobSubmissions(submitter, reader, nodes, base.database, base.clock, base.observe),
+        JobSubmissions(submitter, assets, reader, nodes, base.database, base.clock, base.observe),
+        assets,
         reader,
         JobCanceller(
             base.database,
@@ -285,18 +292,34 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
     outputs = JobOutputs(
         base.database, _file_links(base), base.clock, base.observe, link_seconds=settings.file_link_seconds
     )
+    callers, base_urls = _job_callers(settings, base), BaseUrls(settings.public_base_url, settings.trusted_proxies)
     handlers = PublicJobHandlers(
-        JobCallers(base.authenticator, base.windows, settings.key_prefix),
+        callers,
         verbs.submissions,
         verbs.reader,
         outputs,
         verbs.canceller,
         JobWatcher(working.newsroom, verbs.reader, outputs),
-        BaseUrls(settings.public_base_url, settings.trusted_proxies),
+        base_urls,
         brand(settings).partner_key_fields,
         settings.body_limit_mib * 2**20,
+        archive=settings.jobs_surface != CLOUD,
     )
-    return JobsSurface((handlers,), header_names(settings).request_id, base.observe)
+    asset_handlers = AssetHandlers(
+        callers,
+        verbs.assets,
+        AssetReader(_file_links(base), base.assets.blobs, base.database, base.clock),
+        base_urls,
+        settings.upload_limit_mib * 2**20,
+    )
+    return JobsSurface((handlers, asset_handlers), header_names(settings).request_id, base.observe)
+
+
+def _job_callers(settings: Settings, base: Base) -> JobCallers:
+    """Who may call the jobs API."""
+    is_self_hosted = settings.jobs_surface == SELF_HOSTED
+    opened = SelfHosted(DEFAULT_NAME, settings.static_token) if is_self_hosted else None
+    return JobCallers(base.authenticator, base.windows, settings.key_prefix, opened)
 
 
 def _file_links(base: Base) -> Links:

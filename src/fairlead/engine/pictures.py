@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.PngImagePlugin import PngInfo
 
 from fairlead.engine.bounds import FRAME_PIXELS_MAX, FRAMES_MAX, check_size
@@ -107,6 +107,8 @@ def opened(path: Path) -> Iterator[Image.Image]:
             yield image
     except UnreadablePictureError:
         raise
+    except UnidentifiedImageError:  # which names the server's file, and that is nobody's business
+        raise UnreadablePictureError("The picture cannot be read: it is of no kind that is known.") from None
     except _UNREADABLE as error:
         raise UnreadablePictureError(f"The picture cannot be read: {error}") from error
 

@@ -51,6 +51,11 @@ class Authenticator:
         entry = self._known.get(("key", _digest(credential.text)))
         return entry[1] if entry is not None and entry[0] > time.monotonic() else None
 
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether there is an issuer whose tokens are believed."""
+        return self._verifier is not None
+
     def forget(self, workspace_id: str) -> None:
         """Look the callers of a workspace up anew, in this process: something of theirs has just been changed."""
         self._forgettings += 1
@@ -72,6 +77,15 @@ class Authenticator:
         caller = await self._look_up(("id", key_id), lambda c: callers.caller_by_key_id(c, key_id))
         if caller is None:
             raise FaultError(Unauthorized("This API key is not valid any more."))
+        return caller
+
+    async def caller_of_workspace(self, name: str, subject: str) -> Caller:
+        """Who speaks for a workspace where nobody has to prove it: on a surface that was opened to them. FaultError."""
+        caller = await self._look_up(
+            ("workspace", name), lambda c: callers.caller_by_workspace(c, name, subject, Patterns())
+        )
+        if caller is None:
+            raise FaultError(Forbidden(f"The workspace {name} does not exist here."))
         return caller
 
     async def _by_key(self, text: str) -> Caller:

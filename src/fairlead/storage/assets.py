@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, delete, insert, or_, select
 
+from fairlead.storage.needed_files import needed_by_jobs
 from fairlead.storage.tables import assets, run_results, workflow_files
 
 
@@ -54,6 +55,6 @@ def named_blobs(connection: Connection, names: Sequence[str], now: int) -> set[s
     """Those of some blobs that a live asset, the kept result of a run or a file of workflows still names."""
     of_assets = select(assets.c.blob).where(assets.c.blob.in_(names), assets.c.expires_at > now)
     of_results = select(run_results.c.blob).where(run_results.c.blob.in_(names))
-    stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now)
+    stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now, needed_by_jobs())
     of_files = select(workflow_files.c.blob).where(workflow_files.c.blob.in_(names), stays)
     return set(connection.execute(of_assets.union(of_results, of_files)).scalars())

@@ -30,9 +30,10 @@ from fairlead.domain.jobs.entries import (
     Submitted,
 )
 from fairlead.domain.jobs.faults import DuplicateJob, IdempotencyKeyUsed, JobQueueFull, SubscriptionInactive
-from fairlead.domain.jobs.states import LIVE, WORKING, JobEvent, JobState, advance, states_before
+from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobEvent, JobState, advance, states_before
 from fairlead.storage.job_keys import INSERT_KEY, used_keys
 from fairlead.storage.job_labels import INSERT_LABEL
+from fairlead.storage.needed_files import INSERT_NEEDED
 from fairlead.storage.prepared import Prepared, PreparedLookup
 from fairlead.storage.tables import job_events, jobs, workspaces
 
@@ -43,10 +44,12 @@ _ENDINGS: Final = {
     JobState.SUCCEEDED: JobEvent.SUCCEED,
     JobState.FAILED: JobEvent.FAIL,
     JobState.CANCELED: JobEvent.STOP,
+    JobState.EXPIRED: JobEvent.EXPIRE,
 }
 _CLAIMABLE: Final = frozenset(states_before(JobEvent.CLAIM))
 _CANCELABLE: Final = frozenset(states_before(JobEvent.CANCEL))
-_EXPIRABLE: Final = frozenset(states_before(JobEvent.EXPIRE))
+_EXPIRABLE: Final = frozenset(states_before(JobEvent.EXPIRE)) & WAITING
+"""Of a job that is executed, only its server can say that it was for too long: with a JobEnding."""
 _RELEASED_AT_ONCE: Final = 256
 
 
@@ -105,6 +108,7 @@ class _Batch:
     events: list[_Row] = field(default_factory=list)
     labels: list[_Row] = field(default_factory=list)
     keys: list[_Row] = field(default_factory=list)
+    files: list[_Row] = field(default_factory=list)
 
     def write(self, statement: Prepared, *values: Any) -> None:
         """Have a statement executed, after those before."""
@@ -120,6 +124,7 @@ def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> Wr
     _INSERT_EVENT.run(connection, batch.events)
     INSERT_LABEL.run(connection, batch.labels)
     INSERT_KEY.run(connection, batch.keys)
+    INSERT_NEEDED.run(connection, batch.files)
     released, unfinished = _release(connection, batch)
     _SLOTS.run(
         connection,
@@ -206,6 +211,7 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
         entry.created_at, started_at,
     )  # fmt: skip
     batch.labels.extend((entry.workspace_id, key, value, slots.last) for key, value in entry.labels.items())
+    batch.files.extend((file_id, entry.job_id) for file_id in sorted(set(entry.files)))
     if entry.idempotency_id is not None:
         batch.used_keys.add(entry.idempotency_id)
         batch.keys.append((entry.idempotency_id, entry.job_id, entry.idempotency_until))
@@ -233,7 +239,8 @@ def _note(batch: _Batch, entry: JobProgress, standing: _Standing) -> JobVerdict:
 
 def _end(batch: _Batch, entry: JobEnding, standing: _Standing) -> JobVerdict:
     event = _ENDINGS[entry.state]
-    if standing.attempt != entry.attempt or standing.state not in states_before(event):
+    possible = WORKING.intersection(states_before(event))
+    if standing.attempt != entry.attempt or standing.state not in possible:
         return Outdated()
     standing.state = advance(standing.state, event)
     batch.write(

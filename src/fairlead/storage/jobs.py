@@ -12,6 +12,7 @@ from fairlead.domain.jobs.listing import JobPage, ListedJob, ListQuery
 from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobState
 from fairlead.storage.job_entries import job_in_state
 from fairlead.storage.job_labels import delete_labels, find_labelled
+from fairlead.storage.needed_files import delete_needed
 from fairlead.storage.tables import job_events, jobs, servers, workspaces
 
 _BRIEF: Final = (
@@ -216,6 +217,7 @@ def delete_expired_jobs(connection: Connection, now: int, limit: int) -> int:
             delete_labels(connection, workspace_id, number, labels)
     if ids:
         connection.execute(delete(job_events).where(job_events.c.job_id.in_(ids)))
+        delete_needed(connection, ids)
         connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
     return len(ids)
 

@@ -324,11 +324,20 @@ workflow_files = Table(
     Column("job_id", _UUID, comment="the job that made it"),
     Column("created_at", _INT, nullable=False),
     Column("expires_at", _INT, index=True, comment="null for inputs, which stay"),
+    Column("path", Text, comment="what its sender calls it, as sent; names no file here"),
+    Column("tags", Text, comment="JSON array of its tags; null for none"),
 )
 Index(
     "uq_workflow_files_name", workflow_files.c.workspace_id, workflow_files.c.kind, workflow_files.c.name, unique=True
 )
 Index("ix_workflow_files_content", workflow_files.c.workspace_id, workflow_files.c.blob)
+
+job_files = Table(
+    "job_files",
+    metadata,
+    Column("file_id", _UUID, primary_key=True, comment="of a file that the job names by id"),
+    Column("job_id", _UUID, primary_key=True, index=True),
+)
 
 file_numbers = Table(
     "file_numbers",

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select, tup
 from sqlalchemy.dialects import postgresql, sqlite
 
 from fairlead.domain.jobs.filenames import FileReference, is_numbered, numbered, output_name, split_name
+from fairlead.storage.needed_files import needed_by_jobs
 from fairlead.storage.prepared import is_sqlite
 from fairlead.storage.tables import file_numbers, workflow_files
 
@@ -24,7 +25,10 @@ class NoNameLeftError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkflowFile:
-    """One file of a workspace; times in ms since 1970. `expires_at` is None for one that stays."""
+    """One file of a workspace; times in ms since 1970. `expires_at` is None for one that stays.
+
+    `path` is what its sender calls it, `tags` a JSON array.
+    """
 
     id: str
     workspace_id: str
@@ -36,6 +40,8 @@ class WorkflowFile:
     created_at: int
     job_id: str | None = None
     expires_at: int | None = None
+    path: str | None = None
+    tags: str | None = None
 
 
 def find_file(connection: Connection, workspace_id: str, kind: str, name: str, now: int) -> WorkflowFile | None:
@@ -144,10 +150,10 @@ def extend_expiry(
 
 
 def delete_expired(connection: Connection, now: int, limit: int) -> int:
-    """Forget up to `limit` files that have expired, oldest first; how many there were."""
+    """Forget up to `limit` files that have expired and that no live job needs, oldest first; how many there were."""
     oldest = (
         select(workflow_files.c.id)
-        .where(workflow_files.c.expires_at <= now)
+        .where(workflow_files.c.expires_at <= now, ~needed_by_jobs())
         .order_by(workflow_files.c.expires_at)
         .limit(limit)
         .with_for_update(skip_locked=True)
@@ -159,9 +165,9 @@ def delete_expired(connection: Connection, now: int, limit: int) -> int:
 
 
 def _inserted(connection: Connection, new: WorkflowFile) -> bool:
-    """Insert a row unless its name is in use; one that has expired by now makes room."""
-    gone = and_(*_is(new.workspace_id, new.kind, new.name), workflow_files.c.expires_at <= new.created_at)
-    connection.execute(delete(workflow_files).where(gone))
+    """Insert a row unless its name is in use; one that has expired by now makes room, unless a live job needs it."""
+    expired = and_(*_is(new.workspace_id, new.kind, new.name), workflow_files.c.expires_at <= new.created_at)
+    connection.execute(delete(workflow_files).where(expired, ~needed_by_jobs()))
     statement = _insert(connection, new).on_conflict_do_nothing(index_elements=list(_NAME))
     return connection.execute(statement).rowcount == 1
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 
 from fairlead.domain.faults import FaultError, RequestNotFound
+from fairlead.domain.jobs.asset_faults import AssetFaultError
 from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.registry import RegistryFaultError
 from fairlead.observing.observations import FaultAnswered, Observer, UnexpectedError
@@ -21,7 +22,7 @@ from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Headers, Receive
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 _PATH_SHOWN: Final = 200
-_EXPECTED: Final = (FaultError, JobFaultError, RegistryFaultError, CallerLeftError, HTTPException)
+_EXPECTED: Final = (FaultError, JobFaultError, AssetFaultError, RegistryFaultError, CallerLeftError, HTTPException)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ def routes_of(table: Iterable[tuple[str, str, Endpoint]]) -> list[BaseRoute]:
 
 def _by_method(endpoints: Mapping[str, Endpoint]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        return await endpoints["GET" if request.method == "HEAD" else request.method](request)
+        is_head_of_get = request.method == "HEAD" and "HEAD" not in endpoints
+        return await endpoints["GET" if is_head_of_get else request.method](request)
 
     return endpoint

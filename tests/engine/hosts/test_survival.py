@@ -159,8 +159,10 @@ async def _interrupted(engine: Engine, graph: dict[str, object]) -> object:
 def test_an_endless_node_has_all_the_time(tmp_path: Path) -> None:
     """A job that takes too long is ended, with the node that was executing."""
     with running_engine(tmp_path, job_seconds=0.5, interrupt_seconds=0.2) as engine:
-        failure = engine.execute(trouble("Endless")).failure
-        assert (failure.exception_type, failure.node_type) == ("TimeoutError", "Endless")
+        ending = engine.execute(trouble("Endless")).ending
+        assert isinstance(ending, Failed)
+        assert ending.is_late
+        assert (ending.failure.exception_type, ending.failure.node_type) == ("TimeoutError", "Endless")
 
 
 def test_a_job_that_was_given_up_goes_on(tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ def test_a_detail_is_no_more_than_an_entry() -> None:
         (JobState.CANCELED, Interrupted(_PLACE, "Blur", ["1"]), "execution_interrupted", False),
         (JobState.CANCELED, None, "execution_interrupted", False),
         (JobState.EXPIRED, None, "execution_error", False),
+        (JobState.EXPIRED, Failed(_FAILURE, is_late=True), "execution_error", False),
     ],
 )
 def test_an_ending_is_told_otherwise(state: JobState, ending: Event | None, kind: str, *, succeeded: bool) -> None:

@@ -9,10 +9,10 @@ from starlette.exceptions import HTTPException
 
 from domain.every_fault import EVERY, name_of
 from fairlead.domain.faults import Fault, FaultError
-from fairlead.domain.jobs import faults
+from fairlead.domain.jobs import asset_faults, faults
 from fairlead.domain.jobs.faults import JobFault, JobFaultError
 from fairlead.surfaces.asgi import CallerLeftError
-from fairlead.surfaces.jobs.errors import refusal
+from fairlead.surfaces.jobs.errors import NoLabelsError, NoListError, refusal
 from fairlead.surfaces.surface import Refusal
 
 _JOB_FAULTS: Final[Sequence[tuple[JobFault, int, str]]] = (
@@ -68,6 +68,36 @@ def test_a_shared_fault_has_another_status(fault: Fault) -> None:
     assert (worded.status, error["code"]) == _OTHERS.get(type(fault).__name__, (500, "upstream_error"))
     if worded.status == 500:
         assert error["message"] == "Something that this service needs has failed. Try again later."
+
+
+@pytest.mark.req("J-07", "J-10")
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [(NoListError(), 501, "not_implemented"), (NoLabelsError(), 422, "metadata_not_supported")],
+)
+def test_what_a_surface_does_not_do_has_another_status(error: Exception, status: int, code: str) -> None:
+    """What another surface would do is no fault of the caller's, and none of ours."""
+    worded, told, _ = answered(error)
+    assert (worded.status, told["code"]) == (status, code)
+
+
+@pytest.mark.req("J-14", "J-07")
+@pytest.mark.parametrize(
+    ("fault", "status", "code"),
+    [
+        (asset_faults.AssetNotFound(), 404, "not_found"),
+        (asset_faults.BlobNotFound(), 404, "blob_not_found"),
+        (asset_faults.HashMismatch("00"), 409, "hash_mismatch"),
+        (asset_faults.ContentBlocked(), 451, "content_blocked"),
+        (asset_faults.AssetInUse(), 409, "asset_in_use"),
+        (asset_faults.RangeUnsatisfiable(7), 416, "invalid_request"),
+    ],
+)
+def test_a_fault_of_assets_has_another_status(fault: asset_faults.AssetFault, status: int, code: str) -> None:
+    """The statuses of the specification, for the faults of assets alone."""
+    worded, error, headers = answered(asset_faults.AssetFaultError(fault))
+    assert (worded.status, error["code"]) == (status, code)
+    assert headers.get(b"content-range") == (b"bytes */7" if status == 416 else None)
 
 
 @pytest.mark.req("J-07")

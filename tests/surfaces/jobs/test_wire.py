@@ -118,6 +118,8 @@ def test_a_failure_has_no_code() -> None:
     assert error(Failed(nowhere)) == {"code": "out_of_memory", "message": "OOMError: memory"}
     assert error(Interrupted(None, None, ()), JobState.CANCELED) is None
     assert job_document(job(JobState.EXPIRED), None, (), BASE)["error"]["code"] == "expired"
+    late = Failure(Place("1", "1"), "Endless", "TimeoutError", "too long", [], {}, [])
+    assert error(Failed(late, is_late=True), JobState.EXPIRED)["code"] == "timeout"
 
 
 @pytest.mark.req("J-13")

@@ -24,7 +24,7 @@ class Submission(msgspec.Struct, frozen=True):
 
     With a `server_id` it is claimed by that server at once where a slot is free. `wanted` is a JSON array of output
     nodes, `backlog` how many jobs of the workspace may wait. An `idempotency_id` is used by at most one job until
-    `idempotency_until`.
+    `idempotency_until`. `files` are the ids of those that must not be deleted while the job lives.
     """
 
     job_id: str
@@ -41,6 +41,7 @@ class Submission(msgspec.Struct, frozen=True):
     labels: Mapping[str, str] = {}
     idempotency_id: str | None = None
     idempotency_until: int = 0
+    files: Sequence[str] = ()
 
 
 class JobClaim(msgspec.Struct, frozen=True):
@@ -66,7 +67,8 @@ class JobProgress(msgspec.Struct, frozen=True):
 class JobEnding(msgspec.Struct, frozen=True):
     """The end of a job: the state it ends in, what its nodes have shown, why it failed, its last events.
 
-    It is forgotten at `expires_at`. A job that was cancelled while it succeeded has succeeded.
+    It is forgotten at `expires_at`. A job that was cancelled while it succeeded has succeeded; one that was cancelled
+    and went on for too long has failed.
     """
 
     job_id: str

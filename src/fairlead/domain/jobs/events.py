@@ -86,9 +86,10 @@ class Succeeded(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """A node could not be executed, and the execution is over."""
+    """A node could not be executed, and the execution is over. `is_late`: because it has taken longer than it may."""
 
     failure: Failure
+    is_late: bool = False
 
 
 class Interrupted(msgspec.Struct, frozen=True, tag=True):

@@ -13,7 +13,7 @@ class NewJob(msgspec.Struct, frozen=True):
     `workflow` is the graph and `extra` what came beside it without any key, both JSON objects. `partner_key` is the
     key that pays for partner nodes, as it was sent. `job_id` is one the caller chose, `targets` the output nodes he
     wants, None for all; a `strict` one is refused where any output cannot be made. `labels` are kept as they are. With
-    an `idempotency_key`, no other job can be submitted for a while.
+    an `idempotency_key`, no other job can be submitted for a while. `files` are the ids of those it names by id.
     """
 
     workflow: bytes
@@ -24,6 +24,7 @@ class NewJob(msgspec.Struct, frozen=True):
     strict: bool = False
     labels: Mapping[str, str] = {}
     idempotency_key: str | None = None
+    files: Sequence[str] = ()
 
 
 class SubmittedJob(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ class JobState(enum.StrEnum):
     CANCELED = "canceled"
     """It was not wanted any more, and is not executed any more, or never was."""
     EXPIRED = "expired"
-    """It has waited for too long, and never was executed."""
+    """It has waited for too long, and never was executed; or it was executed for too long."""
 
 
 class JobEvent(enum.StrEnum):
@@ -61,10 +61,12 @@ TRANSITIONS: Final[Mapping[tuple[JobState, JobEvent], JobState]] = MappingProxyT
         (JobState.RUNNING, JobEvent.CANCEL): JobState.CANCELING,
         (JobState.RUNNING, JobEvent.SUCCEED): JobState.SUCCEEDED,
         (JobState.RUNNING, JobEvent.FAIL): JobState.FAILED,
+        (JobState.RUNNING, JobEvent.EXPIRE): JobState.EXPIRED,
         (JobState.RUNNING, JobEvent.TAKE_OVER): JobState.RELEASED,
         (JobState.CANCELING, JobEvent.STOP): JobState.CANCELED,
         (JobState.CANCELING, JobEvent.SUCCEED): JobState.SUCCEEDED,
         (JobState.CANCELING, JobEvent.FAIL): JobState.FAILED,
+        (JobState.CANCELING, JobEvent.EXPIRE): JobState.FAILED,
         (JobState.CANCELING, JobEvent.TAKE_OVER): JobState.CANCELED,
     }
 )

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, Final
 
+from fairlead.domain.jobs.errors import TIMEOUT
 from fairlead.domain.jobs.events import Ending, Failed, Interrupted, Place
 from fairlead.engine.hosts.child import Host, Loss
 from fairlead.engine.hosts.conversation import Conversation
@@ -70,7 +71,8 @@ class Sitting:
         if is_late:
             words = f"the job was ended after {self._seconds:.0f} seconds"
             node_type = await self._class_of(place)
-            return fault(place or _NOWHERE, node_type, "TimeoutError", words, conversation.executed)
+            late = fault(place or _NOWHERE, node_type, TIMEOUT, words, conversation.executed)
+            return Failed(late.failure, is_late=True)
         return Interrupted(place, await self._class_of(place) if place else None, list(conversation.executed))
 
     async def _class_of(self, place: Place | None) -> str:

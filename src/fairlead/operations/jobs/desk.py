@@ -153,7 +153,7 @@ class JobDesk:
 
     async def find_file(self, name: str) -> Path:
         """Where a file lies that the workflow names."""
-        return await self._files.find(self._job.workspace_id, name)
+        return await self._files.find(self._job.workspace_id, name, expired=True)
 
     async def list_files(self, folder: str) -> Sequence[str]:
         """The files in a folder of the inputs."""

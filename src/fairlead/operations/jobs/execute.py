@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.domain.faults import FaultError
-from fairlead.domain.jobs.entries import JobEnding, JobProgress, Outdated
+from fairlead.domain.jobs.entries import JobEnding, JobProgress, Moved, Outdated
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, TOO_MUCH, VALIDATION
 from fairlead.domain.jobs.events import Ending, Failed, Failure, Interrupted, Place, Succeeded
 from fairlead.domain.jobs.jobs import LiveJob
@@ -36,7 +36,6 @@ _HINDRANCES: Final = {
     INACTIVE_SUBSCRIPTION: "The subscription of this workspace is not active any more.",
     CRASH: "The servers that had this job executed ended again and again before it did.",
 }
-_STATES: Final = {Succeeded: JobState.SUCCEEDED, Failed: JobState.FAILED, Interrupted: JobState.CANCELED}
 
 
 class JobExecutor:
@@ -190,7 +189,7 @@ class JobExecutor:
                 job_id=job.id,
                 workspace_id=job.workspace_id,
                 attempt=job.attempt,
-                state=_STATES[type(ending)],
+                state=_state_after(ending),
                 outputs=deflated(desk.outputs()),
                 failure=None if isinstance(ending, Succeeded) else msgspec.json.encode(ending),
                 progress=desk.progress(),
@@ -199,7 +198,7 @@ class JobExecutor:
                 expires_at=expires_at,
             )
         )
-        if isinstance(verdict, Outdated):
+        if not isinstance(verdict, Moved):
             return  # another server has it: that one tells
         desk.publish(ending, now)
         kind = ending.failure.exception_type if isinstance(ending, Failed) else None
@@ -207,7 +206,7 @@ class JobExecutor:
             JobEnded(
                 job.id,
                 job.workspace_id,
-                _STATES[type(ending)].value,
+                verdict.state.value,
                 kind,
                 job.nodes,
                 (job.started_at - job.created_at) / 1000,
@@ -262,6 +261,16 @@ class _Flushing:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+
+
+def _state_after(ending: Ending) -> JobState:
+    match ending:
+        case Succeeded():
+            return JobState.SUCCEEDED
+        case Failed(is_late=is_late):
+            return JobState.EXPIRED if is_late else JobState.FAILED
+        case Interrupted():
+            return JobState.CANCELED
 
 
 def _failed(exception_type: str, message: str) -> Failed:

@@ -178,14 +178,20 @@ class WorkflowFiles:
         except DatabaseUnavailableError as error:
             raise FaultError(_away()) from error
 
-    async def find(self, workspace_id: str, name: str) -> Path:
-        """Where a file lies that a workflow names, by name, content or link; DeclinedError."""
+    async def find(self, workspace_id: str, name: str, *, expired: bool = False) -> Path:
+        """Where a file lies that a workflow names, by name, content or link; DeclinedError.
+
+        `expired` finds those whose time is up as well: they are kept while a job needs them.
+        """
         if is_web_link(name):
             return await self._downloads.path(workspace_id, name)
         reference = read_reference(name)
         file = None
         if reference is not None:
-            file = await self._for_job(self._database.read(self._found(workspace_id, reference, "input")))
+            now = 0 if expired else self._clock.now_ms()
+            file = await self._for_job(
+                self._database.read(lambda c: find_referenced(c, workspace_id, reference, "input", now))
+            )
         if file is None:
             raise DeclinedError(NO_SUCH_FILE, f"There is no file {_shown(name)}.")
         try:

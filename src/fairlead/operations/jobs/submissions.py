@@ -11,6 +11,7 @@ from fairlead.domain.jobs.jobs import Job, NewJob
 from fairlead.domain.runs.replays import key_id
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.assets import Assets
 from fairlead.operations.jobs.nodes import NodeCatalog
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.submit import Submitter
@@ -26,6 +27,7 @@ class JobSubmissions:
     def __init__(
         self,
         submitter: Submitter,
+        assets: Assets,
         reader: JobReader,
         nodes: NodeCatalog,
         database: Database,
@@ -33,6 +35,7 @@ class JobSubmissions:
         observe: Observer,
     ) -> None:
         self._submitter = submitter
+        self._assets = assets
         self._reader = reader
         self._nodes = nodes
         self._database = database
@@ -47,6 +50,7 @@ class JobSubmissions:
         """
         if new.idempotency_key is not None:
             await self._refuse_used(key_id(caller.workspace_id, new.idempotency_key))
+        new = await self._assets.resolved(caller, new)
         try:
             submitted = await self._submitter.submit(caller, new)
         except JobFaultError as error:

@@ -92,6 +92,7 @@ class Submitter:
             labels=new.labels,
             idempotency_id=None if new.idempotency_key is None else key_id(caller.workspace_id, new.idempotency_key),
             idempotency_until=self._clock.now_ms() + self._keys_kept_ms,
+            files=new.files,
         )
         submitted = await self._recorded(submission)
         if submitted.state is JobState.RUNNING:

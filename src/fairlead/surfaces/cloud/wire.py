@@ -182,9 +182,9 @@ def _ending(job: Job) -> Ending | None:
     match job.state:
         case JobState.SUCCEEDED:
             return Succeeded()
-        case JobState.EXPIRED:
+        case JobState.EXPIRED if job.failure is None:
             return Failed(_EXPIRED)
-        case JobState.FAILED | JobState.CANCELED:
+        case JobState.EXPIRED | JobState.FAILED | JobState.CANCELED:
             return Interrupted(None, None, ()) if job.failure is None else _endings.decode(job.failure)
         case _:
             return None

@@ -1,26 +1,71 @@
-"""Who is calling the jobs API: a key or a token as bearer, or a key in `X-API-Key`; and how often (J-11)."""
+"""Who is calling the jobs API: a key or a token as bearer, or a key in `X-API-Key`; and how often (J-09, J-11).
 
+A self-hosted surface is open to everybody, or to whoever has its one static token; both speak for one workspace.
+"""
+
+import hmac
 from dataclasses import dataclass
+from typing import Final
 
 from starlette.requests import Request
 
 from fairlead.domain.callers import Caller
-from fairlead.operations.authenticate import Authenticator
+from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
+from fairlead.operations.authenticate import Authenticator, Credential, Token
 from fairlead.operations.rate_windows import RateWindows
+from fairlead.surfaces.asgi import Scope, header
 from fairlead.surfaces.credentials import key_or_token
+
+_SUBJECT: Final = "self-hosted"
+
+
+@dataclass(frozen=True, slots=True)
+class SelfHosted:
+    """A surface for one workspace: whoever shows the token speaks for it, and everybody where there is none."""
+
+    workspace: str
+    token: str | None
+
+    def admits(self, credential: Credential | None, scope: Scope) -> bool:
+        """Whether a call speaks for the workspace; FaultError for one that a page of another site has sent."""
+        if self.token is not None:
+            return credential is not None and hmac.compare_digest(credential.text.encode(), self.token.encode())
+        if credential is not None:
+            return False
+        if _is_foreign(scope):
+            raise FaultError(Forbidden("A page of another site may not call this service without a credential."))
+        return True
 
 
 @dataclass(frozen=True, slots=True)
 class JobCallers:
-    """Finds out who calls, and counts the call."""
+    """Finds out who calls, and counts the call. Where it is `self_hosted`, keys and tokens of callers count too."""
 
     authenticator: Authenticator
     windows: RateWindows
     key_prefix: str
+    self_hosted: SelfHosted | None = None
 
     async def caller(self, request: Request) -> Caller:
         """The caller of a request, by its headers. FaultError: Unauthorized, Forbidden, RateLimited and others."""
-        credential = key_or_token(request.scope, self.key_prefix)
-        caller = self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
+        caller = await self._authenticated(request.scope)
         self.windows.count(caller.workspace_id)
         return caller
+
+    async def _authenticated(self, scope: Scope) -> Caller:
+        credential = key_or_token(scope, self.key_prefix)
+        if self.self_hosted is not None:
+            if self.self_hosted.admits(credential, scope):
+                return await self.authenticator.caller_of_workspace(self.self_hosted.workspace, _SUBJECT)
+            if isinstance(credential, Token) and not self.authenticator.takes_tokens:
+                raise FaultError(Unauthorized("This is no token that this service takes."))
+        return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
+
+
+def _is_foreign(scope: Scope) -> bool:
+    """Whether a browser sends this for a page of another site: nobody who opens a service means to open it to those."""
+    site = header(scope, b"sec-fetch-site")
+    if site is not None:
+        return site not in (b"same-origin", b"none")
+    origin = header(scope, b"origin")  # all that is sent to addresses without TLS
+    return origin is not None and origin.partition(b"://")[2] != header(scope, b"host")

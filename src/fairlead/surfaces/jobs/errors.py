@@ -39,6 +39,16 @@ from fairlead.domain.faults import (
     StillRunning,
     Unauthorized,
 )
+from fairlead.domain.jobs.asset_faults import (
+    AssetFault,
+    AssetFaultError,
+    AssetInUse,
+    AssetNotFound,
+    BlobNotFound,
+    ContentBlocked,
+    HashMismatch,
+    RangeUnsatisfiable,
+)
 from fairlead.domain.jobs.faults import (
     BadCursor,
     BadFile,
@@ -70,6 +80,20 @@ _WAIT_SECONDS: Final = 5
 _encode: Final = msgspec.json.Encoder().encode
 
 
+class NoListError(HTTPException):
+    """Jobs are not listed on this surface (J-10)."""
+
+    def __init__(self) -> None:
+        super().__init__(501)
+
+
+class NoLabelsError(HTTPException):
+    """No labels of jobs are kept on this surface (J-10)."""
+
+    def __init__(self) -> None:
+        super().__init__(422)
+
+
 class _Worded(NamedTuple):
     """A fault as it is told."""
 
@@ -97,12 +121,18 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
     return Refusal(worded.status, headers, _encode({"error": told}), worded.code)
 
 
-def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
+def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: PLR0911 -- one table, a row an error
     match error:
         case JobFaultError():
             return _job_fault(error.fault), []
         case FaultError():
             return _fault(error.fault), []
+        case AssetFaultError():
+            return _asset_fault(error.fault)
+        case NoListError():
+            return _Worded(501, "not_implemented", "Jobs are not listed here; each can be read by its id."), []
+        case NoLabelsError():
+            return _Worded(422, "metadata_not_supported", "No metadata is kept here; submit the job without."), []
         case CallerLeftError():  # nobody is there to be answered; the log has it
             return _fault(ClientDisconnected()), []
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
@@ -151,6 +181,30 @@ def _job_fault(fault: JobFault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- o
             return _FAILED
         case _:
             assert_never(fault)
+
+
+def _asset_fault(fault: AssetFault) -> tuple[_Worded, Headers]:
+    if isinstance(fault, RangeUnsatisfiable):
+        message = f"The asset has {fault.size} bytes."
+        return _Worded(416, "invalid_request", message), [(b"content-range", b"bytes */%d" % fault.size)]
+    return _fault_of_asset(fault), []
+
+
+def _fault_of_asset(
+    fault: AssetNotFound | BlobNotFound | HashMismatch | ContentBlocked | AssetInUse,
+) -> _Worded:
+    match fault:
+        case AssetNotFound():
+            return _Worded(404, "not_found", "There is no such asset.")
+        case BlobNotFound():
+            return _Worded(404, "blob_not_found", "The workspace has no file with these bytes.")
+        case HashMismatch(actual):
+            details = {"actual_hash": f"blake3:{actual}"}
+            return _Worded(409, "hash_mismatch", "The bytes are not those of expected_hash.", details)
+        case ContentBlocked():
+            return _Worded(451, "content_blocked", "These bytes are not taken in here.")
+        case AssetInUse():
+            return _Worded(409, "asset_in_use", "A job that has not ended needs this asset.")
 
 
 def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault

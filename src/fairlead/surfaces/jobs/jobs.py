@@ -24,6 +24,7 @@ from fairlead.operations.jobs.watch import JobWatcher, Watch
 from fairlead.surfaces.asgi import Receive, header, read_whole
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.jobs.credentials import JobCallers
+from fairlead.surfaces.jobs.errors import NoLabelsError, NoListError
 from fairlead.surfaces.jobs.queries import read_list_query
 from fairlead.surfaces.jobs.submissions import read_submission
 from fairlead.surfaces.jobs.wire import answer, class_names, event, job_document, log_document, page_document
@@ -36,7 +37,10 @@ _events: Final = msgspec.json.Decoder(Event)
 
 @dataclass(frozen=True, slots=True)
 class JobHandlers:
-    """Answers `/api/v2/jobs`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them."""
+    """Answers `/api/v2/jobs`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them.
+
+    Where it is no `archive`, jobs are not listed, and take no labels (J-10).
+    """
 
     callers: JobCallers
     submissions: JobSubmissions
@@ -47,6 +51,7 @@ class JobHandlers:
     base_urls: BaseUrls
     key_fields: Sequence[str]
     body_limit: int
+    archive: bool = True
 
     async def submit_job(self, request: Request) -> Response:
         """`POST /jobs`: a job is durable when this answers (J-12)."""
@@ -54,12 +59,16 @@ class JobHandlers:
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
         content = await read_whole(request.scope, receive, self.body_limit)
         new = read_submission(content, self.key_fields, header(request.scope, b"idempotency-key"))
+        if new.labels and not self.archive:
+            raise NoLabelsError
         job = await self.submissions.submit(caller, new)
         return answer(await self._document(request, caller, job), 201)
 
     async def list_jobs(self, request: Request) -> Response:
         """`GET /jobs`: a page of the workspace's jobs, the newest first (J-01)."""
         caller = await self.callers.caller(request)
+        if not self.archive:
+            raise NoListError
         query = read_list_query(request.scope["query_string"])
         return answer(page_document(await self.reader.page(caller, query)))
 

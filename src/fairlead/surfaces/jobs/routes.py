@@ -10,9 +10,12 @@ PREFIX: Final = "/api/v2"
 class Route:
     """One route. The handler is a method of one of the classes of handlers in this package."""
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "HEAD", "POST", "DELETE"]
     path: str
-    handler: Literal["submit_job", "list_jobs", "show_job", "show_workflow", "show_logs", "watch_job", "cancel_job"]
+    handler: Literal[
+        "submit_job", "list_jobs", "show_job", "show_workflow", "show_logs", "watch_job", "cancel_job",
+        "upload_asset", "make_asset", "seek_hash", "show_asset", "delete_asset", "show_content",
+    ]  # fmt: skip
 
 
 ROUTES: Final = (
@@ -23,4 +26,10 @@ ROUTES: Final = (
     Route("GET", "/api/v2/jobs/{job_id}/logs", "show_logs"),
     Route("GET", "/api/v2/jobs/{job_id}/events", "watch_job"),
     Route("POST", "/api/v2/jobs/{job_id}/cancel", "cancel_job"),
+    Route("POST", "/api/v2/assets", "upload_asset"),
+    Route("POST", "/api/v2/assets/from-hash", "make_asset"),
+    Route("HEAD", "/api/v2/assets/by-hash/{hash}", "seek_hash"),
+    Route("GET", "/api/v2/assets/{asset_id}", "show_asset"),
+    Route("DELETE", "/api/v2/assets/{asset_id}", "delete_asset"),
+    Route("GET", "/api/v2/assets/{asset_id}/content", "show_content"),
 )

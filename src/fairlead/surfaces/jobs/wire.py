@@ -38,6 +38,7 @@ ERROR_CODES: Final[Mapping[str, str]] = MappingProxyType(
 """What callers are told of kinds of errors that are not a node's own; of those, it is `execution_failed`."""
 EXECUTION_FAILED: Final = "execution_failed"
 EXPIRED: Final = "expired"
+_FAILED: Final = frozenset({JobState.FAILED, JobState.EXPIRED})
 _WAITED: Final = "The job has waited for too long, and was never executed."
 _UNCACHED: Final = MappingProxyType({"Cache-Control": "no-store"})
 _WORKFLOW_READ_MAX: Final = 2**20
@@ -125,9 +126,9 @@ def output_document(output: JobOutput, base: str) -> dict[str, Any]:
 
 def error_document(job: Job) -> dict[str, Any] | None:
     """Why a job has failed, or was never executed; None for any other."""
-    if job.state is JobState.EXPIRED:
+    if job.state is JobState.EXPIRED and job.failure is None:
         return {"code": EXPIRED, "message": _WAITED}
-    if job.state is not JobState.FAILED or job.failure is None:
+    if job.state not in _FAILED or job.failure is None:
         return None
     ending = _endings.decode(job.failure)
     return _failure(ending.failure) if isinstance(ending, Failed) else None

@@ -1,0 +1,231 @@
+"""Assets: files of a workspace that are made, read and deleted by id (J-14).
+
+Every file of a workspace is an asset, also what its jobs have made. Their hashes are those of the bytes as they came,
+and known when they are kept.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.jobs.asset_faults import (
+    AssetFault,
+    AssetFaultError,
+    AssetInUse,
+    AssetNotFound,
+    BlobNotFound,
+    ContentBlocked,
+    HashMismatch,
+)
+from fairlead.domain.jobs.asset_references import (
+    REFERENCES_MAX,
+    AssetReference,
+    references_in,
+    told_of_assets,
+    with_names,
+)
+from fairlead.domain.jobs.assets import Asset, NewAsset
+from fairlead.domain.jobs.faults import BadFile, BadSubmission, JobFaultError
+from fairlead.domain.jobs.jobs import NewJob
+from fairlead.domain.media import media_type
+from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.operations.clock import Clock, new_id
+from fairlead.operations.jobs.files import Intake, WorkflowFiles, check_new
+from fairlead.storage.asset_records import add_asset, add_asset_of, delete_asset, find_assets
+from fairlead.storage.blobs import AdoptedBlob, Blobs, BlobsUnavailableError
+from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.workflow_files import NoNameLeftError, WorkflowFile, find_content
+
+T = TypeVar("T")
+_LARGE_BYTES: Final = 64 * 1024
+_INPUT: Final = "input"
+
+
+class Assets:
+    """Assets of all workspaces; every call says whose. `blocked` are hashes of bytes that are not taken in.
+
+    Every method raises FaultError(ServiceUnavailable) where the database or the store is away.
+    """
+
+    def __init__(
+        self,
+        files: WorkflowFiles,
+        blobs: Blobs,
+        database: Database,
+        clock: Clock,
+        observe: Observer,
+        *,
+        blocked: Collection[str] = frozenset(),
+    ) -> None:
+        self._files = files
+        self._blobs = blobs
+        self._database = database
+        self._clock = clock
+        self._observe = observe
+        self._blocked = frozenset(blocked)
+
+    def receive(self, caller: Caller) -> Intake:
+        """Begin an asset that is sent."""
+        return self._files.receive(caller.workspace_id)
+
+    async def add(
+        self, caller: Caller, intake: Intake, name: str, new: NewAsset, expected: str | None
+    ) -> tuple[Asset, bool]:
+        """Keep what has come as an asset, and say whether it is a new one.
+
+        `expected` is the hash it must have. AssetFaultError: HashMismatch, ContentBlocked; JobFaultError(BadFile).
+        """
+        cleaned = check_new(name, _INPUT)
+        content = await intake.store()
+        if expected is not None and content.name != expected:
+            raise AssetFaultError(HashMismatch(content.name))
+        self._check(content.name)
+        file = self._new(caller, content, cleaned, new)
+        kept, is_new = await self._added(lambda connection: add_asset(connection, file))
+        return _asset(kept), is_new
+
+    async def add_known(self, caller: Caller, digest: str, new: NewAsset) -> tuple[Asset, bool]:
+        """Make an asset of bytes that the workspace has already, and say whether it is a new one.
+
+        AssetFaultError: BlobNotFound, also where only others have such bytes; ContentBlocked. JobFaultError(BadFile).
+        """
+        name = "" if new.file_path is None else check_new(new.file_path, _INPUT)
+        self._check(digest)
+        file = self._new(caller, AdoptedBlob(digest, 0, b""), name, new)
+        added = await self._added(lambda connection: add_asset_of(connection, file))
+        if added is None:
+            raise AssetFaultError(BlobNotFound())
+        return _asset(added[0]), added[1]
+
+    async def knows(self, caller: Caller, digest: str) -> bool:
+        """Whether the workspace has a file with some bytes."""
+        now = self._clock.now_ms()
+        return await self._read(lambda c: find_content(c, caller.workspace_id, digest, now)) is not None
+
+    async def find(self, caller: Caller, asset_id: str) -> Asset:
+        """An asset by its id; AssetFaultError(AssetNotFound)."""
+        found = await self._found(caller, [asset_id])
+        if asset_id not in found:
+            raise AssetFaultError(AssetNotFound())
+        return _asset(found[asset_id])
+
+    async def find_whole(self, caller: Caller, asset_id: str) -> Asset:
+        """An asset whose bytes can be sent whole; AssetFaultError(AssetNotFound)."""
+        asset = await self.find(caller, asset_id)
+        try:
+            size = await self._blobs.size(asset.blob)
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
+        if size != asset.size:
+            raise AssetFaultError(AssetNotFound())
+        return asset
+
+    async def delete(self, caller: Caller, asset_id: str) -> None:
+        """Delete an asset; its bytes go when nobody names them. AssetFaultError: AssetNotFound, AssetInUse."""
+        now = self._clock.now_ms()
+        deleted = await self._write(lambda c: delete_asset(c, caller.workspace_id, asset_id, now))
+        if not deleted:
+            fault: AssetFault = AssetNotFound() if deleted is None else AssetInUse()
+            raise AssetFaultError(fault)
+
+    async def resolved(self, caller: Caller, new: NewJob) -> NewJob:
+        """A submission with the names of files in the place of its references to assets.
+
+        JobFaultError: SubmissionRefused(missing_asset) for assets there are not, BadSubmission for too many.
+        """
+        references = await _off_loop(new.workflow, lambda: references_in(new.workflow))
+        if not references:
+            return new
+        if len(references) > REFERENCES_MAX:
+            bad = BadSubmission("invalid_request", f"A workflow may have {REFERENCES_MAX} references to assets.")
+            raise JobFaultError(bad)
+        found = await self._found(caller, {reference.id for reference in references if reference.id is not None})
+        missing = [reference for reference in references if not _is_meant(reference, found)]
+        if missing:
+            raise JobFaultError(told_of_assets(missing))
+        names = {id_: _name(file) for id_, file in found.items()}
+        workflow = await _off_loop(new.workflow, lambda: with_names(new.workflow, names))
+        return msgspec.structs.replace(new, workflow=workflow, files=sorted(found))
+
+    async def _found(self, caller: Caller, ids: Collection[str]) -> dict[str, WorkflowFile]:
+        now = self._clock.now_ms()
+        return await self._read(lambda c: find_assets(c, caller.workspace_id, ids, now))
+
+    def _new(self, caller: Caller, content: AdoptedBlob, name: str, new: NewAsset) -> WorkflowFile:
+        now = self._clock.now_ms()
+        tags: Sequence[str] = list(dict.fromkeys(new.tags))
+        return WorkflowFile(
+            id=new_id(),
+            workspace_id=caller.workspace_id,
+            kind=_INPUT,
+            name=name,
+            blob=content.name,
+            size=content.size,
+            content_type=media_type(new.content_type, content.head),
+            created_at=now,
+            expires_at=None if new.expires_in is None else now + new.expires_in * 1000,
+            path=new.file_path,
+            tags=msgspec.json.encode(tags).decode() if tags else None,
+        )
+
+    def _check(self, digest: str) -> None:
+        if digest in self._blocked:
+            raise AssetFaultError(ContentBlocked())
+
+    async def _added(self, work: Work[T]) -> T:
+        try:
+            return await self._write(work)
+        except NoNameLeftError as error:
+            raise JobFaultError(BadFile("Too many files have this name; choose another.")) from error
+
+    async def _write(self, work: Work[T]) -> T:
+        try:
+            return await self._database.write(work)
+        except DatabaseUnavailableError as error:
+            self._observe(DatabaseTrouble("write assets", str(error)))
+            raise FaultError(_away()) from error
+
+    async def _read(self, work: Work[T]) -> T:
+        try:
+            return await self._database.read(work)
+        except DatabaseUnavailableError as error:
+            self._observe(DatabaseTrouble("read assets", str(error)))
+            raise FaultError(_away()) from error
+
+
+async def _off_loop(workflow: bytes, read: Callable[[], T]) -> T:
+    """Look through a workflow; a large one takes long enough to keep others waiting."""
+    return read() if len(workflow) < _LARGE_BYTES else await asyncio.to_thread(read)
+
+
+def _is_meant(reference: AssetReference, found: dict[str, WorkflowFile]) -> bool:
+    """Whether there is the asset that is meant, with the bytes that are meant."""
+    file = None if reference.id is None else found.get(reference.id)
+    return file is not None and reference.hash in (None, file.blob)
+
+
+def _asset(file: WorkflowFile) -> Asset:
+    return Asset(
+        id=file.id,
+        name=_name(file),
+        blob=file.blob,
+        size=file.size,
+        content_type=file.content_type,
+        created_at=file.created_at,
+        expires_at=file.expires_at,
+        path=file.path,
+        tags=() if file.tags is None else msgspec.json.decode(file.tags, type=list[str]),
+    )
+
+
+def _name(file: WorkflowFile) -> str:
+    """What a workflow may call a file, in any input that takes the name of one."""
+    return file.name if file.kind == _INPUT else f"{file.name} [{file.kind}]"
+
+
+def _away() -> ServiceUnavailable:
+    return ServiceUnavailable("Assets cannot be read or written right now.")

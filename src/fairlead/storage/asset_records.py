@@ -1,0 +1,60 @@
+"""Assets: the files of a workspace by id, whichever API has made them (J-14)."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, delete, or_, select
+
+from fairlead.storage.needed_files import needed_by_jobs
+from fairlead.storage.tables import workflow_files
+from fairlead.storage.workflow_files import WorkflowFile, add_file, find_content
+
+_FOUND_AT_ONCE: Final = 300
+
+
+def find_assets(connection: Connection, workspace_id: str, ids: Collection[str], now: int) -> dict[str, WorkflowFile]:
+    """The assets of a workspace with some ids, as far as there are such."""
+    found: dict[str, WorkflowFile] = {}
+    wanted = sorted(set(ids))
+    for start in range(0, len(wanted), _FOUND_AT_ONCE):
+        some = workflow_files.c.id.in_(wanted[start : start + _FOUND_AT_ONCE])
+        rows = connection.execute(select(workflow_files).where(*_of(workspace_id, now), some)).mappings()
+        found |= {row["id"]: WorkflowFile(**row) for row in rows}
+    return found
+
+
+def add_asset(connection: Connection, new: WorkflowFile) -> tuple[WorkflowFile, bool]:
+    """Add an asset unless its workspace has one of its name and bytes; the one it has then, and whether it is new.
+
+    Its name is another where that is in use for other bytes. NoNameLeftError.
+    """
+    kept = add_file(connection, new)
+    return kept, kept.id == new.id
+
+
+def add_asset_of(connection: Connection, new: WorkflowFile) -> tuple[WorkflowFile, bool] | None:
+    """Add an asset for bytes that its workspace has already, as `add_asset` does; None where it has no such bytes.
+
+    Without a name it is called what the file is called that has them.
+    """
+    known = find_content(connection, new.workspace_id, new.blob, new.created_at)
+    if known is None:
+        return None
+    named = replace(
+        new, name=new.name or known.name, path=new.path or known.path, size=known.size, content_type=known.content_type
+    )
+    return add_asset(connection, named)
+
+
+def delete_asset(connection: Connection, workspace_id: str, asset_id: str, now: int) -> bool | None:
+    """Delete an asset unless a live job needs it: whether it was deleted. None where there is none."""
+    mine = (*_of(workspace_id, now), workflow_files.c.id == asset_id)
+    if connection.execute(delete(workflow_files).where(*mine, ~needed_by_jobs())).rowcount:
+        return True
+    return None if connection.execute(select(workflow_files.c.id).where(*mine)).first() is None else False
+
+
+def _of(workspace_id: str, now: int) -> tuple[ColumnElement[bool], ...]:
+    lives = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now)
+    return workflow_files.c.workspace_id == workspace_id, lives

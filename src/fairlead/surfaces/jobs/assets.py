@@ -1,0 +1,107 @@
+"""Assets of the jobs API: sent, made from a hash, read, fetched, deleted (J-14)."""
+
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.domain.jobs.asset_faults import AssetFaultError, BlobNotFound, RangeUnsatisfiable
+from fairlead.domain.jobs.assets import Asset
+from fairlead.domain.media import is_shown
+from fairlead.operations.assets import AssetReader, ServedAsset
+from fairlead.operations.jobs.assets import Assets
+from fairlead.surfaces.asgi import Receive, read_whole
+from fairlead.surfaces.assets import content_response
+from fairlead.surfaces.forms import read_form
+from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.jobs.asset_fields import BODY_MAX, asset_id_of, digest_of, read_from_hash, read_upload
+from fairlead.surfaces.jobs.credentials import JobCallers
+from fairlead.surfaces.jobs.routes import PREFIX
+from fairlead.surfaces.jobs.wire import answer
+from fairlead.surfaces.ranges import UnsatisfiableRangeError
+from fairlead.surfaces.router.wire import as_time
+
+_FIELD: Final = "file"
+_UNCACHED: Final = {"Cache-Control": "no-store"}
+
+
+@dataclass(frozen=True, slots=True)
+class AssetHandlers:
+    """Answers `/api/v2/assets`. `limit` is how many bytes an asset may have that is sent."""
+
+    callers: JobCallers
+    assets: Assets
+    reader: AssetReader
+    base_urls: BaseUrls
+    limit: int
+
+    async def upload_asset(self, request: Request) -> Response:
+        """`POST /assets`: keep a file that is sent; 200 where there was this one already."""
+        caller = await self.callers.caller(request)
+        intake = self.assets.receive(caller)
+        try:
+            name, new, expected = read_upload(await read_form(request, _FIELD, intake, self.limit))
+            return self._told(request, *await self.assets.add(caller, intake, name, new, expected))
+        finally:
+            await intake.abort()
+
+    async def make_asset(self, request: Request) -> Response:
+        """`POST /assets/from-hash`: an asset of bytes that need not be sent again."""
+        caller = await self.callers.caller(request)
+        receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
+        digest, new = read_from_hash(await read_whole(request.scope, receive, BODY_MAX))
+        return self._told(request, *await self.assets.add_known(caller, digest, new))
+
+    async def seek_hash(self, request: Request) -> Response:
+        """`HEAD /assets/by-hash/{hash}`: whether the workspace has such bytes."""
+        caller = await self.callers.caller(request)
+        if not await self.assets.knows(caller, digest_of(request.path_params["hash"], "The hash")):
+            raise AssetFaultError(BlobNotFound())
+        return Response(headers=_UNCACHED)
+
+    async def show_asset(self, request: Request) -> Response:
+        """`GET /assets/{id}`: what is known of an asset."""
+        caller = await self.callers.caller(request)
+        asset = await self.assets.find(caller, asset_id_of(request.path_params))
+        return answer(_document(asset, self.base_urls.of(request.scope)))
+
+    async def delete_asset(self, request: Request) -> Response:
+        """`DELETE /assets/{id}`: 204, unless a job still needs it."""
+        caller = await self.callers.caller(request)
+        await self.assets.delete(caller, asset_id_of(request.path_params))
+        return Response(status_code=204, headers=_UNCACHED)
+
+    async def show_content(self, request: Request) -> Response:
+        """`GET /assets/{id}/content`: the bytes, a part of them, or that the caller has them already."""
+        caller = await self.callers.caller(request)
+        asset = await self.assets.find_whole(caller, asset_id_of(request.path_params))
+        try:
+            return await content_response(request, _served(asset), self.reader)
+        except UnsatisfiableRangeError as error:
+            raise AssetFaultError(RangeUnsatisfiable(asset.size)) from error
+
+    def _told(self, request: Request, asset: Asset, is_new: bool) -> Response:  # noqa: FBT001 -- a pair
+        return answer(_document(asset, self.base_urls.of(request.scope)), 201 if is_new else 200)
+
+
+def _served(asset: Asset) -> ServedAsset:
+    """An asset as it is served: to be asked for each time, as it may be deleted."""
+    disposition = "inline" if is_shown(asset.content_type) else "attachment"
+    return ServedAsset(asset.blob, asset.size, asset.content_type, asset.name, disposition, seconds_left=0)
+
+
+def _document(asset: Asset, base: str) -> dict[str, Any]:
+    url = f"{base}{PREFIX}/assets/{asset.id}"
+    return {
+        "id": asset.id,
+        "hash": f"blake3:{asset.blob}",
+        "name": asset.name,
+        "file_path": asset.path,
+        "content_type": asset.content_type,
+        "size_bytes": asset.size,
+        "tags": asset.tags,
+        "created_at": as_time(asset.created_at),
+        "expires_at": None if asset.expires_at is None else as_time(asset.expires_at),
+        "urls": {"self": url, "content": f"{url}/content"},
+    }

@@ -1,0 +1,46 @@
+"""The states of a job: what can follow what, and that the end is the end (J-06)."""
+
+import itertools
+from typing import Final
+
+import pytest
+
+from fairlead.domain.jobs.states import LIVE, TRANSITIONS, IllegalJobMoveError, JobEvent, JobState, advance
+from fairlead.domain.jobs.statuses import STATUSES, JobStatus
+
+_MOVES: Final[set[tuple[JobStatus, JobStatus]]] = {
+    ("queued", "running"),
+    ("running", "succeeded"),
+    ("running", "failed"),
+    ("running", "expired"),
+    ("running", "canceling"),
+    ("canceling", "canceled"),
+}
+"""Those of the specification."""
+_ADDED: Final[set[tuple[JobStatus, JobStatus]]] = {
+    ("queued", "canceled"),
+    ("queued", "expired"),
+    ("running", "queued"),
+    ("canceling", "succeeded"),
+    ("canceling", "failed"),
+}
+"""Ours: what waits ends at once, a dead server's jobs begin anew, and who is canceled too late has ended already."""
+
+
+@pytest.mark.req("J-06")
+def test_a_status_changes_into_another() -> None:
+    """The moves of the statuses are these, and no others."""
+    moves = {(STATUSES[before], STATUSES[after]) for (before, _), after in TRANSITIONS.items()}
+    assert {move for move in moves if move[0] != move[1]} == _MOVES | _ADDED
+
+
+@pytest.mark.req("J-06")
+@pytest.mark.parametrize(("state", "event"), list(itertools.product(JobState, JobEvent)))
+def test_an_event_leads_elsewhere_than_the_table(state: JobState, event: JobEvent) -> None:
+    """Every state and event is a row of the table, or illegal; what has ended has no rows."""
+    if (state, event) in TRANSITIONS:
+        assert state in LIVE
+        assert advance(state, event) is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(IllegalJobMoveError, match=f"{state} cannot {event}"):
+            advance(state, event)

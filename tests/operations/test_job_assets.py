@@ -1,0 +1,166 @@
+"""Assets over real databases and blobs: blocked, away, gone from the store, and named without end (J-14)."""
+
+import json
+from collections.abc import Collection, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from blake3 import blake3
+
+from conftest import Run
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.jobs.asset_faults import AssetFault, AssetFaultError, AssetNotFound, BlobNotFound, ContentBlocked
+from fairlead.domain.jobs.asset_references import REFERENCES_MAX
+from fairlead.domain.jobs.assets import Asset, NewAsset
+from fairlead.domain.jobs.faults import BadSubmission, JobFaultError
+from fairlead.domain.jobs.jobs import NewJob
+from fairlead.http_client.transport import Transport
+from fairlead.observing.observations import DatabaseTrouble, Observation
+from fairlead.operations.assets import AssetSweeper
+from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.assets import Assets
+from fairlead.operations.jobs.downloads import Downloads
+from fairlead.operations.jobs.files import WorkflowFiles
+from fairlead.storage.blobs import FAN_OUT, local_blobs
+from fairlead.storage.database import Database, open_database
+from storage.bookings import LAB, NOW, Books
+
+ME: Final = Caller(LAB, "lab")
+DAY_MS: Final = 24 * 3_600_000
+
+
+class Room:
+    """Assets of one workspace, and what they are made of."""
+
+    def __init__(self, database: Database, folder: Path, blocked: Collection[str] = ()) -> None:
+        """Wire them as assembly does."""
+        self.seen: list[Observation] = []
+        self.now_ms = NOW
+        self.folder = folder
+        self.blobs = local_blobs(folder)
+        self.clock = Clock(lambda: self.now_ms * 1_000_000)
+        downloads = Downloads(Transport().fetch, self.blobs, limit=1_000)
+        files = WorkflowFiles(
+            database, self.blobs, downloads, self.clock, self.seen.append, upload_bytes=1_000, kept_ms=DAY_MS
+        )
+        self.files = files
+        self.sweeper = AssetSweeper(database, self.blobs, self.clock, self.seen.append)
+        self.assets = Assets(files, self.blobs, database, self.clock, self.seen.append, blocked=blocked)
+
+    async def send(self, content: bytes, name: str = "a.png", **said: Any) -> Asset:
+        """Send an asset."""
+        intake = self.assets.receive(ME)
+        try:
+            await intake.write(content)
+            return (await self.assets.add(ME, intake, name, NewAsset(name, **said), None))[0]
+        finally:
+            await intake.abort()
+
+    def lying(self) -> list[Path]:
+        """List every file of the store."""
+        return [path for path in self.folder.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def room(database: Database, books: Books, tmp_path: Path) -> Room:
+    """Return assets of one workspace, which has none yet."""
+    books.open()
+    return Room(database, tmp_path / "blobs")
+
+
+async def refused(work: Coroutine[Any, Any, Any]) -> AssetFault:
+    """Return the fault of what must fail."""
+    with pytest.raises(AssetFaultError) as raised:
+        await work
+    return raised.value.fault
+
+
+@pytest.mark.req("J-14")
+def test_blocked_bytes_are_taken_in(database: Database, books: Books, tmp_path: Path, run: Run) -> None:
+    """Bytes on the list are no asset, neither sent nor by their hash; the collector takes what came of them."""
+    books.open()
+    digest = blake3(b"bad").hexdigest()
+    room = Room(database, tmp_path / "blobs", [digest])
+
+    async def check() -> None:
+        assert await refused(room.send(b"bad")) == ContentBlocked()
+        assert await refused(room.assets.add_known(ME, digest, NewAsset())) == ContentBlocked()
+        assert not await room.assets.knows(ME, digest)
+        assert (await room.send(b"good")).size == 4
+        room.now_ms = int(room.lying()[0].stat().st_mtime * 1000) + 2 * DAY_MS
+        for _ in FAN_OUT:
+            await room.sweeper.sweep()
+
+    run(check())
+    assert [path.read_bytes() for path in room.lying()] == [b"good"]
+
+
+@pytest.mark.req("J-14")
+def test_an_expired_asset_is_there(room: Room, run: Run) -> None:
+    """When its time is up, an asset is not found by id, hash or name, and its bytes go."""
+
+    async def check() -> None:
+        asset = await room.send(b"short", expires_in=60)
+        assert asset.expires_at == NOW + 60_000
+        room.now_ms += 60_000
+        assert await refused(room.assets.find(ME, asset.id)) == AssetNotFound()
+        assert await refused(room.assets.add_known(ME, asset.blob, NewAsset())) == BlobNotFound()
+        assert await room.files.forget_expired() == 1
+        room.now_ms = int(room.lying()[0].stat().st_mtime * 1000) + 2 * DAY_MS
+        for _ in FAN_OUT:
+            await room.sweeper.sweep()
+
+    run(check())
+    assert room.lying() == []
+
+
+@pytest.mark.req("J-14")
+def test_an_asset_without_its_bytes_is_sent(room: Room, run: Run) -> None:
+    """What cannot be sent whole is not begun."""
+
+    async def check() -> None:
+        asset = await room.send(b"whole")
+        assert await room.assets.find_whole(ME, asset.id) == asset
+        room.lying()[0].write_bytes(b"half")
+        assert await refused(room.assets.find_whole(ME, asset.id)) == AssetNotFound()
+
+    run(check())
+
+
+@pytest.mark.req("J-14")
+def test_references_have_no_bound(room: Room, run: Run) -> None:
+    """A thousand references are resolved, in a large workflow too; one more is refused."""
+
+    async def check() -> None:
+        asset = await room.send(b"one")
+        one = {"__type": "core/ASSET", "info": {"id": asset.id}}
+        inputs = {"a": [one] * REFERENCES_MAX}
+        workflow = json.dumps({"1": {"class_type": "A", "inputs": inputs}}).encode()
+        resolved = await room.assets.resolved(ME, NewJob(workflow))
+        assert json.loads(resolved.workflow)["1"]["inputs"]["a"] == ["a.png"] * REFERENCES_MAX
+        assert resolved.files == [asset.id]
+        inputs["a"].append(one)
+        with pytest.raises(JobFaultError) as raised:
+            await room.assets.resolved(ME, NewJob(json.dumps({"1": {"class_type": "A", "inputs": inputs}}).encode()))
+        assert isinstance(raised.value.fault, BadSubmission)
+
+    run(check())
+
+
+@pytest.mark.req("J-14")
+def test_a_database_that_is_away_forgets_an_asset(tmp_path: Path, run: Run) -> None:
+    """It is observed, and the caller may try again."""
+
+    async def check() -> None:
+        database = open_database(f"sqlite:///{tmp_path}/none/books.db")
+        room = Room(database, tmp_path / "blobs")
+        for work in (room.assets.find(ME, "id"), room.assets.delete(ME, "id")):
+            with pytest.raises(FaultError) as raised:
+                await work
+            assert isinstance(raised.value.fault, ServiceUnavailable)
+        assert [type(seen) for seen in room.seen] == [DatabaseTrouble] * 2
+        await database.close()
+
+    run(check())
