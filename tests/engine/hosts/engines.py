@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.events import Ending, Event, Executed, Failed, Failure
 from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.notes import HostEnded, HostNote, HostStarted
@@ -114,18 +115,21 @@ class Engine:
         self.run = runner.run
         self._numbers = 0
 
-    def execute(self, graph: Mapping[str, Any], workspace: str = "w") -> Seen:
+    def execute(self, graph: Mapping[str, Any], workspace: str = "w", packs: PackSet = None) -> Seen:
         """Check a workflow and execute it."""
-        return self.run(self.executed(graph, workspace))
+        return self.run(self.executed(graph, workspace, packs=packs))
 
-    async def executed(self, graph: Mapping[str, Any], workspace: str = "w", job: str | None = None) -> Seen:
+    async def executed(
+        self, graph: Mapping[str, Any], workspace: str = "w", job: str | None = None, packs: PackSet = None
+    ) -> Seen:
         """Check a workflow and execute it."""
         desk = FolderDesk(self.folder)
         self._numbers += 1
         name = job or f"job-{self._numbers}"
-        checked = await self.hosts.check(name, json.dumps(graph).encode(), None, desk)
+        checked = await self.hosts.check(name, json.dumps(graph).encode(), None, desk, packs)
         assert isinstance(checked, Checked), checked
-        return Seen(await self.hosts.execute(workspace, Execute(name, checked.workflow, checked.outputs), desk), desk)
+        order = Execute(name, checked.workflow, checked.outputs)
+        return Seen(await self.hosts.execute(workspace, order, desk, packs), desk)
 
     def check(self, content: bytes, targets: Sequence[str] | None = None) -> Checked | Refused:
         """Check a workflow."""

@@ -21,7 +21,7 @@ from fairlead.engine.hosts.desk_host import EngineUnavailableError
 from fairlead.engine.hosts.frames import framed
 from fairlead.engine.hosts.notes import HostNote, HostNotStarted
 from fairlead.engine.hosts.pool import Hosts, HostSettings
-from fairlead.engine.hosts.protocol import Checked, Ended, Execute, FindFile, Ready, Render, Told
+from fairlead.engine.hosts.protocol import Checked, Ended, Execute, FindFile, Loading, Ready, Render, Told
 
 _WORKS = {"1": n("PrimitiveInt", value=1), "2": n("PreviewAny", source=["1", 0])}
 
@@ -81,6 +81,7 @@ def test_what_a_node_has_started_outlives_its_host(engine: Engine) -> None:
         b"\0\0\0\1\xc1",
         b"\xff\xff\xff\xff",
         bytes(framed(Ready(0))),
+        bytes(framed(Loading("another"))),
         bytes(framed(Ended("another", Succeeded()))),
         bytes(framed(FindFile(0, "another", "a"))),
         bytes(framed({"type": "Shutdown"})),

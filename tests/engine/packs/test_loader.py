@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -145,6 +146,25 @@ def test_two_folders_have_a_pack_of_one_name(custom_nodes: Path, tmp_path: Path)
     first, second = load_packs(registry, [str(custom_nodes), str(other)], str(tmp_path))
     assert (first.error, second.error) == (None, "there is another pack of this name")
     assert list(registry) == ["First"]
+
+
+def test_packs_are_loaded_that_were_not_selected(custom_nodes: Path, tmp_path: Path) -> None:
+    """Those named are announced and loaded; a name that is not found is passed by."""
+    for name in "abc":
+        (custom_nodes / f"{name}.py").write_text(_GOOD % name.upper())
+    registry = Registry()
+    announced: list[str] = []
+    reports = load_packs(registry, [str(custom_nodes)], str(tmp_path), ("a", "c", "d", "."), announced.append)
+    assert [report.name for report in reports] == announced == ["a", "c"]
+    assert list(registry) == ["A", "C"]
+    gone = str(tmp_path / "gone")
+    assert load_packs(Registry(), [str(custom_nodes), gone], str(tmp_path), (), announced.append) == []
+
+
+def test_a_name_that_is_no_text_keeps_the_others_from_loading(custom_nodes: Path, load: Load) -> None:
+    """The system's names are bytes: what cannot be told of is told with a mark in its place."""
+    Path(os.fsdecode(os.fsencode(custom_nodes) + b"/odd\xff.py")).write_text(_GOOD % "Odd")
+    assert [(report.name, report.nodes, report.error) for report in load()] == [("odd?", 1, None)]
 
 
 def test_a_pack_that_imports_another_loads_it_twice(custom_nodes: Path, load: Load) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from fairlead.domain.deployments import PackSet
 from fairlead.engine.hosts.conversation import Conversation
 from fairlead.engine.hosts.desk import Desk
 from fairlead.engine.hosts.frames import BadFrameError, FrameReader, framed, read_from_host
@@ -20,6 +21,7 @@ from fairlead.engine.hosts.protocol import (
     FRAME_BYTES_MAX,
     TOLD_BYTES_MAX,
     FromHost,
+    Loading,
     Order,
     Previewed,
     Ready,
@@ -27,6 +29,7 @@ from fairlead.engine.hosts.protocol import (
     ToHost,
     Told,
 )
+from fairlead.engine.packs.finding import absence, absent
 
 _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 2.0
@@ -34,11 +37,21 @@ _DRAIN_SECONDS: Final = 1.0
 _LAST_WORDS_BYTES: Final = 16_384
 _TOLD_AHEAD_BYTES: Final = 2**20
 _KEPT_ENVIRONMENT: Final = ("PATH", "LANG", "LC_ALL")
+_NOT_STARTED: Final = "an engine host could not be started"
 _NEVER_BEGAN: Final = "it did not take work in time"
+_PACK_NAME_LENGTH_MAX: Final = 255
 
 
 class HostNotStartedError(Exception):
-    """A host did not come to take work; the words say why."""
+    """A host did not come to take work; the words say why.
+
+    `loading` is the node pack that it was loading when it ended, `missing` are packs it should have and there are not.
+    """
+
+    def __init__(self, words: str, *, loading: str | None = None, missing: tuple[str, ...] = ()) -> None:
+        super().__init__(words)
+        self.loading = loading
+        self.missing = missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,8 @@ class Host(asyncio.Protocol):
         self.is_deaf = False
         """Whether nothing it says is heard any more."""
         self._note = note
+        self._loading: str | None = None
+        """The node pack that it loads right now."""
         self._came: Final[asyncio.Future[Ready]] = loop.create_future()
         self._closed: Final[asyncio.Future[None]] = loop.create_future()
         self._reader: Final = FrameReader(FRAME_BYTES_MAX if is_desk else 2 * TOLD_BYTES_MAX)
@@ -89,13 +104,14 @@ class Host(asyncio.Protocol):
     async def start(cls, order: Order, note: TakeNote, *, is_desk: bool, threads: int = 1) -> "Host":
         """Start a host in the folder that the order names, which is made now and removed with it.
 
-        HostNotStartedError when it does not come to take work; nothing of it is left then.
+        HostNotStartedError when it does not come to take work, with every pack that is selected; nothing of it is left
+        then.
         """
         began = asyncio.get_running_loop().time()
         host = cls(Path(order.scratch), note, is_desk=is_desk)
         try:
             await host._launch(order, threads)
-            host.ready = await host._ready()
+            host.ready = await host._ready(order.selection)
         except BaseException:
             await host.end("its start was given up")
             raise
@@ -174,15 +190,25 @@ class Host(asyncio.Protocol):
             env=_environment(self.folder, threads),
         )
 
-    async def _ready(self) -> Ready:
+    async def _ready(self, selection: PackSet) -> Ready:
         waits: set[asyncio.Future[Any]] = {self._came, self.lost}
         await asyncio.wait(waits, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        if self._came.done() and not self.lost.done():
-            return self._came.result()
+        if not self._came.done() or self.lost.done():
+            raise self._not_started()
+        ready = self._came.result()
+        missing = absent(selection, [report.name for report in ready.packs])
+        if missing:
+            self._note(HostNotStarted(absence(missing), ""))
+            raise HostNotStartedError(f"{_NOT_STARTED}: {absence(missing)}", missing=missing)
+        return ready
+
+    def _not_started(self) -> HostNotStartedError:
         loss = self.lost.result() if self.lost.done() else None
         why = _NEVER_BEGAN if loss is None else f"it {loss.words}"
+        if self._loading is not None:
+            why += f" while it loaded the node pack {self._loading!r}"
         self._note(HostNotStarted(why, "" if loss is None else loss.last_words))
-        raise HostNotStartedError(f"an engine host could not be started: {why}")
+        return HostNotStartedError(f"{_NOT_STARTED}: {why}", loading=self._loading)
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:
         """See the process to its end, hear what it has said until then, and clear up after it."""
@@ -236,10 +262,8 @@ class Host(asyncio.Protocol):
             self._pausing = asyncio.ensure_future(self._pause(list(told.values())))
 
     def _hear(self, record: FromHost, length: int, told: dict[str, Conversation]) -> None:
-        if isinstance(record, Ready):
-            if self._came.done():
-                raise BadFrameError("that it is ready, once more")
-            self._came.set_result(record)
+        if isinstance(record, Loading | Ready):
+            self._hear_of_start(record)
             return
         conversation = self._conversations.get(record.job)
         if conversation is None:
@@ -250,6 +274,15 @@ class Host(asyncio.Protocol):
             self._told_bytes += length
         if conversation.result.done():
             del self._conversations[record.job]
+
+    def _hear_of_start(self, record: Loading | Ready) -> None:
+        if self._came.done():
+            raise BadFrameError("that it is ready, once more")
+        if isinstance(record, Loading):
+            self._loading = record.pack[:_PACK_NAME_LENGTH_MAX]
+        else:
+            self._loading = None
+            self._came.set_result(record)
 
     async def _pause(self, conversations: list[Conversation]) -> None:
         """Read nothing more of the host until everybody has caught up: it is the host that then waits."""

@@ -1,6 +1,6 @@
 """What a host knows before it takes work: the engine's own nodes, those of partners' models, and those of packs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fairlead.engine.families import own_nodes
@@ -19,11 +19,11 @@ class Loaded:
     packs: Sequence[PackReport]
 
 
-def load(order: Order) -> Loaded:
-    """Load everything an order names. A pack that cannot be loaded is reported and left out."""
+def load(order: Order, announce: Callable[[str], None]) -> Loaded:
+    """Load everything an order names, each pack announced before. One that cannot be is reported and left out."""
     registry = own_nodes()
     partners = partner_nodes(order.partner_nodes)
     for definition in partners:
         registry.add(definition)
-    packs = load_packs(registry, order.packs, order.scratch)
+    packs = load_packs(registry, order.packs, order.scratch, order.selection, announce)
     return Loaded(registry, frozenset(definition.name for definition in partners), packs)

@@ -25,6 +25,7 @@ from fairlead.engine.hosts.protocol import (
     Execute,
     FromHost,
     Interrupt,
+    Loading,
     Order,
     Ready,
     Render,
@@ -61,7 +62,7 @@ class _Program:
         if order.confined:
             restrict(Path(order.scratch), order.packs, order.blobs)
         os.chdir(Path(order.scratch))
-        loaded = load(order)
+        loaded = load(order, lambda pack: line.send(Loading(pack)))
         be_quiet()
         gc.collect()
         gc.freeze()  # what is loaded stays: no need to look at it again and again

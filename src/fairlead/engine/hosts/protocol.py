@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.events import Ending, Event, Place
 
 FRAME_BYTES_MAX: Final = 320 * 2**20
@@ -24,9 +25,10 @@ TOLD_BYTES_MAX: Final = 32 * 2**20
 class Order(msgspec.Struct, frozen=True, tag=True):
     """What a host is told before anything else.
 
-    `partner_nodes` is the JSON document of `domain/jobs/partner_nodes.py`, `packs` the folders of node packs,
-    `scratch` the folder in which it may write files, `memory` what it may take in all (0 no bound), in bytes. One that
-    is `confined` sees nothing else but its programs, the packs and, by their names, the files in the folder `blobs`.
+    `partner_nodes` is the JSON document of `domain/jobs/partner_nodes.py`, `packs` the folders of node packs, of which
+    those of a `selection` are loaded; `scratch` the folder in which it may write files, `memory` what it may take in
+    all (0 no bound), in bytes. One that is `confined` sees nothing else but its programs, the packs and, by their
+    names, the files in the folder `blobs`.
     """
 
     scratch: str
@@ -36,6 +38,7 @@ class Order(msgspec.Struct, frozen=True, tag=True):
     memory: int = 0
     confined: bool = False
     blobs: str | None = None
+    selection: PackSet = None
 
 
 class Describe(msgspec.Struct, frozen=True, tag=True):
@@ -151,8 +154,14 @@ class PackReport(msgspec.Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
+class Loading(msgspec.Struct, frozen=True, tag=True):
+    """The host begins to load a node pack: where it ends before it is ready, that was the last it did."""
+
+    pack: str
+
+
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The host has loaded everything it was ordered to, and takes work."""
+    """The host has loaded what it was ordered to, and takes work. A pack that was not found has no report."""
 
     nodes: int
     packs: Sequence[PackReport] = ()
@@ -280,4 +289,6 @@ class RunModel(msgspec.Struct, frozen=True, tag=True):
 
 
 Question: TypeAlias = FindFile | ListFiles | NameFile | KeepFile | RunModel
-FromHost: TypeAlias = Ready | Described | Checked | Refused | Rendered | Told | Previewed | Said | Ended | Question
+FromHost: TypeAlias = (
+    Loading | Ready | Described | Checked | Refused | Rendered | Told | Previewed | Said | Ended | Question
+)

@@ -9,17 +9,18 @@ import inspect
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from fairlead.domain.deployments import PackSet
 from fairlead.engine.hosts.protocol import PackReport
 from fairlead.engine.node import Definition
 from fairlead.engine.packs.calling import completed
 from fairlead.engine.packs.class_mapping import definition_of_class
 from fairlead.engine.packs.declarations import BadClassError
+from fairlead.engine.packs.finding import Pack, find_packs
 from fairlead.engine.packs.folders import PackFolders
 from fairlead.engine.packs.schemas import definition_of_schema
 from fairlead.engine.packs.shims.installing import PACKAGE, install
@@ -29,58 +30,45 @@ from fairlead.engine.registry import Registry
 
 _WORDS_MAX: Final = 1_000
 _ERRORS_SHOWN_MAX: Final = 5
-_DISABLED: Final = ".disabled"
 
 
 class BadPackError(Exception):
     """A pack is none; the words say why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
-    """A pack that was found: its name, and the file that is executed to load it."""
-
-    name: str
-    path: Path
-
-    @property
-    def module(self) -> str:
-        """The name it is imported by. A dot would make it a part of something else."""
-        return f"{PACKAGE}.{self.name.replace('.', '_x_')}"
+def _silent(_: str) -> None:
+    """Announce nothing."""
 
 
-def load_packs(registry: Registry, folders: Sequence[str], scratch: str | None = None) -> Sequence[PackReport]:
-    """Load every pack of some `custom_nodes` folders, and add the nodes to a registry.
+def load_packs(
+    registry: Registry,
+    folders: Sequence[str],
+    scratch: str | None = None,
+    selection: PackSet = None,
+    announce: Callable[[str], None] = _silent,
+) -> Sequence[PackReport]:
+    """Load the packs of some `custom_nodes` folders, all or those selected, and add the nodes to a registry.
 
-    Packs are loaded in alphabetical order, folder by folder. A class whose name is taken is left out. Files of packs
-    are kept below `scratch`, or where this machine has such; models are looked for in `models` next to the packs.
+    Packs are loaded in alphabetical order, folder by folder, each announced by its name before. A class whose name is
+    taken is left out. A name that is selected and not found has no report. Files of packs are kept below `scratch`,
+    or where this machine has such; models are looked for in `models` next to the packs.
     """
     present = [Path(folder).resolve() for folder in folders]
-    found: list[Pack] = []
-    reports: list[PackReport] = []
-    for folder in present:
-        try:
-            found.extend(_packs(folder))
-        except OSError as error:
-            reports.append(PackReport(str(folder), 0, f"the folder cannot be read: {error.strerror}"))
-    if not found:
+    found = find_packs(present)
+    packs, unread = found.packs, found.unread
+    if selection is not None:  # a folder that holds none of them is nobody's trouble
+        packs, unread = [pack for pack in packs if pack.name in selection], []
+    reports = [PackReport(folder, 0, f"the folder cannot be read: {why}") for folder, why in unread]
+    if not packs:
         return reports
     with contextlib.suppress(ImportError, OSError):  # a library that is broken is for the packs to report
         importlib.import_module("torch")  # where it is, packs are given tensors, whether they import it or not
     pack_folders = PackFolders(scratch, [folder.parent / "models" for folder in present])
     nodes = install(registry, [str(folder) for folder in present], pack_folders)
-    return [*reports, *(_Loading(registry, nodes, pack_folders, pack).report() for pack in found)]
-
-
-def _packs(folder: Path) -> Iterator[Pack]:
-    """The packs of a folder, in alphabetical order. OSError when it cannot be read."""
-    for path in sorted(folder.iterdir(), key=lambda path: path.name):
-        if path.name.startswith((".", "_")) or path.name.endswith(_DISABLED):
-            continue
-        if path.is_dir() and (path / "__init__.py").is_file():
-            yield Pack(path.name, path / "__init__.py")
-        elif path.is_file() and path.suffix == ".py":
-            yield Pack(path.stem, path)
+    for pack in packs:
+        announce(pack.name)
+        reports.append(_Loading(registry, nodes, pack_folders, pack).report())
+    return reports
 
 
 class _Loading:
@@ -115,7 +103,7 @@ class _Loading:
         )
 
     def _imported(self) -> ModuleType:
-        name, path = self._pack.module, self._pack.path
+        name, path = _module_name(self._pack), self._pack.path
         if name in sys.modules:
             if getattr(sys.modules[name], "__file__", None) == str(path):
                 return sys.modules[name]  # another pack has imported it
@@ -186,6 +174,11 @@ class _Loading:
         if inspect.isclass(kind) and issubclass(kind, ComfyNode):
             return definition_of_schema(kind, module, self._folders)
         return definition_of_class(name, kind, title, module, self._folders)
+
+
+def _module_name(pack: Pack) -> str:
+    """The name a pack is imported by. A dot would make it a part of something else."""
+    return f"{PACKAGE}.{pack.name.replace('.', '_x_')}"
 
 
 def _words(error: BaseException) -> str:

@@ -1,0 +1,221 @@
+"""Deployments: addresses to which a workspace has workflows sent, each with the node packs of its own (J-10, J-15).
+
+What a deployment has is said by its releases, which are numbered from 1. A release is prepared before it takes a job:
+engine hosts are started with its packs. Until a newer one is prepared, the one before it serves.
+
+    DeploymentFault   DeploymentNotFound  DeploymentNotReady  DeploymentUnavailable  DeploymentStopped
+                      BadDeployment  TooManyDeployments
+"""
+
+import enum
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+import msgspec
+
+NAME_MAX: Final = 40
+ID_MAX: Final = 63
+"""What a label of a domain name may have (RFC 1035, 2.3.4)."""
+DEPLOYMENTS_MAX: Final = 100
+"""How many deployments a workspace may have."""
+RELEASES_MAX: Final = 500
+"""How many releases a deployment may have."""
+PACKS_MAX: Final = 100
+PACK_NAME_MAX: Final = 255
+REASON_MAX: Final = 500
+NAME_PATTERN: Final = "^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$"
+_NAME: Final = re.compile(NAME_PATTERN)
+_WAIT_SECONDS: Final = 5
+
+PackSet: TypeAlias = tuple[str, ...] | None
+"""The names of node packs, sorted; None is every pack there is, and `()` none."""
+
+
+class DeploymentState(enum.StrEnum):
+    """Where a deployment is."""
+
+    NOT_READY = "not_ready"
+    """A release is being prepared, and none serves yet."""
+    READY = "ready"
+    """A release serves: jobs are taken in."""
+    UNAVAILABLE = "unavailable"
+    """A release serves, but no engine host with its packs takes work right now."""
+    STOPPED = "stopped"
+    """It takes no jobs until somebody does something about it."""
+
+
+class DeploymentEvent(enum.StrEnum):
+    """What can happen to a deployment."""
+
+    PREPARE = "prepare"
+    LOSE = "lose"
+    FAIL = "fail"
+    STOP = "stop"
+    START = "start"
+
+
+class ReleaseState(enum.StrEnum):
+    """Where a release is."""
+
+    PREPARING = "preparing"
+    """Engine hosts are to be started with its packs."""
+    PREPARED = "prepared"
+    """It can take jobs; the newest of these serves."""
+    FAILED = "failed"
+    """It cannot be used as it is."""
+
+
+TRANSITIONS: Final[Mapping[tuple[DeploymentState, DeploymentEvent], DeploymentState]] = MappingProxyType(
+    {
+        (DeploymentState.NOT_READY, DeploymentEvent.PREPARE): DeploymentState.READY,
+        (DeploymentState.NOT_READY, DeploymentEvent.FAIL): DeploymentState.STOPPED,
+        (DeploymentState.NOT_READY, DeploymentEvent.STOP): DeploymentState.STOPPED,
+        (DeploymentState.READY, DeploymentEvent.LOSE): DeploymentState.UNAVAILABLE,
+        (DeploymentState.READY, DeploymentEvent.STOP): DeploymentState.STOPPED,
+        (DeploymentState.UNAVAILABLE, DeploymentEvent.PREPARE): DeploymentState.READY,
+        (DeploymentState.UNAVAILABLE, DeploymentEvent.STOP): DeploymentState.STOPPED,
+        (DeploymentState.STOPPED, DeploymentEvent.START): DeploymentState.NOT_READY,
+    }
+)
+"""What moves a deployment. An event without a row leaves it where it is: stopping a stopped one is no mistake."""
+
+
+def after(state: DeploymentState, event: DeploymentEvent) -> DeploymentState:
+    """The state in which an event leaves a deployment."""
+    return TRANSITIONS.get((state, event), state)
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """Where a job is to be executed: the deployment it was sent to, and the release that serves there."""
+
+    deployment_id: str
+    release_version: int
+    packs: PackSet
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    """A deployment as it is kept. Times in ms since 1970.
+
+    `serving` is the version of the release that takes jobs and `packs` are its node packs; None before there is one.
+    `last_release` is the version of the newest release, `reason` why it does not do what it should.
+    """
+
+    id: str
+    workspace_id: str
+    name: str
+    state: DeploymentState
+    reason: str | None
+    serving: int | None
+    packs: PackSet
+    last_release: int
+    created_at: int
+    updated_at: int
+
+
+class Release(msgspec.Struct, frozen=True):
+    """A release as it is kept. `nodes` is how many classes its packs add, once it is prepared."""
+
+    deployment_id: str
+    version: int
+    state: ReleaseState
+    packs: PackSet
+    nodes: int | None
+    reason: str | None
+    created_at: int
+    settled_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentNotFound:
+    """The workspace has no such deployment; one of another workspace cannot be told from one there never was."""
+
+    deployment_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentNotReady:
+    """Its first release is being prepared; asking again later may help."""
+
+    retry_after: int = _WAIT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentUnavailable:
+    """It is ready, but no engine host takes its work right now; asking again later may help."""
+
+    retry_after: int = _WAIT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentStopped:
+    """It takes no jobs, and asking again does not help; `reason` where it was not its owner's wish."""
+
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BadDeployment:
+    """A deployment or a release cannot be made like this."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class TooManyDeployments:
+    """The workspace has as many deployments, or the deployment as many releases, as it may."""
+
+    what: str
+    limit: int
+
+
+DeploymentFault: TypeAlias = (
+    DeploymentNotFound
+    | DeploymentNotReady
+    | DeploymentUnavailable
+    | DeploymentStopped
+    | BadDeployment
+    | TooManyDeployments
+)
+
+
+class DeploymentFaultError(Exception):
+    """Carries a fault to the surface that answers."""
+
+    def __init__(self, fault: DeploymentFault) -> None:
+        super().__init__(type(fault).__name__)
+        self.fault = fault
+
+
+def refuse_job(state: DeploymentState, reason: str | None) -> DeploymentFault | None:
+    """Why a deployment in a state takes no job; None where it does (J-15)."""
+    match state:
+        case DeploymentState.READY:
+            return None
+        case DeploymentState.NOT_READY:
+            return DeploymentNotReady()
+        case DeploymentState.UNAVAILABLE:
+            return DeploymentUnavailable()
+        case DeploymentState.STOPPED:
+            return DeploymentStopped(reason)
+
+
+def refuse_name(name: str) -> BadDeployment | None:
+    """Why a deployment cannot be called so; None where it can."""
+    if len(name) <= NAME_MAX and _NAME.fullmatch(name):
+        return None
+    return BadDeployment(
+        f"A name has 1 to {NAME_MAX} characters out of a-z, 0-9 and -, and neither begins nor ends with a -."
+    )
+
+
+def is_deployment_id(text: str) -> bool:
+    """Whether a text can be the id of a deployment: a label of a domain name, in lower case."""
+    return len(text) <= ID_MAX and _NAME.fullmatch(text) is not None
+
+
+def pack_set(names: Sequence[str] | None) -> PackSet:
+    """The set of some names of packs."""
+    return None if names is None else tuple(sorted(set(names)))

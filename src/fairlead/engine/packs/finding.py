@@ -1,0 +1,73 @@
+"""Which node packs there are: what lies in their folders, without loading any of it.
+
+A pack goes by the name of its folder, or of its file without `.py`, right below one of the folders of packs. What
+somebody asks for is looked up among the names that are found, and never becomes a part of a path.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fairlead.domain.deployments import PackSet
+
+_DISABLED: Final = ".disabled"
+_NAMES_SHOWN_MAX: Final = 5
+_SHOWN_LENGTH_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A pack that was found: its name, and the file that is executed to load it."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The packs of some folders, folder by folder in alphabetical order, and why a folder could not be read."""
+
+    packs: Sequence[Pack]
+    unread: Sequence[tuple[str, str]]
+
+
+def find_packs(folders: Iterable[Path]) -> Found:
+    """Look for packs in folders. Raises nothing."""
+    packs: list[Pack] = []
+    unread: list[tuple[str, str]] = []
+    for folder in folders:
+        try:
+            packs.extend(_packs(folder))
+        except OSError as error:
+            unread.append((str(folder), error.strerror or str(error)))
+    return Found(packs, unread)
+
+
+def absent(wanted: PackSet, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the wanted packs that are not among some names."""
+    return tuple(sorted(set(wanted or ()).difference(names)))
+
+
+def absence(names: Sequence[str]) -> str:
+    """That there are no packs of some names, in words; of many names some, of long ones the beginnings."""
+    shown = [repr(name[:_SHOWN_LENGTH_MAX]) for name in names[:_NAMES_SHOWN_MAX]]
+    more = len(names) - len(shown)
+    listed = ", ".join(shown) + (f" and {more} more" if more else "")
+    return f"there is no node pack {listed}" if len(names) == 1 else f"there are no node packs {listed}"
+
+
+def _packs(folder: Path) -> Iterator[Pack]:
+    """The packs of a folder, in alphabetical order. OSError when it cannot be read."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name):
+        if path.name.startswith((".", "_")) or path.name.endswith(_DISABLED):
+            continue
+        if path.is_dir() and (path / "__init__.py").is_file():
+            yield Pack(_told(path.name), path / "__init__.py")
+        elif path.is_file() and path.suffix == ".py":
+            yield Pack(_told(path.stem), path)
+
+
+def _told(name: str) -> str:
+    """A name as it can be told of: the system's may hold bytes that are no text."""
+    return name.encode("utf-8", "replace").decode()

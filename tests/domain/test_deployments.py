@@ -1,0 +1,71 @@
+"""Deployments: the table of their states, their names, and what they take."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.domain.deployments import (
+    ID_MAX,
+    NAME_MAX,
+    TRANSITIONS,
+    DeploymentEvent,
+    DeploymentNotReady,
+    DeploymentState,
+    DeploymentStopped,
+    DeploymentUnavailable,
+    after,
+    is_deployment_id,
+    pack_set,
+    refuse_job,
+    refuse_name,
+)
+
+
+@pytest.mark.req("J-15")
+@pytest.mark.parametrize(("state", "event"), list(itertools.product(DeploymentState, DeploymentEvent)))
+def test_an_event_leads_elsewhere_than_the_table(state: DeploymentState, event: DeploymentEvent) -> None:
+    """Every state and event is a row of the table, or changes nothing."""
+    assert after(state, event) is TRANSITIONS.get((state, event), state)
+
+
+@pytest.mark.req("J-15")
+def test_a_deployment_that_is_not_ready_takes_a_job() -> None:
+    """Only a ready one takes jobs; each of the others has its own refusal."""
+    assert refuse_job(DeploymentState.READY, None) is None
+    assert refuse_job(DeploymentState.NOT_READY, "why") == DeploymentNotReady()
+    assert refuse_job(DeploymentState.UNAVAILABLE, "why") == DeploymentUnavailable()
+    assert refuse_job(DeploymentState.STOPPED, "why") == DeploymentStopped("why")
+
+
+@pytest.mark.parametrize("name", ["a", "a1", "my-pictures", "0", "x" * NAME_MAX])
+def test_a_good_name_is_refused(name: str) -> None:
+    """What is a label of a domain name, and short enough, is a name."""
+    assert refuse_name(name) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "-a", "a-", "A", "a_b", "a.b", "a b", "ä", "a/b", "..", "a\n", "x" * (NAME_MAX + 1)],
+)
+def test_a_name_that_is_no_label_is_taken(name: str) -> None:
+    """What could not stand in an address, or would read otherwise there, is no name."""
+    assert refuse_name(name) is not None
+
+
+@given(st.text(max_size=80))
+def test_an_id_that_is_no_label_is_looked_up(text: str) -> None:
+    """An id has the characters of a label, and as many as one may have."""
+    if is_deployment_id(text):
+        assert 1 <= len(text) <= ID_MAX
+        assert set(text) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+        assert not text.startswith("-")
+        assert not text.endswith("-")
+
+
+def test_a_set_of_packs_depends_on_how_it_was_written() -> None:
+    """The same packs are the same set; no packs are another than all."""
+    assert pack_set(["b", "a", "b"]) == pack_set(["a", "b"]) == ("a", "b")
+    assert pack_set([]) == ()
+    assert pack_set(None) is None
