@@ -27,7 +27,11 @@ _BASE_URL_MAX: Final = 1000
 SERVERLESS: Final = "serverless"
 CLOUD: Final = "cloud"
 SELF_HOSTED: Final = "self_hosted"
+_CALLABLE: Final = re.compile(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|.+\.py):[A-Za-z_]\w*")
 _STATIC_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{16,1000}")
+_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_DOMAIN: Final = re.compile(rf"(?=.{{1,189}}\Z){_LABEL}(?:\.{_LABEL})*")
+"""A domain with room for a label before it (RFC 1035, 2.3.4)."""
 
 
 class BadSettingError(Exception):
@@ -112,6 +116,21 @@ def _hashes(text: str) -> frozenset[str]:
     if None in digests:
         raise ValueError("must be hashes such as blake3:… of 64 digits, with commas between them")
     return frozenset(digest for digest in digests if digest is not None)
+
+
+def _callable(text: str) -> str:
+    """A callable by its name; that of a file is made absolute, for whoever calls it is somewhere else."""
+    if not _CALLABLE.fullmatch(text):
+        raise ValueError("must be module:function or path.py:function")
+    where, _, name = text.rpartition(":")
+    return f"{Path(where).resolve()}:{name}" if where.endswith(".py") else text
+
+
+def _domain(text: str) -> str:
+    name = text.lower().rstrip(".")
+    if _DOMAIN.fullmatch(name) is None:
+        raise ValueError("a domain such as deployments.example.com is needed")
+    return name
 
 
 def _static_token(text: str) -> str:
@@ -241,8 +260,26 @@ class Settings:
         "What the jobs API is: serverless, cloud (no list, no labels) or self_hosted (open, or one static token).",
         _choice(SERVERLESS, CLOUD, SELF_HOSTED),
     )
+    deployment_domain: str | None = _option(
+        None,
+        "The domain of which every subdomain is a deployment; deployments are at paths where it is empty.",
+        _domain,
+    )
+    engine_deployments: int = _option(
+        4, "The sets of node packs for which a server keeps a process that checks workflows.", _integer(1, 256)
+    )
     blocked_hashes: frozenset[str] = _option(
         frozenset(), "BLAKE3 hashes of bytes that are no assets, as `blake3:…` with commas between.", _hashes
+    )
+    moderation: str | None = _option(
+        None, "A callable that judges bytes before they are kept, as module:function or path.py:function.", _callable
+    )
+    moderation_seconds: float = _option(
+        10.0, "How long a verdict is waited for, and before that a free process, each.", _number(0.1, 600)
+    )
+    moderation_processes: int = _option(2, "The most processes in which bytes are judged.", _integer(1, 64))
+    moderation_memory_mib: int = _option(
+        2048, "The memory such a process may take, in MiB; 0 is no limit.", _integer(0, 16_777_216)
     )
     upload_limit_mib: int = _option(100, "The largest file that may be uploaded, in MiB.", _integer(1, 65_536))
     file_link_seconds: int = _option(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.domain.callers import Caller, Gate, Patterns, refuse_model, refuse_provider
+from fairlead.domain.callers import Caller, Gate, Patterns, is_organization_id, refuse_model, refuse_provider
 from fairlead.domain.faults import Fault, Forbidden, NotEnabled, ServiceUnavailable
 
 REFUSALS: tuple[tuple[dict[str, Any], type], ...] = (
@@ -70,3 +70,19 @@ def test_a_later_refusal_wins(first: int) -> None:
     gates = {**earlier[0].get("gates", {}), **later[0].get("gates", {})}
     both = {**later[0], **earlier[0], "gates": gates}
     assert type(refused(caller(**both))) is earlier[1]
+
+
+@pytest.mark.req("J-11")
+@pytest.mark.parametrize(
+    "text", ["o", "org_01H8ZK", "0191d3a5-7c5e-7b7e-8f35-0c6f6a4b1c2d", "acme.example/eu", "é" * 100]
+)
+def test_an_organization_cannot_have_its_name(text: str) -> None:
+    """Whoever names organizations has names of any form."""
+    assert is_organization_id(text)
+
+
+@pytest.mark.req("J-11")
+@pytest.mark.parametrize("text", ["", "o" * 101, "a b", "a\n", "\0", "\u202e", "\ud800", "\u00a0"])
+def test_an_organization_is_called_what_nobody_can_see(text: str) -> None:
+    """What cannot be seen, or has no end, is no name."""
+    assert not is_organization_id(text)

@@ -20,6 +20,7 @@ _MOVES: Final[set[tuple[JobStatus, JobStatus]]] = {
 _ADDED: Final[set[tuple[JobStatus, JobStatus]]] = {
     ("queued", "canceled"),
     ("queued", "expired"),
+    ("queued", "failed"),
     ("running", "queued"),
     ("canceling", "succeeded"),
     ("canceling", "failed"),

@@ -6,7 +6,7 @@ serves at two places is written once, and attacked at both.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 OWN_GRAPH: Final = {
@@ -17,6 +17,8 @@ BORROWED_GRAPH: Final = {
     "1": {"class_type": "LoadImage", "inputs": {"image": "{input_file}"}},
     "2": {"class_type": "PreviewImage", "inputs": {"images": ["1", 0]}},
 }
+AT_DEPLOYMENT: Final = "/deployments/{deployment_id}"
+"""Where the routes of the jobs API are the owner's deployment's."""
 Access = Literal["credential", "public", "link"]
 
 
@@ -43,7 +45,7 @@ class Attack:
     @property
     def route(self) -> tuple[str, str]:
         """The route it attacks."""
-        return self.method, self.path
+        return self.method, self.path.removeprefix(AT_DEPLOYMENT)
 
 
 _MODEL: Final = "/v2/models/{provider}/{model}"
@@ -104,6 +106,21 @@ ASSETS: Final = (
     Attack("GET", _ASSET, 404),
     Attack("GET", f"{_ASSET}/content", 404),
     Attack("DELETE", _ASSET, 404),
+)
+
+_DEPLOYMENTS: Final = "/api/v2/deployments"
+_DEPLOYMENT: Final = f"{_DEPLOYMENTS}/{{deployment_id}}"
+
+DEPLOYMENTS: Final = (
+    Attack("GET", _DEPLOYMENTS, 200),
+    Attack("GET", _DEPLOYMENT, 404),
+    Attack("GET", f"{_DEPLOYMENT}/releases", 404),
+    Attack("POST", f"{_DEPLOYMENT}/releases", 404, json={"node_packs": []}),
+    Attack("POST", f"{_DEPLOYMENT}/stop", 404),
+    Attack("POST", f"{_DEPLOYMENT}/start", 404),
+    Attack("DELETE", _DEPLOYMENT, 404),
+    Attack("POST", _DEPLOYMENTS, 201, json={"name": "intruders", "node_packs": []}),
+    *(replace(attack, path=AT_DEPLOYMENT + attack.path, status=404) for attack in (*JOBS, *ASSETS)),
 )
 
 CLOUD: Final = (
@@ -185,9 +202,10 @@ REST: Final = (
         "GET", "/assets/{asset_id}", 403, access="link", params={"expires": "{expires}", "signature": "{signature}"}
     ),
     Attack("GET", "/router-schemas/{provider}/{model}", 404, access="public"),
+    Attack("GET", "/openapi.json", 200, access="public"),
     Attack("GET", "/healthz", 200, access="public"),
     Attack("GET", "/readyz", 200, access="public"),
     Attack("GET", "/metrics", 200, access="public"),
 )
 
-ATTACKS: Final = (*ROUTER, *JOBS, *ASSETS, *CLOUD, *REGISTRY, *REST)
+ATTACKS: Final = (*ROUTER, *JOBS, *ASSETS, *DEPLOYMENTS, *CLOUD, *REGISTRY, *REST)

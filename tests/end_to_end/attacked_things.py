@@ -84,6 +84,8 @@ class Property:
         paths += [_RUN_PATH.format(**self.runs[0]), f"/api/userdata/{quote(self.names['file'], safe='')}"]
         paths += [f"/publishers/{self.names['publisher_id']}", f"/publishers/{self.names['publisher_id']}/nodes"]
         paths += [f"/nodes/{self.names['node_id']}/versions"]
+        deployment = f"/api/v2/deployments/{self.names['deployment_id']}"
+        paths += ["/api/v2/deployments", deployment, f"{deployment}/releases"]
         asset = f"/api/v2/assets/{self.names['asset_id']}"
         paths += [asset, f"{asset}/content"]
         read = {path: _still(self._read(path)) for path in paths}
@@ -105,6 +107,7 @@ class Property:
             "idempotency_key",
             "file_id",
             "hash",
+            "deployment_id",
         )
         ids = [*self.jobs, *(run["request_id"] for run in self.runs), *(self.names[name] for name in private)]
         return [*ids, "alices-words", PARTNER_KEY, self.client.key, self.names["webhook_secret"]]
@@ -143,6 +146,7 @@ def owning(client: WorkflowClient) -> Iterator[Property]:
         "node_id": "alices-node",
         **_picture(client),
     }
+    names["deployment_id"] = _deployed(client)
     _publish(client, names)
     _keep(client, names)
     jobs, output = _jobs(client, names)
@@ -165,6 +169,13 @@ def _picture(client: WorkflowClient) -> Things:
     assert asset.status_code in {200, 201}, asset.text
     second = client.upload(content, "alices-second.png")
     return {"input_file": kept["name"], "second_file": second, "hash": kept["hash"], "asset_id": asset.json()["id"]}
+
+
+def _deployed(client: WorkflowClient) -> str:
+    """A deployment that is ready."""
+    made = client.http.post("/api/v2/deployments", json={"name": "alices", "node_packs": []}).json()
+    wait_until(lambda: client.http.get(made["urls"]["self"]).json()["status"] == "ready", "it is ready")
+    return str(made["id"])
 
 
 def _publish(client: WorkflowClient, names: Things) -> None:

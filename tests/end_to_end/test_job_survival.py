@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from databases import Postgres
 from end_to_end.test_workflows import ENV
-from end_to_end.workflow_clients import WorkflowClient, node, shown, told
+from end_to_end.workflow_clients import Graph, WorkflowClient, node, shown, told
 from servers import Server, serving, wait_until
 
 _ENV: Final = {**ENV, "FAIRLEAD_SILENT_SERVER_SECONDS": "5"}
@@ -66,3 +66,53 @@ def _submitted(server: Server, client: WorkflowClient) -> tuple[str, list[str]]:
             pass
     wait_until(lambda: [row["kind"] for row in server.ledger()] == ["hold", "post"], "the model was paid")
     return job, waiting
+
+
+@pytest.mark.req("J-15")
+def test_jobs_of_deployments_outlive_the_server_that_was_killed(tmp_path: Path, database: str) -> None:
+    """Those of one are executed again with its node packs; those of one that was deleted end, though nobody saw to it.
+
+    The release that was being prepared is prepared by the next server.
+    """
+    data = tmp_path / "data"
+    first = Server(data, database, env=_ENV)
+    first.cli("workspaces", "change", "default", "--subscription", "standard")
+    kept, deleted = (_deployed(first, name) for name in ("kept", "deleted"))
+    running = _sent(first, deleted, shown("Slowly", value=600))
+    wait_until(lambda: _job(first, running)["status"] == "running", "it is executed")
+    waiting, surviving = _sent(first, deleted, shown("Slowly", value=1)), _sent(first, kept, shown("Slowly", value=1))
+    late = first.client.post("/api/v2/deployments", json={"name": "late", "node_packs": ["trouble-makers"]}).json()
+    assert first.client.delete(f"/api/v2/deployments/{deleted}").status_code == 204
+    first.kill()
+    with serving(data, database=database, env=_ENV) as second:
+        wait_until(lambda: _ended(second, running, waiting, surviving), "the end of all", 60)
+        ended = {job["id"]: job for job in (_job(second, id_) for id_ in (running, waiting, surviving))}
+        assert ended[surviving]["status"] == "succeeded"
+        assert ended[waiting]["error"]["code"] == "deployment_deleted"
+        assert (ended[running]["status"], ended[running]["outputs"]) in (("canceled", []), ("failed", []))
+        path = f"/api/v2/deployments/{late['id']}"
+        wait_until(lambda: second.client.get(path).json()["status"] == "ready", "the late one to be ready")
+        assert second.client.get(f"/api/v2/deployments/{deleted}").status_code == 404
+        second.proven()
+
+
+def _deployed(server: Server, name: str) -> str:
+    made = server.client.post("/api/v2/deployments", json={"name": name, "node_packs": ["trouble-makers"]}).json()
+    path = f"/api/v2/deployments/{made['id']}"
+    wait_until(lambda: server.client.get(path).json()["status"] == "ready", "the deployment is ready")
+    return str(made["id"])
+
+
+def _sent(server: Server, deployment: str, workflow: Graph) -> str:
+    answer = server.client.post(f"/deployments/{deployment}/api/v2/jobs", json={"workflow": workflow})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def _job(server: Server, job_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = server.client.get(f"/api/v2/jobs/{job_id}").json()
+    return found
+
+
+def _ended(server: Server, *job_ids: str) -> bool:
+    return all(_job(server, id_)["status"] in ("succeeded", "failed", "canceled") for id_ in job_ids)

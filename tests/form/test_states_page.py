@@ -1,4 +1,4 @@
-"""docs/states.md draws the two tables of states, and nothing else."""
+"""docs/states.md draws the three tables of states, and nothing else."""
 
 import enum
 import re
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from fairlead.domain import deployments
 from fairlead.domain.jobs import states as jobs
 from fairlead.domain.runs import states as runs
 from form.sources import DOCS
@@ -48,7 +49,11 @@ JOBS: Final = Drawn(
     "The states of a job", jobs.TRANSITIONS, jobs.JobState, jobs.JobEvent, {jobs.JobState.RUNNING, *jobs.WAITING},
     jobs.LIVE,
 )  # fmt: skip
-each = pytest.mark.parametrize("drawn", [RUNS, JOBS], ids=["runs", "jobs"])
+DEPLOYMENTS: Final = Drawn(
+    "The states of a deployment", deployments.TRANSITIONS, deployments.DeploymentState, deployments.DeploymentEvent,
+    {deployments.DeploymentState.NOT_READY}, frozenset(deployments.DeploymentState),
+)  # fmt: skip
+each = pytest.mark.parametrize("drawn", [RUNS, JOBS, DEPLOYMENTS], ids=["runs", "jobs", "deployments"])
 
 
 @each

@@ -1,10 +1,12 @@
 """Workspaces and keys: who a credential belongs to, and what both allow."""
 
+from typing import Any
+
 import pytest
 
-from fairlead.domain.callers import Billing, Caller, Gate, Patterns
+from fairlead.domain.callers import Billing, Caller, Gate, Patterns, SingleSignOn
 from fairlead.storage import callers
-from fairlead.storage.callers import NameTakenError, UnknownWorkspaceError
+from fairlead.storage.callers import NameTakenError, UnknownKeyError, UnknownWorkspaceError
 from storage.bookings import LAB, NOW, Books, admission, new_key
 
 
@@ -143,3 +145,47 @@ def test_a_key_of_nobody_is_kept(books: Books) -> None:
     """A key needs its workspace."""
     with pytest.raises(Exception, match=r"(?i)foreign key"):
         books.do(lambda c: callers.create_key(c, new_key()))
+
+
+@pytest.mark.req("J-11")
+@pytest.mark.parametrize(
+    ("workspace", "account", "governs"),
+    [
+        ({}, {}, None),
+        ({"organization_id": "w"}, {"organization_id": "a"}, None),
+        ({"sso_required": True}, {}, SingleSignOn()),
+        ({"organization_id": "w", "sso_required": True}, {}, SingleSignOn("w")),
+        ({"organization_id": "w", "sso_required": True}, {"organization_id": "a"}, SingleSignOn("a")),
+        ({"organization_id": "w"}, {"sso_required": True}, SingleSignOn("w")),
+        ({}, {"organization_id": "a", "sso_required": True}, SingleSignOn("a")),
+    ],
+    ids=str,
+)
+def test_another_organization_governs_a_key(
+    books: Books, workspace: dict[str, Any], account: dict[str, Any], governs: SingleSignOn | None
+) -> None:
+    """That of its account, else that of its workspace, where one of them wants to; a token is never governed."""
+    books.open(**workspace)
+    books.do(lambda c: callers.create_key(c, new_key(**account)))
+    caller = by_key(books)
+    assert caller is not None
+    assert caller.single_sign_on == governs
+    assert books.do(lambda c: callers.caller_by_key_id(c, "key-1")).single_sign_on == governs
+    assert books.do(lambda c: callers.caller_by_workspace(c, LAB, "ada", Patterns())).single_sign_on is None
+
+
+@pytest.mark.req("J-11")
+def test_a_changed_organization_does_not_take_effect(books: Books) -> None:
+    """That of a workspace and of a living key can be changed, each by itself."""
+    books.open()
+    books.do(lambda c: callers.create_key(c, new_key()))
+    books.do(lambda c: callers.change_workspace(c, LAB, {"organization_id": "w", "sso_required": True}))
+    books.do(lambda c: callers.change_key(c, "key-1", {"organization_id": "a"}))
+    caller = by_key(books)
+    assert caller is not None
+    assert caller.single_sign_on == SingleSignOn("a")
+    books.do(lambda c: callers.change_key(c, "key-1", {"organization_id": None}))
+    assert books.do(lambda c: callers.caller_by_key_id(c, "key-1")).single_sign_on == SingleSignOn("w")
+    books.do(lambda c: callers.revoke_key(c, "key-1", NOW))
+    with pytest.raises(UnknownKeyError, match="key-1"):
+        books.do(lambda c: callers.change_key(c, "key-1", {"sso_required": True}))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fairlead.assembly.base import Base, brand, header_names, kept
+from fairlead.assembly.moderation import ready_moderation
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.domain.catalog.models import Catalog
 from fairlead.domain.jobs.news import News, QueueChanged
@@ -27,7 +28,9 @@ from fairlead.observing.observations import (
     UnexpectedError,
 )
 from fairlead.operations.assets import AssetReader
+from fairlead.operations.deployments import DeploymentKeeper, Deployments
 from fairlead.operations.editor import EditorDocuments
+from fairlead.operations.jobs.abandon import JobAbandoner
 from fairlead.operations.jobs.assets import Assets
 from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.cancel import JobCanceller
@@ -37,6 +40,7 @@ from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.model_files import ModelFiles
 from fairlead.operations.jobs.models import ModelRunner
+from fairlead.operations.jobs.moderation import Moderation
 from fairlead.operations.jobs.newsroom import NewsLimits, Newsroom
 from fairlead.operations.jobs.nodes import NodeCatalog
 from fairlead.operations.jobs.outputs import JobOutputs
@@ -46,7 +50,7 @@ from fairlead.operations.jobs.submit import Submitter
 from fairlead.operations.jobs.views import FileViews
 from fairlead.operations.jobs.watch import JobWatcher
 from fairlead.operations.workspaces import DEFAULT_NAME
-from fairlead.settings import CLOUD, SELF_HOSTED, Settings
+from fairlead.settings import CLOUD, SELF_HOSTED, SERVERLESS, Settings
 from fairlead.storage.job_journal import JobJournal
 from fairlead.storage.workflow_files import find_file_of_id
 from fairlead.surfaces.cloud.credentials import CloudCallers
@@ -62,10 +66,13 @@ from fairlead.surfaces.cloud.uploads import UploadHandlers
 from fairlead.surfaces.cloud.views import ViewHandlers
 from fairlead.surfaces.cloud.wire import features_of
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.jobs.addresses import DeploymentAddresses
 from fairlead.surfaces.jobs.assets import AssetHandlers
 from fairlead.surfaces.jobs.credentials import JobCallers, SelfHosted
+from fairlead.surfaces.jobs.deployments import DeploymentHandlers
 from fairlead.surfaces.jobs.jobs import JobHandlers as PublicJobHandlers
 from fairlead.surfaces.jobs.surface import JobsSurface
+from fairlead.workers.deployments import DeploymentWorker
 from fairlead.workers.jobs import JobWorker
 
 
@@ -105,6 +112,8 @@ class _Verbs:
     assets: Assets
     reader: JobReader
     canceller: JobCanceller
+    deployments: Deployments
+    keeper: DeploymentKeeper
 
 
 async def ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> Jobs:
@@ -115,8 +124,9 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExi
     )
     claimer = _claimer(settings, base, working)
     verbs = _verbs(settings, base, working, nodes)
+    kept(stack, DeploymentWorker(verbs.keeper, base.observe).work())
     forgets = (claimer.forget, working.files.forget_expired, verbs.submissions.forget)
-    worker = JobWorker(claimer, working.executor, nodes, forgets, base.observe)
+    worker = JobWorker(claimer, _abandoner(base, working), working.executor, nodes, forgets, base.observe)
     working.journal.tell_released = worker.tell
     stack.push_async_callback(working.executor.drain, settings.drain_seconds)
     kept(stack, worker.work())
@@ -144,7 +154,8 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
     kept_ms = int(settings.jobs_hours * HOUR_MS)
     transport = Transport(trusted=[one.base_url for one in base.partners.providers.values() if not one.missing])
     stack.push_async_callback(transport.close)
-    files = _files(settings, base, kept_ms, stack)
+    moderation = await ready_moderation(settings, base.observe, stack)
+    files = _files(settings, base, moderation, kept_ms, stack)
     hosts = await _hosts(settings, base, runs, stack)
     models = _models(settings, base, runs, transport)
     executor = JobExecutor(
@@ -173,6 +184,7 @@ async def _hosts(settings: Settings, base: Base, runs: Runs, stack: AsyncExitSta
             memory=settings.engine_memory_mib * 2**20,
             cache=settings.engine_cache_mib * 2**20,
             packs=(str(packs.resolve()),) if packs.is_dir() else (),
+            desk_hosts=settings.engine_deployments,
             confined=settings.engine_confined,
             blobs=(settings.data / "blobs").resolve(),
             idle_seconds=settings.engine_idle_seconds,
@@ -234,7 +246,9 @@ def _tell_remaining(newsroom: Newsroom, base: Base, remaining: Mapping[str, int]
         newsroom.publish(News(workspace_id, None, now, QueueChanged(jobs)))
 
 
-def _files(settings: Settings, base: Base, kept_ms: int, stack: AsyncExitStack) -> WorkflowFiles:
+def _files(
+    settings: Settings, base: Base, moderation: Moderation, kept_ms: int, stack: AsyncExitStack
+) -> WorkflowFiles:
     transport = Transport()
     stack.push_async_callback(transport.close)
     upload_bytes = settings.upload_limit_mib * 2**20
@@ -245,6 +259,7 @@ def _files(settings: Settings, base: Base, kept_ms: int, stack: AsyncExitStack) 
         downloads,
         base.clock,
         base.observe,
+        moderation,
         upload_bytes=upload_bytes,
         kept_ms=kept_ms,
     )
@@ -265,14 +280,26 @@ def _claimer(settings: Settings, base: Base, working: _Working) -> JobClaimer:
     )
 
 
+def _abandoner(base: Base, working: _Working) -> JobAbandoner:
+    return JobAbandoner(
+        base.database,
+        working.books,
+        working.executor,
+        working.newsroom,
+        base.clock,
+        base.observe,
+        working.kept_ms,
+    )
+
+
 def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog) -> _Verbs:
     reader = JobReader(base.database, base.observe)
     submitter = _submitter(settings, base, working)
-    blobs, blocked = base.assets.blobs, settings.blocked_hashes
-    assets = Assets(working.files, blobs, base.database, base.clock, base.observe, blocked=blocked)
+    assets = Assets(working.files, base.assets.blobs, base.database, base.clock, base.observe)
+    keeper = DeploymentKeeper(base.database, working.hosts, base.clock, base.observe)
     return _Verbs(
         submitter,
-        JobSubmissions(submitter, assets, reader, nodes, base.database, base.clock, base.observe),
+        JobSubmissions(submitter, assets, reader, nodes, keeper, base.database, base.clock, base.observe),
         assets,
         reader,
         JobCanceller(
@@ -284,6 +311,8 @@ def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog
             base.observe,
             kept_ms=working.kept_ms,
         ),
+        Deployments(base.database, base.clock, base.observe, working.hosts.pack_names),
+        keeper,
     )
 
 
@@ -292,18 +321,21 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
     outputs = JobOutputs(
         base.database, _file_links(base), base.clock, base.observe, link_seconds=settings.file_link_seconds
     )
-    callers, base_urls = _job_callers(settings, base), BaseUrls(settings.public_base_url, settings.trusted_proxies)
+    deployments = verbs.deployments if settings.jobs_surface == SERVERLESS else None
+    callers = _job_callers(settings, base, deployments)
+    base_urls, domain = BaseUrls(settings.public_base_url, settings.trusted_proxies), settings.deployment_domain
     handlers = PublicJobHandlers(
         callers,
         verbs.submissions,
         verbs.reader,
         outputs,
         verbs.canceller,
-        JobWatcher(working.newsroom, verbs.reader, outputs),
+        JobWatcher(working.newsroom, verbs.reader, outputs, alone=base.alone),
         base_urls,
         brand(settings).partner_key_fields,
         settings.body_limit_mib * 2**20,
         archive=settings.jobs_surface != CLOUD,
+        deployments=deployments,
     )
     asset_handlers = AssetHandlers(
         callers,
@@ -312,14 +344,24 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
         base_urls,
         settings.upload_limit_mib * 2**20,
     )
-    return JobsSurface((handlers, asset_handlers), header_names(settings).request_id, base.observe)
+    owners = (handlers, asset_handlers, DeploymentHandlers(callers, deployments, base_urls, domain))
+    addresses = None if deployments is None else DeploymentAddresses(base_urls, domain)
+    return JobsSurface(owners, header_names(settings).request_id, base.observe, addresses)
 
 
-def _job_callers(settings: Settings, base: Base) -> JobCallers:
+def _job_callers(settings: Settings, base: Base, deployments: Deployments | None) -> JobCallers:
     """Who may call the jobs API."""
     is_self_hosted = settings.jobs_surface == SELF_HOSTED
     opened = SelfHosted(DEFAULT_NAME, settings.static_token) if is_self_hosted else None
-    return JobCallers(base.authenticator, base.windows, settings.key_prefix, opened)
+    is_serverless = settings.jobs_surface == SERVERLESS
+    return JobCallers(
+        base.authenticator,
+        base.windows,
+        settings.key_prefix,
+        opened,
+        asks_for_sso=is_serverless,
+        deployments=deployments,
+    )
 
 
 def _file_links(base: Base) -> Links:

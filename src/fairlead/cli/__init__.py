@@ -10,8 +10,10 @@ from fairlead.cli.books import audit, ledger
 from fairlead.cli.catalog import catalog
 from fairlead.cli.database import migrate_command
 from fairlead.cli.demo import demo
+from fairlead.cli.deployments import deployments
 from fairlead.cli.doctor import doctor
 from fairlead.cli.keys import keys
+from fairlead.cli.openapi import openapi
 from fairlead.cli.provider_keys import provider_keys_group
 from fairlead.cli.registry import registry
 from fairlead.cli.runs import runs
@@ -80,6 +82,8 @@ for command in (
     webhooks,
     workflow,
     registry,
+    deployments,
+    openapi,
 ):
     commands.add_command(command)
 

@@ -10,12 +10,18 @@ from fairlead.domain.faults import Fault, Forbidden, NotEnabled, ServiceUnavaila
 
 ROUTER_GATE: Final = "router"
 ESTIMATE_GATE: Final = "estimate"
+ORGANIZATION_CHARACTERS_MAX: Final = 100
 _WORKSPACE_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
 
 
 def is_workspace_name(text: str) -> bool:
     """Whether a workspace may be called so: up to 64 lower-case letters, digits, dots, dashes and underscores."""
     return _WORKSPACE_NAME.fullmatch(text) is not None
+
+
+def is_organization_id(text: str) -> bool:
+    """Whether an organization may be called so: 1 to 100 characters that can be seen; what they mean is not ours."""
+    return 0 < len(text) <= ORGANIZATION_CHARACTERS_MAX and text.isprintable() and " " not in text
 
 
 class Billing(enum.StrEnum):
@@ -49,12 +55,22 @@ class Patterns:
 
 
 @dataclass(frozen=True, slots=True)
+class SingleSignOn:
+    """The single sign-on by which an account must come, which takes no keys (J-11).
+
+    `organization_id` is the organization that has it; None where nobody has said which.
+    """
+
+    organization_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """An authenticated caller: the workspace that pays, the credential used, and what both allow.
 
     `gates` holds only the switches that differ from ON; `exhausted` is a hint that a prepaid workspace had nothing
     left when it was read, to be confirmed before it is believed; `own_keys` names the providers at which the workspace
-    has a key of its own stored.
+    has a key of its own stored. `single_sign_on` is what governs the key that was used; a token has passed it already.
     """
 
     workspace_id: str
@@ -67,6 +83,7 @@ class Caller:
     gates: Mapping[str, Gate] = field(default_factory=dict)
     exhausted: bool = False
     own_keys: frozenset[str] = frozenset()
+    single_sign_on: SingleSignOn | None = None
 
     def may_run(self, model_id: str) -> bool:
         """Whether workspace and credential are both entitled to a model; also what the catalog shows."""

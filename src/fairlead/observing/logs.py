@@ -1,6 +1,7 @@
 """Structured logs, one JSON object a line on standard error, as one listener to observations."""
 
 import asyncio
+import re
 import sys
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from fairlead.observing.observations import (
     JobsUnderWay,
     JournalSplit,
     JournalWaiting,
+    ModerationFailed,
     Observation,
     PartnerStopped,
     ProviderNotConfigured,
@@ -39,6 +41,7 @@ _WARNINGS: Final = (
     DatabaseTrouble,
     EngineHostFailed,
     JournalSplit,
+    ModerationFailed,
     PartnerStopped,
     ProviderNotConfigured,
     ProviderRests,
@@ -46,6 +49,8 @@ _WARNINGS: Final = (
 )
 _FLUSH_SECONDS: Final = 0.2
 _STRUCTLOGS_OWN: Final = frozenset({"event", "level", "timestamp"})
+_ODD: Final = re.compile("[\u0080-\u009f\u2028-\u202e\u2066-\u2069]")
+"""What some take for the end of a line, terminals for an order, and what turns the direction of a text."""
 _encode: Final = msgspec.json.Encoder(enc_hook=repr).encode
 
 
@@ -157,7 +162,9 @@ class Logs:
 
 
 def _encode_line(record: Any, **_: Any) -> bytes:
-    return _encode(record)
+    """A line of JSON. Callers choose some of what is in it, and none of that may make a line look like another."""
+    line = _encode(record)
+    return line if line.isascii() else _ODD.sub(lambda odd: f"\\u{ord(odd[0]):04x}", line.decode()).encode()
 
 
 def _named(observation: Observation) -> dict[str, Any]:

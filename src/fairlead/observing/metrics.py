@@ -22,6 +22,7 @@ from fairlead.observing.observations import (
     JobTakenOver,
     JournalSplit,
     JournalWaiting,
+    ModerationFailed,
     Observation,
     PartnerStopped,
     ProviderNotConfigured,
@@ -38,6 +39,22 @@ from fairlead.observing.observations import (
 )
 
 _CHILDREN: Final = 4096
+_EVENTS: Final = (
+    AnswerLeftRaw,
+    BlobTrouble,
+    CancelPassedOn,
+    CatalogRefused,
+    DatabaseTrouble,
+    DeadlinePassed,
+    JournalSplit,
+    ModerationFailed,
+    PartnerStopped,
+    ProviderNotConfigured,
+    RunTakenOver,
+    RunWithdrawn,
+    UnexpectedError,
+    WebhookGivenUp,
+)
 _HEALTHS: Final = {"well": 0.0, "tried": 0.5, "resting": 1.0}
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _OURS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
@@ -261,21 +278,7 @@ class Metrics:
                 self._webhooks.observe(observation)
             case JobEnded() | JobsUnderWay() | JobTakenOver():
                 self._jobs.observe(observation)
-            case (
-                DatabaseTrouble()
-                | AnswerLeftRaw()
-                | ProviderNotConfigured()
-                | BlobTrouble()
-                | JournalSplit()
-                | RunTakenOver()
-                | RunWithdrawn()
-                | CancelPassedOn()
-                | CatalogRefused()
-                | PartnerStopped()
-                | UnexpectedError()
-                | DeadlinePassed()
-                | WebhookGivenUp()
-            ):
+            case _ if isinstance(observation, _EVENTS):
                 self._events.labels(type(observation).__name__).inc()
             case _:
                 pass

@@ -228,6 +228,24 @@ class AssetsSwept:
 
 
 @dataclass(frozen=True, slots=True)
+class ContentRefused:
+    """Bytes were not taken in, for they are blocked: by the operator's callable, or by the list of hashes."""
+
+    workspace_id: str
+    hash: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModerationFailed:
+    """The operator's callable did not say whether some bytes are blocked, and they were not taken in."""
+
+    workspace_id: str
+    hash: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WebhookTried:
     """A webhook was posted: which try of its run, how long it took, the receiver's status or why there is none."""
 
@@ -314,6 +332,24 @@ class NodePackLoaded:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseSettled:
+    """A release of a deployment was prepared; or why it cannot be."""
+
+    deployment_id: str
+    version: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentMoved:
+    """A deployment takes jobs from now on, or does not, and why."""
+
+    deployment_id: str
+    state: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class UnexpectedError:
     """A bug: the caller was told nothing, the log has everything."""
 
@@ -354,6 +390,8 @@ Observation: TypeAlias = (
     | AssetCopyFailed
     | AssetsSwept
     | BlobTrouble
+    | ContentRefused
+    | ModerationFailed
     | WebhookTried
     | WebhookGivenUp
     | JobEnded
@@ -363,6 +401,8 @@ Observation: TypeAlias = (
     | EngineHostStopped
     | EngineHostFailed
     | NodePackLoaded
+    | ReleaseSettled
+    | DeploymentMoved
     | UnexpectedError
     | ServerReady
 )

@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from fairlead.storage import budgets, callers
 from fairlead.storage.callers import UnknownKeyError
 from fairlead.storage.database import Database
 
-__all__ = ["IssuedKey", "UnknownKeyError", "change_budget", "issue_key", "list_keys", "revoke_key"]
+__all__ = ["IssuedKey", "UnknownKeyError", "change_budget", "change_key", "issue_key", "list_keys", "revoke_key"]
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SECRET_BYTES: Final = 32
@@ -36,8 +36,11 @@ async def issue_key(
     prefix: str,
     clock: Clock,
     budget: Budget | None = None,
+    *,
+    organization_id: str | None = None,
+    sso_required: bool = False,
 ) -> IssuedKey:
-    """Make a key for a workspace (by name or id); UnknownWorkspaceError."""
+    """Make a key for a workspace (by name or id); UnknownWorkspaceError. The organization is that of its account."""
     text = prefix + _base62(secrets.token_bytes(_SECRET_BYTES))
     issued = IssuedKey(new_id(), text)
     now = clock.now_ms()
@@ -54,6 +57,8 @@ async def issue_key(
                 created_at=now,
                 models=models,
                 budget=budget,
+                organization_id=organization_id,
+                sso_required=sso_required,
             ),
         )
     )
@@ -71,6 +76,11 @@ async def change_budget(
 ) -> Budget | None:
     """Replace the budget of a key by what is made of it, and return that; UnknownKeyError."""
     return await database.write(lambda c: callers.change_budget(c, key_id, change))
+
+
+async def change_key(database: Database, key_id: str, changes: Mapping[str, Any]) -> None:
+    """Change the organization of a key's account, or whether that governs the key (J-11); UnknownKeyError."""
+    await database.write(lambda c: callers.change_key(c, key_id, changes))
 
 
 async def list_keys(database: Database, clock: Clock) -> list[dict[str, Any]]:

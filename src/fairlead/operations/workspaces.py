@@ -26,7 +26,10 @@ class BadNameError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceCommand:
-    """A workspace to be made; money in 10^-8 dollars, `None` allows everything."""
+    """A workspace to be made; money in 10^-8 dollars, `None` allows everything.
+
+    With `sso_required` its keys are governed by the single sign-on of its organization, which may be unknown (J-11).
+    """
 
     name: str
     billing: Billing = Billing.POSTPAID
@@ -39,6 +42,8 @@ class WorkspaceCommand:
     gates: Mapping[str, Gate] | None = None
     subscription: str = subscriptions.DEFAULT
     jobs_limit: int = dict(subscriptions.SUBSCRIPTIONS)[subscriptions.DEFAULT]
+    organization_id: str | None = None
+    sso_required: bool = False
 
 
 async def create_workspace(database: Database, command: WorkspaceCommand, clock: Clock) -> str:
@@ -59,6 +64,8 @@ async def create_workspace(database: Database, command: WorkspaceCommand, clock:
         gates=command.gates,
         subscription=command.subscription,
         jobs_limit=command.jobs_limit,
+        organization_id=command.organization_id,
+        sso_required=command.sso_required,
     )
     await database.write(lambda c: callers.create_workspace(c, new))
     return new.id

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from fairlead.domain.billing.books import EntryKind, Funds
 from fairlead.domain.billing.budgets import Budget, BudgetPeriod
-from fairlead.domain.callers import Billing, Caller, Gate, Patterns
+from fairlead.domain.callers import Billing, Caller, Gate, Patterns, SingleSignOn
 from fairlead.storage.tables import api_keys, ledger_entries, provider_keys, workspaces
 
 _SEPARATOR: Final = ","
@@ -33,7 +33,13 @@ _FUNDS_AND_RIGHTS: Final = (
     _OWN_KEYS.label("own_keys"),
 )
 _CALLER_BY_KEY: Final = (
-    select(*_FUNDS_AND_RIGHTS, api_keys.c.id.label("key_id"), api_keys.c.models)
+    select(
+        *_FUNDS_AND_RIGHTS,
+        api_keys.c.id.label("key_id"),
+        api_keys.c.models,
+        (workspaces.c.sso_required | api_keys.c.sso_required).label("sso_required"),
+        func.coalesce(api_keys.c.organization_id, workspaces.c.organization_id).label("organization_id"),
+    )
     .join(api_keys, api_keys.c.workspace_id == workspaces.c.id)
     .where(api_keys.c.revoked_at.is_(None))
 )
@@ -71,11 +77,13 @@ class NewWorkspace:
     gates: Mapping[str, Gate] | None = None
     subscription: str = "pro"
     jobs_limit: int = 5
+    organization_id: str | None = None
+    sso_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """An API key to be remembered: its digest, never the key."""
+    """An API key to be remembered: its digest, never the key. The organization is that of its account."""
 
     id: str
     workspace_id: str
@@ -85,6 +93,8 @@ class NewKey:
     created_at: int
     models: tuple[str, ...] | None = None
     budget: Budget | None = None
+    organization_id: str | None = None
+    sso_required: bool = False
 
 
 def create_workspace(connection: Connection, new: NewWorkspace) -> None:
@@ -107,6 +117,8 @@ def create_workspace(connection: Connection, new: NewWorkspace) -> None:
                 gates=_gates_text(new.gates or {}),
                 subscription=new.subscription,
                 jobs_limit=new.jobs_limit,
+                organization_id=new.organization_id,
+                sso_required=new.sso_required,
                 created_at=new.created_at,
             )
         )
@@ -115,7 +127,10 @@ def create_workspace(connection: Connection, new: NewWorkspace) -> None:
 
 
 def change_workspace(connection: Connection, workspace_id: str, changes: Mapping[str, Any]) -> None:
-    """Change the settings of a workspace: any of billing, cap, limits, tier, models, providers, gates, subscription."""
+    """Change settings of a workspace: billing, cap, limits, tier, models, providers, gates, subscription, organization.
+
+    Gates that are not named stay as they are.
+    """
     values = dict(changes)
     for name in ("models", "providers"):
         if name in values:
@@ -168,10 +183,19 @@ def create_key(connection: Connection, new: NewKey) -> None:
             hint=new.hint,
             label=new.label,
             models=_patterns_text(new.models),
+            organization_id=new.organization_id,
+            sso_required=new.sso_required,
             created_at=new.created_at,
             **_budget_values(new.budget),
         )
     )
+
+
+def change_key(connection: Connection, key_id: str, changes: Mapping[str, Any]) -> None:
+    """Change the organization of a living key's account, or whether that governs the key; UnknownKeyError."""
+    living = api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None)
+    if connection.execute(update(api_keys).where(*living).values(**changes)).rowcount == 0:
+        raise UnknownKeyError(key_id)
 
 
 def change_budget(
@@ -208,6 +232,8 @@ def list_keys(connection: Connection) -> list[dict[str, Any]]:
             api_keys.c.budget,
             api_keys.c.budget_period,
             api_keys.c.held,
+            api_keys.c.organization_id,
+            api_keys.c.sso_required,
             api_keys.c.created_at,
             api_keys.c.revoked_at,
         )
@@ -228,13 +254,13 @@ def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
 def caller_by_key(connection: Connection, digest: str) -> Caller | None:
     """Who a key belongs to, by its digest; None for unknown and revoked keys."""
     row = connection.execute(_CALLER_BY_KEY.where(api_keys.c.digest == digest)).mappings().first()
-    return None if row is None else _caller(row, key_id=row["key_id"], models=_patterns(row["models"]))
+    return None if row is None else _caller_of_key(row)
 
 
 def caller_by_key_id(connection: Connection, key_id: str) -> Caller | None:
     """Who a living key belongs to, by its id."""
     row = connection.execute(_CALLER_BY_KEY.where(api_keys.c.id == key_id)).mappings().first()
-    return None if row is None else _caller(row, key_id=row["key_id"], models=_patterns(row["models"]))
+    return None if row is None else _caller_of_key(row)
 
 
 def caller_by_workspace(connection: Connection, name_or_id: str, subject: str, models: Patterns) -> Caller | None:
@@ -249,7 +275,19 @@ def caller_by_workspace(connection: Connection, name_or_id: str, subject: str, m
     return None if row is None else _caller(row, subject=subject, models=models)
 
 
-def _caller(row: RowMapping, *, models: Patterns, key_id: str | None = None, subject: str | None = None) -> Caller:
+def _caller_of_key(row: RowMapping) -> Caller:
+    governs = SingleSignOn(row["organization_id"]) if row["sso_required"] else None
+    return _caller(row, models=_patterns(row["models"]), key_id=row["key_id"], single_sign_on=governs)
+
+
+def _caller(
+    row: RowMapping,
+    *,
+    models: Patterns,
+    key_id: str | None = None,
+    subject: str | None = None,
+    single_sign_on: SingleSignOn | None = None,
+) -> Caller:
     prepaid = row["billing"] == Billing.PREPAID
     return Caller(
         workspace_id=row["workspace_id"],
@@ -262,6 +300,7 @@ def _caller(row: RowMapping, *, models: Patterns, key_id: str | None = None, sub
         gates=_gates(row["gates"]),
         exhausted=prepaid and row["balance"] - row["held"] <= 0,
         own_keys=frozenset(row["own_keys"].split(_SEPARATOR)) if row["own_keys"] else frozenset(),
+        single_sign_on=single_sign_on,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, literal_column, or_, select, update
 
+from fairlead.domain.deployments import DeploymentFault, DeploymentNotFound, DeploymentState, refuse_job
 from fairlead.domain.jobs.entries import (
     Claimed,
     JobCancel,
@@ -29,13 +30,13 @@ from fairlead.domain.jobs.entries import (
     Submission,
     Submitted,
 )
-from fairlead.domain.jobs.faults import DuplicateJob, IdempotencyKeyUsed, JobQueueFull, SubscriptionInactive
+from fairlead.domain.jobs.faults import DuplicateJob, IdempotencyKeyUsed, JobFault, JobQueueFull, SubscriptionInactive
 from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobEvent, JobState, advance, states_before
 from fairlead.storage.job_keys import INSERT_KEY, used_keys
-from fairlead.storage.job_labels import INSERT_LABEL
+from fairlead.storage.job_labels import Marks, add_marks, mark_job
 from fairlead.storage.needed_files import INSERT_NEEDED
 from fairlead.storage.prepared import Prepared, PreparedLookup
-from fairlead.storage.tables import job_events, jobs, workspaces
+from fairlead.storage.tables import deployments, job_events, jobs, workspaces
 
 _Row: TypeAlias = tuple[Any, ...]
 UNLIMITED: Final = -1
@@ -47,8 +48,11 @@ _ENDINGS: Final = {
     JobState.EXPIRED: JobEvent.EXPIRE,
 }
 _CLAIMABLE: Final = frozenset(states_before(JobEvent.CLAIM))
-_CANCELABLE: Final = frozenset(states_before(JobEvent.CANCEL))
-_EXPIRABLE: Final = frozenset(states_before(JobEvent.EXPIRE)) & WAITING
+_GIVEN_UP: Final = {
+    JobEvent.CANCEL: frozenset(states_before(JobEvent.CANCEL)),
+    JobEvent.EXPIRE: frozenset(states_before(JobEvent.EXPIRE)) & WAITING,
+    JobEvent.ABANDON: frozenset(states_before(JobEvent.ABANDON)),
+}
 """Of a job that is executed, only its server can say that it was for too long: with a JobEnding."""
 _RELEASED_AT_ONCE: Final = 256
 
@@ -83,6 +87,11 @@ class _Slots:
             return _RELEASED_AT_ONCE
         return max(0, self.limit - self.active)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a job that is submitted now need not wait behind others."""
+        return self.parked == 0 and self.free > 0
+
 
 class _Standing(msgspec.Struct):
     """How a job stands in the books, changed by each entry about it; locked until the batch is written."""
@@ -101,12 +110,14 @@ class _Batch:
     slots: dict[str, _Slots]
     standing: dict[str, _Standing]
     used_keys: set[str]
+    deployments: Mapping[str, _Row]
+    """The workspace, the state and its reason of each that jobs were sent to, and is there."""
     changed: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
     writes: list[tuple[Prepared, _Row]] = field(default_factory=list)
     """In the order of the entries: a job may be changed by several of a batch."""
     events: list[_Row] = field(default_factory=list)
-    labels: list[_Row] = field(default_factory=list)
+    labels: Marks = field(default_factory=dict)
     keys: list[_Row] = field(default_factory=list)
     files: list[_Row] = field(default_factory=list)
 
@@ -122,7 +133,7 @@ def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> Wr
     for statement, writes in itertools.groupby(batch.writes, key=operator.itemgetter(0)):
         statement.run(connection, [row for _, row in writes])
     _INSERT_EVENT.run(connection, batch.events)
-    INSERT_LABEL.run(connection, batch.labels)
+    add_marks(connection, batch.labels)
     INSERT_KEY.run(connection, batch.keys)
     INSERT_NEEDED.run(connection, batch.files)
     released, unfinished = _release(connection, batch)
@@ -148,7 +159,13 @@ def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
         if job_id in standing:
             standing[job_id].events = number
     keys = {entry.idempotency_id for entry in entries if isinstance(entry, Submission) and entry.idempotency_id}
-    return _Batch(slots, standing, used_keys(connection, keys))
+    return _Batch(slots, standing, used_keys(connection, keys), _deployments(connection, entries))
+
+
+def _deployments(connection: Connection, entries: Sequence[JobEntry]) -> Mapping[str, _Row]:
+    """Deployments that jobs are sent to; they cannot be deleted before this transaction has ended."""
+    ids = {entry.placement.deployment_id for entry in entries if isinstance(entry, Submission) and entry.placement}
+    return {row[0]: tuple(row[1:]) for row in _SHARE_DEPLOYMENTS.run(connection, sorted(ids))}
 
 
 def _apply(batch: _Batch, entry: JobEntry) -> JobVerdict:
@@ -183,15 +200,9 @@ def _apply_to(
 
 def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
     slots = batch.slots[entry.workspace_id]
-    if entry.job_id in batch.standing:
-        return DuplicateJob(entry.job_id)
-    if entry.idempotency_id in batch.used_keys:
-        return IdempotencyKeyUsed()
-    if slots.limit == INACTIVE:
-        return SubscriptionInactive(slots.subscription)
-    has_slot = slots.parked == 0 and slots.free > 0
-    if not has_slot and slots.parked >= entry.backlog:
-        return JobQueueFull(entry.backlog)
+    if (refusal := _refuse(batch, entry, slots)) is not None:
+        return refusal
+    has_slot = slots.has_room
     state, server_id, started_at = JobState.PARKED, None, None
     if has_slot:
         state = advance(state, JobEvent.RELEASE)
@@ -205,17 +216,44 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
     labels = msgspec.json.encode(entry.labels).decode() if entry.labels else None
     batch.changed.add(entry.workspace_id)
     batch.standing[entry.job_id] = _Standing(entry.workspace_id, state, attempt, server_id)
+    place = (
+        (None, None) if entry.placement is None else (entry.placement.deployment_id, entry.placement.release_version)
+    )
     batch.write(
         _INSERT, entry.job_id, entry.workspace_id, slots.last, entry.key_id, entry.partner_key_id, state.value, attempt,
         server_id, entry.workflow, entry.extra, entry.wanted, entry.nodes, labels, entry.created_at,
-        entry.created_at, started_at,
+        entry.created_at, started_at, *place,
     )  # fmt: skip
-    batch.labels.extend((entry.workspace_id, key, value, slots.last) for key, value in entry.labels.items())
+    mark_job(batch.labels, entry.workspace_id, slots.last, entry.labels, place[0])
     batch.files.extend((file_id, entry.job_id) for file_id in sorted(set(entry.files)))
     if entry.idempotency_id is not None:
         batch.used_keys.add(entry.idempotency_id)
         batch.keys.append((entry.idempotency_id, entry.job_id, entry.idempotency_until))
     return Submitted(slots.last, state)
+
+
+def _refuse(batch: _Batch, entry: Submission, slots: _Slots) -> JobFault | DeploymentFault | None:
+    """Why a job cannot be submitted now; None where it can."""
+    if entry.job_id in batch.standing:
+        return DuplicateJob(entry.job_id)
+    if entry.idempotency_id in batch.used_keys:
+        return IdempotencyKeyUsed()
+    if (refusal := _refuse_placement(batch, entry)) is not None:
+        return refusal
+    if slots.limit == INACTIVE:
+        return SubscriptionInactive(slots.subscription)
+    is_full = not slots.has_room and slots.parked >= entry.backlog
+    return JobQueueFull(entry.backlog) if is_full else None
+
+
+def _refuse_placement(batch: _Batch, entry: Submission) -> DeploymentFault | None:
+    """Why the deployment a job was sent to does not take it any more; None where it does, or there is none."""
+    if entry.placement is None:
+        return None
+    workspace_id, state, reason = batch.deployments.get(entry.placement.deployment_id, (None, None, None))
+    if workspace_id != entry.workspace_id:
+        return DeploymentNotFound(entry.placement.deployment_id)
+    return refuse_job(DeploymentState(state), reason)
 
 
 def _claim(batch: _Batch, entry: JobClaim, standing: _Standing) -> JobVerdict:
@@ -260,15 +298,16 @@ def _end(batch: _Batch, entry: JobEnding, standing: _Standing) -> JobVerdict:
 
 
 def _cancel(batch: _Batch, entry: JobCancel, standing: _Standing) -> JobVerdict:
-    possible = _EXPIRABLE if entry.expire else _CANCELABLE
-    if standing.state not in possible or (entry.only is not None and standing.state not in entry.only):
+    if standing.state not in _GIVEN_UP[entry.cause] or (entry.only is not None and standing.state not in entry.only):
         return Outdated()
     was_parked = standing.state is JobState.PARKED
-    standing.state = advance(standing.state, JobEvent.EXPIRE if entry.expire else JobEvent.CANCEL)
+    standing.state = advance(standing.state, entry.cause)
     if standing.state in WORKING:
-        batch.write(_MOVE, standing.state.value, standing.server_id, entry.at, entry.at, None, None, entry.job_id)
+        batch.write(_MOVE, standing.state.value, standing.server_id, None, entry.at, entry.at, None, None, entry.job_id)
         return Moved(standing.state, standing.server_id)
-    batch.write(_MOVE, standing.state.value, None, entry.at, entry.at, entry.at, entry.expires_at, entry.job_id)
+    batch.write(
+        _MOVE, standing.state.value, None, entry.failure, entry.at, entry.at, entry.at, entry.expires_at, entry.job_id
+    )
     if was_parked:
         batch.slots[entry.workspace_id].parked -= 1
         batch.changed.add(entry.workspace_id)
@@ -284,7 +323,7 @@ def _take_over(batch: _Batch, entry: JobTakeOver, standing: _Standing) -> JobVer
     standing.server_id = None
     has_ended = standing.state not in LIVE
     finished, expires = (entry.at, entry.expires_at) if has_ended else (None, None)
-    batch.write(_MOVE, standing.state.value, None, None, entry.at, finished, expires, entry.job_id)
+    batch.write(_MOVE, standing.state.value, None, None, None, entry.at, finished, expires, entry.job_id)
     if has_ended:
         _free(batch, entry.workspace_id)
     return Moved(standing.state)
@@ -350,6 +389,14 @@ _LOCK_JOBS: Final = PreparedLookup(
         .with_for_update()
     )
 )
+_SHARE_DEPLOYMENTS: Final = PreparedLookup(
+    lambda one_of: (
+        select(deployments.c.id, deployments.c.workspace_id, deployments.c.state, deployments.c.reason)
+        .where(one_of(deployments.c.id), deployments.c.deleted_at.is_(None))
+        .order_by(deployments.c.id)
+        .with_for_update(read=True)
+    )
+)
 _LAST_EVENTS: Final = PreparedLookup(
     lambda one_of: (
         select(job_events.c.job_id, func.max(job_events.c.number))
@@ -365,7 +412,7 @@ _OLDEST_PARKED: Final = (
 )
 _NEW_COLUMNS: Final = (
     "id", "workspace_id", "number", "key_id", "partner_key_id", "state", "attempt", "server_id", "workflow", "extra",
-    "wanted", "nodes", "labels", "created_at", "updated_at", "started_at",
+    "wanted", "nodes", "labels", "created_at", "updated_at", "started_at", "deployment_id", "release_version",
 )  # fmt: skip
 _INSERT: Final = Prepared(insert(jobs), _NEW_COLUMNS)
 
@@ -378,7 +425,9 @@ def _update(*names: str) -> Prepared:
 
 _CLAIM: Final = _update("state", "attempt", "server_id", "updated_at", "started_at")
 _PROGRESS: Final = _update("progress", "updated_at")
-_MOVE: Final = _update("state", "server_id", "cancel_requested_at", "updated_at", "finished_at", "expires_at")
+_MOVE: Final = _update(
+    "state", "server_id", "failure", "cancel_requested_at", "updated_at", "finished_at", "expires_at"
+)
 _END: Final = _update("state", "outputs", "failure", "progress", "updated_at", "finished_at", "expires_at")
 _RELEASE: Final = _update("state")
 _INSERT_EVENT: Final = Prepared(insert(job_events), ("job_id", "number", "kind", "data", "at"))

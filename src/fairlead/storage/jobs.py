@@ -1,18 +1,22 @@
 """Jobs as they are read: one, those of a workspace, those that wait for a server, those whose server fell silent."""
 
+import operator
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Connection, any_, bindparam, delete, func, select
 
+from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.jobs import Job, JobQuery, StoredEvent
 from fairlead.domain.jobs.listing import JobPage, ListedJob, ListQuery
 from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobState
+from fairlead.storage.deployments import packs_of_release
 from fairlead.storage.job_entries import job_in_state
-from fairlead.storage.job_labels import delete_labels, find_labelled
+from fairlead.storage.job_labels import Marks, find_labelled, mark_job, remove_marks
 from fairlead.storage.needed_files import delete_needed
+from fairlead.storage.prepared import PreparedQuery, is_sqlite
 from fairlead.storage.tables import job_events, jobs, servers, workspaces
 
 _BRIEF: Final = (
@@ -34,9 +38,14 @@ _BRIEF: Final = (
     jobs.c.partner_key_id,
     jobs.c.labels,
     jobs.c.expires_at,
+    jobs.c.deployment_id,
+    jobs.c.release_version,
 )
 _WHOLE: Final = (*_BRIEF, jobs.c.workflow, jobs.c.extra)
-_LISTED: Final = (jobs.c.id, jobs.c.number, jobs.c.state, jobs.c.created_at, jobs.c.updated_at, jobs.c.labels)
+_LISTED: Final = (
+    jobs.c.id, jobs.c.number, jobs.c.state, jobs.c.created_at, jobs.c.updated_at, jobs.c.labels,
+    jobs.c.release_version,
+)  # fmt: skip
 _EVENTS_MAX: Final = 10_000
 
 
@@ -66,6 +75,22 @@ def find_job(connection: Connection, workspace_id: str, job_id: str, *, whole: b
     return None if row is None else _job(row)
 
 
+def find_standing(connection: Connection, workspace_id: str, job_id: str) -> tuple[Job | None, int | None]:
+    """A job of a workspace, and how many wait that were submitted before it; None where it waits no more."""
+    job = find_job(connection, workspace_id, job_id, whole=False)
+    if job is None or job.state not in WAITING:
+        return job, None
+    return job, jobs_ahead(connection, workspace_id, job.number)
+
+
+def find_claimed(connection: Connection, workspace_id: str, job_id: str) -> tuple[Job | None, PackSet]:
+    """A job with its workflow, and the node packs with which it is to be executed."""
+    job = find_job(connection, workspace_id, job_id, whole=True)
+    if job is None or job.deployment_id is None or job.release_version is None:
+        return job, None
+    return job, packs_of_release(connection, job.deployment_id, job.release_version)
+
+
 def live_jobs(connection: Connection, workspace_id: str, limit: int, *, whole: bool) -> Sequence[Job]:
     """The jobs of a workspace that have not ended, in the order of their numbers."""
     rows = connection.execute(
@@ -91,22 +116,32 @@ def find_jobs(connection: Connection, workspace_id: str, query: JobQuery) -> Seq
 
 
 def list_jobs(connection: Connection, workspace_id: str, query: ListQuery) -> JobPage:
-    """A page of the jobs of a workspace, the newest first.
+    """A page of the jobs of a workspace, or of one deployment of it, the newest first.
 
     A number is given under the lock of its workspace and seen with its transaction, so none appears behind a page that
     was read.
     """
-    statement = select(*_LISTED).where(jobs.c.workspace_id == workspace_id).order_by(jobs.c.number.desc())
     if query.labels:
-        found, before = find_labelled(connection, workspace_id, query.labels, query.before, query.limit + 1)
-        rows = connection.execute(statement.where(jobs.c.number.in_(found[: query.limit])))
-        has_more = len(found) > query.limit
-        return JobPage([_listed(row) for row in rows], found[query.limit - 1] if has_more else before)
+        return _list_labelled(connection, workspace_id, query)
+    statement = select(*_LISTED).where(jobs.c.workspace_id == workspace_id).order_by(jobs.c.number.desc())
+    if query.deployment_id is not None:
+        statement = statement.where(jobs.c.deployment_id == query.deployment_id)
     if query.before is not None:
         statement = statement.where(jobs.c.number < query.before)
     page = [_listed(row) for row in connection.execute(statement.limit(query.limit + 1))]
     has_more = len(page) > query.limit
     return JobPage(page[: query.limit], page[query.limit - 1].number if has_more else None)
+
+
+def _list_labelled(connection: Connection, workspace_id: str, query: ListQuery) -> JobPage:
+    found, before = find_labelled(connection, workspace_id, query, query.limit + 1)
+    numbers = found[: query.limit]
+    if is_sqlite(connection):
+        rows = _BY_NUMBER_IN_SQLITE.run(connection, (workspace_id, msgspec.json.encode(numbers).decode()))
+    else:
+        rows = _BY_NUMBER_IN_POSTGRESQL.run(connection, (workspace_id, numbers))
+    page = sorted((_listed(row) for row in rows), key=operator.attrgetter("number"), reverse=True)
+    return JobPage(page, numbers[-1] if len(found) > query.limit else before)
 
 
 def jobs_ahead(connection: Connection, workspace_id: str, number: int) -> int:
@@ -208,14 +243,17 @@ def jobs_of(connection: Connection, server_id: str, begun_before: int) -> Sequen
 
 def delete_expired_jobs(connection: Connection, now: int, limit: int) -> int:
     """Forget jobs whose time is up, with their events and labels; how many."""
-    columns = (jobs.c.id, jobs.c.workspace_id, jobs.c.number, jobs.c.labels)
+    columns = (jobs.c.id, jobs.c.workspace_id, jobs.c.number, jobs.c.labels, jobs.c.deployment_id)
     expired = select(*columns).where(jobs.c.expires_at <= now).order_by(jobs.c.expires_at).limit(limit)
-    found = connection.execute(expired).all()
+    found = connection.execute(expired.with_for_update(skip_locked=True)).all()  # as entries do: jobs before labels
     ids = [row[0] for row in found]
-    for _, workspace_id, number, labels in found:
+    marks: Marks = {}
+    for _, workspace_id, number, labels, deployment_id in found:
         if labels is not None:
-            delete_labels(connection, workspace_id, number, labels)
+            pairs = msgspec.json.decode(labels, type=dict[str, str])
+            mark_job(marks, workspace_id, number, pairs, deployment_id)
     if ids:
+        remove_marks(connection, marks)
         connection.execute(delete(job_events).where(job_events.c.job_id.in_(ids)))
         delete_needed(connection, ids)
         connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
@@ -223,8 +261,8 @@ def delete_expired_jobs(connection: Connection, now: int, limit: int) -> int:
 
 
 def _listed(row: Sequence[Any]) -> ListedJob:
-    id_, number, state, created_at, updated_at, labels = row
-    return ListedJob(id_, number, JobState(state), created_at, updated_at, labels)
+    id_, number, state, created_at, updated_at, labels, release_version = row
+    return ListedJob(id_, number, JobState(state), created_at, updated_at, labels, release_version)
 
 
 def _job(row: Mapping[Any, Any]) -> Job:
@@ -237,3 +275,15 @@ def _job(row: Mapping[Any, Any]) -> Job:
         if values.get(name) is not None:
             values[name] = inflated(values[name])
     return Job(**values)
+
+
+def _by_number(condition: ColumnElement[bool]) -> PreparedQuery:
+    """Jobs of a page by a condition that takes the numbers of all, in the words of a dialect."""
+    statement = select(*_LISTED).where(jobs.c.workspace_id == bindparam("workspace"), condition)
+    return PreparedQuery(statement, ("workspace", "numbers"))
+
+
+_BY_NUMBER_IN_SQLITE: Final = _by_number(
+    jobs.c.number.in_(select(func.json_each(bindparam("numbers")).table_valued("value").c.value))
+)
+_BY_NUMBER_IN_POSTGRESQL: Final = _by_number(jobs.c.number == any_(bindparam("numbers", type_=ARRAY(BigInteger))))

@@ -23,6 +23,8 @@ from sqlalchemy import (
 )
 
 _UUID = String(36)
+_ORDERED_ID = String(45).with_variant(String(45, collation="C"), "postgresql")
+"""Sorts by its bytes."""
 _INT = BigInteger().with_variant(Integer(), "sqlite")
 """64 bits in both; SQLite numbers its rows by themselves only in a column spelled INTEGER."""
 
@@ -64,6 +66,8 @@ workspaces = Table(
     Column("jobs_active", _INT, nullable=False, server_default=text("0"), comment="jobs with a slot"),
     Column("jobs_parked", _INT, nullable=False, server_default=text("0"), comment="jobs that wait for a slot"),
     Column("last_job", _INT, nullable=False, server_default=text("0"), comment="the newest number of a job"),
+    Column("organization_id", String(100), comment="what its organization is called elsewhere; null unknown"),
+    Column("sso_required", Boolean, nullable=False, server_default=false(), comment="whether its keys are governed"),
     Column("created_at", _INT, nullable=False),
     CheckConstraint("held >= 0", name="held"),
     CheckConstraint("in_flight >= 0", name="in_flight"),
@@ -81,6 +85,8 @@ api_keys = Table(
     Column("held", _INT, nullable=False, server_default=text("0"), comment="what is held for its runs"),
     Column("budget", _INT, comment="what its runs may cost in a period; null no bound"),
     Column("budget_period", String(8), comment="day, month or total"),
+    Column("organization_id", String(100), comment="the organization of its account; null unknown"),
+    Column("sso_required", Boolean, nullable=False, server_default=false(), comment="whether that governs the key"),
     Column("created_at", _INT, nullable=False),
     Column("revoked_at", _INT),
 )
@@ -291,6 +297,8 @@ jobs = Table(
     Column("started_at", _INT),
     Column("finished_at", _INT),
     Column("expires_at", _INT, comment="when it is forgotten, once it has ended"),
+    Column("deployment_id", String(63), comment="where it was sent to; null for its workspace's own address"),
+    Column("release_version", _INT, comment="of the deployment's release that it was taken in by"),
 )
 _JOB_LIVE: Final = text("state = 'canceling' OR state = 'parked' OR state = 'released' OR state = 'running'")
 _JOB_RELEASED: Final = text("state = 'released'")
@@ -300,6 +308,9 @@ Index("ix_jobs_live", jobs.c.workspace_id, jobs.c.number, sqlite_where=_JOB_LIVE
 Index("ix_jobs_released", jobs.c.created_at, sqlite_where=_JOB_RELEASED, postgresql_where=_JOB_RELEASED)
 Index("ix_jobs_working", jobs.c.server_id, sqlite_where=_JOB_WORKING, postgresql_where=_JOB_WORKING)
 Index("ix_jobs_expires_at", jobs.c.expires_at)
+_DEPLOYED: Final = text("deployment_id IS NOT NULL")
+Index("ix_jobs_deployment", jobs.c.workspace_id, jobs.c.deployment_id, jobs.c.number,
+      sqlite_where=_DEPLOYED, postgresql_where=_DEPLOYED)  # fmt: skip
 
 job_events = Table(
     "job_events",
@@ -357,13 +368,14 @@ editor_documents = Table(
     Column("changed_at", _INT, nullable=False),
 )
 
-job_labels = Table(
-    "job_labels",
+labelled_jobs = Table(
+    "labelled_jobs",
     metadata,
-    Column("workspace_id", _UUID, primary_key=True),
-    Column("key", String(40), primary_key=True),
-    Column("value", String(256), primary_key=True),
-    Column("number", _INT, primary_key=True, autoincrement=False, comment="of the job, in its workspace"),
+    Column(
+        "id", _ORDERED_ID, primary_key=True, comment="digest of a workspace and a label, and a block in hexadecimal"
+    ),
+    Column("numbers", LargeBinary, nullable=False, comment="those of the jobs that have it (storage/number_blocks.py)"),
+    sqlite_with_rowid=False,
 )
 
 job_keys = Table(
@@ -373,6 +385,41 @@ job_keys = Table(
     Column("job_id", _UUID, nullable=False),
     Column("expires_at", _INT, nullable=False, index=True),
 )
+
+deployments = Table(
+    "deployments",
+    metadata,
+    Column("id", String(63), primary_key=True, comment="a DNS label: its name and some characters that nobody guesses"),
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), nullable=False, index=True),
+    Column("name", String(40), nullable=False, comment="as its owner chose it"),
+    Column("state", String(16), nullable=False),
+    Column("reason", String(500), comment="why it is not ready, where there is more to say than the state does"),
+    Column("serving", _INT, comment="the version of the release that takes jobs; null before the first is prepared"),
+    Column("last_release", _INT, nullable=False, comment="the version of the newest release"),
+    Column("created_at", _INT, nullable=False),
+    Column("updated_at", _INT, nullable=False),
+    Column("deleted_at", _INT, comment="its row stays while jobs name it"),
+    Column("cleared_at", _INT, comment="when none of its jobs was left that waited or was executed"),
+)
+_UNSETTLED: Final = text("deleted_at IS NULL AND (state = 'not_ready' OR state = 'unavailable')")
+Index("ix_deployments_unsettled", deployments.c.updated_at, sqlite_where=_UNSETTLED, postgresql_where=_UNSETTLED)
+_DELETED: Final = text("deleted_at IS NOT NULL")
+Index("ix_deployments_deleted", deployments.c.deleted_at, sqlite_where=_DELETED, postgresql_where=_DELETED)
+
+releases = Table(
+    "releases",
+    metadata,
+    Column("deployment_id", String(63), ForeignKey("deployments.id"), primary_key=True),
+    Column("version", _INT, primary_key=True, autoincrement=False, comment="counts those of its deployment from 1"),
+    Column("state", String(16), nullable=False),
+    Column("node_packs", Text, comment="JSON array of names; null for every pack there is"),
+    Column("nodes", _INT, comment="how many classes its packs add, once it is prepared"),
+    Column("reason", String(500), comment="why it cannot be used"),
+    Column("created_at", _INT, nullable=False),
+    Column("settled_at", _INT, comment="when it was prepared or failed"),
+)
+_PREPARING: Final = text("state = 'preparing'")
+Index("ix_releases_preparing", releases.c.created_at, sqlite_where=_PREPARING, postgresql_where=_PREPARING)
 
 publishers = Table(
     "publishers",

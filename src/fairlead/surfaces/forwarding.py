@@ -47,6 +47,15 @@ class BaseUrls:
         told = _told(scope)
         return base_url_of(scope, told.scheme, told.host) + told.prefix
 
+    def host_of(self, scope: Scope) -> str:
+        """The host a caller has named, perhaps with a port, whatever links are to begin with."""
+        told = _told(scope).host if self._is_trusted(scope) else None
+        return base_url_of(scope, host=told).partition("://")[2]
+
+    def is_public(self, host: str) -> bool:
+        """Whether a host is the one by which the operator says that callers reach us."""
+        return self.public is not None and self.public.partition("://")[2].partition("/")[0].lower() == host.lower()
+
     def _is_trusted(self, scope: Scope) -> bool:
         client = scope.get("client")
         if not self.trusted or client is None:  # a unix socket has no address, and nobody vouches for who is behind it

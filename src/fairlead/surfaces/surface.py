@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 
+from fairlead.domain.deployments import DeploymentFaultError
 from fairlead.domain.faults import FaultError, RequestNotFound
 from fairlead.domain.jobs.asset_faults import AssetFaultError
 from fairlead.domain.jobs.faults import JobFaultError
@@ -22,7 +23,10 @@ from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Headers, Receive
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 _PATH_SHOWN: Final = 200
-_EXPECTED: Final = (FaultError, JobFaultError, AssetFaultError, RegistryFaultError, CallerLeftError, HTTPException)
+_EXPECTED: Final = (
+    FaultError, JobFaultError, AssetFaultError, DeploymentFaultError, RegistryFaultError, CallerLeftError,
+    HTTPException,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from fairlead.observing.observations import Observer, UnexpectedError
+from fairlead.operations.jobs.abandon import JobAbandoner
 from fairlead.operations.jobs.claim import JobClaimer
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.nodes import NodeCatalog
@@ -25,12 +26,14 @@ class JobWorker:
     def __init__(
         self,
         claimer: JobClaimer,
+        abandoner: JobAbandoner,
         executor: JobExecutor,
         nodes: NodeCatalog,
         forgets: Sequence[Callable[[], Awaitable[int]]],
         observe: Observer,
     ) -> None:
         self._claimer = claimer
+        self._abandoner = abandoner
         self._executor = executor
         self._nodes = nodes
         self._forgets = forgets
@@ -78,6 +81,8 @@ class JobWorker:
         await self._claimer.pass_on_cancels()
         await self._claimer.use_room()
         while await self._claimer.time_out():
+            pass
+        while await self._abandoner.abandon():
             pass
         if rounds % _FORGET_EVERY == 0:
             for forget in self._forgets:

@@ -117,9 +117,11 @@ def refused(response: httpx.Response) -> tuple[int, str]:
     """Return the status and the code of a refusal, whose envelope must be whole."""
     body = response.json()
     assert set(body) == {"error"}
-    assert {"code", "message"} <= set(body["error"]) <= {"code", "message", "details"}
+    code = body["error"]["code"]
+    more = {"organization_id"} if code == "sso_required" else {"details"}
+    assert {"code", "message"} <= set(body["error"]) <= {"code", "message", *more}
     assert body["error"]["message"]
     assert response.headers["content-type"] == "application/json"
     assert response.headers["x-service-request-id"]
     assert ("retry-after" in response.headers) == (response.status_code == 429)
-    return response.status_code, body["error"]["code"]
+    return response.status_code, code

@@ -95,6 +95,15 @@ def test_an_open_server_asks_for_a_key(opened: Server) -> None:
     assert other.get(_JOBS) == {"jobs": []}
 
 
+@pytest.mark.req("J-09", "J-11")
+def test_single_sign_on_is_asked_for_where_nobody_signs_in(cloud: Server, opened: Server) -> None:
+    """Only the serverless surface respects what an organization wants."""
+    key = cloud.new_workspace("held", "--organization", "org_7", "--sso-required")
+    assert refused(ask(cloud, {"X-API-Key": key})) == (501, "not_implemented")
+    key = opened.new_workspace("held", "--organization", "org_7", "--sso-required")
+    assert ask(opened, {"X-API-Key": key}).json() == {"jobs": []}
+
+
 @pytest.mark.req("J-09")
 def test_an_open_server_lets_anything_in(opened: Server) -> None:
     """A credential that is sent must be good, other APIs are not open, and pages of other sites are kept out."""

@@ -12,7 +12,7 @@ from fairlead.domain.faults import Fault, FaultError
 from fairlead.domain.jobs import asset_faults, faults
 from fairlead.domain.jobs.faults import JobFault, JobFaultError
 from fairlead.surfaces.asgi import CallerLeftError
-from fairlead.surfaces.jobs.errors import NoLabelsError, NoListError, refusal
+from fairlead.surfaces.jobs.errors import NoLabelsError, NoListError, SsoRequiredError, refusal
 from fairlead.surfaces.surface import Refusal
 
 _JOB_FAULTS: Final[Sequence[tuple[JobFault, int, str]]] = (
@@ -53,7 +53,8 @@ def answered(error: Exception) -> tuple[Refusal, dict[str, Any], dict[bytes, byt
     worded = refusal(error, {"method": "GET"})
     headers, error_ = dict(worded.headers), json.loads(worded.content)["error"]
     assert set(json.loads(worded.content)) == {"error"}
-    assert {"code", "message"} <= set(error_) <= {"code", "message", "details"}
+    more = {"organization_id"} if error_["code"] == "sso_required" else {"details"}
+    assert {"code", "message"} <= set(error_) <= {"code", "message", *more}
     assert error_["message"]
     assert (b"retry-after" in headers) == (worded.status == 429)
     assert error_["code"] == worded.result
@@ -79,6 +80,15 @@ def test_what_a_surface_does_not_do_has_another_status(error: Exception, status:
     """What another surface would do is no fault of the caller's, and none of ours."""
     worded, told, _ = answered(error)
     assert (worded.status, told["code"]) == (status, code)
+
+
+@pytest.mark.req("J-07", "J-09", "J-11")
+def test_an_organization_is_not_told_or_made_up() -> None:
+    """Who must sign in elsewhere is told where, when that is known; nothing stands in its place when it is not."""
+    worded, told, _ = answered(SsoRequiredError("org_7"))
+    assert (worded.status, told["code"], told["organization_id"]) == (403, "sso_required", "org_7")
+    worded, told, _ = answered(SsoRequiredError(None))
+    assert (worded.status, "organization_id" in told) == (403, False)
 
 
 @pytest.mark.req("J-14", "J-07")

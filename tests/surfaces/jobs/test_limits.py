@@ -47,6 +47,15 @@ def test_an_account_asks_without_end(narrow: Server) -> None:
     assert other.get(_JOBS) == {"jobs": []}
 
 
+@pytest.mark.req("J-11")
+def test_refusals_of_single_sign_on_are_not_counted(narrow: Server) -> None:
+    """A key that its organization does not let in spends the quota of its account like any other."""
+    caller = JobsCaller(narrow, "governed", narrow.new_workspace("governed", "--sso-required"))
+    for _ in range(_QUOTA):
+        assert refused(caller.ask("GET", f"{_JOBS}/{NOBODY}")) == (403, "sso_required")
+    assert refused(caller.ask("GET", _JOBS)) == (429, "rate_limited")
+
+
 @pytest.mark.req("J-07", "J-12")
 def test_nobody_pays_for_a_partner_node(narrow: Server) -> None:
     """A workflow that runs partners' models needs a key that is good, and an account with something left."""

@@ -71,7 +71,7 @@ def test_a_state_has_no_status() -> None:
 @pytest.mark.req("J-13")
 def test_a_job_looks_otherwise() -> None:
     """What there is not yet is null; what a job was not submitted with is absent."""
-    waiting = job_document(job(JobState.PARKED), 3, (), BASE)
+    waiting = job_document(job(JobState.PARKED), 3, (), BASE, BASE)
     assert {name: waiting[name] for name in ("started_at", "completed_at", "expires_at", "progress", "error")} == (
         dict.fromkeys(("started_at", "completed_at", "expires_at", "progress", "error"))
     )
@@ -80,7 +80,7 @@ def test_a_job_looks_otherwise() -> None:
     assert waiting["urls"]["events"] == f"{BASE}/api/v2/jobs/j/events"
     standing = '{"nodes_done":1,"nodes_total":2,"current_node":"2","step":1,"steps":4}'
     workflow = b'{"1": {"class_type": "A", "inputs": {}}, "2": {"class_type": "B", "inputs": {}}}'
-    running = job_document(job(started_at=1_500, progress=standing, workflow=workflow), None, (), BASE)
+    running = job_document(job(started_at=1_500, progress=standing, workflow=workflow), None, (), BASE, BASE)
     assert running["metrics"] == {"queue_ms": 500}
     assert running["progress"] == {
         "value": 0.625, "nodes_done": 1, "nodes_total": 2, "current_node": "2", "current_node_class": "B",
@@ -108,7 +108,7 @@ def test_a_failure_has_no_code() -> None:
     assert len(set(ERROR_CODES.values())) == len(ERROR_CODES)
 
     def error(ending: Any, state: JobState = JobState.FAILED) -> Any:
-        return job_document(job(state, failure=msgspec.json.encode(ending)), None, (), BASE)["error"]
+        return job_document(job(state, failure=msgspec.json.encode(ending)), None, (), BASE, BASE)["error"]
 
     node = Failure(Place("5.1", "5", "5", "5"), "Blur", "ValueError", "no", ["Trace\n", "back"], {}, [])
     told = error(Failed(node))
@@ -117,7 +117,8 @@ def test_a_failure_has_no_code() -> None:
     nowhere = Failure(Place("", ""), "", "OOMError", "memory", [], {}, [])
     assert error(Failed(nowhere)) == {"code": "out_of_memory", "message": "OOMError: memory"}
     assert error(Interrupted(None, None, ()), JobState.CANCELED) is None
-    assert job_document(job(JobState.EXPIRED), None, (), BASE)["error"]["code"] == "expired"
+    never: Any = job_document(job(JobState.EXPIRED), None, (), BASE, BASE)["error"]
+    assert never["code"] == "expired"
     late = Failure(Place("1", "1"), "Endless", "TimeoutError", "too long", [], {}, [])
     assert error(Failed(late, is_late=True), JobState.EXPIRED)["code"] == "timeout"
 

@@ -5,9 +5,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from fairlead.domain.deployments import DeploymentFault, Placement
 from fairlead.domain.faults import Fault
 from fairlead.domain.jobs.faults import JobFault
-from fairlead.domain.jobs.states import JobState
+from fairlead.domain.jobs.states import JobEvent, JobState
 
 
 class NewEvent(msgspec.Struct, frozen=True):
@@ -24,7 +25,8 @@ class Submission(msgspec.Struct, frozen=True):
 
     With a `server_id` it is claimed by that server at once where a slot is free. `wanted` is a JSON array of output
     nodes, `backlog` how many jobs of the workspace may wait. An `idempotency_id` is used by at most one job until
-    `idempotency_until`. `files` are the ids of those that must not be deleted while the job lives.
+    `idempotency_until`. `files` are the ids of those that must not be deleted while the job lives. With a `placement`
+    the job was sent to a deployment, which must still take jobs.
     """
 
     job_id: str
@@ -42,6 +44,7 @@ class Submission(msgspec.Struct, frozen=True):
     idempotency_id: str | None = None
     idempotency_until: int = 0
     files: Sequence[str] = ()
+    placement: Placement | None = None
 
 
 class JobClaim(msgspec.Struct, frozen=True):
@@ -86,7 +89,8 @@ class JobEnding(msgspec.Struct, frozen=True):
 class JobCancel(msgspec.Struct, frozen=True):
     """A job is not wanted any more: one that waits ends here, of one that is executed it is noted.
 
-    `only` names the states it may be found in; `expire` says that it is not the caller who gives it up.
+    `only` names the states it may be found in. The `cause` is the caller's `cancel`; or it was `expire`, or `abandon`
+    with the `failure` that tells of it, as JSON.
     """
 
     job_id: str
@@ -94,7 +98,8 @@ class JobCancel(msgspec.Struct, frozen=True):
     at: int
     expires_at: int
     only: frozenset[JobState] | None = None
-    expire: bool = False
+    cause: JobEvent = JobEvent.CANCEL
+    failure: bytes | None = None
 
 
 class JobTakeOver(msgspec.Struct, frozen=True):
@@ -145,4 +150,4 @@ class Outdated(msgspec.Struct, frozen=True):
     """The entry found the job in a state, or at an attempt, that has no place for it: nothing was written."""
 
 
-JobVerdict: TypeAlias = Submitted | Claimed | Moved | Outdated | Fault | JobFault | None
+JobVerdict: TypeAlias = Submitted | Claimed | Moved | Outdated | Fault | JobFault | DeploymentFault | None

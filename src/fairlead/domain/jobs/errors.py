@@ -11,6 +11,7 @@ INACTIVE_SUBSCRIPTION: Final = "InactiveSubscriptionError"
 TIMEOUT: Final = "TimeoutError"
 CRASH: Final = "EngineCrashError"
 TOO_MUCH: Final = "TooMuchOutputError"
+DEPLOYMENT_DELETED: Final = "DeploymentDeletedError"
 
 JOB_ERRORS: Final = frozenset(
     {
@@ -23,5 +24,6 @@ JOB_ERRORS: Final = frozenset(
         TIMEOUT,
         CRASH,
         TOO_MUCH,
+        DEPLOYMENT_DELETED,
     }
 )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from fairlead.domain.deployments import PackSet, Placement
 from fairlead.domain.jobs.states import JobState
 
 
@@ -13,7 +14,8 @@ class NewJob(msgspec.Struct, frozen=True):
     `workflow` is the graph and `extra` what came beside it without any key, both JSON objects. `partner_key` is the
     key that pays for partner nodes, as it was sent. `job_id` is one the caller chose, `targets` the output nodes he
     wants, None for all; a `strict` one is refused where any output cannot be made. `labels` are kept as they are. With
-    an `idempotency_key`, no other job can be submitted for a while. `files` are the ids of those it names by id.
+    an `idempotency_key`, no other job can be submitted for a while. `files` are the ids of those it names by id. With a
+    `placement` it was sent to a deployment.
     """
 
     workflow: bytes
@@ -25,6 +27,7 @@ class NewJob(msgspec.Struct, frozen=True):
     labels: Mapping[str, str] = {}
     idempotency_key: str | None = None
     files: Sequence[str] = ()
+    placement: Placement | None = None
 
 
 class SubmittedJob(msgspec.Struct, frozen=True):
@@ -66,6 +69,8 @@ class Job(msgspec.Struct, frozen=True):
     partner_key_id: str | None = None
     labels: str | None = None
     expires_at: int | None = None
+    deployment_id: str | None = None
+    release_version: int | None = None
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
@@ -91,7 +96,8 @@ class JobQuery(msgspec.Struct, frozen=True):
 class LiveJob(msgspec.Struct, frozen=True):
     """A job that a server has claimed: what its execution needs. `events` were kept of earlier attempts.
 
-    One with a `hindrance`, a kind of error (domain/jobs/errors.py), is ended with it instead of being executed.
+    One with a `hindrance`, a kind of error (domain/jobs/errors.py), is ended with it instead of being executed. `packs`
+    are the node packs with which it is executed.
     """
 
     id: str
@@ -106,3 +112,4 @@ class LiveJob(msgspec.Struct, frozen=True):
     partner_key_id: str | None = None
     events: int = 0
     hindrance: str | None = None
+    packs: PackSet = None

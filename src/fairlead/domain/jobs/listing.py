@@ -20,11 +20,15 @@ class LabelFilter(msgspec.Struct, frozen=True):
 
 
 class ListQuery(msgspec.Struct, frozen=True):
-    """Which jobs of a workspace are to be listed, the newest first: those before a number, with all of some labels."""
+    """Which jobs of a workspace are to be listed, the newest first: those before a number, with all of some labels.
+
+    With a `deployment_id` they are those that were sent there.
+    """
 
     limit: int = PAGE_MAX
     before: int | None = None
     labels: Sequence[LabelFilter] = ()
+    deployment_id: str | None = None
 
 
 class ListedJob(msgspec.Struct, frozen=True):
@@ -36,6 +40,7 @@ class ListedJob(msgspec.Struct, frozen=True):
     created_at: int
     updated_at: int
     labels: str | None = None
+    release_version: int | None = None
 
 
 class JobPage(msgspec.Struct, frozen=True):

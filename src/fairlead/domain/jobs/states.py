@@ -23,7 +23,7 @@ class JobState(enum.StrEnum):
     SUCCEEDED = "succeeded"
     """Everything that could be made was."""
     FAILED = "failed"
-    """A node could not be executed, or its engine host died."""
+    """A node could not be executed, its engine host died, or its deployment was deleted before it was executed."""
     CANCELED = "canceled"
     """It was not wanted any more, and is not executed any more, or never was."""
     EXPIRED = "expired"
@@ -40,6 +40,7 @@ class JobEvent(enum.StrEnum):
     FAIL = "fail"
     STOP = "stop"
     EXPIRE = "expire"
+    ABANDON = "abandon"
     TAKE_OVER = "take_over"
 
 
@@ -55,13 +56,16 @@ TRANSITIONS: Final[Mapping[tuple[JobState, JobEvent], JobState]] = MappingProxyT
         (JobState.PARKED, JobEvent.RELEASE): JobState.RELEASED,
         (JobState.PARKED, JobEvent.CANCEL): JobState.CANCELED,
         (JobState.PARKED, JobEvent.EXPIRE): JobState.EXPIRED,
+        (JobState.PARKED, JobEvent.ABANDON): JobState.FAILED,
         (JobState.RELEASED, JobEvent.CLAIM): JobState.RUNNING,
         (JobState.RELEASED, JobEvent.CANCEL): JobState.CANCELED,
         (JobState.RELEASED, JobEvent.EXPIRE): JobState.EXPIRED,
+        (JobState.RELEASED, JobEvent.ABANDON): JobState.FAILED,
         (JobState.RUNNING, JobEvent.CANCEL): JobState.CANCELING,
         (JobState.RUNNING, JobEvent.SUCCEED): JobState.SUCCEEDED,
         (JobState.RUNNING, JobEvent.FAIL): JobState.FAILED,
         (JobState.RUNNING, JobEvent.EXPIRE): JobState.EXPIRED,
+        (JobState.RUNNING, JobEvent.ABANDON): JobState.CANCELING,
         (JobState.RUNNING, JobEvent.TAKE_OVER): JobState.RELEASED,
         (JobState.CANCELING, JobEvent.STOP): JobState.CANCELED,
         (JobState.CANCELING, JobEvent.SUCCEED): JobState.SUCCEEDED,

@@ -12,7 +12,7 @@ from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, TIMEOUT
 from fairlead.domain.jobs.events import Failed, Failure, Interrupted, Place
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.news import News
-from fairlead.domain.jobs.states import LIVE
+from fairlead.domain.jobs.states import LIVE, JobEvent
 from fairlead.observing.observations import DatabaseTrouble, JobTakenOver, Observer
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.books import JobBooks
@@ -84,7 +84,7 @@ class JobClaimer:
         before = now - self.timeout_ms
         late = await self._find("time out jobs", lambda c: jobs.waiting_jobs_since(c, before, FOUND_AT_ONCE))
         for job_id, workspace_id in late:
-            entry = JobCancel(job_id, workspace_id, now, now + self.kept_ms, expire=True)
+            entry = JobCancel(job_id, workspace_id, now, now + self.kept_ms, cause=JobEvent.EXPIRE)
             if isinstance(await self.books.write_at_last(entry), Moved):
                 self.newsroom.publish(News(workspace_id, job_id, now, _WAITED_TOO_LONG))
         return len(late)
@@ -129,11 +129,9 @@ class JobClaimer:
                 started_at=entry.at,
                 hindrance=_hindrance(claimed),
             )
-        whole = await self._find(
-            "read a claimed job",
-            lambda c: [jobs.find_job(c, entry.workspace_id, entry.job_id, whole=True)],
-        )
-        found = whole[0] if whole else None
+        ids = entry.workspace_id, entry.job_id
+        whole = await self._find("read a claimed job", lambda c: [jobs.find_claimed(c, *ids)])
+        found, packs = whole[0] if whole else (None, None)
         if found is None or found.workflow is None or found.extra is None:
             return None
         return LiveJob(
@@ -149,6 +147,7 @@ class JobClaimer:
             partner_key_id=found.partner_key_id,
             events=claimed.events,
             hindrance=_hindrance(claimed),
+            packs=packs,
         )
 
     async def _find(self, doing: str, work: Work[Sequence[T]]) -> Sequence[T]:

@@ -172,7 +172,7 @@ class JobExecutor:
             return _failed(job.hindrance, _HINDRANCES[job.hindrance])
         hidden = _hidden(job.extra)
         order = Execute(job=job.id, workflow=job.workflow, outputs=job.wanted, hidden=hidden)
-        ending = await self._hosts.execute(job.workspace_id, order, desk)
+        ending = await self._hosts.execute(job.workspace_id, order, desk, job.packs)
         if desk.overflowed:
             return _failed(TOO_MUCH, "The nodes of this workflow show more than is kept of a job.")
         return ending

@@ -1,4 +1,4 @@
-"""The classes of nodes there are (C-01): described by an engine host, kept until the catalog of models changes."""
+"""The classes of nodes there are (C-01): described by an engine host, kept until they change."""
 
 import asyncio
 import hashlib
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from fairlead.domain.catalog.models import Catalog
+from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.faults import EngineUnavailable, JobFaultError
 from fairlead.engine.hosts.desk_host import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
@@ -34,6 +35,7 @@ class NodeCatalog:
         self._partner_nodes = partner_nodes
         self._followed = catalog()
         self._known: ObjectInfo | None = None
+        self._known_edition = -1
         self._asking = asyncio.Lock()
 
     async def follow_catalog(self) -> None:
@@ -42,19 +44,32 @@ class NodeCatalog:
         if current is not self._followed:
             self._followed = current
             self._hosts.set_partner_nodes(await asyncio.to_thread(self._partner_nodes, current))
-            self._known = None
+
+    async def classes(self, packs: PackSet) -> Mapping[str, bytes]:
+        """The classes there are with some node packs, by name; JobFaultError when no host answers."""
+        if packs is None:
+            return (await self.object_info()).by_class
+        try:
+            document = await self._hosts.describe(packs)
+        except EngineUnavailableError as error:
+            raise JobFaultError(EngineUnavailable()) from error
+        return (await asyncio.to_thread(_read, document)).by_class
 
     async def object_info(self) -> ObjectInfo:
         """Every class; JobFaultError when no host answers."""
         async with self._asking:
-            if self._known is None:
-                await self.follow_catalog()
-                try:
-                    document = await self._hosts.describe()
-                except EngineUnavailableError as error:
-                    raise JobFaultError(EngineUnavailable()) from error
-                self._known = await asyncio.to_thread(_read, document)
-            return self._known
+            if self._known is not None and self._known_edition == self._hosts.edition:
+                return self._known
+            await self.follow_catalog()
+            is_current, edition = self._hosts.is_current, self._hosts.edition
+            try:
+                document = await self._hosts.describe()
+            except EngineUnavailableError as error:
+                raise JobFaultError(EngineUnavailable()) from error
+            described = await asyncio.to_thread(_read, document)
+            if is_current:  # else an earlier host has answered, of which the successor is being started
+                self._known, self._known_edition = described, edition
+            return described
 
 
 def _read(document: bytes) -> ObjectInfo:

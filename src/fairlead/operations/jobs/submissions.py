@@ -4,13 +4,15 @@ import asyncio
 from typing import Final
 
 from fairlead.domain.callers import Caller
+from fairlead.domain.deployments import DeploymentFaultError, DeploymentUnavailable
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.jobs.faults import IdempotencyKeyUsed, InvalidWorkflow, JobFaultError
+from fairlead.domain.jobs.faults import EngineUnavailable, IdempotencyKeyUsed, InvalidWorkflow, JobFaultError
 from fairlead.domain.jobs.findings import findings_of, told_of_engine
-from fairlead.domain.jobs.jobs import Job, NewJob
+from fairlead.domain.jobs.jobs import Job, NewJob, SubmittedJob
 from fairlead.domain.runs.replays import key_id
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
+from fairlead.operations.deployments import DeploymentKeeper
 from fairlead.operations.jobs.assets import Assets
 from fairlead.operations.jobs.nodes import NodeCatalog
 from fairlead.operations.jobs.read import JobReader
@@ -30,6 +32,7 @@ class JobSubmissions:
         assets: Assets,
         reader: JobReader,
         nodes: NodeCatalog,
+        keeper: DeploymentKeeper,
         database: Database,
         clock: Clock,
         observe: Observer,
@@ -38,12 +41,13 @@ class JobSubmissions:
         self._assets = assets
         self._reader = reader
         self._nodes = nodes
+        self._keeper = keeper
         self._database = database
         self._clock = clock
         self._observe = observe
 
     async def submit(self, caller: Caller, new: NewJob) -> Job:
-        """Make a job of what was submitted; JobFaultError and FaultError say why it is none.
+        """Make a job of what was submitted; JobFaultError, DeploymentFaultError and FaultError say why it is none.
 
         A key is used from the transaction on that makes the job. One that is used already is refused before the
         workflow is looked at, and whatever is wrong with that.
@@ -52,14 +56,24 @@ class JobSubmissions:
             await self._refuse_used(key_id(caller.workspace_id, new.idempotency_key))
         new = await self._assets.resolved(caller, new)
         try:
-            submitted = await self._submitter.submit(caller, new)
+            submitted = await self._submitted(caller, new)
+        except JobFaultError as error:
+            if new.placement is None or not isinstance(error.fault, EngineUnavailable):
+                raise
+            await self._keeper.lose(new.placement, str(error.__cause__))
+            raise DeploymentFaultError(DeploymentUnavailable()) from error
+        return await self._reader.job(caller, submitted.job_id)
+
+    async def _submitted(self, caller: Caller, new: NewJob) -> SubmittedJob:
+        """A job that is durable, or what is wrong with its workflow in the words of this API."""
+        try:
+            return await self._submitter.submit(caller, new)
         except JobFaultError as error:
             if not isinstance(error.fault, InvalidWorkflow):
                 raise
-            known = (await self._nodes.object_info()).by_class
+            known = await self._nodes.classes(None if new.placement is None else new.placement.packs)
             found = await asyncio.to_thread(findings_of, new.workflow, known)
             raise JobFaultError(found or told_of_engine(error.fault)) from error
-        return await self._reader.job(caller, submitted.job_id)
 
     async def forget(self) -> int:
         """Forget a batch of keys whose time is up, and return how many were."""

@@ -6,6 +6,14 @@ from typing import Final
 import msgspec
 
 from fairlead.domain.callers import Caller
+from fairlead.domain.deployments import (
+    DeploymentFaultError,
+    DeploymentNotFound,
+    DeploymentNotReady,
+    DeploymentStopped,
+    DeploymentUnavailable,
+    PackSet,
+)
 from fairlead.domain.faults import FaultError, InsufficientCredits
 from fairlead.domain.jobs.entries import Submission, Submitted
 from fairlead.domain.jobs.faults import (
@@ -93,6 +101,7 @@ class Submitter:
             idempotency_id=None if new.idempotency_key is None else key_id(caller.workspace_id, new.idempotency_key),
             idempotency_until=self._clock.now_ms() + self._keys_kept_ms,
             files=new.files,
+            placement=new.placement,
         )
         submitted = await self._recorded(submission)
         if submitted.state is JobState.RUNNING:
@@ -107,7 +116,7 @@ class Submitter:
     async def _checked(self, caller: Caller, job_id: str, new: NewJob) -> Checked:
         desk = CheckDesk(self._files, caller.workspace_id)
         try:
-            found = await self._hosts.check(job_id, new.workflow, new.targets, desk)
+            found = await self._hosts.check(job_id, new.workflow, new.targets, desk, _packs(new))
         except EngineUnavailableError as error:
             raise JobFaultError(EngineUnavailable()) from error
         if isinstance(found, Refused):
@@ -141,6 +150,8 @@ class Submitter:
                 return verdict
             case DuplicateJob() | SubscriptionInactive() | JobQueueFull() | IdempotencyKeyUsed():
                 raise JobFaultError(verdict)
+            case DeploymentNotFound() | DeploymentNotReady() | DeploymentUnavailable() | DeploymentStopped():
+                raise DeploymentFaultError(verdict)
             case _:
                 raise AssertionError(verdict)
 
@@ -166,4 +177,9 @@ def _live(submission: Submission, checked: Checked, new: NewJob) -> LiveJob:
         created_at=submission.created_at,
         started_at=submission.created_at,
         partner_key_id=submission.partner_key_id,
+        packs=_packs(new),
     )
+
+
+def _packs(new: NewJob) -> PackSet:
+    return None if new.placement is None else new.placement.packs

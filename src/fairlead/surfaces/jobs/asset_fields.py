@@ -9,23 +9,14 @@ from fairlead.domain.jobs.asset_faults import AssetFaultError, AssetNotFound
 from fairlead.domain.jobs.assets import BadAssetError, NewAsset, is_asset_id, read_hash
 from fairlead.domain.jobs.faults import BadFile, JobFaultError
 from fairlead.surfaces.forms import Form
+from fairlead.surfaces.jobs.documents import PATH_MAX, AssetFromHash
 
-PATH_MAX: Final = 1_024
 BODY_MAX: Final = 64 * 1024
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
 _TYPE: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}( *;[\x20-\x7e]{0,200})?")
 
 
-class _FromHash(msgspec.Struct):
-    """The body of `POST /assets/from-hash`; other members are passed by."""
-
-    hash: str
-    file_path: str | None = None
-    tags: list[str] = []
-    expires_in: int | None = None
-
-
-_bodies: Final = msgspec.json.Decoder(_FromHash)
+_bodies: Final = msgspec.json.Decoder(AssetFromHash)
 
 
 def read_upload(form: Form) -> tuple[str, NewAsset, str | None]:

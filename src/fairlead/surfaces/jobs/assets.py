@@ -1,7 +1,7 @@
 """Assets of the jobs API: sent, made from a hash, read, fetched, deleted (J-14)."""
 
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,8 +15,10 @@ from fairlead.surfaces.asgi import Receive, read_whole
 from fairlead.surfaces.assets import content_response
 from fairlead.surfaces.forms import read_form
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.jobs.addresses import api_base
 from fairlead.surfaces.jobs.asset_fields import BODY_MAX, asset_id_of, digest_of, read_from_hash, read_upload
 from fairlead.surfaces.jobs.credentials import JobCallers
+from fairlead.surfaces.jobs.documents import AssetShown
 from fairlead.surfaces.jobs.routes import PREFIX
 from fairlead.surfaces.jobs.wire import answer
 from fairlead.surfaces.ranges import UnsatisfiableRangeError
@@ -64,7 +66,7 @@ class AssetHandlers:
         """`GET /assets/{id}`: what is known of an asset."""
         caller = await self.callers.caller(request)
         asset = await self.assets.find(caller, asset_id_of(request.path_params))
-        return answer(_document(asset, self.base_urls.of(request.scope)))
+        return answer(_document(asset, api_base(self.base_urls, request.scope)))
 
     async def delete_asset(self, request: Request) -> Response:
         """`DELETE /assets/{id}`: 204, unless a job still needs it."""
@@ -82,7 +84,7 @@ class AssetHandlers:
             raise AssetFaultError(RangeUnsatisfiable(asset.size)) from error
 
     def _told(self, request: Request, asset: Asset, is_new: bool) -> Response:  # noqa: FBT001 -- a pair
-        return answer(_document(asset, self.base_urls.of(request.scope)), 201 if is_new else 200)
+        return answer(_document(asset, api_base(self.base_urls, request.scope)), 201 if is_new else 200)
 
 
 def _served(asset: Asset) -> ServedAsset:
@@ -91,7 +93,7 @@ def _served(asset: Asset) -> ServedAsset:
     return ServedAsset(asset.blob, asset.size, asset.content_type, asset.name, disposition, seconds_left=0)
 
 
-def _document(asset: Asset, base: str) -> dict[str, Any]:
+def _document(asset: Asset, base: str) -> AssetShown:
     url = f"{base}{PREFIX}/assets/{asset.id}"
     return {
         "id": asset.id,

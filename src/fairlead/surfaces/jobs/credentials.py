@@ -1,6 +1,7 @@
 """Who is calling the jobs API: a key or a token as bearer, or a key in `X-API-Key`; and how often (J-09, J-11).
 
-A self-hosted surface is open to everybody, or to whoever has its one static token; both speak for one workspace.
+A self-hosted surface is open to everybody, or to whoever has its one static token; both speak for one workspace. A
+serverless one refuses keys of accounts that must come by single sign-on.
 """
 
 import hmac
@@ -12,9 +13,12 @@ from starlette.requests import Request
 from fairlead.domain.callers import Caller
 from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
 from fairlead.operations.authenticate import Authenticator, Credential, Token
+from fairlead.operations.deployments import Deployments
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.surfaces.asgi import Scope, header
 from fairlead.surfaces.credentials import key_or_token
+from fairlead.surfaces.jobs.addresses import address_of
+from fairlead.surfaces.jobs.errors import SsoRequiredError
 
 _SUBJECT: Final = "self-hosted"
 
@@ -39,17 +43,33 @@ class SelfHosted:
 
 @dataclass(frozen=True, slots=True)
 class JobCallers:
-    """Finds out who calls, and counts the call. Where it is `self_hosted`, keys and tokens of callers count too."""
+    """Finds out who calls, and counts the call. Where it is `self_hosted`, keys and tokens of callers count too.
+
+    `asks_for_sso` has the single sign-on of organizations respected. At the address of one of the `deployments` only
+    its own workspace is let in.
+    """
 
     authenticator: Authenticator
     windows: RateWindows
     key_prefix: str
     self_hosted: SelfHosted | None = None
+    asks_for_sso: bool = False
+    deployments: Deployments | None = None
 
     async def caller(self, request: Request) -> Caller:
-        """The caller of a request, by its headers. FaultError: Unauthorized, Forbidden, RateLimited and others."""
+        """The caller of a request, by its headers. FaultError: Unauthorized, Forbidden, RateLimited and others.
+
+        DeploymentFaultError where it was sent to a deployment that the caller's workspace does not have.
+
+        SsoRequiredError for a good key of an account that must come another way; the call counts all the same.
+        """
         caller = await self._authenticated(request.scope)
         self.windows.count(caller.workspace_id)
+        if self.asks_for_sso and caller.single_sign_on is not None:
+            raise SsoRequiredError(caller.single_sign_on.organization_id)
+        address = address_of(request.scope)
+        if address is not None and self.deployments is not None:
+            await self.deployments.one(caller.workspace_id, address.deployment_id)
         return caller
 
     async def _authenticated(self, scope: Scope) -> Caller:

@@ -10,6 +10,16 @@ from typing import Any, Final, NamedTuple, assert_never
 import msgspec
 from starlette.exceptions import HTTPException
 
+from fairlead.domain.deployments import (
+    BadDeployment,
+    DeploymentFault,
+    DeploymentFaultError,
+    DeploymentNotFound,
+    DeploymentNotReady,
+    DeploymentStopped,
+    DeploymentUnavailable,
+    TooManyDeployments,
+)
 from fairlead.domain.faults import (
     BodyTooLarge,
     BudgetExceeded,
@@ -71,6 +81,7 @@ from fairlead.domain.jobs.faults import (
     TooManyStreams,
 )
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
+from fairlead.surfaces.jobs.documents import JobsError, JobsErrorCode, JobsErrorTold
 from fairlead.surfaces.surface import Refusal
 
 METHOD_NOT_ALLOWED: Final = 405
@@ -94,19 +105,40 @@ class NoLabelsError(HTTPException):
         super().__init__(422)
 
 
+class NoDeploymentsError(HTTPException):
+    """There are no deployments on this surface (J-10)."""
+
+    def __init__(self) -> None:
+        super().__init__(501)
+
+
+class SsoRequiredError(HTTPException):
+    """The account of a good key must come by the single sign-on of its organization, where that is known (J-11)."""
+
+    def __init__(self, organization_id: str | None) -> None:
+        super().__init__(403)
+        self.organization_id = organization_id
+
+
 class _Worded(NamedTuple):
     """A fault as it is told."""
 
     status: int
-    code: str
+    code: JobsErrorCode
     message: str
     details: Mapping[str, Any] | None = None
     retry_after: int | None = None
+    organization_id: str | None = None
 
 
 _FAILED: Final = _Worded(500, "upstream_error", "Something that this service needs has failed. Try again later.")
 _NO_PATH: Final = _Worded(404, "not_found", "There is nothing at this path.")
 _NO_JOB: Final = _Worded(404, "not_found", "There is no such job.")
+_NOT_HERE: Final[Mapping[type[Exception], _Worded]] = {
+    NoListError: _Worded(501, "not_implemented", "Jobs are not listed here; each can be read by its id."),
+    NoLabelsError: _Worded(422, "metadata_not_supported", "No metadata is kept here; submit the job without."),
+    NoDeploymentsError: _Worded(501, "not_implemented", "There are no deployments here."),
+}
 
 
 def refusal(error: Exception, scope: Scope) -> Refusal:
@@ -115,10 +147,12 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
     headers: Headers = [_JSON, _UNCACHED, *allowed]
     if worded.retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, worded.retry_after)))
-    told: dict[str, Any] = {"code": worded.code, "message": worded.message}
+    told: JobsErrorTold = {"code": worded.code, "message": worded.message}
+    if worded.organization_id is not None:
+        told["organization_id"] = worded.organization_id
     if worded.details:
         told["details"] = worded.details
-    return Refusal(worded.status, headers, _encode({"error": told}), worded.code)
+    return Refusal(worded.status, headers, _encode(JobsError(error=told)), worded.code)
 
 
 def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: PLR0911 -- one table, a row an error
@@ -129,10 +163,13 @@ def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa:
             return _fault(error.fault), []
         case AssetFaultError():
             return _asset_fault(error.fault)
-        case NoListError():
-            return _Worded(501, "not_implemented", "Jobs are not listed here; each can be read by its id."), []
-        case NoLabelsError():
-            return _Worded(422, "metadata_not_supported", "No metadata is kept here; submit the job without."), []
+        case NoListError() | NoLabelsError() | NoDeploymentsError():
+            return _NOT_HERE[type(error)], []
+        case DeploymentFaultError():
+            return _deployment_fault(error.fault), []
+        case SsoRequiredError(organization_id=organization_id):
+            message = "This account must sign in by the single sign-on of its organization, which takes no API keys."
+            return _Worded(403, "sso_required", message, organization_id=organization_id), []
         case CallerLeftError():  # nobody is there to be answered; the log has it
             return _fault(ClientDisconnected()), []
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
@@ -181,6 +218,25 @@ def _job_fault(fault: JobFault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- o
             return _FAILED
         case _:
             assert_never(fault)
+
+
+def _deployment_fault(fault: DeploymentFault) -> _Worded:
+    match fault:
+        case DeploymentNotFound():
+            return _Worded(404, "not_found", "There is no such deployment.")
+        case DeploymentNotReady(retry_after):
+            message = "The deployment is being made ready."
+            return _Worded(429, "deployment_not_ready", message, retry_after=retry_after)
+        case DeploymentUnavailable(retry_after):
+            message = "No engine takes work for this deployment right now."
+            return _Worded(429, "deployment_unavailable", message, retry_after=retry_after)
+        case DeploymentStopped(reason):
+            message = "The deployment is stopped." if reason is None else f"The deployment is stopped: {reason}"
+            return _Worded(422, "deployment_stopped", message)
+        case BadDeployment(detail):
+            return _Worded(422, "invalid_request", detail)
+        case TooManyDeployments(what, limit):
+            return _Worded(422, "invalid_request", f"There can be {limit} {what}; delete some first.")
 
 
 def _asset_fault(fault: AssetFault) -> tuple[_Worded, Headers]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 from starlette import types
@@ -16,6 +16,7 @@ from fairlead.domain.jobs.faults import JobFaultError, JobNotFound
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.states import WORKING
 from fairlead.domain.jobs.updates import ProgressUpdate, log_line
+from fairlead.operations.deployments import Deployments
 from fairlead.operations.jobs.cancel import JobCanceller
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader
@@ -23,7 +24,9 @@ from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.watch import JobWatcher, Watch
 from fairlead.surfaces.asgi import Receive, header, read_whole
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.jobs.addresses import address_of, api_base
 from fairlead.surfaces.jobs.credentials import JobCallers
+from fairlead.surfaces.jobs.documents import JobShown
 from fairlead.surfaces.jobs.errors import NoLabelsError, NoListError
 from fairlead.surfaces.jobs.queries import read_list_query
 from fairlead.surfaces.jobs.submissions import read_submission
@@ -39,7 +42,8 @@ _events: Final = msgspec.json.Decoder(Event)
 class JobHandlers:
     """Answers `/api/v2/jobs`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them.
 
-    Where it is no `archive`, jobs are not listed, and take no labels (J-10).
+    Where it is no `archive`, jobs are not listed, and take no labels (J-10). At the address of one of the `deployments`
+    its jobs are all there is.
     """
 
     callers: JobCallers
@@ -52,15 +56,19 @@ class JobHandlers:
     key_fields: Sequence[str]
     body_limit: int
     archive: bool = True
+    deployments: Deployments | None = None
 
     async def submit_job(self, request: Request) -> Response:
         """`POST /jobs`: a job is durable when this answers (J-12)."""
-        caller = await self.callers.caller(request)
+        caller, address = await self.callers.caller(request), address_of(request.scope)
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
         content = await read_whole(request.scope, receive, self.body_limit)
         new = read_submission(content, self.key_fields, header(request.scope, b"idempotency-key"))
         if new.labels and not self.archive:
             raise NoLabelsError
+        if address is not None and self.deployments is not None:
+            placement = await self.deployments.placement(caller.workspace_id, address.deployment_id)
+            new = msgspec.structs.replace(new, placement=placement)
         job = await self.submissions.submit(caller, new)
         return answer(await self._document(request, caller, job), 201)
 
@@ -69,7 +77,9 @@ class JobHandlers:
         caller = await self.callers.caller(request)
         if not self.archive:
             raise NoListError
-        query = read_list_query(request.scope["query_string"])
+        query, address = read_list_query(request.scope["query_string"]), address_of(request.scope)
+        if address is not None:
+            query = msgspec.structs.replace(query, deployment_id=address.deployment_id)
         return answer(page_document(await self.reader.page(caller, query)))
 
     async def show_job(self, request: Request) -> Response:
@@ -114,14 +124,19 @@ class JobHandlers:
         job_id: str = request.path_params["job_id"]
         if _UUID.fullmatch(job_id) is None:
             raise JobFaultError(JobNotFound(job_id))
-        return await self.reader.job(caller, job_id, whole=whole)
+        job, address = await self.reader.job(caller, job_id, whole=whole), address_of(request.scope)
+        if address is not None and address.deployment_id != job.deployment_id:
+            raise JobFaultError(JobNotFound(job_id))
+        return job
 
-    async def _document(self, request: Request, caller: Caller, job: Job) -> dict[str, Any]:
+    async def _document(self, request: Request, caller: Caller, job: Job) -> JobShown:
         if job.state in WORKING:
             job = await self.reader.job(caller, job.id, whole=True)  # for the class of the node that is executed
         ahead = await self.reader.ahead(caller, job)
         outputs = await self.outputs.of_job(caller, job)
-        return job_document(job, ahead, outputs, self.base_urls.of(request.scope))
+        return job_document(
+            job, ahead, outputs, self.base_urls.of(request.scope), api_base(self.base_urls, request.scope)
+        )
 
 
 class _WatchResponse(StreamingResponse):

@@ -14,6 +14,8 @@ class Route:
     path: str
     handler: Literal[
         "submit_job", "list_jobs", "show_job", "show_workflow", "show_logs", "watch_job", "cancel_job",
+        "create_deployment", "list_deployments", "show_deployment", "delete_deployment", "stop_deployment",
+        "start_deployment", "publish_release", "list_releases",
         "upload_asset", "make_asset", "seek_hash", "show_asset", "delete_asset", "show_content",
     ]  # fmt: skip
 
@@ -32,4 +34,12 @@ ROUTES: Final = (
     Route("GET", "/api/v2/assets/{asset_id}", "show_asset"),
     Route("DELETE", "/api/v2/assets/{asset_id}", "delete_asset"),
     Route("GET", "/api/v2/assets/{asset_id}/content", "show_content"),
+    Route("POST", "/api/v2/deployments", "create_deployment"),
+    Route("GET", "/api/v2/deployments", "list_deployments"),
+    Route("GET", "/api/v2/deployments/{deployment_id}", "show_deployment"),
+    Route("DELETE", "/api/v2/deployments/{deployment_id}", "delete_deployment"),
+    Route("POST", "/api/v2/deployments/{deployment_id}/stop", "stop_deployment"),
+    Route("POST", "/api/v2/deployments/{deployment_id}/start", "start_deployment"),
+    Route("POST", "/api/v2/deployments/{deployment_id}/releases", "publish_release"),
+    Route("GET", "/api/v2/deployments/{deployment_id}/releases", "list_releases"),
 )

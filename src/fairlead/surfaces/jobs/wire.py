@@ -19,6 +19,18 @@ from fairlead.domain.jobs.states import WAITING, JobState
 from fairlead.domain.jobs.statuses import STATUSES
 from fairlead.domain.jobs.updates import LogLine, OutputUpdate, ProgressUpdate, StatusUpdate, Update
 from fairlead.surfaces.jobs.cursors import make_cursor
+from fairlead.surfaces.jobs.documents import (
+    FailureOfNode,
+    JobFailure,
+    JobList,
+    JobListed,
+    JobLog,
+    JobMetrics,
+    JobOutputShown,
+    JobProgress,
+    JobShown,
+    JobUrls,
+)
 from fairlead.surfaces.jobs.routes import PREFIX
 from fairlead.surfaces.router.wire import as_time
 
@@ -33,6 +45,7 @@ ERROR_CODES: Final[Mapping[str, str]] = MappingProxyType(
         errors.TIMEOUT: "timeout",
         errors.CRASH: "engine_crashed",
         errors.TOO_MUCH: "too_much_output",
+        errors.DEPLOYMENT_DELETED: "deployment_deleted",
     }
 )
 """What callers are told of kinds of errors that are not a node's own; of those, it is `execution_failed`."""
@@ -58,11 +71,11 @@ def answer(document: Any, status: int = 200) -> Response:
     return Response(_encode(document), status, _UNCACHED, "application/json")
 
 
-def job_document(job: Job, ahead: int | None, outputs: Sequence[JobOutput], base: str) -> dict[str, Any]:
-    """A whole job. `base` is what its links begin with, `ahead` how many jobs wait before it."""
+def job_document(job: Job, ahead: int | None, outputs: Sequence[JobOutput], base: str, api: str) -> JobShown:
+    """A whole job. Links to its outputs begin with `base`, others with `api`; `ahead` jobs wait before it."""
     standing = _standing(job)
     class_type = class_names(job).get(standing.current_node or "")
-    document: dict[str, Any] = {
+    document: JobShown = {
         "id": job.id,
         "status": STATUSES[job.state],
         "created_at": as_time(job.created_at),
@@ -73,25 +86,31 @@ def job_document(job: Job, ahead: int | None, outputs: Sequence[JobOutput], base
         "progress": None if job.state in WAITING else progress_document(standing, class_type),
         "outputs": [output_document(output, base) for output in outputs],
         "error": error_document(job),
-        "urls": _urls(job.id, base),
+        "urls": _urls(job.id, api),
     }
     if (metrics := _metrics(job)) is not None:
         document["metrics"] = metrics
-    return document | _metadata(job.labels)
+    if job.labels is not None:
+        document["metadata"] = msgspec.Raw(job.labels.encode())
+    if job.deployment_id is not None and job.release_version is not None:
+        document["deployment_id"], document["release_version"] = job.deployment_id, job.release_version
+    return document
 
 
-def page_document(page: JobPage) -> dict[str, Any]:
+def page_document(page: JobPage) -> JobList:
     """A page of a list; the last one has no cursor."""
-    document: dict[str, Any] = {"jobs": [_listed(job) for job in page.jobs]}
-    return document if page.next_before is None else {**document, "next_cursor": make_cursor(page.next_before)}
+    document: JobList = {"jobs": [_listed(job) for job in page.jobs]}
+    if page.next_before is not None:
+        document["next_cursor"] = make_cursor(page.next_before)
+    return document
 
 
-def log_document(lines: Sequence[LogLine]) -> dict[str, Any]:
+def log_document(lines: Sequence[LogLine]) -> JobLog:
     """The log of a job."""
     return {"logs": [{"time": as_time(line.at), "level": line.level, "message": line.message} for line in lines]}
 
 
-def progress_document(standing: Standing, class_type: str | None = None, message: str | None = None) -> dict[str, Any]:
+def progress_document(standing: Standing, class_type: str | None = None, message: str | None = None) -> JobProgress:
     """How far a job is: nodes that are done, and the node that is executed, with its own steps."""
     done, total = standing.nodes_done, standing.nodes_total
     share = standing.step / standing.steps if standing.step and standing.steps else 0.0
@@ -108,9 +127,9 @@ def progress_document(standing: Standing, class_type: str | None = None, message
     }
 
 
-def output_document(output: JobOutput, base: str) -> dict[str, Any]:
+def output_document(output: JobOutput, base: str) -> JobOutputShown:
     """Something that a job has made; a text stands in the answer itself."""
-    document = {
+    document: JobOutputShown = {
         "node_id": output.node_id,
         "name": output.name,
         "type": output.type,
@@ -121,10 +140,12 @@ def output_document(output: JobOutput, base: str) -> dict[str, Any]:
         "url": None if output.link is None else base + output.link,
         "url_expires_at": _time(output.link_expires_at),
     }
-    return document if output.text is None else {**document, "text": output.text}
+    if output.text is not None:
+        document["text"] = output.text
+    return document
 
 
-def error_document(job: Job) -> dict[str, Any] | None:
+def error_document(job: Job) -> JobFailure | None:
     """Why a job has failed, or was never executed; None for any other."""
     if job.state is JobState.EXPIRED and job.failure is None:
         return {"code": EXPIRED, "message": _WAITED}
@@ -164,52 +185,58 @@ def _event(name: bytes, data: Mapping[str, Any]) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name, _encode(data))
 
 
-def _listed(job: ListedJob) -> dict[str, Any]:
-    entry = {
+def _listed(job: ListedJob) -> JobListed:
+    entry: JobListed = {
         "id": job.id,
         "status": STATUSES[job.state],
         "create_time": as_time(job.created_at),
         "update_time": as_time(job.updated_at),
     }
-    return entry | _metadata(job.labels)
+    if job.labels is not None:
+        entry["metadata"] = msgspec.Raw(job.labels.encode())
+    if job.release_version is not None:
+        entry["release_version"] = job.release_version
+    return entry
 
 
-def _metadata(labels: str | None) -> dict[str, Any]:
-    return {} if labels is None else {"metadata": msgspec.Raw(labels.encode())}
-
-
-def _failure(failure: Failure) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _failure(failure: Failure) -> JobFailure:
+    document: JobFailure = {
         "code": ERROR_CODES.get(failure.exception_type, EXECUTION_FAILED),
         "message": f"{failure.exception_type}: {failure.message}",
     }
     node = failure.place.real_node
     if node:
-        told = {"type": failure.exception_type, "message": failure.message}
-        document |= {
-            "node_id": node,
-            "class_type": failure.node_type,
-            "node_errors": {node: {"class_type": failure.node_type, "errors": [told]}},
-        }
-    return document | ({"traceback": "".join(failure.traceback)} if failure.traceback else {})
+        document["node_id"] = node
+        document["class_type"] = failure.node_type
+        told: FailureOfNode = {"type": failure.exception_type, "message": failure.message}
+        document["node_errors"] = {node: {"class_type": failure.node_type, "errors": [told]}}
+    if failure.traceback:
+        document["traceback"] = "".join(failure.traceback)
+    return document
 
 
 def _standing(job: Job) -> Standing:
     return Standing(0, job.nodes) if job.progress is None else msgspec.json.decode(job.progress, type=Standing)
 
 
-def _metrics(job: Job) -> dict[str, Any] | None:
+def _metrics(job: Job) -> JobMetrics | None:
     if job.started_at is None:
         return None
-    metrics = {"queue_ms": max(0, job.started_at - job.created_at)}
+    metrics: JobMetrics = {"queue_ms": max(0, job.started_at - job.created_at)}
     if job.finished_at is not None:
         metrics["execution_ms"] = max(0, job.finished_at - job.started_at)
     return metrics
 
 
-def _urls(job_id: str, base: str) -> dict[str, str]:
+def _urls(job_id: str, base: str) -> JobUrls:
     url = f"{base}{PREFIX}/jobs/{job_id}"
-    return {"self": url, **{name: f"{url}/{name}" for name in ("workflow", "events", "cancel", "logs")}}
+    return {
+        "self": url,
+        "workflow": f"{url}/workflow",
+        "events": f"{url}/events",
+        "cancel": f"{url}/cancel",
+        "logs": f"{url}/logs",
+    }
 
 
 def _time(milliseconds: int | None) -> str | None:

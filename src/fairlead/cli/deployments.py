@@ -1,0 +1,182 @@
+"""`fairlead deployments`: addresses to which workspaces have workflows sent, and their releases."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import click
+import msgspec
+
+from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_times
+from fairlead.cli.workspaces import settings_of
+from fairlead.domain.deployments import (
+    BadDeployment,
+    Deployment,
+    DeploymentFault,
+    DeploymentFaultError,
+    DeploymentNotFound,
+    Release,
+    TooManyDeployments,
+)
+from fairlead.domain.faults import FaultError
+from fairlead.installation import opened_database
+from fairlead.operations.clock import Clock
+from fairlead.operations.deployments import Deployments
+from fairlead.operations.workspaces import find_workspace
+
+T = TypeVar("T")
+
+_COLUMNS: Final = ("id", "state", "serving", "last_release", "packs", "reason")
+_RELEASE_COLUMNS: Final = ("version", "state", "packs", "nodes", "reason", "created_at")
+_workspace = click.option(
+    "--workspace", default="default", show_default=True, metavar="NAME", help="Whose: a workspace's name or id."
+)
+_packs = click.option(
+    "--pack", "packs", multiple=True, metavar="NAME", help="A node pack to have, again for another; all if absent."
+)
+_no_packs = click.option("--no-packs", is_flag=True, help="Have no node packs, only the nodes of the engine itself.")
+
+
+@click.group()
+def deployments() -> None:
+    """Make, release, stop and delete deployments: addresses with node packs of their own.
+
+    A server prepares a release by starting an engine with its node packs. A deployment is ready when one is prepared.
+    """
+
+
+@deployments.command()
+@click.argument("name")
+@_workspace
+@_packs
+@_no_packs
+@data_option
+@json_option
+def create(
+    name: str, workspace: str, packs: tuple[str, ...], data: str | None, database: str | None, **flags: bool
+) -> None:
+    """Make a deployment whose id begins with NAME, and its first release."""
+    wanted = _wanted(packs, flags["no_packs"])
+    made = _run(data, database, workspace, lambda all_, id_: all_.create(id_, name, wanted))
+    _print(made, f"Made {made.id}. It is ready when a server has prepared its release.", flags)
+
+
+@deployments.command("list")
+@_workspace
+@data_option
+@json_option
+def list_command(workspace: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """List the deployments of a workspace, the newest first."""
+    found = _run(data, database, workspace, lambda all_, id_: all_.all(id_))
+    print_rows(
+        [_row(one, as_json=as_json) for one in found], _COLUMNS, as_json=as_json, empty="There are no deployments."
+    )
+
+
+@deployments.command()
+@click.argument("id_", metavar="ID")
+@_workspace
+@data_option
+@json_option
+def releases(id_: str, workspace: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """List the releases of a deployment, the newest first."""
+    found = _run(data, database, workspace, lambda all_, owner: all_.releases(owner, id_))
+    print_rows(
+        [_row(one, as_json=as_json) for one in found], _RELEASE_COLUMNS, as_json=as_json, empty="There are no releases."
+    )
+
+
+@deployments.command()
+@click.argument("id_", metavar="ID")
+@_workspace
+@_packs
+@_no_packs
+@data_option
+@json_option
+def release(
+    id_: str, workspace: str, packs: tuple[str, ...], data: str | None, database: str | None, **flags: bool
+) -> None:
+    """Make another release of a deployment, which serves once it is prepared. A stopped deployment is started."""
+    wanted = _wanted(packs, flags["no_packs"])
+    made = _run(data, database, workspace, lambda all_, owner: all_.publish(owner, id_, wanted))
+    _print(made, f"Made release {made.version} of {id_}. It serves when a server has prepared it.", flags)
+
+
+@deployments.command()
+@click.argument("id_", metavar="ID")
+@_workspace
+@data_option
+@json_option
+def stop(id_: str, workspace: str, data: str | None, database: str | None, **flags: bool) -> None:
+    """Have a deployment take no more jobs. Those it has go on."""
+    stopped = _run(data, database, workspace, lambda all_, owner: all_.stop(owner, id_))
+    _print(stopped, f"Stopped {id_}.", flags)
+
+
+@deployments.command()
+@click.argument("id_", metavar="ID")
+@_workspace
+@data_option
+@json_option
+def start(id_: str, workspace: str, data: str | None, database: str | None, **flags: bool) -> None:
+    """Have a stopped deployment made ready again."""
+    started = _run(data, database, workspace, lambda all_, owner: all_.start(owner, id_))
+    _print(started, f"{id_} is {started.state.value.replace('_', ' ')}.", flags)
+
+
+@deployments.command()
+@click.argument("id_", metavar="ID")
+@_workspace
+@data_option
+def delete(id_: str, workspace: str, data: str | None, database: str | None) -> None:
+    """Delete a deployment. Its jobs that wait fail, and those that are executed are stopped."""
+    _run(data, database, workspace, lambda all_, owner: all_.delete(owner, id_))
+    click.echo(f"Deleted {id_}.")
+
+
+def _wanted(packs: tuple[str, ...], no_packs: bool) -> tuple[str, ...] | None:  # noqa: FBT001 -- a pair of options
+    if packs and no_packs:
+        raise click.UsageError("name packs, or ask for none of them")
+    return packs if packs or no_packs else None
+
+
+def _run(data: str | None, database: str | None, workspace: str, work: Callable[[Deployments, str], Awaitable[T]]) -> T:
+    """Do something with the deployments of a workspace. What a caller would be told as a fault is a line here."""
+
+    async def done() -> T:
+        async with opened_database(settings_of(data, database)) as opened:
+            return await work(Deployments(opened, Clock(), lambda _: None), await find_workspace(opened, workspace))
+
+    try:
+        return asyncio.run(done())
+    except DeploymentFaultError as error:
+        raise click.ClickException(_words(error.fault)) from error
+    except FaultError as error:
+        raise click.ClickException(getattr(error.fault, "detail", "") or type(error.fault).__name__) from error
+
+
+def _words(fault: DeploymentFault) -> str:
+    match fault:
+        case DeploymentNotFound(deployment_id):
+            return f"there is no deployment {deployment_id} in this workspace"
+        case BadDeployment(detail):
+            return detail
+        case TooManyDeployments(what, limit):
+            return f"there can be {limit} {what}"
+        case _:  # the others are about jobs that are sent
+            raise AssertionError(fault)
+
+
+def _print(made: Deployment | Release, sentence: str, flags: dict[str, bool]) -> None:
+    if flags["as_json"]:
+        print_json(_row(made, as_json=True))
+    else:
+        click.echo(sentence)
+
+
+def _row(one: Deployment | Release, *, as_json: bool) -> dict[str, Any]:
+    """A deployment or a release; people read `all` for every node pack there is, programs null."""
+    row = msgspec.structs.asdict(one)
+    if one.packs is None and not as_json:
+        row["packs"] = "all"
+    return with_times(row, *(name for name in ("created_at", "updated_at", "settled_at") if name in row))

@@ -1,0 +1,72 @@
+"""Ending the jobs of deleted deployments: those that wait fail, those that are executed are stopped (J-15)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.jobs.entries import JobCancel, Moved
+from fairlead.domain.jobs.errors import DEPLOYMENT_DELETED
+from fairlead.domain.jobs.events import Failed, Failure, Place
+from fairlead.domain.jobs.news import News
+from fairlead.domain.jobs.states import WORKING, JobEvent
+from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.books import JobBooks
+from fairlead.operations.jobs.execute import JobExecutor
+from fairlead.operations.jobs.newsroom import Newsroom
+from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.deployments import abandoned_jobs, clear_deployment, deleted_deployments
+
+_AT_ONCE: Final = 200
+_DELETED: Final = Failed(
+    Failure(Place("", ""), "", DEPLOYMENT_DELETED, "The deployment this job was sent to was deleted.", [], {}, [])
+)
+_FAILURE: Final = msgspec.json.encode(_DELETED)
+
+
+@dataclass(frozen=True, slots=True)
+class JobAbandoner:
+    """Finds the jobs of deleted deployments and ends them; what ended is kept for `kept_ms`.
+
+    Nothing is submitted to a deleted deployment, so one of which no job is left to be ended is cleared for good.
+    A server that dies half-way leaves the rest to whoever looks next.
+    """
+
+    database: Database
+    books: JobBooks
+    executor: JobExecutor
+    newsroom: Newsroom
+    clock: Clock
+    observe: Observer
+    kept_ms: int
+
+    async def abandon(self) -> int:
+        """End a batch of jobs of each deleted deployment, and return how many were found."""
+        count = 0
+        try:
+            for deployment_id, workspace_id in await self.database.read(lambda c: deleted_deployments(c, _AT_ONCE)):
+                count += await self._abandon_of(deployment_id, workspace_id)
+        except DatabaseUnavailableError as error:
+            self.observe(DatabaseTrouble("abandon jobs", str(error)))
+        return count
+
+    async def _abandon_of(self, deployment_id: str, workspace_id: str) -> int:
+        found = await self.database.read(lambda c: abandoned_jobs(c, workspace_id, deployment_id, _AT_ONCE))
+        if not found:
+            now = self.clock.now_ms()
+            await self.database.write(lambda c: clear_deployment(c, deployment_id, now))
+        for job_id in found:
+            await self._abandon(job_id, workspace_id)
+        return len(found)
+
+    async def _abandon(self, job_id: str, workspace_id: str) -> None:
+        now = self.clock.now_ms()
+        entry = JobCancel(job_id, workspace_id, now, now + self.kept_ms, cause=JobEvent.ABANDON, failure=_FAILURE)
+        verdict = await self.books.write_at_last(entry)
+        if not isinstance(verdict, Moved):
+            return  # it has ended meanwhile
+        if verdict.state in WORKING:
+            self.executor.interrupt(job_id)  # another server's finds the wish by itself
+        else:
+            self.newsroom.publish(News(workspace_id, job_id, now, _DELETED))

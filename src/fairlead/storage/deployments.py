@@ -1,0 +1,304 @@
+"""Deployments and their releases as rows.
+
+A deployment changes only with its row locked. One that is deleted keeps its row while jobs name it, and is found by
+nobody but who ends those jobs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, func, insert, select, update
+
+from fairlead.domain.deployments import (
+    Deployment,
+    DeploymentEvent,
+    DeploymentFaultError,
+    DeploymentNotFound,
+    DeploymentState,
+    PackSet,
+    Placement,
+    Release,
+    ReleaseState,
+    TooManyDeployments,
+    after,
+)
+from fairlead.domain.jobs.states import WAITING, JobState
+from fairlead.storage.job_entries import job_in_state
+from fairlead.storage.tables import deployments, jobs, releases
+
+_UNFINISHED: Final = tuple(sorted(state.value for state in (*WAITING, JobState.RUNNING)))
+"""The states in which a job of a deleted deployment is still to be ended, or to be told to."""
+_SERVING: Final = and_(releases.c.deployment_id == deployments.c.id, releases.c.version == deployments.c.serving)
+_DEPLOYMENTS: Final = select(
+    deployments.c.id, deployments.c.workspace_id, deployments.c.name, deployments.c.state, deployments.c.reason,
+    deployments.c.serving, releases.c.node_packs.label("packs"), deployments.c.last_release, deployments.c.created_at,
+    deployments.c.updated_at,
+).select_from(deployments.outerjoin(releases, _SERVING))  # fmt: skip
+_RELEASES: Final = select(
+    releases.c.deployment_id, releases.c.version, releases.c.state, releases.c.node_packs.label("packs"),
+    releases.c.nodes, releases.c.reason, releases.c.created_at, releases.c.settled_at,
+)  # fmt: skip
+_IS_THERE: Final = deployments.c.deleted_at.is_(None)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """What an event has made of a deployment."""
+
+    state: DeploymentState
+    reason: str | None
+
+
+def create_deployment(
+    connection: Connection, new: Mapping[str, str], packs: PackSet, now: int, most: int
+) -> Deployment:
+    """Make a deployment of an id, a workspace and a name, with its first release; DeploymentFaultError.
+
+    Servers that make several at the same moment may pass the bound of a workspace by one each.
+    """
+    is_its = and_(deployments.c.workspace_id == new["workspace_id"], _IS_THERE)
+    if connection.execute(select(func.count()).select_from(deployments).where(is_its)).scalar_one() >= most:
+        raise DeploymentFaultError(TooManyDeployments("deployments of the workspace", most))
+    state = DeploymentState.NOT_READY.value
+    times = {"created_at": now, "updated_at": now}
+    connection.execute(insert(deployments).values(**new, **times, state=state, last_release=1))
+    _insert_release(connection, new["id"], 1, packs, now)
+    return get_deployment(connection, new["workspace_id"], new["id"])
+
+
+def find_deployment(connection: Connection, workspace_id: str, deployment_id: str) -> Deployment | None:
+    """A deployment of a workspace; None where it has none of this id, or has deleted it."""
+    row = connection.execute(_DEPLOYMENTS.where(_is(workspace_id, deployment_id))).mappings().first()
+    return None if row is None else _deployment(row)
+
+
+def get_deployment(connection: Connection, workspace_id: str, deployment_id: str) -> Deployment:
+    """A deployment of a workspace; DeploymentFaultError where it has none of this id."""
+    found = find_deployment(connection, workspace_id, deployment_id)
+    if found is None:
+        raise DeploymentFaultError(DeploymentNotFound(deployment_id))
+    return found
+
+
+def list_deployments(connection: Connection, workspace_id: str, limit: int) -> Sequence[Deployment]:
+    """The deployments of a workspace, the newest first."""
+    of_workspace = _DEPLOYMENTS.where(deployments.c.workspace_id == workspace_id, _IS_THERE)
+    rows = connection.execute(of_workspace.order_by(deployments.c.created_at.desc(), deployments.c.id).limit(limit))
+    return [_deployment(row) for row in rows.mappings()]
+
+
+def publish_release(
+    connection: Connection, workspace_id: str, deployment_id: str, packs: PackSet, now: int, most: int
+) -> Release:
+    """Add a release to a deployment, which starts it where it is stopped; DeploymentFaultError."""
+    deployment = _locked(connection, workspace_id, deployment_id)
+    if deployment.last_release >= most:
+        raise DeploymentFaultError(TooManyDeployments("releases of the deployment", most))
+    version = deployment.last_release + 1
+    _insert_release(connection, deployment_id, version, packs, now)
+    _move(connection, deployment, DeploymentEvent.START, now, last_release=version)
+    return _releases(connection, and_(releases.c.deployment_id == deployment_id, releases.c.version == version))[0]
+
+
+def list_releases(connection: Connection, workspace_id: str, deployment_id: str) -> Sequence[Release]:
+    """The releases of a deployment, the newest first; DeploymentFaultError."""
+    get_deployment(connection, workspace_id, deployment_id)
+    return _releases(connection, releases.c.deployment_id == deployment_id)
+
+
+def stop_deployment(connection: Connection, workspace_id: str, deployment_id: str, now: int) -> Deployment:
+    """Have a deployment take no more jobs; those it has go on. DeploymentFaultError."""
+    _move(connection, _locked(connection, workspace_id, deployment_id), DeploymentEvent.STOP, now)
+    return get_deployment(connection, workspace_id, deployment_id)
+
+
+def start_deployment(connection: Connection, workspace_id: str, deployment_id: str, now: int) -> Deployment:
+    """Have a stopped deployment prepared anew, with a release that failed where none serves. DeploymentFaultError."""
+    deployment = _locked(connection, workspace_id, deployment_id)
+    if deployment.state is DeploymentState.STOPPED and deployment.serving is None:
+        newest = and_(releases.c.deployment_id == deployment_id, releases.c.version == deployment.last_release)
+        anew = {"state": ReleaseState.PREPARING.value, "reason": None, "settled_at": None}
+        connection.execute(update(releases).where(newest).values(anew))
+    _move(connection, deployment, DeploymentEvent.START, now)
+    return get_deployment(connection, workspace_id, deployment_id)
+
+
+def delete_deployment(connection: Connection, workspace_id: str, deployment_id: str, now: int) -> None:
+    """Take a deployment away; its jobs are ended by `abandoned_jobs` and who asks for them. DeploymentFaultError."""
+    _locked(connection, workspace_id, deployment_id)
+    gone = {"deleted_at": now, "updated_at": now}
+    connection.execute(update(deployments).where(deployments.c.id == deployment_id).values(gone))
+
+
+# What is to be done for deployments.
+
+
+def releases_to_prepare(connection: Connection, limit: int) -> Sequence[Release]:
+    """Releases that are to be prepared, the oldest first, of deployments that are not stopped."""
+    statement = _RELEASES.join(deployments, deployments.c.id == releases.c.deployment_id).where(
+        releases.c.state == ReleaseState.PREPARING.value,
+        _IS_THERE,
+        deployments.c.state != DeploymentState.STOPPED.value,
+    )
+    return [
+        _release(row) for row in connection.execute(statement.order_by(releases.c.created_at).limit(limit)).mappings()
+    ]
+
+
+def deployments_to_probe(connection: Connection, limit: int) -> Sequence[Deployment]:
+    """Deployments with a release that could serve, and which are not ready all the same."""
+    states = (DeploymentState.NOT_READY.value, DeploymentState.UNAVAILABLE.value)
+    statement = _DEPLOYMENTS.where(_IS_THERE, deployments.c.state.in_(states), deployments.c.serving.is_not(None))
+    rows = connection.execute(statement.order_by(deployments.c.updated_at).limit(limit)).mappings()
+    return [_deployment(row) for row in rows]
+
+
+def settle_release(
+    connection: Connection, deployment_id: str, version: int, nodes: int | None, reason: str | None, now: int
+) -> Moved | None:
+    """Note that a release is prepared, or why it cannot be; None where that was known, or its deployment is gone."""
+    deployment = _lock(connection, deployments.c.id == deployment_id)
+    if deployment is None:
+        return None
+    state = ReleaseState.PREPARED if reason is None else ReleaseState.FAILED
+    preparing = and_(
+        releases.c.deployment_id == deployment_id,
+        releases.c.version == version,
+        releases.c.state == ReleaseState.PREPARING.value,
+    )
+    settled = {"state": state.value, "nodes": nodes, "reason": reason, "settled_at": now}
+    if connection.execute(update(releases).where(preparing).values(settled)).rowcount == 0:
+        return None
+    if reason is not None:
+        # While an earlier release serves, or is asked whether it can, a later one that failed changes nothing.
+        return _move(connection, deployment, DeploymentEvent.FAIL, now, reason) if deployment.serving is None else None
+    serving = max(version, deployment.serving or 0)
+    return _move(connection, deployment, DeploymentEvent.PREPARE, now, serving=serving)
+
+
+def move_deployment(
+    connection: Connection, placement: Placement, event: DeploymentEvent, reason: str | None, now: int
+) -> Moved | None:
+    """Have something happen to a deployment while a release serves there; None where that changes nothing."""
+    deployment = _lock(connection, deployments.c.id == placement.deployment_id)
+    if deployment is None or deployment.serving != placement.release_version:
+        return None
+    return _move(connection, deployment, event, now, reason)
+
+
+def note_waiting(connection: Connection, deployment_id: str, reason: str, now: int) -> None:
+    """Say why a deployment is not ready yet, though nothing is decided."""
+    is_waiting = and_(
+        deployments.c.id == deployment_id,
+        deployments.c.state.in_((DeploymentState.NOT_READY.value, DeploymentState.UNAVAILABLE.value)),
+        deployments.c.reason.is_distinct_from(reason),
+    )
+    connection.execute(update(deployments).where(is_waiting, _IS_THERE).values(reason=reason, updated_at=now))
+
+
+def deleted_deployments(connection: Connection, limit: int) -> Sequence[tuple[str, str]]:
+    """Deployments that were deleted, and whose jobs may still go on: their ids and those of their workspaces."""
+    statement = (
+        select(deployments.c.id, deployments.c.workspace_id)
+        .where(deployments.c.deleted_at.is_not(None), deployments.c.cleared_at.is_(None))
+        .order_by(deployments.c.deleted_at)
+        .limit(limit)
+    )
+    return [(row[0], row[1]) for row in connection.execute(statement)]
+
+
+def abandoned_jobs(connection: Connection, workspace_id: str, deployment_id: str, limit: int) -> Sequence[str]:
+    """Jobs of a deployment that are to be ended because it was deleted."""
+    live = (JobState.CANCELING, *WAITING, JobState.RUNNING)
+    statement = select(jobs.c.id).where(
+        jobs.c.workspace_id == workspace_id,
+        job_in_state(live),
+        jobs.c.state.in_(_UNFINISHED),
+        jobs.c.deployment_id == deployment_id,
+    )
+    return list(connection.execute(statement.limit(limit)).scalars())
+
+
+def clear_deployment(connection: Connection, deployment_id: str, now: int) -> None:
+    """Note that no job of a deleted deployment is left that was to be ended."""
+    connection.execute(update(deployments).where(deployments.c.id == deployment_id).values(cleared_at=now))
+
+
+def forget_deployments(connection: Connection, limit: int) -> int:
+    """Forget deleted deployments that no job names any more, with their releases; how many."""
+    named = exists().where(jobs.c.workspace_id == deployments.c.workspace_id, jobs.c.deployment_id == deployments.c.id)
+    statement = select(deployments.c.id).where(
+        deployments.c.deleted_at.is_not(None), deployments.c.cleared_at.is_not(None), ~named
+    )
+    ids = list(connection.execute(statement.limit(limit)).scalars())
+    if ids:
+        connection.execute(delete(releases).where(releases.c.deployment_id.in_(ids)))
+        connection.execute(delete(deployments).where(deployments.c.id.in_(ids)))
+    return len(ids)
+
+
+def _is(workspace_id: str, deployment_id: str) -> ColumnElement[bool]:
+    return and_(deployments.c.id == deployment_id, deployments.c.workspace_id == workspace_id, _IS_THERE)
+
+
+def _insert_release(connection: Connection, deployment_id: str, version: int, packs: PackSet, now: int) -> None:
+    kept = None if packs is None else _encode(packs).decode()
+    values = {"deployment_id": deployment_id, "version": version, "node_packs": kept, "created_at": now}
+    connection.execute(insert(releases).values(**values, state=ReleaseState.PREPARING.value))
+
+
+def _locked(connection: Connection, workspace_id: str, deployment_id: str) -> Deployment:
+    """A deployment that nobody else changes before this transaction has ended; DeploymentFaultError."""
+    found = _lock(connection, _is(workspace_id, deployment_id))
+    if found is None:
+        raise DeploymentFaultError(DeploymentNotFound(deployment_id))
+    return found
+
+
+def _lock(connection: Connection, condition: ColumnElement[bool]) -> Deployment | None:
+    statement: Select[Any] = _DEPLOYMENTS.where(condition, _IS_THERE).with_for_update(of=deployments)
+    row = connection.execute(statement).mappings().first()
+    return None if row is None else _deployment(row)
+
+
+def _move(
+    connection: Connection,
+    deployment: Deployment,
+    event: DeploymentEvent,
+    now: int,
+    reason: str | None = None,
+    **changes: int,
+) -> Moved | None:
+    """Follow the table of states, and change some columns beside; None where both change nothing."""
+    state = after(deployment.state, event)
+    if state is deployment.state and not changes:
+        return None
+    kept = deployment.reason if state is deployment.state else reason
+    values = {"state": state.value, "reason": kept, "updated_at": now, **changes}
+    connection.execute(update(deployments).where(deployments.c.id == deployment.id).values(values))
+    return Moved(state, kept)
+
+
+def _releases(connection: Connection, condition: ColumnElement[bool]) -> Sequence[Release]:
+    rows = connection.execute(_RELEASES.where(condition).order_by(releases.c.version.desc())).mappings()
+    return [_release(row) for row in rows]
+
+
+def _deployment(row: Mapping[Any, Any]) -> Deployment:
+    return Deployment(**{**row, "state": DeploymentState(row["state"]), "packs": packs_of(row["packs"])})
+
+
+def _release(row: Mapping[Any, Any]) -> Release:
+    return Release(**{**row, "state": ReleaseState(row["state"]), "packs": packs_of(row["packs"])})
+
+
+def packs_of_release(connection: Connection, deployment_id: str, version: int) -> PackSet:
+    """The node packs of a release; those of one whose deployment was deleted, too."""
+    release = and_(releases.c.deployment_id == deployment_id, releases.c.version == version)
+    return packs_of(connection.execute(select(releases.c.node_packs).where(release)).scalar())
+
+
+def packs_of(kept: str | None) -> PackSet:
+    """A set of packs as it was kept."""
+    return None if kept is None else msgspec.json.decode(kept, type=tuple[str, ...])

@@ -1,0 +1,41 @@
+"""Shapes of values on the wire that documents of several surfaces share, as `/openapi.json` shows them."""
+
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+
+_UUID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_HASH_PATTERN: Final = "^blake3:[0-9a-f]{64}$"
+
+Uuid: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uuid", "pattern": _UUID_PATTERN})]
+"""A UUID in lower case, with its hyphens."""
+Time: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+"""A time of RFC 3339 in UTC."""
+Day: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date"})]
+"""A day in UTC."""
+Milliseconds: TypeAlias = Annotated[int, msgspec.Meta(extra_json_schema={"description": "Milliseconds since 1970."})]
+Link: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri"})]
+"""An absolute address."""
+Hash: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": _HASH_PATTERN})]
+"""BLAKE3, in lower-case hexadecimal."""
+Upload: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "binary"})]
+"""A file in a form."""
+Node: TypeAlias = Annotated[
+    Any,
+    msgspec.Meta(
+        extra_json_schema={
+            "type": "object",
+            "required": ["class_type"],
+            "properties": {
+                "class_type": {"type": "string"},
+                "inputs": {"type": "object"},
+                "_meta": {"type": "object"},
+            },
+        }
+    ),
+]
+"""A node of a workflow: its class, and its inputs, each a constant or a link to an output of another node."""
+Workflow: TypeAlias = dict[str, Node]
+"""A graph of nodes by their ids, in the API format."""
+AnyObject: TypeAlias = Annotated[Any, msgspec.Meta(extra_json_schema={"type": "object"})]
+"""An object that is passed on as it came."""

@@ -1,0 +1,77 @@
+"""`fairlead deployments`: what an operator types, and what is said to it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from conftest import Run
+from fairlead.cli import commands
+from fairlead.storage.database import Database
+from storage.bookings import LAB, Books
+
+Ran = Callable[..., Result]
+
+
+@pytest.fixture
+def ran(database: Database, run: Run, database_url: str, tmp_path: Path) -> Ran:
+    """Return a function that runs a command about the deployments of a workspace."""
+    Books(database, run).open()
+
+    def run_command(*arguments: str) -> Result:
+        where = ("--workspace", f"{LAB}-name", "--data", str(tmp_path), "--database", database_url)
+        return CliRunner().invoke(commands, ["deployments", *arguments, *where])
+
+    return run_command
+
+
+def test_a_deployment_is_made_and_told_of_otherwise(ran: Ran) -> None:
+    """It is made for a server to prepare; packs are named one by one, are none, or are all there are."""
+    assert ran("list").output == "There are no deployments.\n"
+    made = json.loads(ran("create", "pictures", "--pack", "crop", "--pack", "blur", "--json").output)
+    assert (made["state"], made["packs"], made["last_release"]) == ("not_ready", None, 1)
+    id_ = made["id"]
+    assert ran("create", "plain", "--no-packs").output.startswith("Made plain-")
+    assert ran("release", id_, "--no-packs").output == (
+        f"Made release 2 of {id_}. It serves when a server has prepared it.\n"
+    )
+    assert json.loads(ran("release", id_, "--json").output)["packs"] is None
+    table = ran("releases", id_).output.splitlines()
+    assert [line.split()[0] for line in table] == ["version", "3", "2", "1"]
+    assert [release["packs"] for release in json.loads(ran("releases", id_, "--json").output)] == [
+        None, [], ["blur", "crop"],
+    ]  # fmt: skip
+    assert " all " in table[1]
+
+
+def test_a_deployment_is_stopped_and_deleted_otherwise(ran: Ran) -> None:
+    """Each command says what is so now; doing it twice is no mistake, but for deleting."""
+    id_ = json.loads(ran("create", "pictures", "--json").output)["id"]
+    for _ in range(2):
+        assert ran("stop", id_).output == f"Stopped {id_}.\n"
+    for _ in range(2):
+        assert ran("start", id_).output == f"{id_} is not ready.\n"
+    assert json.loads(ran("stop", id_, "--json").output)["state"] == "stopped"
+    assert ran("delete", id_).output == f"Deleted {id_}.\n"
+    gone = ran("delete", id_)
+    assert (gone.exit_code, gone.output) == (1, f"Error: there is no deployment {id_} in this workspace\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("create", "Not_A_Label"), "A name has 1 to 40 characters"),
+        (("create", "a", "--pack", "x", "--no-packs"), "name packs, or ask for none of them"),
+        (("create", "a", "--pack", ""), "names of 1 to 255 characters"),
+        (("release", "pictures-00000000"), "there is no deployment pictures-00000000"),
+        (("stop", "../x"), "there is no deployment ../x"),
+    ],
+)
+def test_what_cannot_be_is_done(ran: Ran, arguments: tuple[str, ...], told: str) -> None:
+    """A line says why, and nothing is made."""
+    result = ran(*arguments)
+    assert result.exit_code in (1, 2)
+    assert told in result.output
+    assert ran("list").output == "There are no deployments.\n"

@@ -1,0 +1,23 @@
+"""docs/deployments.md, as it stands: a node pack, a server, and every command of its walk typed in."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from docs.pages import assert_prints, commands, started, type_in, with_commands
+from servers import environment
+
+_PAGE: Final = "deployments.md"
+
+
+@pytest.mark.req("J-10", "J-15")
+def test_the_walk_through_deployments_leads_elsewhere(tmp_path: Path) -> None:
+    """Whoever types the walk into a terminal sees what the page says, one command after the other."""
+    (start, told), *pairs = commands(_PAGE)
+    settings = {"FAIRLEAD_PORT": "0", "FAIRLEAD_LOCAL_PARTNER": "false", "FAIRLEAD_ENGINE": "true"}
+    env = with_commands(environment(settings))
+    with started(start, tmp_path, env, "API key") as (url, printed):
+        assert_prints(printed.replace(url, "http://127.0.0.1:8080"), told)
+        key = (tmp_path / "fairlead-data" / "first-key").read_text().strip()
+        type_in(tmp_path, pairs, {**env, "URL": url, "KEY": key})

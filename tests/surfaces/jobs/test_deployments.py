@@ -1,0 +1,281 @@
+"""Deployments over HTTP: their life, their addresses, and what is refused there (J-10, J-15)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from servers import Server, serving, wait_until
+from surfaces.cloud.clients import holding
+from surfaces.jobs.callers import TERMINAL, JobsCaller, refused
+from surfaces.jobs.conftest import ENGINE, NewJobsCaller
+from surfaces.jobs.test_lists import listed
+
+_DEPLOYMENTS: Final = "/api/v2/deployments"
+_JOBS: Final = "/api/v2/jobs"
+_QUICK: Final = {"1": {"class_type": "PrimitiveInt", "inputs": {"value": 1}},
+                 "2": {"class_type": "PreviewAny", "inputs": {"source": ["1", 0]}}}  # fmt: skip
+_UNKNOWN: Final = "pictures-00000000"
+_DOMAIN: Final = "deployments.example"
+
+
+def made(caller: JobsCaller, name: str = "pictures", **more: Any) -> dict[str, Any]:
+    """Make a deployment that is ready, and return it."""
+    response = caller.ask("POST", _DEPLOYMENTS, json={"name": name, **more})
+    assert response.status_code == 201, response.text
+    return reaches(caller, response.json()["id"], "ready")
+
+
+def reaches(caller: JobsCaller, id_: str, *statuses: str) -> dict[str, Any]:
+    """Wait until a deployment has one of some statuses, and return it."""
+    path = f"{_DEPLOYMENTS}/{id_}"
+    return wait_until(lambda: (one := caller.get(path))["status"] in statuses and one, f"{id_} to be {statuses}") or {}
+
+
+def send(caller: JobsCaller, id_: str, workflow: Any, **more: Any) -> httpx.Response:
+    """Send a workflow to the path of a deployment."""
+    return caller.ask("POST", f"/deployments/{id_}{_JOBS}", json={"workflow": workflow, **more})
+
+
+@pytest.mark.req("J-15")
+def test_a_deployment_is_made_released_and_told_of(caller: JobsCaller) -> None:
+    """It begins not ready, with its first release; another release serves once it is prepared."""
+    response = caller.ask("POST", _DEPLOYMENTS, json={"name": "pictures", "node_packs": []})
+    assert response.status_code == 201, response.text
+    new = response.json()
+    assert new["id"].startswith("pictures-")
+    assert (new["status"], new["release_version"], new["latest_release_version"]) == ("not_ready", None, 1)
+    one = reaches(caller, new["id"], "ready")
+    assert (one["release_version"], one["reason"]) == (1, None)
+    published = caller.ask("POST", f"{_DEPLOYMENTS}/{one['id']}/releases", json={"node_packs": ["holding"]})
+    assert published.status_code == 201
+    assert (published.json()["version"], published.json()["status"]) == (2, "preparing")
+    wait_until(lambda: caller.get(f"{_DEPLOYMENTS}/{one['id']}")["release_version"] == 2, "the release to serve")
+    found = caller.get(one["urls"]["releases"])["releases"]
+    assert [(each["version"], each["status"], each["node_packs"]) for each in found] == [
+        (2, "prepared", ["holding"]), (1, "prepared", []),
+    ]  # fmt: skip
+    assert found[0]["nodes"] > 0
+    assert found[1]["nodes"] == 0
+    assert [each["id"] for each in caller.get(_DEPLOYMENTS)["deployments"]] == [one["id"]]
+
+
+@pytest.mark.req("J-10", "J-15")
+def test_a_deployment_lists_jobs_that_were_sent_elsewhere(caller: JobsCaller) -> None:
+    """Its address shows its jobs and no others, and their links stay there; the workspace's address shows all."""
+    one, other = made(caller, "one", node_packs=[]), made(caller, "other", node_packs=[])
+    sent = send(caller, one["id"], _QUICK, metadata={"team": "a"})
+    assert sent.status_code == 201, sent.text
+    job = sent.json()
+    assert (job["deployment_id"], job["release_version"]) == (one["id"], 1)
+    base = f"{caller.server.url}/deployments/{one['id']}"
+    assert all(url.startswith(base) for url in job["urls"].values())
+    bare = caller.submit(_QUICK)
+    assert "deployment_id" not in bare
+    caller.reaches(job["id"], "succeeded")
+    (item,) = caller.get(f"/deployments/{one['id']}{_JOBS}?metadata[team]=a")["jobs"]
+    assert (item["id"], item["release_version"], item["metadata"]) == (job["id"], 1, {"team": "a"})
+    assert caller.get(f"/deployments/{other['id']}{_JOBS}") == {"jobs": []}
+    assert listed(caller) == [bare["id"], job["id"]]
+    for path in ("", "/workflow", "/logs", "/events"):
+        assert refused(caller.ask("GET", f"/deployments/{other['id']}{_JOBS}/{job['id']}{path}")) == (404, "not_found")
+        assert refused(caller.ask("GET", f"/deployments/{one['id']}{_JOBS}/{bare['id']}{path}")) == (404, "not_found")
+    assert refused(caller.ask("POST", f"/deployments/{one['id']}{_JOBS}/{bare['id']}/cancel")) == (404, "not_found")
+    assert caller.ask("GET", job["urls"]["self"]).json()["id"] == job["id"]
+
+
+@pytest.mark.req("J-10")
+def test_a_deployment_is_executed_with_nodes_of_another(caller: JobsCaller) -> None:
+    """Each has the node packs of its release; what it lacks is an unknown class there."""
+    with_pack, without = made(caller, "with", node_packs=["holding"]), made(caller, "without", node_packs=[])
+    sent = send(caller, with_pack["id"], holding())
+    assert sent.status_code == 201, sent.text
+    caller.reaches(sent.json()["id"], "running")
+    answer = send(caller, without["id"], holding())
+    assert refused(answer) == (422, "invalid_workflow")
+    assert answer.json()["error"]["details"]["unknown_node_classes"] == ["HoldOn"]
+
+
+@pytest.mark.req("J-15")
+def test_a_stopped_deployment_takes_jobs(caller: JobsCaller) -> None:
+    """It refuses them for good and goes on with those it has; started, it is ready again. Twice is no mistake."""
+    one = made(caller, node_packs=["holding"])
+    job = send(caller, one["id"], holding()).json()
+    for _ in range(2):
+        assert caller.ask("POST", one["urls"]["stop"]).json()["status"] == "stopped"
+    answer = send(caller, one["id"], holding())
+    assert refused(answer) == (422, "deployment_stopped")
+    assert "retry-after" not in answer.headers
+    assert caller.job(job["id"])["status"] == "running"
+    for _ in range(2):
+        assert caller.ask("POST", one["urls"]["start"]).json()["status"] in ("not_ready", "ready")
+    reaches(caller, one["id"], "ready")
+    assert send(caller, one["id"], holding()).status_code == 201
+
+
+@pytest.mark.req("J-07", "J-15")
+def test_a_deployment_that_is_not_ready_says_nothing_of_when(caller: JobsCaller) -> None:
+    """Right after it was made it may not be ready; then it says so, and when to ask again."""
+    made_now = caller.ask("POST", _DEPLOYMENTS, json={"name": "late", "node_packs": ["holding"]}).json()
+    answer = send(caller, made_now["id"], {"not even": "looked at"})
+    assert refused(answer) == (429, "deployment_not_ready")
+    assert int(answer.headers["retry-after"]) >= 1
+    reaches(caller, made_now["id"], "ready")
+    assert refused(send(caller, made_now["id"], {"not even": "looked at"})) == (422, "invalid_workflow")
+
+
+@pytest.mark.req("J-06", "J-15")
+def test_jobs_of_a_deleted_deployment_go_on(caller: JobsCaller) -> None:
+    """The one that is executed is canceled, those that wait fail, others go on; the address is gone at once."""
+    caller.server.cli("workspaces", "change", caller.workspace, "--subscription", "standard")
+    one, other = made(caller, "one", node_packs=["holding"]), made(caller, "other", node_packs=["holding"])
+    running = send(caller, one["id"], holding()).json()["id"]
+    caller.reaches(running, "running")
+    waiting = [send(caller, where["id"], holding()).json()["id"] for where in (one, other)]
+    assert caller.ask("DELETE", one["urls"]["self"]).status_code == 204
+    assert refused(caller.ask("GET", one["urls"]["self"])) == (404, "not_found")
+    assert refused(caller.ask("DELETE", one["urls"]["self"])) == (404, "not_found")
+    assert refused(send(caller, one["id"], holding())) == (404, "not_found")
+    failed = caller.reaches(waiting[0], *TERMINAL)
+    assert (failed["status"], failed["error"]["code"]) == ("failed", "deployment_deleted")
+    assert (failed["deployment_id"], failed["outputs"]) == (one["id"], [])
+    assert caller.reaches(running, *TERMINAL)["status"] == "canceled"
+    caller.reaches(waiting[1], "running")
+
+
+@pytest.mark.req("J-10")
+def test_a_deployment_of_another_workspace_is_told_from_none(new_jobs_caller: NewJobsCaller) -> None:
+    """Whatever is asked of it, the answer is that of a deployment there is not; without a credential it is 401."""
+    owner, stranger = new_jobs_caller(), new_jobs_caller()
+    one = made(owner, node_packs=[])
+    job = send(owner, one["id"], _QUICK).json()["id"]
+    asked = [
+        ("GET", f"{_DEPLOYMENTS}/{{}}"), ("DELETE", f"{_DEPLOYMENTS}/{{}}"), ("POST", f"{_DEPLOYMENTS}/{{}}/stop"),
+        ("POST", f"{_DEPLOYMENTS}/{{}}/start"), ("GET", f"{_DEPLOYMENTS}/{{}}/releases"),
+        ("POST", f"{_DEPLOYMENTS}/{{}}/releases"), ("GET", f"/deployments/{{}}{_JOBS}"),
+        ("GET", f"/deployments/{{}}{_JOBS}/{job}"), ("POST", f"/deployments/{{}}{_JOBS}"),
+        ("GET", f"/deployments/{{}}/api/v2/assets/{job}"),
+    ]  # fmt: skip
+    for method, path in asked:
+        answers = [stranger.ask(method, path.format(id_), json={}) for id_ in (one["id"], _UNKNOWN, "No_Label")]
+        assert [refused(answer) for answer in answers] == [(404, "not_found")] * 3, path
+        assert len({answer.text for answer in answers}) == 1
+        nobody = httpx.request(method, owner.server.url + path.format(one["id"]), json={})
+        assert refused(nobody) == (401, "unauthorized")
+    assert owner.get(one["urls"]["self"])["status"] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({}, "JSON such as"), ([], "JSON such as"), ({"name": 1}, "JSON such as"), ({"name": ""}, "a-z"),
+        ({"name": "a_b"}, "a-z"), ({"name": "x" * 41}, "1 to 40"), ({"name": "a", "node_packs": "holding"}, "JSON"),
+        ({"name": "a", "node_packs": [1]}, "JSON"), ({"name": "a", "node_packs": ["nope"]}, "nope"),
+        ({"name": "a", "node_packs": ["../packs"]}, "no such node packs"), ({"name": "a", "node_packs": [""]}, "1 to"),
+        ({"name": "a", "node_packs": [f"p{number}" for number in range(101)]}, "at most 100"),
+        ({"name": "a", "node_packs": ["x" * 256]}, "255"),
+    ],
+)  # fmt: skip
+def test_a_bad_deployment_is_made(visitor: JobsCaller, body: Any, told: str) -> None:
+    """It is refused with a sentence that says what is wrong, and nothing is made."""
+    answer = visitor.ask("POST", _DEPLOYMENTS, json=body)
+    assert refused(answer) == (422, "invalid_request")
+    assert told in answer.json()["error"]["message"]
+    assert visitor.get(_DEPLOYMENTS) == {"deployments": []}
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"name": "a', b"\xff", b'{"name":"\xff"}', b"[" * 100_000])
+def test_a_body_that_is_no_json_is_an_error_of_ours(visitor: JobsCaller, content: bytes) -> None:
+    """What cannot be read is refused like any other bad body."""
+    answer = visitor.ask("POST", _DEPLOYMENTS, content=content)
+    assert answer.status_code in (413, 422), answer.text
+    assert refused(answer)[1] == "invalid_request"
+
+
+def test_deployments_are_managed_at_the_address_of_one(caller: JobsCaller) -> None:
+    """At a deployment's address there is the rest of the jobs API, and its assets have links that stay there."""
+    one = made(caller, node_packs=[])
+    at = f"/deployments/{one['id']}"
+    assert refused(caller.ask("GET", f"{at}{_DEPLOYMENTS}")) == (404, "not_found")
+    assert refused(caller.ask("GET", f"{at}/v2/models")) == (404, "not_found")
+    assert refused(caller.ask("GET", at)) == (404, "not_found")
+    uploaded = caller.ask("POST", f"{at}/api/v2/assets", files={"file": ("a.txt", b"some bytes")})
+    assert uploaded.status_code == 201
+    assert uploaded.json()["urls"]["self"].startswith(f"{caller.server.url}{at}/api/v2/assets/")
+    assert caller.ask("GET", uploaded.json()["urls"]["content"]).content == b"some bytes"
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server with a domain for deployments, and with a proxy's word to be believed."""
+    env = {**ENGINE, "FAIRLEAD_DEPLOYMENT_DOMAIN": _DOMAIN, "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1"}
+    with serving(tmp_path_factory.mktemp("domain") / "data", env=env, arguments=("--no-local-partner",)) as server:
+        yield server
+
+
+@pytest.mark.req("J-10")
+def test_a_subdomain_is_another_address_than_the_path(domain: Server) -> None:
+    """The label of the host names the deployment, whatever its case, and links stay there; other hosts are none."""
+    caller = JobsCaller(domain, "default", domain.key)
+    one = made(caller, node_packs=[])
+    port = domain.url.rpartition(":")[2]
+    host = f"{one['id']}.{_DOMAIN}:{port}"
+    assert one["address"] == f"http://{host}"
+    bare = caller.submit(_QUICK)
+    for name in (host, host.upper(), f"{one['id']}.{_DOMAIN}"):
+        sent = caller.ask("POST", _JOBS, json={"workflow": _QUICK}, headers={"Host": name})
+        assert sent.status_code == 201, sent.text
+        assert sent.json()["deployment_id"] == one["id"]
+        assert sent.json()["urls"]["self"].startswith(f"http://{name}/api/v2/jobs/")
+    forwarded = {"X-Forwarded-Host": f"{one['id']}.{_DOMAIN}", "X-Forwarded-Proto": "https"}
+    sent = caller.ask("POST", _JOBS, json={"workflow": _QUICK}, headers=forwarded)
+    assert sent.json()["urls"]["self"].startswith(f"https://{one['id']}.{_DOMAIN}/api/v2/jobs/")
+    assert len(caller.get(_JOBS, headers={"Host": host})["jobs"]) == 4
+    assert refused(caller.ask("GET", f"{_JOBS}/{bare['id']}", headers={"Host": host})) == (404, "not_found")
+    for stranger in (f"{_UNKNOWN}.{_DOMAIN}", f"a.b.{_DOMAIN}", f"_.{_DOMAIN}"):
+        assert refused(caller.ask("GET", _JOBS, headers={"Host": stranger})) == (404, "not_found")
+    for usual in (_DOMAIN, f"x{_DOMAIN}", "localhost", f"{one['id']}.{_DOMAIN}.example.com"):
+        assert len(caller.get(_JOBS, headers={"Host": usual})["jobs"]) == 5
+
+
+def test_a_pack_that_was_taken_away_leaves_callers_with_a_server_error(tmp_path: Path) -> None:
+    """It is unavailable, tells why, and is ready again when the pack is back; a broken pack is a reason too."""
+    packs = tmp_path / "packs"
+    packs.mkdir()
+    pack = packs / "adding.py"
+    good = "class Add:\n    RETURN_TYPES = ('INT',)\n    FUNCTION = 'run'\n    CATEGORY = 'x'\n"
+    good += "    @classmethod\n    def INPUT_TYPES(cls):\n        return {'required': {'value': ('INT', {})}}\n"
+    good += "    def run(self, value):\n        return (value,)\n\nNODE_CLASS_MAPPINGS = {'Add': Add}\n"
+    pack.write_text(good)
+    (packs / "broken.py").write_text("import there_is_no_such_module\n")
+    env = {**ENGINE, "FAIRLEAD_NODE_PACKS": str(packs), "FAIRLEAD_ENGINE_IDLE_SECONDS": "0.2"}
+    with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:
+        caller = JobsCaller(server, "default", server.key)
+        failed = caller.ask("POST", _DEPLOYMENTS, json={"name": "broken", "node_packs": ["broken"]}).json()
+        stopped = reaches(caller, failed["id"], "stopped")
+        assert "there_is_no_such_module" in stopped["reason"]
+        assert refused(send(caller, failed["id"], _QUICK)) == (422, "deployment_stopped")
+        one = made(caller, node_packs=["adding"])
+        pack.unlink()
+        wait_until(lambda: len(server.logged("EngineHostStopped")) >= 2, "the hosts of both sets to be gone")
+        answer = send(caller, one["id"], _QUICK)
+        assert refused(answer) == (429, "deployment_unavailable")
+        assert int(answer.headers["retry-after"]) >= 1
+        assert "adding" in reaches(caller, one["id"], "unavailable")["reason"]
+        pack.write_text(good)
+        reaches(caller, one["id"], "ready")
+        assert send(caller, one["id"], _QUICK).status_code == 201
+
+
+@pytest.mark.req("J-10")
+@pytest.mark.parametrize("kind", ["cloud", "self_hosted"])
+def test_a_surface_without_deployments_has_some(tmp_path: Path, kind: str) -> None:
+    """Their routes say that there are none, and their addresses are nothing."""
+    env = {**ENGINE, "FAIRLEAD_JOBS_SURFACE": kind}
+    with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:
+        caller = JobsCaller(server, "default", server.key)
+        assert refused(caller.ask("GET", _DEPLOYMENTS)) == (501, "not_implemented")
+        assert refused(caller.ask("POST", _DEPLOYMENTS, json={"name": "a"})) == (501, "not_implemented")
+        assert refused(caller.ask("GET", f"/deployments/{_UNKNOWN}{_JOBS}")) == (404, "not_found")
