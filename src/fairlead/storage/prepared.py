@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 from sqlalchemy import ARRAY, ColumnElement, Connection, Select, String, any_, bindparam, func, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 from sqlalchemy.sql.elements import CompilerElement
 from sqlalchemy.sql.expression import UpdateBase
 
@@ -68,6 +68,32 @@ class PreparedLookup:
         one_of = _one_of_json if is_sqlite(connection) else _one_of_array
         sql = self._sql[connection.dialect.name] = _compiled(connection, self._statement(one_of), ["ids"])
         return sql
+
+
+class PreparedQuery:
+    """A SELECT whose parameters are a tuple in the order of `names`, each of which it takes once."""
+
+    def __init__(self, statement: CompilerElement, names: Sequence[str]) -> None:
+        self._statement = statement
+        self._names = list(names)
+        self._sql: dict[str, str] = {}
+
+    def sql(self, connection: Connection) -> str:
+        """The statement in the words of a dialect."""
+        found = self._sql.get(connection.dialect.name)
+        if found is None:
+            found = self._sql[connection.dialect.name] = _compiled(connection, self._statement, self._names)
+        return found
+
+    def run(self, connection: Connection, values: Sequence[Any]) -> Sequence[Any]:
+        """The rows found, as tuples."""
+        sql = self.sql(connection)
+        if not is_sqlite(connection):
+            return connection.exec_driver_sql(sql, tuple(values)).fetchall()
+        try:
+            return sqlite_driver(connection).execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as error:  # readers know it by the name it has on the other database too
+            raise DatabaseError(sql, None, error, hide_parameters=True) from error
 
 
 def is_sqlite(connection: Connection) -> bool:
