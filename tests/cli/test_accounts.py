@@ -250,6 +250,25 @@ def test_the_budget_of_a_key_cannot_be_kept(ran: Ran) -> None:
     assert (rows[made]["budget"], rows[made]["budget_period"], rows[made]["spent"]) == (None, None, None)
 
 
+@pytest.mark.req("J-11")
+def test_an_organization_cannot_be_kept(ran: Ran) -> None:
+    """Workspaces and keys are given one at first or later, are listed with it, and are rid of it."""
+    assert ran("workspaces", "create", "held", "--organization", "org_7", "--sso-required").exit_code == 0
+    made = document(ran("keys", "create", "held", "--organization", "org_8", "--json"))["id"]
+    assert ran("keys", "set", made, "--sso-required").output == f"Changed {made}.\n"
+
+    def held(*list_: str, by: str) -> dict[str, tuple[Any, Any]]:
+        rows = document(ran(*list_, "list", "--json"))
+        return {row[by]: (row["organization_id"], row["sso_required"]) for row in rows}
+
+    assert held("workspaces", by="name") == {"held": ("org_7", True), "lab": (None, False), "office": (None, False)}
+    assert held("keys", by="id") == {made: ("org_8", True), "key-1": (None, False)}
+    ran("workspaces", "change", "held", "--organization", "none", "--no-sso-required")
+    ran("keys", "set", made, "--organization", "none")
+    assert held("workspaces", by="name")["held"] == (None, False)
+    assert held("keys", by="id")[made] == (None, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -261,6 +280,7 @@ def test_the_budget_of_a_key_cannot_be_kept(ran: Ran) -> None:
         (("runs", "show", "nothing"), UnknownRunError),
         (("runs", "list", "nobody"), UnknownWorkspaceError),
         (("keys", "set", "nothing", "--budget", "1"), UnknownKeyError),
+        (("keys", "set", "nothing", "--sso-required"), UnknownKeyError),
         (("keys", "set", "key-1", "--budget-period", "day"), NoBudgetError),
     ],
 )
@@ -279,6 +299,8 @@ def test_a_mistake_is_not_told(ran: Ran, arguments: tuple[str, ...], error: type
         ("keys", "create", "lab", "--budget", "-1"),
         ("keys", "set", "key-1"),
         ("keys", "set", "key-1", "--budget", "none", "--budget-period", "day"),
+        ("keys", "set", "key-1", "--organization", "a b"),
+        ("workspaces", "change", "lab", "--organization", "o" * 101),
         ("keys", "set", "key-1", "--budget", "1", "--budget-period", "week"),
     ],
     ids=" ".join,

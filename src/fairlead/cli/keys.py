@@ -1,21 +1,23 @@
 """`fairlead keys`: API keys."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
 from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_dollars, with_times
-from fairlead.cli.workspaces import names_of, settings_of
+from fairlead.cli.workspaces import names_of, organization_changes, organization_options, settings_of
 from fairlead.domain.billing.budgets import Budget, BudgetPeriod, changed_budget
 from fairlead.domain.money import as_dollars, from_dollars
 from fairlead.installation import opened_database
 from fairlead.operations import keys as operations
 from fairlead.operations.clock import Clock
+from fairlead.settings import Settings
 
 _COLUMNS = (
     "id", "workspace", "hint", "label", "models", "budget", "budget_period", "spent", "held",
-    "created_at", "revoked_at",
+    "organization_id", "sso_required", "created_at", "revoked_at",
 )  # fmt: skip
 _MONEY: Final = ("budget", "spent", "held")
 _NONE: Final = "none"
@@ -39,6 +41,7 @@ def keys() -> None:
     type=click.Choice(_PERIODS),
     help="When the budget is whole again, in UTC: with the day, the month, or never. [default: month]",
 )
+@organization_options
 @data_option
 @json_option
 def create(
@@ -47,20 +50,23 @@ def create(
     models: str,
     budget: str | None,
     budget_period: str | None,
+    organization: str | None,
+    sso_required: bool | None,  # noqa: FBT001 -- click passes flags by name
     data: str | None,
     database: str | None,
-    as_json: bool,  # noqa: FBT001 -- click passes flags by name
+    as_json: bool,  # noqa: FBT001 -- same
 ) -> None:
     """Make a key for WORKSPACE and show it, this once."""
     settings = settings_of(data, database)
     if budget is None and budget_period is not None:
         raise click.UsageError("--budget-period needs --budget")
     bound = None if budget is None else changed_budget(None, _limit(budget), _period(budget_period))
+    governed = organization_changes(organization, sso_required=sso_required)
 
     async def work() -> operations.IssuedKey:
         async with opened_database(settings) as opened:
             return await operations.issue_key(
-                opened, workspace, label[:100], names_of(models), settings.key_prefix, Clock(), bound
+                opened, workspace, label[:100], names_of(models), settings.key_prefix, Clock(), bound, **governed
             )
 
     issued = asyncio.run(work())
@@ -74,13 +80,29 @@ def create(
 @click.argument("key_id")
 @click.option("--budget", metavar="DOLLARS", help="What its runs may cost in a period; `none` for no bound.")
 @click.option("--budget-period", type=click.Choice(_PERIODS), help="When the budget is whole again, in UTC.")
+@organization_options
 @data_option
 def set_command(
-    key_id: str, budget: str | None, budget_period: str | None, data: str | None, database: str | None
+    key_id: str,
+    budget: str | None,
+    budget_period: str | None,
+    organization: str | None,
+    sso_required: bool | None,  # noqa: FBT001 -- click passes flags by name
+    data: str | None,
+    database: str | None,
 ) -> None:
-    """Change the budget of a key, by the key's id. Runs that were admitted go on."""
-    if budget is None and budget_period is None:
-        raise click.UsageError("give --budget, --budget-period or both")
+    """Change the budget of a key or the organization of its account, by the key's id. Runs that were admitted go on."""
+    governed = organization_changes(organization, sso_required=sso_required)
+    if budget is None and budget_period is None and not governed:
+        raise click.UsageError("give --budget, --budget-period, --organization or --sso-required")
+    settings = settings_of(data, database)
+    if budget is not None or budget_period is not None:
+        _set_budget(settings, key_id, budget, budget_period)
+    if governed:
+        _set_organization(settings, key_id, governed)
+
+
+def _set_budget(settings: Settings, key_id: str, budget: str | None, budget_period: str | None) -> None:
     if budget == _NONE and budget_period is not None:
         raise click.UsageError("there is no period where there is no budget")
     limit = None if budget in (None, _NONE) else _limit(budget)
@@ -89,7 +111,7 @@ def set_command(
         return None if budget == _NONE else changed_budget(before, limit, _period(budget_period))
 
     async def work() -> Budget | None:
-        async with opened_database(settings_of(data, database)) as opened:
+        async with opened_database(settings) as opened:
             return await operations.change_budget(opened, key_id, change)
 
     bound = asyncio.run(work())
@@ -97,6 +119,15 @@ def set_command(
         click.echo(f"{key_id} has no budget now.")
     else:
         click.echo(f"The budget of {key_id} is {as_dollars(bound.limit)} dollars ({bound.period}).")
+
+
+def _set_organization(settings: Settings, key_id: str, changes: Mapping[str, Any]) -> None:
+    async def work() -> None:
+        async with opened_database(settings) as opened:
+            await operations.change_key(opened, key_id, changes)
+
+    asyncio.run(work())
+    click.echo(f"Changed {key_id}.")
 
 
 @keys.command("list")

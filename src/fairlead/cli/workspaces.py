@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_dollars, with_times
-from fairlead.domain.callers import Billing, Gate
+from fairlead.domain.callers import ORGANIZATION_CHARACTERS_MAX, Billing, Gate, is_organization_id
 from fairlead.domain.money import UNITS_PER_DOLLAR, as_dollars, from_dollars
 from fairlead.installation import opened_database
 from fairlead.operations import workspaces as operations
@@ -32,7 +32,10 @@ _COLUMNS = (
     "models",
     "providers",
     "gates",
+    "organization_id",
+    "sso_required",
 )
+_NONE = "none"
 
 
 def settings_of(data: str | None, database: str | None) -> Settings:
@@ -75,7 +78,30 @@ _RIGHTS = (
 def _rights(command: Any) -> Any:
     for option in reversed(_RIGHTS):
         command = option(command)
-    return command
+    return organization_options(command)
+
+
+def organization_options(command: Any) -> Any:
+    """Add --organization and --sso-required to a command that makes or changes what an organization may hold."""
+    command = click.option(
+        "--sso-required/--no-sso-required",
+        default=None,
+        help="Whether the serverless jobs API refuses keys here: their accounts must use single sign-on.",
+    )(command)
+    return click.option(
+        "--organization", metavar="ID", help="The organization that holds it, told in refusals; `none` for none."
+    )(command)
+
+
+def organization_changes(organization: str | None, *, sso_required: bool | None) -> dict[str, Any]:
+    """What was given of these options, as the operations take it."""
+    changes: dict[str, Any] = {} if sso_required is None else {"sso_required": sso_required}
+    if organization is not None:
+        if not is_organization_id(organization):
+            wanted = f"must be 1 to {ORGANIZATION_CHARACTERS_MAX} characters, without spaces"
+            raise click.BadParameter(wanted, param_hint="--organization")
+        changes["organization_id"] = None if organization == _NONE else organization
+    return changes
 
 
 @workspaces.command()
@@ -170,9 +196,12 @@ def _changes(
     models: str | None,
     providers: str | None,
     gates: tuple[str, ...],
+    organization: str | None,
+    sso_required: bool | None,
 ) -> dict[str, Any]:
     """The rights that were given, as the operation takes them; a limit given by itself beats that of the tier."""
-    changes: dict[str, Any] = {} if tier is None else _limits_of(settings, tier)
+    changes = organization_changes(organization, sso_required=sso_required)
+    changes |= {} if tier is None else _limits_of(settings, tier)
     if cap is not None:
         changes["cap"] = from_dollars(cap)
     if in_flight_limit is not None:
