@@ -1,66 +1,25 @@
 """Assets over real databases and blobs: blocked, away, gone from the store, and named without end (J-14)."""
 
 import json
-from collections.abc import Collection, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from blake3 import blake3
 
 from conftest import Run
-from fairlead.domain.callers import Caller
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.asset_faults import AssetFault, AssetFaultError, AssetNotFound, BlobNotFound, ContentBlocked
 from fairlead.domain.jobs.asset_references import REFERENCES_MAX
-from fairlead.domain.jobs.assets import Asset, NewAsset
+from fairlead.domain.jobs.assets import NewAsset
 from fairlead.domain.jobs.faults import BadSubmission, JobFaultError
 from fairlead.domain.jobs.jobs import NewJob
-from fairlead.http_client.transport import Transport
-from fairlead.observing.observations import DatabaseTrouble, Observation
-from fairlead.operations.assets import AssetSweeper
-from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.assets import Assets
-from fairlead.operations.jobs.downloads import Downloads
-from fairlead.operations.jobs.files import WorkflowFiles
-from fairlead.storage.blobs import FAN_OUT, local_blobs
+from fairlead.observing.observations import ContentRefused, DatabaseTrouble
+from fairlead.storage.blobs import FAN_OUT
 from fairlead.storage.database import Database, open_database
+from operations.asset_room import DAY_MS, ME, Room
 from storage.bookings import LAB, NOW, Books
-
-ME: Final = Caller(LAB, "lab")
-DAY_MS: Final = 24 * 3_600_000
-
-
-class Room:
-    """Assets of one workspace, and what they are made of."""
-
-    def __init__(self, database: Database, folder: Path, blocked: Collection[str] = ()) -> None:
-        """Wire them as assembly does."""
-        self.seen: list[Observation] = []
-        self.now_ms = NOW
-        self.folder = folder
-        self.blobs = local_blobs(folder)
-        self.clock = Clock(lambda: self.now_ms * 1_000_000)
-        downloads = Downloads(Transport().fetch, self.blobs, limit=1_000)
-        files = WorkflowFiles(
-            database, self.blobs, downloads, self.clock, self.seen.append, upload_bytes=1_000, kept_ms=DAY_MS
-        )
-        self.files = files
-        self.sweeper = AssetSweeper(database, self.blobs, self.clock, self.seen.append)
-        self.assets = Assets(files, self.blobs, database, self.clock, self.seen.append, blocked=blocked)
-
-    async def send(self, content: bytes, name: str = "a.png", **said: Any) -> Asset:
-        """Send an asset."""
-        intake = self.assets.receive(ME)
-        try:
-            await intake.write(content)
-            return (await self.assets.add(ME, intake, name, NewAsset(name, **said), None))[0]
-        finally:
-            await intake.abort()
-
-    def lying(self) -> list[Path]:
-        """List every file of the store."""
-        return [path for path in self.folder.rglob("*") if path.is_file()]
 
 
 @pytest.fixture
@@ -79,19 +38,18 @@ async def refused(work: Coroutine[Any, Any, Any]) -> AssetFault:
 
 @pytest.mark.req("J-14")
 def test_blocked_bytes_are_taken_in(database: Database, books: Books, tmp_path: Path, run: Run) -> None:
-    """Bytes on the list are no asset, neither sent nor by their hash; the collector takes what came of them."""
+    """Bytes on the list are no asset, neither sent nor by their hash, and nothing of them is left; the log says so."""
     books.open()
     digest = blake3(b"bad").hexdigest()
     room = Room(database, tmp_path / "blobs", [digest])
 
     async def check() -> None:
         assert await refused(room.send(b"bad")) == ContentBlocked()
+        assert room.lying() == []
         assert await refused(room.assets.add_known(ME, digest, NewAsset())) == ContentBlocked()
         assert not await room.assets.knows(ME, digest)
+        assert room.seen == [ContentRefused(LAB, digest, "the hash is on the list")] * 2
         assert (await room.send(b"good")).size == 4
-        room.now_ms = int(room.lying()[0].stat().st_mtime * 1000) + 2 * DAY_MS
-        for _ in FAN_OUT:
-            await room.sweeper.sweep()
 
     run(check())
     assert [path.read_bytes() for path in room.lying()] == [b"good"]

@@ -18,6 +18,7 @@ from fairlead.operations.assets import AssetSweeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.downloads import Downloads
 from fairlead.operations.jobs.files import SavedName, WorkflowFiles
+from fairlead.operations.jobs.moderation import Moderation
 from fairlead.storage.blobs import FAN_OUT, local_blobs
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fake_partner import Behaviour, FakePartner, endless, half, hang, redirect, reply
@@ -68,7 +69,7 @@ class Cabinet:
         self.transport = Transport(trusted=[partner.url])
         self.downloads = Downloads(self.transport.fetch, self.blobs, limit=LIMIT, seconds=seconds)
         self.files = WorkflowFiles(
-            self.database, self.blobs, self.downloads, self.clock, self.seen.append,
+            self.database, self.blobs, self.downloads, self.clock, self.seen.append, Moderation(self.seen.append),
             upload_bytes=LIMIT, output_bytes=LIMIT, kept_ms=7 * DAY_MS,
         )  # fmt: skip
 

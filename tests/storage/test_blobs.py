@@ -1,6 +1,7 @@
 """Blobs: whole or not there, found by their bytes, read in parts; in a folder and in another store alike."""
 
 import asyncio
+import gc
 import os
 import stat
 import time
@@ -19,6 +20,7 @@ from fairlead.storage.blobs import (
     BlobMissingError,
     BlobsUnavailableError,
     BlobTooLargeError,
+    SpooledWriter,
     StoredBlobs,
     local_blobs,
 )
@@ -126,7 +128,8 @@ def test_a_half_written_blob_is_visible(local: StoredBlobs, tmp_path: Path, run:
 
     async def write_half() -> None:
         writer = local.writer(ANYTHING)
-        await writer.write(b"x" * 2 * MIB)
+        for _ in range(2):  # the second waits until a thread has spooled the first
+            await writer.write(b"x" * 2 * MIB)
         assert await names(local) == []
         (left,) = files(tmp_path)
         assert left.parent.name == "spool"
@@ -141,10 +144,14 @@ def test_a_half_written_blob_is_visible(local: StoredBlobs, tmp_path: Path, run:
 def test_abort_does_not_wait_for_its_thread(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
     """A writer cancelled in the middle of a write can be aborted: nothing is left, and no thread writes on."""
 
+    async def write(writer: SpooledWriter) -> None:
+        for _ in range(2):
+            await writer.write(b"x" * 8 * MIB)
+
     async def cancel_and_abort() -> None:
         for _ in range(20):
             writer = local.writer(ANYTHING)
-            task = asyncio.create_task(writer.write(b"x" * 8 * MIB))
+            task = asyncio.create_task(write(writer))
             await asyncio.sleep(0.001)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -207,6 +214,29 @@ def test_an_error_of_the_disk_is_not_ours(tmp_path: Path, broken: str, run: Run)
             await writer.abort()
 
     run(write())
+
+
+@pytest.mark.parametrize("asks", ["again", "never"])
+def test_a_disk_that_fails_behind_a_write_is_forgotten(tmp_path: Path, asks: str, run: Run) -> None:
+    """What fails in a thread is told by the next write and by the commit; nobody has to ask before he aborts."""
+    blobs = local_blobs(tmp_path / "blobs")
+    (tmp_path / "blobs" / "spool").rmdir()
+
+    async def write() -> None:
+        writer = blobs.writer(ANYTHING)
+        try:
+            await writer.write(b"x" * MIB)
+            if asks == "again":
+                with pytest.raises(BlobsUnavailableError):
+                    await writer.write(b"x" * MIB)
+                with pytest.raises(BlobsUnavailableError):
+                    await writer.commit()
+        finally:
+            await writer.abort()
+
+    run(write())
+    gc.collect()  # where an error that nobody has seen would be complained of, which fails this test
+    assert files(tmp_path) == []
 
 
 def test_a_walk_finds_what_is_no_blob(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
@@ -324,3 +354,25 @@ def test_copies_fill_the_disk(tmp_path: Path, run: Run) -> None:
         if name == "d":
             assert {path.name for path in files(tmp_path)} == {"b", "d"}
     assert {path.name for path in files(tmp_path)} == {"e"}
+
+
+@pytest.mark.parametrize("size", [0, 10, 2 * MIB + 1])
+def test_a_finished_blob_is_visible(blobs: StoredBlobs, size: int, run: Run) -> None:
+    """Its bytes can be read where they lie, and its name is known, before there is such a blob; it may be dropped."""
+    content = bytes(size)
+
+    async def finish() -> None:
+        writer = blobs.writer(ANYTHING)
+        await writer.write(content)
+        name, path = await writer.finish()
+        assert (name, path.read_bytes()) == (blake3(content).hexdigest(), content)
+        assert await writer.finish() == (name, path)
+        assert not await blobs.exists(name)
+        await writer.abort()
+        assert not path.exists()
+        other = blobs.writer(ANYTHING)
+        await other.write(content)
+        assert (await other.finish())[0] == await other.commit()
+        assert await got(blobs, name) == content
+
+    run(finish())

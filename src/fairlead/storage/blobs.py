@@ -27,6 +27,7 @@ from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
 
 from fairlead.domain.media import HEAD_BYTES
 from fairlead.storage.local_copies import LocalCopies
+from fairlead.storage.spool_files import discard, send_on, write_all
 
 BlobStore: TypeAlias = LocalStore | MemoryStore | S3Store | GCSStore | AzureStore
 
@@ -35,6 +36,7 @@ FAN_OUT: Final = tuple(f"{number:02x}" for number in range(256))
 
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 _BUFFER_BYTES: Final = 1024 * 1024
+_SENT_ON_BYTES: Final = 4 * 1024 * 1024
 _READ_BYTES: Final = 1024 * 1024
 _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 2
@@ -86,6 +88,14 @@ class Writer(Protocol):
         ...
 
 
+class FileWriter(Writer, Protocol):
+    """Takes the bytes of one blob, which can be read as a file before it is one."""
+
+    async def finish(self) -> tuple[str, Path]:
+        """Take no more; the blob's name, and where it can be read until `commit` or `abort`. BlobsUnavailableError."""
+        ...
+
+
 class Blobs(Protocol):
     """A place for blobs. Names are 64 digits of lower-case hexadecimal; ValueError for anything else."""
 
@@ -120,6 +130,10 @@ class Blobs(Protocol):
 
 class FileBlobs(Blobs, Protocol):
     """Blobs that programs of this machine read and write as files: engine hosts do."""
+
+    def writer(self, limit: int) -> FileWriter:
+        """Begin a blob of at most `limit` bytes."""
+        ...
 
     async def adopt(self, path: Path, limit: int) -> "AdoptedBlob":
         """Make a local file a blob, and take the file away, also where that fails.
@@ -282,7 +296,10 @@ def local_blobs(folder: Path) -> StoredBlobs:
 
 
 class SpooledWriter:
-    """Writes one blob: gathered in memory up to a mebibyte, hashed and spooled by threads, placed by `commit`."""
+    """Writes one blob: gathered in memory up to a mebibyte, hashed and spooled by threads, placed by `commit`.
+
+    While a thread has a mebibyte the next one is gathered; whoever is faster than the disk waits for it then.
+    """
 
     def __init__(self, blobs: StoredBlobs, spool: Path, limit: int) -> None:
         self._blobs = blobs
@@ -293,7 +310,10 @@ class SpooledWriter:
         self._waiting_bytes = 0
         self._digest = blake3()
         self._file: Any = None
+        self._spooled = 0
+        self._sent_on = 0
         self._busy: asyncio.Future[None] | None = None
+        self._name: str | None = None
 
     async def write(self, chunk: bytes) -> None:
         """Take more bytes; BlobTooLargeError, BlobsUnavailableError."""
@@ -303,27 +323,41 @@ class SpooledWriter:
         self._waiting.append(bytes(chunk))
         self._waiting_bytes += len(chunk)
         if self._waiting_bytes >= _BUFFER_BYTES:
-            await self._in_thread(durably=False)
+            await self._hand_over(durably=False)
+
+    async def finish(self) -> tuple[str, Path]:
+        """Take no more; the blob's name, and where it can be read until `commit` or `abort`. BlobsUnavailableError."""
+        if self._name is None:
+            await self._hand_over(durably=True)
+            await self._thread()
+            self._name = self._digest.hexdigest()
+        return self._name, Path(self._file.name)
 
     async def commit(self) -> str:
         """Make the blob whole, durable and visible, and return its name; BlobsUnavailableError."""
-        await self._in_thread(durably=True)
-        name = self._digest.hexdigest()
-        await self._blobs.place(Path(self._file.name), name)
+        name, spooled = await self.finish()
+        await self._blobs.place(spooled, name)
         await self.abort()
         return name
 
     async def abort(self) -> None:
         """Forget what was written."""
-        if self._busy is not None and not self._busy.done():
+        if self._busy is not None:
             await asyncio.wait([self._busy])  # a thread still writes: closing under it would be a race
+            self._busy.exception()  # asked for, or its loss would be complained of
         if self._file is not None:
             file, self._file = self._file, None
-            await asyncio.to_thread(_discard, file)
+            await asyncio.to_thread(discard, file)
 
-    async def _in_thread(self, *, durably: bool) -> None:
+    async def _hand_over(self, *, durably: bool) -> None:
+        """Give a thread what was gathered, once it is through with what it had before."""
+        await self._thread()
         chunks, self._waiting, self._waiting_bytes = self._waiting, [], 0
         self._busy = asyncio.get_running_loop().run_in_executor(None, self._spool, chunks, durably)
+
+    async def _thread(self) -> None:
+        if self._busy is None:
+            return
         try:
             await asyncio.shield(self._busy)
         except OSError as error:
@@ -332,23 +366,15 @@ class SpooledWriter:
     def _spool(self, chunks: Sequence[bytes], durably: bool) -> None:  # noqa: FBT001 -- run_in_executor has no keywords
         if self._file is None:
             self._file = tempfile.NamedTemporaryFile("wb", buffering=0, dir=self._folder, delete=False)  # noqa: SIM115 -- it outlives this call
-        for chunk in chunks:
-            self._digest.update(chunk)
-            _write_all(self._file, chunk)
+        whole = b"".join(chunks)  # one step each: between steps a thread waits until the event loop lets it go on
+        self._digest.update(whole)
+        write_all(self._file, whole)
+        self._spooled += len(whole)
         if durably:
             os.fsync(self._file.fileno())
-
-
-def _discard(file: Any) -> None:
-    file.close()
-    Path(file.name).unlink(missing_ok=True)
-
-
-def _write_all(file: Any, chunk: bytes) -> None:
-    """Write a chunk whole: an unbuffered file may take less than it is given."""
-    view = memoryview(chunk)
-    while view:
-        view = view[file.write(view) :]
+        elif self._spooled - self._sent_on >= _SENT_ON_BYTES:
+            send_on(self._file.fileno(), self._sent_on, self._spooled)
+            self._sent_on = self._spooled
 
 
 def _path(name: str) -> str:

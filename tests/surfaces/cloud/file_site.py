@@ -26,6 +26,7 @@ from fairlead.operations.authenticate import ApiKey, Authenticator
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.downloads import Downloads
 from fairlead.operations.jobs.files import WorkflowFiles
+from fairlead.operations.jobs.moderation import Moderation
 from fairlead.operations.jobs.views import FileViews
 from fairlead.operations.keys import issue_key
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
@@ -74,8 +75,9 @@ class Site:
         blobs = local_blobs(self.folder)
         downloads = Downloads(transport.fetch, blobs, limit=LIMIT)
         self.files = WorkflowFiles(
-            database, blobs, downloads, self.clock, self.seen.append, upload_bytes=LIMIT, kept_ms=7 * DAY_MS
-        )
+            database, blobs, downloads, self.clock, self.seen.append, Moderation(self.seen.append),
+            upload_bytes=LIMIT, kept_ms=7 * DAY_MS,
+        )  # fmt: skip
         views = FileViews(self.files, blobs, self.links, self._render, self.clock, self.folder / "spool")
         reader = AssetReader(self.links, blobs, database, self.clock, lambda id_: lambda c: find_file_of_id(c, id_))
         authenticator = Authenticator(database, None)

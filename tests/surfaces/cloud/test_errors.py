@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from domain.every_fault import EVERY, name_of
 from fairlead.domain.faults import Fault, FaultError
 from fairlead.domain.jobs import faults
+from fairlead.domain.jobs.asset_faults import AssetFaultError, ContentBlocked
 from fairlead.domain.jobs.faults import JobFault, JobFaultError
 from fairlead.surfaces.asgi import CallerLeftError
 from fairlead.surfaces.cloud.errors import refusal
@@ -125,3 +126,11 @@ def test_a_metric_has_a_label_without_end() -> None:
     """What names a fault in metrics is from a closed list, whatever the error of a workflow is called."""
     make: Callable[[str], Exception] = lambda kind: JobFaultError(faults.BadSubmission(kind, "m"))  # noqa: E731 -- short
     assert {refusal(make(kind), {"method": "POST"}).result for kind in ("a", "b")} == {"invalid_submission"}
+
+
+@pytest.mark.req("C-14", "J-14")
+def test_blocked_bytes_are_a_failure_of_ours() -> None:
+    """Files are assets, and bytes that are not taken in as these are not taken in here."""
+    worded, body, _ = answered(AssetFaultError(ContentBlocked()), "POST")
+    is_well_formed(body)
+    assert (worded.status, body["code"], worded.result) == (451, "content_blocked", "content_blocked")

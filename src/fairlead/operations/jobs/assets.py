@@ -18,7 +18,6 @@ from fairlead.domain.jobs.asset_faults import (
     AssetInUse,
     AssetNotFound,
     BlobNotFound,
-    ContentBlocked,
     HashMismatch,
 )
 from fairlead.domain.jobs.asset_references import (
@@ -32,11 +31,12 @@ from fairlead.domain.jobs.assets import Asset, NewAsset
 from fairlead.domain.jobs.faults import BadFile, BadSubmission, JobFaultError
 from fairlead.domain.jobs.jobs import NewJob
 from fairlead.domain.media import media_type
+from fairlead.moderation.protocol import Question
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.files import Intake, WorkflowFiles, check_new
 from fairlead.storage.asset_records import add_asset, add_asset_of, delete_asset, find_assets
-from fairlead.storage.blobs import AdoptedBlob, Blobs, BlobsUnavailableError
+from fairlead.storage.blobs import AdoptedBlob, BlobMissingError, BlobsUnavailableError, FileBlobs
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.workflow_files import NoNameLeftError, WorkflowFile, find_content
 
@@ -46,7 +46,7 @@ _INPUT: Final = "input"
 
 
 class Assets:
-    """Assets of all workspaces; every call says whose. `blocked` are hashes of bytes that are not taken in.
+    """Assets of all workspaces; every call says whose.
 
     Every method raises FaultError(ServiceUnavailable) where the database or the store is away.
     """
@@ -54,19 +54,16 @@ class Assets:
     def __init__(
         self,
         files: WorkflowFiles,
-        blobs: Blobs,
+        blobs: FileBlobs,
         database: Database,
         clock: Clock,
         observe: Observer,
-        *,
-        blocked: Collection[str] = frozenset(),
     ) -> None:
         self._files = files
         self._blobs = blobs
         self._database = database
         self._clock = clock
         self._observe = observe
-        self._blocked = frozenset(blocked)
 
     def receive(self, caller: Caller) -> Intake:
         """Begin an asset that is sent."""
@@ -80,10 +77,10 @@ class Assets:
         `expected` is the hash it must have. AssetFaultError: HashMismatch, ContentBlocked; JobFaultError(BadFile).
         """
         cleaned = check_new(name, _INPUT)
+        digest = await intake.finish()
+        if expected is not None and digest != expected:
+            raise AssetFaultError(HashMismatch(digest))
         content = await intake.store()
-        if expected is not None and content.name != expected:
-            raise AssetFaultError(HashMismatch(content.name))
-        self._check(content.name)
         file = self._new(caller, content, cleaned, new)
         kept, is_new = await self._added(lambda connection: add_asset(connection, file))
         return _asset(kept), is_new
@@ -94,7 +91,7 @@ class Assets:
         AssetFaultError: BlobNotFound, also where only others have such bytes; ContentBlocked. JobFaultError(BadFile).
         """
         name = "" if new.file_path is None else check_new(new.file_path, _INPUT)
-        self._check(digest)
+        await self._check_known(caller, digest)
         file = self._new(caller, AdoptedBlob(digest, 0, b""), name, new)
         added = await self._added(lambda connection: add_asset_of(connection, file))
         if added is None:
@@ -172,9 +169,23 @@ class Assets:
             tags=msgspec.json.encode(tags).decode() if tags else None,
         )
 
-    def _check(self, digest: str) -> None:
-        if digest in self._blocked:
-            raise AssetFaultError(ContentBlocked())
+    async def _check_known(self, caller: Caller, digest: str) -> None:
+        """Have bytes judged that the workspace has: perhaps a job has made them, or they came when others judged."""
+        moderation = self._files.moderation
+        moderation.check_hash(caller.workspace_id, digest)
+        if not moderation.looks_inside:
+            return
+        now = self._clock.now_ms()
+        file = await self._read(lambda c: find_content(c, caller.workspace_id, digest, now))
+        if file is None:
+            raise AssetFaultError(BlobNotFound())
+        try:
+            path = await self._blobs.local_path(digest)
+        except BlobMissingError as error:
+            raise AssetFaultError(BlobNotFound()) from error
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
+        await moderation.check(caller.workspace_id, Question(str(path), file.size, digest))
 
     async def _added(self, work: Work[T]) -> T:
         try:

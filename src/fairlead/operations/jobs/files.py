@@ -25,16 +25,18 @@ from fairlead.domain.jobs.filenames import (
 )
 from fairlead.domain.media import HEAD_BYTES, media_type
 from fairlead.engine.hosts.desk import DeclinedError
+from fairlead.moderation.protocol import Question
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.downloads import Downloads
+from fairlead.operations.jobs.moderation import Moderation
 from fairlead.storage.blobs import (
     AdoptedBlob,
     BlobMissingError,
     BlobsUnavailableError,
     BlobTooLargeError,
     FileBlobs,
-    Writer,
+    FileWriter,
 )
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.workflow_files import (
@@ -78,7 +80,7 @@ class SavedName:
 class Intake:
     """A file on its way in. `abort` may always be called, and does nothing after `commit`."""
 
-    def __init__(self, files: "WorkflowFiles", workspace_id: str, writer: Writer, limit: int) -> None:
+    def __init__(self, files: "WorkflowFiles", workspace_id: str, writer: FileWriter, limit: int) -> None:
         self._files = files
         self._workspace_id = workspace_id
         self._writer = writer
@@ -102,17 +104,33 @@ class Intake:
     async def commit(self, name: str, kind: str, *, overwrite: bool = False) -> SavedName:
         """Keep the file under a name (engine-wire, 2.5), or in the place of the one of that name.
 
-        JobFaultError(BadFile) for a name or a kind that is none, and for a file without bytes.
+        JobFaultError(BadFile) for a name or a kind that is none. Otherwise as `store`.
         """
         check_new(name, kind)
         return await self._files.save(self._workspace_id, await self.store(), name, kind, overwrite=overwrite)
 
+    async def finish(self) -> str:
+        """Take no more bytes, and tell their hash; nothing is kept yet. JobFaultError(BadFile) where there are none."""
+        return (await self._finished())[0]
+
     async def store(self) -> AdoptedBlob:
-        """Keep the bytes without a name: somebody must name them within a day. JobFaultError(BadFile) for none."""
+        """Keep the bytes without a name: somebody must name them within a day. JobFaultError(BadFile) for none.
+
+        AssetFaultError(ContentBlocked) for those that may not be kept, and FaultError(ServiceUnavailable) while nobody
+        can say: nothing is left of them.
+        """
+        digest, path = await self._finished()
+        await self._files.moderation.check(self._workspace_id, Question(str(path), self.size, digest))
+        try:
+            return AdoptedBlob(await self._writer.commit(), self.size, self._head)
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
+
+    async def _finished(self) -> tuple[str, Path]:
         if self.size == 0:
             raise JobFaultError(BadFile("The file is empty."))
         try:
-            return AdoptedBlob(await self._writer.commit(), self.size, self._head)
+            return await self._writer.finish()
         except BlobsUnavailableError as error:
             raise FaultError(_away()) from error
 
@@ -125,7 +143,7 @@ class WorkflowFiles:
     """Files of all workspaces; every call says whose.
 
     `upload_bytes` and `output_bytes` bound a file that is sent and one that a job makes. Uploads to `temp` live for
-    `temp_ms`, those to `output` for `kept_ms`; inputs stay.
+    `temp_ms`, those to `output` for `kept_ms`; inputs stay. `moderation` decides what is kept of that which is sent.
     """
 
     def __init__(
@@ -135,6 +153,7 @@ class WorkflowFiles:
         downloads: Downloads,
         clock: Clock,
         observe: Observer,
+        moderation: Moderation,
         *,
         upload_bytes: int,
         kept_ms: int,
@@ -144,6 +163,7 @@ class WorkflowFiles:
         self._database = database
         self._blobs = blobs
         self._downloads = downloads
+        self.moderation = moderation
         self._clock = clock
         self._observe = observe
         self._upload_bytes = upload_bytes

@@ -1,0 +1,93 @@
+"""The moderator: a process of its own that loads an operator's callable, asks it for a server, and ends with that."""
+
+import importlib
+import importlib.util
+import inspect
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from fairlead.domain.media import HEAD_BYTES, media_type
+from fairlead.engine.hosts.confinement import confine, die_with_parent
+from fairlead.moderation.protocol import WORDS_CHARACTERS_MAX, Content, Failure, Question, Ready, Said, Verdict, line_of
+
+Judge: TypeAlias = Callable[[Content], Any]
+_MODULE: Final = "moderation_callable"
+
+
+def main(descriptor: int, memory: int, source: str) -> None:
+    """Serve the server at the other end of a socket until it goes away."""
+    os.set_inheritable(descriptor, False)  # noqa: FBT003 -- the only way to call it
+    die_with_parent()
+    confine(memory)
+    with socket.socket(fileno=descriptor) as line:
+        try:
+            judge = load(source)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- whatever others' code raises when it is loaded
+            line.sendall(line_of(Failure(_words(error))))
+            return
+        line.sendall(line_of(Ready()))
+        questions = msgspec.json.Decoder(Question)
+        for question in line.makefile("rb"):
+            line.sendall(line_of(judged(judge, questions.decode(question))))
+
+
+def load(source: str) -> Judge:
+    """The callable that `module:function` or `path.py:function` names; whatever its module raises, or TypeError."""
+    where, _, name = source.rpartition(":")
+    module = _module_of_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+    function = getattr(module, name)
+    if not callable(function) or inspect.iscoroutinefunction(function):
+        raise TypeError(f"{name} is not a plain function")
+    judge: Judge = function
+    return judge
+
+
+def judged(judge: Judge, question: Question) -> Said:
+    """What a callable says of some bytes: a verdict, or why there is none."""
+    try:
+        told = judge(_content(question))
+    except Exception as error:  # noqa: BLE001 -- whatever others' code raises, it is no verdict
+        return Failure(_words(error))
+    if isinstance(told, bool):
+        return Verdict(told)
+    if isinstance(told, str) and told:
+        return Verdict(blocked=True, reason=_shortened(told))
+    return Failure(f"it returned {type(told).__qualname__}, which is neither True nor False nor a reason")
+
+
+def _content(question: Question) -> Content:
+    with Path(question.path).open("rb") as file:
+        content_type = media_type(None, file.read(HEAD_BYTES))
+    return Content(question.path, content_type, question.size, question.hash)
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    """Load a file as a module, whatever it is called; what lies beside it can be imported, after everything else."""
+    spec = importlib.util.spec_from_file_location(_MODULE, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no module")
+    sys.path.append(str(path.parent))
+    module = sys.modules[_MODULE] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _words(error: BaseException) -> str:
+    """An error in one line, with the place where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    words = f"{type(error).__qualname__}: {' '.join(str(error).split())}"
+    return _shortened(words[: WORDS_CHARACTERS_MAX - len(place)] + place)
+
+
+def _shortened(text: str) -> str:
+    """The beginning of a text, without what cannot be sent."""
+    return text[:WORDS_CHARACTERS_MAX].encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,54 @@
+"""What a server and a moderator say to each other: lines of JSON, one question at a time."""
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+LINE_BYTES_MAX: Final = 64 * 1024
+WORDS_CHARACTERS_MAX: Final = 500
+"""What is told of a reason or of an error."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Bytes that want to be kept: where they lie, how many they are, and their BLAKE3 in hexadecimal."""
+
+    path: str
+    size: int
+    hash: str
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What the callable is given. `content_type` is found from the bytes: what a caller says of them is not believed.
+
+    The file at `path` is to be read and left as it is; `size` is in bytes, `hash` is the BLAKE3 in hexadecimal.
+    """
+
+    path: str
+    content_type: str
+    size: int
+    hash: str
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """The callable was loaded: the moderator's first words."""
+
+
+class Verdict(msgspec.Struct, frozen=True, tag=True):
+    """Whether the bytes are blocked; the reason is for the log."""
+
+    blocked: bool
+    reason: str | None = None
+
+
+class Failure(msgspec.Struct, frozen=True, tag=True):
+    """There is no verdict, and why: the callable could not be loaded, has raised, or returned what is none."""
+
+    why: str
+
+
+Said: TypeAlias = Ready | Verdict | Failure
+
+
+def line_of(record: Question | Said) -> bytes:
+    """A record as a line."""
+    return msgspec.json.encode(record) + b"\n"

@@ -1,0 +1,57 @@
+"""Assets of one workspace over a real database and real blobs, wired as assembly does."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.jobs.assets import Asset, NewAsset
+from fairlead.http_client.transport import Transport
+from fairlead.observing.observations import Observation
+from fairlead.operations.assets import AssetSweeper
+from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.assets import Assets
+from fairlead.operations.jobs.downloads import Downloads
+from fairlead.operations.jobs.files import WorkflowFiles
+from fairlead.operations.jobs.moderation import Judge, Moderation
+from fairlead.storage.blobs import local_blobs
+from fairlead.storage.database import Database
+from storage.bookings import LAB, NOW
+
+ME: Final = Caller(LAB, "lab")
+DAY_MS: Final = 24 * 3_600_000
+
+
+class Room:
+    """Assets of one workspace, and what they are made of."""
+
+    def __init__(
+        self, database: Database, folder: Path, blocked: Collection[str] = (), judge: Judge | None = None
+    ) -> None:
+        """Wire them as assembly does."""
+        self.seen: list[Observation] = []
+        self.now_ms = NOW
+        self.folder = folder
+        self.blobs = local_blobs(folder)
+        self.clock = Clock(lambda: self.now_ms * 1_000_000)
+        downloads = Downloads(Transport().fetch, self.blobs, limit=1_000)
+        files = WorkflowFiles(
+            database, self.blobs, downloads, self.clock, self.seen.append,
+            Moderation(self.seen.append, blocked=blocked, judge=judge), upload_bytes=1_000, kept_ms=DAY_MS,
+        )  # fmt: skip
+        self.files = files
+        self.sweeper = AssetSweeper(database, self.blobs, self.clock, self.seen.append)
+        self.assets = Assets(files, self.blobs, database, self.clock, self.seen.append)
+
+    async def send(self, content: bytes, name: str = "a.png", **said: Any) -> Asset:
+        """Send an asset."""
+        intake = self.assets.receive(ME)
+        try:
+            await intake.write(content)
+            return (await self.assets.add(ME, intake, name, NewAsset(name, **said), None))[0]
+        finally:
+            await intake.abort()
+
+    def lying(self) -> list[Path]:
+        """List every file of the store."""
+        return [path for path in self.folder.rglob("*") if path.is_file()]
