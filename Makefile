@@ -42,6 +42,8 @@ bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
 	@$(BIN)/python bench/workflows.py
 	@$(BIN)/python bench/sockets.py
 	@$(BIN)/python bench/lists.py
+	@$(BIN)/python bench/uploads.py
+	@$(BIN)/python bench/streams.py
 
 docs: conformance ## rewrite what is generated: schema snapshots and the conformance page
 	@$(BIN)/fairlead catalog snapshots

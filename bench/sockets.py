@@ -7,7 +7,6 @@ as many bare connections: less than that cannot be had in one process. `--help` 
 import argparse
 import asyncio
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -138,7 +137,7 @@ def main() -> int:
 
 
 def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
-    _lift_descriptors(options.sockets)
+    measuring.lift_descriptors(options.sockets + _SPARE_DESCRIPTORS)
     cores = measuring.choose_cores(options.cores)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-bench-")))
     print(f"{measuring.machine()}; {options.sockets:,} sockets, {options.messages:,} messages each", flush=True)
@@ -169,14 +168,6 @@ def _measure(stack: ExitStack, options: argparse.Namespace) -> bool:
 def _row(name: str, ours: float, theirs: float, unit: str, scale: float) -> tuple[str, str, str, str]:
     ratio = f"{ours / theirs:.2f}" if theirs else "-"
     return name, f"{ours * scale:.2f} {unit}", f"{theirs * scale:.2f} {unit}", ratio
-
-
-def _lift_descriptors(sockets: int) -> None:
-    """Raise our limit of file descriptors, which the server inherits."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard != resource.RLIM_INFINITY and hard < sockets + _SPARE_DESCRIPTORS:
-        raise CannotMeasureError(f"This machine allows {hard:,} file descriptors, too few for so many sockets.")
 
 
 def _run(folder: Path, kind: str, cores: Cores, options: argparse.Namespace) -> Found:

@@ -1,15 +1,30 @@
-"""Watching a job: what newcomers are told of it (J-13)."""
+"""Watching a job: what newcomers are told of it, and what nobody has told of here (J-13)."""
 
 from typing import Final
 
 import pytest
 
 from conftest import Run
+from fairlead.domain.callers import Caller
+from fairlead.domain.jobs.entries import JobCancel, JobEntry, Submission
 from fairlead.domain.jobs.events import Executing, Place, Started, Succeeded
 from fairlead.domain.jobs.news import News, Preview, Tiding
+from fairlead.domain.jobs.states import JobState
+from fairlead.domain.jobs.updates import StatusUpdate, Update
+from fairlead.identity.links import Links
+from fairlead.operations.clock import Clock
+from fairlead.operations.jobs import watch as watching
 from fairlead.operations.jobs.newsroom import Newsroom
+from fairlead.operations.jobs.outputs import JobOutputs
+from fairlead.operations.jobs.read import JobReader
+from fairlead.operations.jobs.watch import JobWatcher
+from fairlead.storage.database import Database
+from fairlead.storage.job_entries import write_job_entries
+from fairlead.storage.jobs import deflated
+from storage.bookings import LAB, NOW, Books
 
 _PLACE: Final = Place("1", "1")
+_ME: Final = Caller(LAB, "lab")
 
 
 @pytest.mark.req("J-13")
@@ -33,3 +48,43 @@ def test_a_newcomer_sees_an_old_preview(run: Run) -> None:
         return seen
 
     assert run(told()) == [None, None, None, b"first", b"second", None]
+
+
+@pytest.mark.req("J-13")
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_job_that_ends_elsewhere_is_watched_for_ever(
+    database: Database, books: Books, monkeypatch: pytest.MonkeyPatch, run: Run, *, alone: bool
+) -> None:
+    """A job of which nothing is heard is looked for, however rarely; silence is told as such meanwhile."""
+    monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(watching, "_SILENCE_SECONDS", 0.03)
+    books.open(jobs_limit=1)
+    document = deflated(b"{}")
+    watcher = _watcher(database, alone=alone)
+
+    def write(entry: JobEntry) -> None:
+        books.do(lambda connection: write_job_entries(connection, [entry]))
+
+    async def told() -> list[Update | None]:
+        watch = await watcher.watch(_ME, "job")
+        seen: list[Update | None] = []
+        try:
+            async for update in watch.updates():
+                seen.append(update)
+                if update is None and seen.count(None) == 1:
+                    await database.write(
+                        lambda connection: write_job_entries(connection, [JobCancel("job", LAB, 1, 2)])
+                    )
+        finally:
+            watch.close()
+        return seen
+
+    write(Submission("job", LAB, document, document, "[]", nodes=1, created_at=NOW, backlog=10))
+    statuses = [(seen.job.state, seen.ahead) for seen in run(told()) if isinstance(seen, StatusUpdate)]
+    assert statuses == [(JobState.RELEASED, 0), (JobState.CANCELED, None)]
+
+
+def _watcher(database: Database, *, alone: bool) -> JobWatcher:
+    links, clock = Links(bytes(32), "/files"), Clock()
+    outputs = JobOutputs(database, links, clock, lambda _: None)
+    return JobWatcher(Newsroom(), JobReader(database, lambda _: None), outputs, alone=alone)

@@ -27,10 +27,12 @@ class JobReader:
 
     async def job(self, caller: Caller, job_id: str, *, whole: bool = False) -> Job:
         """A job, on request with its workflow; JobFaultError where the workspace has none of this id."""
-        found = await self._read(lambda c: jobs.find_job(c, caller.workspace_id, job_id, whole=whole))
-        if found is None:
-            raise JobFaultError(JobNotFound(job_id))
-        return found
+        return _known(await self._read(lambda c: jobs.find_job(c, caller.workspace_id, job_id, whole=whole)), job_id)
+
+    async def standing(self, caller: Caller, job_id: str) -> tuple[Job, int | None]:
+        """A job and how many wait before it, at one moment; JobFaultError where the workspace has none of this id."""
+        job, ahead = await self._read(lambda c: jobs.find_standing(c, caller.workspace_id, job_id))
+        return _known(job, job_id), ahead
 
     async def live(self, caller: Caller, *, whole: bool = True) -> Sequence[Job]:
         """The jobs that have not ended, the oldest first, at most LIVE_MAX."""
@@ -68,3 +70,9 @@ class JobReader:
         except DatabaseUnavailableError as error:
             self._observe(DatabaseTrouble("read jobs", str(error)))
             raise FaultError(ServiceUnavailable("Jobs cannot be read right now.")) from error
+
+
+def _known(job: Job | None, job_id: str) -> Job:
+    if job is None:
+        raise JobFaultError(JobNotFound(job_id))
+    return job

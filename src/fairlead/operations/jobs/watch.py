@@ -1,7 +1,7 @@
 """Watching one job: how it stands now, then what happens to it until its end (J-13). A live view of polling.
 
 The database says how a job stands; the news of this server say when to look, and tell what is only told live. A job
-that another server has executed is looked for every few seconds.
+that another server may have executed is looked for every few seconds.
 """
 
 import asyncio
@@ -43,18 +43,20 @@ STREAMS_MAX: Final = 8
 """How many jobs an account may watch at this server."""
 _LOOK_SECONDS: Final = 5.0
 _SILENCE_SECONDS: Final = 15.0
+"""After which it is said that there is nothing to say. A server that is alone looks as often: it knows what happens."""
 _LOGGED: Final = (Started, Cached, Executed, Stopped, Succeeded, Failed, Interrupted)
 _standing: Final = msgspec.json.Decoder(Standing)
 
 
 class JobWatcher:
-    """Lets callers watch their jobs, and counts who does."""
+    """Lets callers watch their jobs, and counts who does. `alone`: no other server can have their jobs executed."""
 
-    def __init__(self, newsroom: Newsroom, reader: JobReader, outputs: JobOutputs) -> None:
+    def __init__(self, newsroom: Newsroom, reader: JobReader, outputs: JobOutputs, *, alone: bool = False) -> None:
         self._newsroom = newsroom
         self._reader = reader
         self._outputs = outputs
         self._open = Counter[str]()
+        self.look_seconds = _SILENCE_SECONDS if alone else _LOOK_SECONDS
 
     async def watch(self, caller: Caller, job_id: str) -> "Watch":
         """Begin to watch a job; the watch must be closed. JobFaultError for no such job, or too many watches."""
@@ -64,8 +66,7 @@ class JobWatcher:
         subscription = self._newsroom.subscribe(caller.workspace_id)
         self._open[caller.workspace_id] += 1
         try:
-            job = await self._reader.job(caller, job_id)  # whatever happens from here on is told
-            ahead = await self._reader.ahead(caller, job)
+            job, ahead = await self._reader.standing(caller, job_id)  # whatever happens from here on is told
         except BaseException:
             self.leave(caller, subscription)
             raise
@@ -74,8 +75,7 @@ class JobWatcher:
     async def look(self, caller: Caller, job_id: str) -> StatusUpdate | None:
         """How a job stands; None where that cannot be told any more."""
         try:
-            job = await self._reader.job(caller, job_id)
-            return StatusUpdate(job, await self._reader.ahead(caller, job))
+            return StatusUpdate(*await self._reader.standing(caller, job_id))
         except (FaultError, JobFaultError):
             return None
 
@@ -207,7 +207,7 @@ class Watch:
 
     async def _next(self) -> Sequence[Bulletin]:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK_SECONDS):
+            async with asyncio.timeout(self._watcher.look_seconds):
                 return await self._subscription.next()
         return ()
 
