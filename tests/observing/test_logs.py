@@ -46,6 +46,17 @@ def test_an_error_is_logged_without_its_cause(capfdbinary: pytest.CaptureFixture
     assert (warning["level"], warning["error"]) == ("warning", "locked")
 
 
+def test_a_path_ends_a_line_early(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """What could end a line, give a terminal orders or turn a text around is escaped, and reads as what it was."""
+    path = "/\u0085\u009b2J\u2028\u202e\u00fc"
+    logs = Logs("info", readable=False)
+    logs.observe(FaultAnswered("r", path, "forbidden"))
+    logs.close()
+    (line,) = capfdbinary.readouterr().err.decode().splitlines()
+    assert json.loads(line)["path"] == path
+    assert [char for char in line if not char.isascii()] == ["\u00fc"]
+
+
 def test_a_quiet_log_is_noisy(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """At the level `warning` only what needs looking into is written; gauges never are."""
     lines = written(

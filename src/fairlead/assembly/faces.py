@@ -1,5 +1,6 @@
 """The HTTP face: every surface's handlers, with what each needs."""
 
+from fairlead import __version__
 from fairlead.assembly.base import Base, brand, header_names
 from fairlead.assembly.jobs import Jobs
 from fairlead.assembly.runs import HOUR_MS, Runs
@@ -8,11 +9,13 @@ from fairlead.observing.metrics import CONTENT_TYPE, Metrics
 from fairlead.operations.registry import Registry
 from fairlead.operations.usage import UsageReader
 from fairlead.operations.webhooks import DeliveryLog
-from fairlead.settings import Settings
+from fairlead.settings import SELF_HOSTED, Settings
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.migrate import HEAD, revision_of
 from fairlead.surfaces.application import Application
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.openapi.document import Served
+from fairlead.surfaces.openapi.handlers import DocumentHandlers
 from fairlead.surfaces.operator import OperatorHandlers
 from fairlead.surfaces.registry.handlers import RegistryHandlers
 from fairlead.surfaces.registry.surface import RegistrySurface
@@ -40,10 +43,17 @@ def application(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, m
         ),
         assets=base.assets.handlers,
         operator=OperatorHandlers(lambda: _problems(base.database), lambda: (metrics.page(), CONTENT_TYPE)),
+        document=DocumentHandlers(served(settings)),
         names=header_names(settings),
         observe=base.observe,
         others=(*(() if jobs is None else (jobs.jobs_surface, jobs.surface)), _registry(settings, base)),
     )
+
+
+def served(settings: Settings) -> Served:
+    """What stands in the OpenAPI document of an installation with these settings."""
+    open_jobs = settings.jobs_surface == SELF_HOSTED and settings.static_token is None
+    return Served(header_names(settings), __version__, workflows=settings.engine, open_jobs=open_jobs)
 
 
 def _base_urls(settings: Settings) -> BaseUrls:

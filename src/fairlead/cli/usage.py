@@ -1,7 +1,7 @@
 """`fairlead usage`: what a workspace has used."""
 
 import asyncio
-from typing import Any
+from typing import Final
 
 import click
 
@@ -11,9 +11,10 @@ from fairlead.domain.billing.usage import Grouping, Usage, usage_query
 from fairlead.installation import opened_database
 from fairlead.operations.clock import Clock
 from fairlead.operations.usage import UsageReport, report_usage
+from fairlead.surfaces.router.documents import UsageFigures
 from fairlead.surfaces.router.usage import usage_response
 
-_FIGURES = ("runs", "succeeded", "failed", "amount", "credits")
+_FIGURES: Final = ("runs", "succeeded", "failed", "amount", "credits")
 
 
 @click.command()
@@ -65,5 +66,5 @@ def _named(row: Usage, one: Grouping) -> str:
             return "token" if row.key is None else f"{row.key.label} {row.key.hint}".strip()
 
 
-def _figures(row: dict[str, Any]) -> list[str]:
+def _figures(row: UsageFigures) -> list[str]:
     return [shown(row[name]) for name in _FIGURES]

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from starlette.exceptions import HTTPException
-from starlette.routing import Route as StarletteRoute
 
 from fairlead.domain.faults import (
     ClientDisconnected,
@@ -20,12 +19,14 @@ from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.clock import new_id
 from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Receive, Scope, Send
 from fairlead.surfaces.assets import AssetHandlers
+from fairlead.surfaces.openapi.handlers import DocumentHandlers
 from fairlead.surfaces.operator import OperatorHandlers
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import V1, V2, Generation
 from fairlead.surfaces.router.headers import REPLAYED, HeaderNames
 from fairlead.surfaces.router.routes import ROUTES
 from fairlead.surfaces.router.runs import RunHandler
+from fairlead.surfaces.routes import ROUTES as BESIDE
 from fairlead.surfaces.surface import Endpoint, Refusal, Surface, routes_of
 
 _RUN_PREFIXES: Final = {
@@ -57,6 +58,7 @@ class Application:
         owners: Sequence[object],
         assets: AssetHandlers,
         operator: OperatorHandlers,
+        document: DocumentHandlers,
         names: HeaderNames,
         observe: Observer,
         others: Sequence[OtherSurface] = (),
@@ -64,8 +66,8 @@ class Application:
         self._run = run
         self._observe = observe
         self._others = others
-        routes = [*routes_of(_router_table(owners)), *assets.routes(), *_operator_routes(operator)]
-        self._router = Surface(routes, partial(_refusal, names=names), names.request_id, observe)
+        table = [*_router_table(owners), *_table_beside((assets, operator, document, *owners))]
+        self._router = Surface(routes_of(table), partial(_refusal, names=names), names.request_id, observe)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hold one socket; nothing that happens in it escapes."""
@@ -133,16 +135,13 @@ def _router_table(owners: Sequence[Any]) -> Iterator[tuple[str, str, Endpoint]]:
         if route.handler != "run":
             owner = next(one for one in owners if hasattr(one, route.handler))
             yield route.method, route.path, partial(getattr(owner, route.handler), generation=route.generation)
-    snapshots = next(one for one in owners if hasattr(one, "show_snapshot"))
-    yield "GET", "/router-schemas/{provider}/{model}", snapshots.show_snapshot
 
 
-def _operator_routes(operator: OperatorHandlers) -> list[StarletteRoute]:
-    return [
-        StarletteRoute("/healthz", operator.healthz, methods=["GET"]),
-        StarletteRoute("/readyz", operator.readyz, methods=["GET"]),
-        StarletteRoute("/metrics", operator.metrics_page, methods=["GET"]),
-    ]
+def _table_beside(owners: Sequence[Any]) -> Iterator[tuple[str, str, Endpoint]]:
+    """The routes that belong to no API."""
+    for route in BESIDE:
+        owner = next(one for one in owners if hasattr(one, route.handler))
+        yield route.method, route.path, getattr(owner, route.handler)
 
 
 def _run_path(scope: Scope) -> tuple[Generation, tuple[str, str]] | None:

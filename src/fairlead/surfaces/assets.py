@@ -7,10 +7,10 @@ from urllib.parse import quote
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from fairlead.domain.faults import FaultError, Forbidden
 from fairlead.operations.assets import AssetReader, ServedAsset
+from fairlead.surfaces.conditional import is_known
 from fairlead.surfaces.ranges import Part, UnsatisfiableRangeError, part_of
 from fairlead.surfaces.router.headers import HeaderNames
 
@@ -25,11 +25,7 @@ class AssetHandlers:
         self._reader = reader
         self._names = names
 
-    def routes(self) -> list[Route]:
-        """The route table of this surface."""
-        return [Route("/assets/{asset_id}", self.show, methods=["GET"])]
-
-    async def show(self, request: Request) -> Response:
+    async def show_asset(self, request: Request) -> Response:
         """`GET` and `HEAD /assets/{asset_id}`: the bytes, a part of them, or that the caller has them already."""
         asset = await self._reader.find(request.path_params["asset_id"], **signed_query(request))
         try:
@@ -51,7 +47,7 @@ class AssetHandlers:
 async def content_response(request: Request, asset: ServedAsset, reader: AssetReader) -> Response:
     """The bytes, a part of them, or that the caller has them already; UnsatisfiableRangeError, FaultError."""
     headers = _headers(asset)
-    if _matches(request.headers.get("if-none-match"), headers["ETag"]):
+    if is_known(request, headers["ETag"]):
         return Response(status_code=304, headers=_of_304(headers))
     part = part_of(_range(request, headers["ETag"]), asset.size)
     whole = part or Part(0, asset.size)
@@ -109,9 +105,3 @@ def _range(request: Request, etag: str) -> str | None:
     if request.method != "GET" or (condition is not None and condition.strip() != etag):
         return None
     return request.headers.get("range")
-
-
-def _matches(wanted: str | None, etag: str) -> bool:
-    """Whether If-None-Match names the tag, by weak comparison."""
-    tags = [tag.strip() for tag in (wanted or "").split(",")]
-    return "*" in tags or any(tag.removeprefix("W/") == etag for tag in tags)

@@ -16,11 +16,12 @@ from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.operations.editor import DOCUMENT_BYTES_MAX, EditorDocuments
 from fairlead.surfaces.cloud.bodies import decoded, read_content
 from fairlead.surfaces.cloud.credentials import CloudCallers
+from fairlead.surfaces.cloud.documents import SystemStats, UserFile, UserStatus, UserStorage
 from fairlead.surfaces.cloud.wire import FEATURES, answer
 
 ENGINE_VERSION: Final = "0.27.0"
 """The version of the engine whose behaviour this one has, which clients look at before they use what is new in it."""
-_STATS: Final = {
+_STATS: Final[SystemStats] = {
     "system": {
         "os": sys.platform,
         "python_version": platform.python_version(),
@@ -62,11 +63,11 @@ class EditorHandlers:
 
     async def show_user(self, request: Request) -> Response:
         """`GET /user`: the caller may use this API, or he would not be told."""
-        return await self._constant(request, {"status": "active"})
+        return await self._constant(request, UserStatus(status="active"))
 
     async def show_users(self, request: Request) -> Response:
         """`GET /users`: there is one user, whose things are kept here and not in his browser."""
-        return await self._constant(request, {"storage": "server", "migrated": True})
+        return await self._constant(request, UserStorage(storage="server", migrated=True))
 
     async def list_extensions(self, request: Request) -> Response:
         """`GET /extensions`: scripts of node packs are not served."""
@@ -175,7 +176,7 @@ def _is_asked(request: Request, name: str) -> bool:
     return request.query_params.get(name, "").lower() in _YES
 
 
-def _info(file: DocumentInfo) -> dict[str, Any]:
+def _info(file: DocumentInfo) -> UserFile:
     return {"path": file.name, "size": file.size, "modified": file.changed_at, "created": file.changed_at}
 
 

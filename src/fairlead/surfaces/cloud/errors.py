@@ -5,8 +5,7 @@ but for a workflow that cannot be executed; that is what editors show. `code` an
 that read no more than a sentence.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -41,6 +40,7 @@ from fairlead.domain.faults import (
     Unauthorized,
     bucket,
 )
+from fairlead.domain.jobs.asset_faults import AssetFaultError, ContentBlocked
 from fairlead.domain.jobs.faults import (
     BadCursor,
     BadFile,
@@ -64,6 +64,7 @@ from fairlead.domain.jobs.faults import (
 )
 from fairlead.domain.money import as_dollars
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
+from fairlead.surfaces.cloud.documents import CloudError, CloudErrorTold
 from fairlead.surfaces.surface import Refusal
 
 METHOD_NOT_ALLOWED: Final = 405
@@ -94,20 +95,25 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
     headers: Headers = [_JSON, _UNCACHED, *allowed]
     if worded.retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, worded.retry_after)))
-    return Refusal(worded.status, headers, _encode(_body(worded)), worded.result or worded.type)
+    return Refusal(
+        worded.status, headers, _encode(error_document(worded.type, worded.message)), worded.result or worded.type
+    )
 
 
-def _body(worded: _Worded) -> Mapping[str, Any]:
-    error = {"type": worded.type, "message": worded.message, "details": "", "extra_info": {}}
-    return {"error": error, "node_errors": {}, "code": worded.type, "message": worded.message}
+def error_document(type_: str, message: str) -> CloudError:
+    """An error as it is told that is none of a workflow."""
+    error: CloudErrorTold = {"type": type_, "message": message, "details": "", "extra_info": {}}
+    return {"error": error, "node_errors": {}, "code": type_, "message": message}
 
 
-def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
+def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: PLR0911 -- one table, a row an error
     match error:
         case JobFaultError():
             return _job_fault(error.fault, scope.get("method", "GET")), []
         case FaultError():
             return _fault(error.fault), []
+        case AssetFaultError(fault=ContentBlocked()):  # files are assets; no other fault of theirs comes up here
+            return _Worded(451, "content_blocked", "These bytes are not taken in here."), []
         case CallerLeftError():  # nobody is there to be answered; the log has it
             return _fault(ClientDisconnected()), []
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,20 +13,15 @@ from fairlead.domain.jobs.states import LIVE, JobState
 from fairlead.operations.jobs.read import JobReader
 from fairlead.surfaces.cloud.bodies import read_fields, whole_number
 from fairlead.surfaces.cloud.credentials import CloudCallers
+from fairlead.surfaces.cloud.documents import JOBS_MAX, HistoryChange, HistoryV2, QueueChanged
 from fairlead.surfaces.cloud.events import told_events
-from fairlead.surfaces.cloud.pages import JOBS_MAX, read_jobs
-from fairlead.surfaces.cloud.queue import JobIds
+from fairlead.surfaces.cloud.pages import read_jobs
 from fairlead.surfaces.cloud.submissions import asked_job
 from fairlead.surfaces.cloud.wire import answer, history_entry, history_v2_detail, history_v2_entry
 
 ENDED: Final = frozenset(JobState) - LIVE
 _LISTED: Final = 200
 _OFFSET_MAX: Final = 10**9
-
-
-class _Change(msgspec.Struct):
-    delete: JobIds | None = None
-    clear: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,7 @@ class HistoryHandlers:
         offset = whole_number(request, "offset", 0, 0, _OFFSET_MAX)
         query = JobQuery(states=ENDED, limit=limit, offset=offset, whole=True)
         jobs = await read_jobs(self.reader, caller, query)
-        return answer({"history": [history_v2_entry(job) for job in jobs]})
+        return answer(HistoryV2(history=[history_v2_entry(job) for job in jobs]))
 
     async def show_history(self, request: Request) -> Response:
         """`GET /history_v2/{id}`: one ended job under its id; nothing yet for one that goes on."""
@@ -79,8 +73,8 @@ class HistoryHandlers:
     async def change_history(self, request: Request) -> Response:
         """`POST /history`: nothing is deleted, and that is what this says. Jobs are forgotten when their time is up."""
         await self.callers.caller(request)
-        await read_fields(request, _Change)
-        return answer({"deleted": [], "cleared": False})
+        await read_fields(request, HistoryChange)
+        return answer(QueueChanged(deleted=[], cleared=False))
 
     async def _find(self, caller: Caller, request: Request) -> Job | None:
         try:

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,21 +15,24 @@ from fairlead.operations.jobs.cancel import JobCanceller
 from fairlead.operations.jobs.read import JobReader
 from fairlead.surfaces.cloud.bodies import read_fields, whole_number
 from fairlead.surfaces.cloud.credentials import CloudCallers
+from fairlead.surfaces.cloud.documents import (
+    JOBS_MAX,
+    Cancellation,
+    CloudJobList,
+    JobCancelled,
+    JobsCancelled,
+    Pagination,
+)
 from fairlead.surfaces.cloud.events import told_events
-from fairlead.surfaces.cloud.pages import JOBS_MAX, read_jobs
+from fairlead.surfaces.cloud.pages import read_jobs
 from fairlead.surfaces.cloud.submissions import asked_job, is_job_id
 from fairlead.surfaces.cloud.wire import STATUSES, answer, job_detail, job_entry, job_status, states_of
 
-CANCELLED_AT_ONCE: Final = 100
 _LISTED: Final = 100
 _OFFSET_MAX: Final = 10**9
 _SORTED_BY: Final = ("created_at", "create_time")
 _NOT_SEARCHED: Final = ("workflow_id", "output_type")
 _ORDERS: Final = {"asc": False, "desc": True}
-
-
-class _Cancellation(msgspec.Struct):
-    job_ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=CANCELLED_AT_ONCE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,14 @@ class JobHandlers:
         query = _query(request)
         total = await self.reader.count(caller, query.states)
         jobs = await read_jobs(self.reader, caller, query)
-        pagination = {
+        pagination: Pagination = {
             "offset": query.offset,
             "limit": query.limit,
             "total": total,
             "has_more": query.offset + len(jobs) < total,
         }
-        return answer({"jobs": [job_entry(job) for job in jobs], "pagination": pagination})
+        page: CloudJobList = {"jobs": [job_entry(job) for job in jobs], "pagination": pagination}
+        return answer(page)
 
     async def show_job(self, request: Request) -> Response:
         """`GET /jobs/{id}`: one job with its workflow and what its nodes have shown."""
@@ -71,18 +74,20 @@ class JobHandlers:
         """`POST /jobs/{id}/cancel`: whether it was cancelled by this; one that has ended is left as it is."""
         caller = await self.callers.caller(request)
         job = await self.reader.job(caller, asked_job(request))
-        return answer({"cancelled": bool(await self.canceller.cancel(caller, [job.id]))})
+        told: JobCancelled = {"cancelled": bool(await self.canceller.cancel(caller, [job.id]))}
+        return answer(told)
 
     async def cancel_jobs(self, request: Request) -> Response:
         """`POST /jobs/cancel`: cancel some jobs at once; none of them where one is unknown."""
         caller = await self.callers.caller(request)
-        job_ids = (await read_fields(request, _Cancellation)).job_ids
+        job_ids = (await read_fields(request, Cancellation)).job_ids
         if not all(is_job_id(job_id) for job_id in job_ids):
             raise JobFaultError(BadSubmission("invalid_request", "job_ids must be UUIDs in lower case."))
         for job_id in job_ids:
             await self.reader.job(caller, job_id)
         cancelled = list(await self.canceller.cancel(caller, job_ids))
-        return answer({"cancelled": bool(cancelled), "job_ids": cancelled})
+        told: JobsCancelled = {"cancelled": bool(cancelled), "job_ids": cancelled}
+        return answer(told)
 
 
 def _query(request: Request) -> JobQuery:

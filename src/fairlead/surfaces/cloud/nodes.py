@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from fairlead.operations.jobs.nodes import NodeCatalog, ObjectInfo
 from fairlead.surfaces.cloud.credentials import CloudCallers
+from fairlead.surfaces.conditional import is_known
 
 _CACHING: Final = "private, no-cache"
 """Kept by clients, and asked about each time: that costs a few bytes."""
@@ -30,8 +31,7 @@ class NodeHandlers:
         await self._callers.caller(request)
         info = await self._nodes.object_info()
         headers = {"ETag": info.etag, "Cache-Control": _CACHING, "Vary": "Accept-Encoding"}
-        wanted = request.headers.get("if-none-match", "")
-        if info.etag in [tag.strip().removeprefix("W/") for tag in wanted.split(",")]:
+        if is_known(request, info.etag):
             return Response(status_code=304, headers=headers)
         content = info.document
         if _takes_gzip(request):

@@ -9,8 +9,6 @@ from fairlead.domain.callers import Caller
 from fairlead.domain.jobs.jobs import Job, JobQuery
 from fairlead.operations.jobs.read import JobReader
 
-JOBS_MAX: Final = 1_000
-"""How many jobs one answer lists."""
 _AT_ONCE: Final = 16
 _BYTES_MAX: Final = 64 * 2**20
 

@@ -11,6 +11,7 @@ from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.submit import Submitter
 from fairlead.surfaces.cloud.bodies import read_content
 from fairlead.surfaces.cloud.credentials import CloudCallers
+from fairlead.surfaces.cloud.documents import PromptInfo, PromptTaken
 from fairlead.surfaces.cloud.submissions import read_submission
 from fairlead.surfaces.cloud.wire import answer
 
@@ -31,9 +32,14 @@ class PromptHandlers:
         content = await read_content(request, self.body_limit)
         new = read_submission(content, self.key_fields, request.headers.get("comfy-usage-source"))
         job = await self.submitter.submit(caller, new)
-        return answer({"prompt_id": job.job_id, "number": job.number, "node_errors": msgspec.Raw(job.node_errors)})
+        taken: PromptTaken = {
+            "prompt_id": job.job_id,
+            "number": job.number,
+            "node_errors": msgspec.Raw(job.node_errors),
+        }
+        return answer(taken)
 
     async def show_prompt(self, request: Request) -> Response:
         """`GET /prompt`: how many jobs wait or are executed."""
         caller = await self.callers.caller(request)
-        return answer({"exec_info": {"queue_remaining": await self.reader.remaining(caller)}})
+        return answer(PromptInfo(exec_info={"queue_remaining": await self.reader.remaining(caller)}))

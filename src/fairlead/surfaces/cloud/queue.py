@@ -1,9 +1,7 @@
 """The queue of a workspace: what waits, what is executed, and giving some of it up (C-07)."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,20 +11,17 @@ from fairlead.operations.jobs.cancel import JobCanceller
 from fairlead.operations.jobs.read import JobReader
 from fairlead.surfaces.cloud.bodies import read_fields
 from fairlead.surfaces.cloud.credentials import CloudCallers
-from fairlead.surfaces.cloud.pages import JOBS_MAX, read_jobs
+from fairlead.surfaces.cloud.documents import (
+    JOBS_MAX,
+    Interrupted,
+    Interruption,
+    QueueChange,
+    QueueChanged,
+    QueueShown,
+)
+from fairlead.surfaces.cloud.pages import read_jobs
 from fairlead.surfaces.cloud.submissions import is_job_id
 from fairlead.surfaces.cloud.wire import answer, queue_entry
-
-JobIds = Annotated[list[str], msgspec.Meta(max_length=JOBS_MAX)]
-
-
-class _Change(msgspec.Struct):
-    delete: JobIds | None = None
-    clear: bool = False
-
-
-class _Interruption(msgspec.Struct):
-    prompt_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +37,27 @@ class QueueHandlers:
         caller = await self.callers.caller(request)
         query = JobQuery(states=LIVE, limit=JOBS_MAX, newest_first=False, whole=True)
         live = await read_jobs(self.reader, caller, query)
-        return answer(
-            {
-                "queue_running": [queue_entry(job) for job in live if job.state in WORKING],
-                "queue_pending": [queue_entry(job) for job in live if job.state not in WORKING],
-            }
-        )
+        shown: QueueShown = {
+            "queue_running": [queue_entry(job) for job in live if job.state in WORKING],
+            "queue_pending": [queue_entry(job) for job in live if job.state not in WORKING],
+        }
+        return answer(shown)
 
     async def change_queue(self, request: Request) -> Response:
         """`POST /queue`: cancel jobs by their ids, all that wait, or both. What is not the caller's is not deleted."""
         caller = await self.callers.caller(request)
-        change = await read_fields(request, _Change)
+        change = await read_fields(request, QueueChange)
         known = [job_id for job_id in change.delete or () if is_job_id(job_id)]
         deleted = list(await self.canceller.cancel(caller, known)) if known else []
         if change.clear:
             await self.canceller.cancel_waiting(caller)
-        return answer({"deleted": deleted, "cleared": change.clear})
+        changed: QueueChanged = {"deleted": deleted, "cleared": change.clear}
+        return answer(changed)
 
     async def interrupt(self, request: Request) -> Response:
         """`POST /interrupt`: stop what is executed, or the one job that is named; also when nothing is."""
         caller = await self.callers.caller(request)
-        job_id = (await read_fields(request, _Interruption)).prompt_id
+        job_id = (await read_fields(request, Interruption)).prompt_id
         if job_id is not None and not is_job_id(job_id):
-            return answer({"interrupted": []})
-        return answer({"interrupted": list(await self.canceller.cancel_running(caller, job_id))})
+            return answer(Interrupted(interrupted=[]))
+        return answer(Interrupted(interrupted=list(await self.canceller.cancel_running(caller, job_id))))

@@ -1,6 +1,6 @@
 """Uploads of the cloud API: files for workflows (C-02), and masks drawn over them (C-03)."""
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -10,6 +10,7 @@ from fairlead.domain.jobs.faults import BadFile, JobFaultError
 from fairlead.operations.jobs.files import Intake, SavedName, WorkflowFiles
 from fairlead.operations.jobs.views import FileViews, Original
 from fairlead.surfaces.cloud.credentials import CloudCallers
+from fairlead.surfaces.cloud.documents import SavedFile
 from fairlead.surfaces.forms import Form, flag, read_form
 
 _FIELD: Final = "image"
@@ -78,7 +79,7 @@ def _original(text: str | None) -> Original:
 
 
 def _saved(saved: SavedName) -> Response:
-    body: dict[str, Any] = {
+    body: SavedFile = {
         "name": saved.name,
         "subfolder": saved.subfolder,
         "type": saved.type,

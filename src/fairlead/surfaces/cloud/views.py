@@ -1,7 +1,7 @@
 """`/api/view` and the signed links it leads to (C-06)."""
 
 import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -12,6 +12,7 @@ from fairlead.operations.assets import AssetReader, ServedAsset
 from fairlead.operations.jobs.views import FileViews, Rendering, Wanted
 from fairlead.surfaces.assets import content_response, signed_query
 from fairlead.surfaces.cloud.credentials import CloudCallers
+from fairlead.surfaces.cloud.errors import error_document
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.ranges import UnsatisfiableRangeError
 
@@ -55,8 +56,7 @@ class ViewHandlers:
         try:
             return await content_response(request, served, self._reader)
         except UnsatisfiableRangeError:
-            message = f"The file has {served.size} bytes."
-            body: dict[str, Any] = {"error": {"type": "invalid_range", "message": message}, "message": message}
+            body = error_document("invalid_range", f"The file has {served.size} bytes.")
             headers = {"Content-Range": f"bytes */{served.size}", "Access-Control-Allow-Origin": "*"}
             return Response(msgspec.json.encode(body), 416, headers, "application/json")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from starlette.responses import Response
@@ -11,6 +11,17 @@ from fairlead.domain.jobs.events import Ending, Event, Failed, Failure, Interrup
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.news import News
 from fairlead.domain.jobs.states import LIVE, JobState
+from fairlead.surfaces.cloud.documents import (
+    CloudJob,
+    CloudJobListed,
+    CloudJobStatus,
+    ExecutionStatus,
+    HistoryEntry,
+    HistoryV2Entry,
+    NodeMeta,
+    QueueEntry,
+    Shown,
+)
 from fairlead.surfaces.cloud.frames import message_of
 from fairlead.surfaces.router.wire import as_time
 
@@ -74,9 +85,9 @@ def states_of(statuses: Sequence[str]) -> frozenset[JobState]:
     return frozenset(state for state, status in STATUSES.items() if status in statuses)
 
 
-def job_status(job: Job) -> dict[str, Any]:
+def job_status(job: Job) -> CloudJobStatus:
     """How a job stands (C-05)."""
-    status = {
+    status: CloudJobStatus = {
         "id": job.id,
         "status": STATUSES[job.state],
         "created_at": as_time(job.created_at),
@@ -84,12 +95,14 @@ def job_status(job: Job) -> dict[str, Any]:
         "last_state_update": as_time(job.finished_at or job.started_at or job.created_at),
     }
     failed = _ending(job)
-    return {**status, "error_message": failed.failure.message} if isinstance(failed, Failed) else status
+    if isinstance(failed, Failed):
+        status["error_message"] = failed.failure.message
+    return status
 
 
-def job_entry(job: Job) -> dict[str, Any]:
+def job_entry(job: Job) -> CloudJobListed:
     """A job in a list. What it has not got yet is absent."""
-    entry: dict[str, Any] = {
+    entry: CloudJobListed = {
         "id": job.id,
         "status": STATUSES[job.state],
         "priority": job.number,
@@ -106,41 +119,41 @@ def job_entry(job: Job) -> dict[str, Any]:
         entry["execution_error"] = message_of(_news(job, ending, job.finished_at))[1]
     files = list(_files(job))
     if files:
-        entry |= {"outputs_count": len(files), "preview_output": _preview(files)}
+        entry["outputs_count"] = len(files)
+        entry["preview_output"] = _preview(files)
     return entry
 
 
-def job_detail(job: Job, events: Sequence[tuple[Event, int]]) -> dict[str, Any]:
+def job_detail(job: Job, events: Sequence[tuple[Event, int]]) -> CloudJob:
     """A whole job: its workflow, what its nodes have shown, and what befell it."""
-    detail = job_entry(job)
+    detail = cast("CloudJob", job_entry(job))  # a new one, which becomes the whole job
     extra = _extra(job)
     if job.workflow is not None:
         detail["workflow"] = {"prompt": msgspec.Raw(job.workflow), "extra_data": extra}
     if workflow_id := _workflow_id(extra):
         detail["workflow_id"] = workflow_id
     if job.state not in LIVE:
-        outputs, meta = _outputs(job)
-        detail |= {"outputs": outputs, "execution_status": _status(job, events), "execution_meta": meta}
+        detail["outputs"], detail["execution_meta"] = _outputs(job)
+        detail["execution_status"] = _status(job, events)
     return detail
 
 
-def queue_entry(job: Job) -> list[Any]:
+def queue_entry(job: Job) -> QueueEntry:
     """A job in the queue, as editors read it (decisions: queue entry)."""
-    workflow = msgspec.Raw(job.workflow or b"{}")
-    return [job.number, job.id, workflow, _extra(job), job.wanted]
+    return QueueEntry(job.number, job.id, msgspec.Raw(job.workflow or b"{}"), _extra(job), job.wanted)
 
 
-def history_entry(job: Job, events: Sequence[tuple[Event, int]] = ()) -> dict[str, Any]:
+def history_entry(job: Job, events: Sequence[tuple[Event, int]] = ()) -> HistoryEntry:
     """An ended job in the history of the engine this API follows."""
     outputs, meta = _outputs(job)
     return {"prompt": queue_entry(job), "outputs": outputs, "meta": meta, "status": _status(job, events)}
 
 
-def history_v2_entry(job: Job) -> dict[str, Any]:
+def history_v2_entry(job: Job) -> HistoryV2Entry:
     """An ended job in the cloud's history: without its workflow, also without the one an editor has drawn."""
     outputs, meta = _outputs(job)
     extra = _extra(job)
-    entry = {
+    entry: HistoryV2Entry = {
         "prompt_id": job.id,
         "create_time": job.created_at,
         "prompt": {"priority": job.number, "prompt_id": job.id, "extra_data": _without_drawing(extra)},
@@ -148,21 +161,22 @@ def history_v2_entry(job: Job) -> dict[str, Any]:
         "meta": meta,
         "status": _status(job, ()),
     }
-    return entry | ({"workflow_id": workflow_id} if (workflow_id := _workflow_id(extra)) else {})
+    if workflow_id := _workflow_id(extra):
+        entry["workflow_id"] = workflow_id
+    return entry
 
 
-def history_v2_detail(job: Job, events: Sequence[tuple[Event, int]]) -> dict[str, Any]:
+def history_v2_detail(job: Job, events: Sequence[tuple[Event, int]]) -> HistoryV2Entry:
     """An ended job in the cloud's history, whole."""
     entry = history_v2_entry(job)
-    entry["prompt"] |= {
-        "prompt": msgspec.Raw(job.workflow or b"{}"),
-        "extra_data": _extra(job),
-        "outputs_to_execute": job.wanted,
-    }
-    return entry | {"status": _status(job, events)}
+    entry["prompt"]["prompt"] = msgspec.Raw(job.workflow or b"{}")
+    entry["prompt"]["extra_data"] = _extra(job)
+    entry["prompt"]["outputs_to_execute"] = job.wanted
+    entry["status"] = _status(job, events)
+    return entry
 
 
-def _status(job: Job, events: Sequence[tuple[Event, int]]) -> dict[str, Any]:
+def _status(job: Job, events: Sequence[tuple[Event, int]]) -> ExecutionStatus:
     """How a job has ended; without its events, told from what the job knows of itself."""
     told = events or list(_told(job))
     succeeded = job.state is JobState.SUCCEEDED
@@ -225,10 +239,10 @@ class _Drawn(msgspec.Struct):
     workflow: _Drawing = msgspec.field(default_factory=_Drawing)
 
 
-def _outputs(job: Job) -> tuple[dict[str, Any], dict[str, Any]]:
+def _outputs(job: Job) -> tuple[Shown, Mapping[str, NodeMeta]]:
     """What nodes have shown, by node, and which nodes they are."""
     shown = _shown.decode(job.outputs or b"{}")
-    meta = {
+    meta: Mapping[str, NodeMeta] = {
         node: {
             "node_id": found.place.node,
             "display_node": found.place.display,

@@ -31,7 +31,7 @@ from fairlead.domain.registry import (
     VersionTaken,
 )
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
-from fairlead.surfaces.registry.wire import ShownError
+from fairlead.surfaces.registry.wire import ErrorName, ShownError
 from fairlead.surfaces.surface import Refusal
 
 METHOD_NOT_ALLOWED: Final = 405
@@ -46,7 +46,7 @@ class _Worded(NamedTuple):
     """A fault as it is told; `error` is of a closed list, which names it in logs and metrics too."""
 
     status: int
-    error: str
+    error: ErrorName
     message: str
     retry_after: int | None = None
 

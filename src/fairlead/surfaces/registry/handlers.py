@@ -27,7 +27,7 @@ from fairlead.surfaces.registry.wire import answer, shown_node, shown_page, show
 
 BODY_MAX: Final = 64 * 1024
 _LIMIT_DEFAULT: Final = 20
-_LIMIT_MAX: Final = 100
+LIMIT_MAX: Final = 100
 _CREATED: Final = 201
 _DELETED: Final = 204
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class RegistryHandlers:
     async def list_nodes_of_publisher(self, request: Request) -> Response:
         """`GET /publishers/{publisher_id}/nodes`: its nodes, by id."""
         publisher_id, limit = _publisher_id(request), _limit(request)
-        which = f"nodes of {publisher_id[:_LIMIT_MAX]}"
+        which = f"nodes of {publisher_id[:LIMIT_MAX]}"
         page = await self.registry.nodes_of(publisher_id, _after(request, which), limit)
         return answer(shown_page(page, shown_node, which, limit))
 
@@ -111,7 +111,7 @@ class RegistryHandlers:
     async def list_versions(self, request: Request) -> Response:
         """`GET /nodes/{node_id}/versions`: the one published last first."""
         node_id, limit = _node_id(request), _limit(request)
-        which = f"versions of {node_id[:_LIMIT_MAX]}"
+        which = f"versions of {node_id[:LIMIT_MAX]}"
         page = await self.registry.versions(node_id, _after(request, which), limit)
         return answer(shown_page(page, shown_version, which, limit))
 
@@ -147,8 +147,8 @@ async def _read(request: Request, entry: type[T]) -> T:
 
 def _limit(request: Request) -> int:
     text = request.query_params.get("limit", str(_LIMIT_DEFAULT))
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_LIMIT_MAX)) and 1 <= int(text) <= _LIMIT_MAX):
-        raise FaultError(InvalidInput(f"limit must be a whole number from 1 to {_LIMIT_MAX}."))
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(LIMIT_MAX)) and 1 <= int(text) <= LIMIT_MAX):
+        raise FaultError(InvalidInput(f"limit must be a whole number from 1 to {LIMIT_MAX}."))
     return int(text)
 
 

@@ -1,7 +1,7 @@
 """The registry's shapes on the wire, written from domain records (docs/registry.md)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -55,10 +55,16 @@ class ShownPage(msgspec.Struct, Generic[S], frozen=True, omit_defaults=True):
     next_cursor: str | None = None
 
 
+ErrorName: TypeAlias = Literal[
+    "banned", "body_too_large", "client_disconnected", "forbidden", "id_taken", "internal_error", "invalid_request",
+    "method_not_allowed", "not_found", "rate_limited", "too_many", "unauthorized", "unavailable", "version_taken",
+]  # fmt: skip
+
+
 class ShownError(msgspec.Struct, frozen=True):
     """Why a call has failed (G-02): a name out of a closed list, and a sentence."""
 
-    error: str
+    error: ErrorName
     message: str
 
 

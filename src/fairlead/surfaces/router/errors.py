@@ -4,7 +4,7 @@ An ErrorResponse is `{"detail", "error_type"}` with two optional fields (R-20); 
 array (R-21). Both carry the bucket and the request id in headers.
 """
 
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -41,6 +41,7 @@ from fairlead.domain.faults import (
 )
 from fairlead.domain.money import UNITS_PER_DOLLAR, as_dollars
 from fairlead.surfaces.asgi import Headers
+from fairlead.surfaces.router.documents import InputError, InputViolation, RouterError
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import (
     COMMITTED_SPEND_CURRENT,
@@ -71,8 +72,8 @@ def error_response(
     headers += _extra_headers(fault, names)
     status, detail = _status_and_detail(fault)
     if isinstance(fault, InputRejected):
-        return status, headers, _encode({"detail": [_violation(found) for found in fault.violations]})
-    body: dict[str, Any] = {"detail": detail, "error_type": name}
+        return status, headers, _encode(InputError(detail=[_violation(found) for found in fault.violations]))
+    body: RouterError = {"detail": detail, "error_type": name}
     if isinstance(fault, InvalidInput) and (reason := _shown_reason(fault.upstream)):
         body["upstream_detail"] = reason
     if isinstance(fault, ContentPolicyViolation) and fault.subject:
@@ -216,8 +217,8 @@ def _shown_reason(upstream: Upstream) -> str | None:
     return upstream.detail
 
 
-def _violation(found: Violation) -> dict[str, Any]:
-    entry: dict[str, Any] = {"loc": list(found.loc), "msg": found.msg, "type": found.type}
+def _violation(found: Violation) -> InputViolation:
+    entry: InputViolation = {"loc": list(found.loc), "msg": found.msg, "type": found.type}
     if found.ctx is not None:
         entry["ctx"] = found.ctx
     if found.has_input:

@@ -15,6 +15,7 @@ from fairlead.domain.faults import FaultError, ModelNotFound
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.rate_windows import RateWindows
+from fairlead.surfaces.conditional import tagged
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import SCHEMA_CACHING
@@ -43,7 +44,7 @@ class Handlers:
         catalog = self.catalog.current
         page = self.catalog.page(caller, limit, build, after)
         content = _encode(list_response(page, catalog.build))
-        return _tagged(request, content, strong_etag(content))
+        return tagged(request, content, strong_etag(content), SCHEMA_CACHING)
 
     async def show_model(self, request: Request, generation: Generation) -> Response:
         """`GET /models/{provider}/{model}`: one model (R-05)."""
@@ -57,7 +58,7 @@ class Handlers:
         """`GET …/openapi.json`: the document calls are validated against (R-07, R-08)."""
         caller = await self._caller(request, generation)
         document = self._find(request, caller).openapi
-        return _tagged(request, document.content, document.etag)
+        return tagged(request, document.content, document.etag, SCHEMA_CACHING)
 
     async def show_snapshot(self, request: Request) -> Response:
         """`GET /router-schemas/{provider}/{model}.json`: the public snapshot of a schema, without a key (R-09)."""
@@ -82,17 +83,3 @@ class Handlers:
 
 def _snapshot_id(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
-
-
-def _tagged(request: Request, content: bytes, etag: str) -> Response:
-    """A document with its tag, or 304 when the caller has it (RFC 9110 weak comparison)."""
-    headers = {"ETag": etag, "Cache-Control": SCHEMA_CACHING}
-    wanted = request.headers.get("if-none-match")
-    if wanted is not None and _matches(wanted, etag):
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type="application/json", headers=headers)
-
-
-def _matches(wanted: str, etag: str) -> bool:
-    tags = [tag.strip() for tag in wanted.split(",")]
-    return "*" in tags or any(tag.removeprefix("W/") == etag for tag in tags)

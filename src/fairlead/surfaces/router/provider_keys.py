@@ -15,6 +15,7 @@ from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.surfaces.asgi import Receive, read_whole
+from fairlead.surfaces.router.documents import ProviderKeyList, ProviderKeyShown
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.runs import check_content_type
 from fairlead.surfaces.router.wire import as_time
@@ -38,7 +39,7 @@ class ProviderKeyHandlers:
         """`GET /provider-keys`: what may be told of every key; as few as there are providers."""
         caller = await self._manager(request, generation)
         stored = await self.keys.list_all(caller.workspace_id)
-        return _answer({"data": [_told(key) for key in stored]})
+        return _answer(ProviderKeyList(data=[_told(key) for key in stored]))
 
     async def show_provider_key(self, request: Request, generation: Generation) -> Response:
         """`GET /provider-keys/{provider}`: what may be told of one."""
@@ -84,7 +85,7 @@ def _key_of(content: bytes) -> str:
     return str(body["key"])
 
 
-def _told(key: StoredKey) -> dict[str, str]:
+def _told(key: StoredKey) -> ProviderKeyShown:
     return {"provider": key.provider, "hint": key.hint, "created_at": as_time(key.created_at)}
 
 

@@ -1,7 +1,7 @@
 """The usage route: what the caller's workspace has used, by day, model and key."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, cast
 
 import msgspec
 from starlette.requests import Request
@@ -14,6 +14,7 @@ from fairlead.domain.money import as_credits, as_dollars
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.usage import UsageReader, UsageReport
+from fairlead.surfaces.router.documents import UsageFigures, UsageRow, UsageShown
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.wire import read_query
 
@@ -41,24 +42,24 @@ class UsageHandlers:
         return Response(_encode(usage_response(report)), media_type="application/json", headers=_UNCACHED)
 
 
-def usage_response(report: UsageReport) -> dict[str, Any]:
+def usage_response(report: UsageReport) -> UsageShown:
     """A report as it is sent; what is not told apart is absent."""
     query = report.query
     return {
         "from": query.first.isoformat(),
         "to": query.last.isoformat(),
         "group_by": [one.value for one in query.by],
-        "data": [_named(row, query.by) | _figures(row) for row in report.rows],
+        "data": [_row(row, query.by) for row in report.rows],
         "total": _figures(report.total),
     }
 
 
-def _named(row: Usage, by: tuple[Grouping, ...]) -> dict[str, Any]:
+def _row(row: Usage, by: tuple[Grouping, ...]) -> UsageRow:
     names = {Grouping.DAY: row.day, Grouping.MODEL: row.model_id, Grouping.KEY: row.key}
-    return {one.value: names[one] for one in by}
+    return cast("UsageRow", {one.value: names[one] for one in by} | {**_figures(row)})
 
 
-def _figures(row: Usage) -> dict[str, Any]:
+def _figures(row: Usage) -> UsageFigures:
     return {
         "runs": row.runs,
         "succeeded": row.succeeded,

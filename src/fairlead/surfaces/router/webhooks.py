@@ -14,6 +14,7 @@ from fairlead.domain.webhooks import Delivery, Try, refuse_managing_secret
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.webhooks import DeliveryLog, WebhookSecrets, WorkspaceSecret
+from fairlead.surfaces.router.documents import WebhookDeliveries, WebhookDelivery, WebhookSecretShown, WebhookTry
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.runs import model_id_of
 from fairlead.surfaces.router.wire import as_time
@@ -37,7 +38,7 @@ class WebhookHandlers:
         caller = await self._caller(request, generation)
         parts = request.path_params
         found = await self.log.of_caller(caller, model_id_of(parts["provider"], parts["model"]), parts["request_id"])
-        return _answer({"data": _told(found)})
+        return _answer(WebhookDeliveries(data=_told(found)))
 
     async def show_webhook_secret(self, request: Request, generation: Generation) -> Response:
         """`GET /webhook-secret`: the newest secret; it is made without being asked for."""
@@ -64,16 +65,21 @@ class WebhookHandlers:
         return caller
 
 
-def _told(found: Delivery | None) -> Sequence[dict[str, Any]]:
+def _told(found: Delivery | None) -> Sequence[WebhookDelivery]:
     if found is None:
         return ()
     prospect = found.prospect
-    times = {"delivered_at": prospect.delivered_at, "gave_up_at": prospect.gave_up_at, "next_at": prospect.next_at}
-    tries = [_try(number, one) for number, one in enumerate(found.tries, 1)]
-    return ({"url": found.url, "tries": tries, **{name: _time(at) for name, at in times.items()}},)
+    delivery: WebhookDelivery = {
+        "url": found.url,
+        "tries": [_try(number, one) for number, one in enumerate(found.tries, 1)],
+        "delivered_at": _time(prospect.delivered_at),
+        "gave_up_at": _time(prospect.gave_up_at),
+        "next_at": _time(prospect.next_at),
+    }
+    return (delivery,)
 
 
-def _try(number: int, one: Try) -> dict[str, Any]:
+def _try(number: int, one: Try) -> WebhookTry:
     return {
         "number": number,
         "at": as_time(one.at),
@@ -83,7 +89,7 @@ def _try(number: int, one: Try) -> dict[str, Any]:
     }
 
 
-def _secret(found: WorkspaceSecret) -> dict[str, Any]:
+def _secret(found: WorkspaceSecret) -> WebhookSecretShown:
     return {"secret": found.text, "rotated_at": _time(found.rotated_at)}
 
 

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs
 
 import msgspec
@@ -19,6 +19,7 @@ from fairlead.operations.catalog import Page
 from fairlead.operations.runs.collect import RequestStatus
 from fairlead.operations.runs.estimate import Quoted
 from fairlead.surfaces.cursors import make_cursor, read_cursor
+from fairlead.surfaces.router.documents import ServingProvider
 
 NO_WISH: Final = Wish()
 _SWITCHES: Final = ("strict_mode", "reject_unknown_fields")
@@ -55,7 +56,7 @@ class ModelDetail(msgspec.Struct, frozen=True, omit_defaults=True):
     provider: str
     model: str
     billing: dict[str, str]
-    providers: list[dict[str, Any]]
+    providers: list[ServingProvider]
     input_schema_url: str | None = None
     canonical_id: str | None = None
 

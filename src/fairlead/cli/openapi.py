@@ -1,0 +1,14 @@
+"""`fairlead openapi`: the document that a server with these settings publishes, without a server."""
+
+import click
+
+from fairlead.assembly.faces import served
+from fairlead.cli.output import print_json
+from fairlead.settings import read_settings
+from fairlead.surfaces.openapi.document import openapi_document
+
+
+@click.command()
+def openapi() -> None:
+    """Print the OpenAPI document that `fairlead serve` publishes at /openapi.json."""
+    print_json(openapi_document(served(read_settings())))

@@ -1,0 +1,18 @@
+"""Documents with entity tags: whoever has one already is told so (RFC 9110, If-None-Match by weak comparison)."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+
+def is_known(request: Request, etag: str) -> bool:
+    """Whether the caller has the representation with this tag."""
+    tags = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
+    return "*" in tags or any(tag.removeprefix("W/") == etag for tag in tags)
+
+
+def tagged(request: Request, content: bytes, etag: str, caching: str) -> Response:
+    """A JSON document with its tag, or 304 when the caller has it. `caching` says how long it may be kept."""
+    headers = {"ETag": etag, "Cache-Control": caching}
+    if is_known(request, etag):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="application/json", headers=headers)

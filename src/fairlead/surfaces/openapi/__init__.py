@@ -1,0 +1,1 @@
+"""The service's own OpenAPI document: every surface, made of the route tables and of what is said of each route."""

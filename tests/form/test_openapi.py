@@ -1,0 +1,159 @@
+"""The OpenAPI document tells of everything that the tables of routes and of errors have, and of nothing else."""
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+import schemathesis
+
+from fairlead.domain.faults import bucket
+from fairlead.surfaces import routes as beside
+from fairlead.surfaces.cloud import description as cloud
+from fairlead.surfaces.cloud import routes as cloud_routes
+from fairlead.surfaces.jobs import description as jobs
+from fairlead.surfaces.jobs import routes as jobs_routes
+from fairlead.surfaces.jobs.documents import JobsErrorCode
+from fairlead.surfaces.openapi import beside as service
+from fairlead.surfaces.openapi.document import Served, openapi_document
+from fairlead.surfaces.registry import description as registry
+from fairlead.surfaces.registry import routes as registry_routes
+from fairlead.surfaces.registry.wire import ErrorName
+from fairlead.surfaces.router import description as router
+from fairlead.surfaces.router import routes as router_routes
+from fairlead.surfaces.router.documents import BUCKETS
+from fairlead.surfaces.router.headers import HeaderNames
+from form.sources import PACKAGE
+
+_DOCUMENT: Final[Any] = openapi_document(Served(HeaderNames(), "1"))
+_TABLES: Final = {
+    "router": (router, router_routes),
+    "cloud": (cloud, cloud_routes),
+    "jobs": (jobs, jobs_routes),
+    "registry": (registry, registry_routes),
+    "service": (service, beside),
+}
+_NEVER_TOLD: Final = {"405", "499"}
+"""The first is told of no operation but of paths; nobody is there to see the second."""
+
+
+def test_the_document_is_no_openapi() -> None:
+    """It keeps to the schema of the format."""
+    schemathesis.openapi.from_dict(_DOCUMENT).validate()
+
+
+def test_a_route_is_not_told_of() -> None:
+    """Each path with its methods stands in the document, and no other."""
+    told = {(method.upper(), path) for path, methods in _DOCUMENT["paths"].items() for method in methods}
+    served = {
+        (route.method, re.sub(r":\w+\}", "}", path))
+        for _, table in _TABLES.values()
+        for route in table.ROUTES
+        for path in (getattr(route, "paths", None) or [route.path])
+    }
+    assert told == served
+
+
+@pytest.mark.parametrize("surface", _TABLES)
+def test_a_handler_has_no_description(surface: str) -> None:
+    """Each handler of a table is described, and nothing else is; a parameter of a path is one that is used."""
+    said, table = _TABLES[surface]
+    assert set(said.OPERATIONS) == {route.handler for route in table.ROUTES}
+    paths = " ".join(route.path for route in table.ROUTES)
+    assert set(re.findall(r"\{(\w+)", paths)) == {*said._PATH}
+
+
+def test_two_operations_have_one_name() -> None:
+    """Programs that are made of the document call its operations by their names."""
+    names = [operation["operationId"] for operation in _operations()]
+    assert len(names) == len(set(names))
+
+
+def test_a_part_leads_nowhere_or_is_led_to_by_nothing() -> None:
+    """Each reference names a component, and each component but the ways to prove oneself is named by one."""
+    referred = set(_references(_DOCUMENT))
+    parts = {
+        f"#/components/{kind}/{name}"
+        for kind, named in _DOCUMENT["components"].items()
+        if kind != "securitySchemes"
+        for name in named
+    }
+    assert referred - parts == set()
+    assert {part for part in parts - referred if "/headers/" not in part} == set()
+    used = {name for operation in _operations() for way in operation["security"] for name in way}
+    assert used == set(_DOCUMENT["components"]["securitySchemes"])
+
+
+@pytest.mark.parametrize(
+    ("surface", "worded"),
+    [
+        ("router", r"(?:return |^ {16})\(?(\d{3}), "),
+        ("cloud", r"(?:_Worded\(|status = |else )(\d{3})"),
+        ("jobs", r"_Worded\((\d{3})"),
+        ("registry", r"_Worded\((\d{3})"),
+    ],
+)
+def test_a_status_is_told_that_there_is_not(surface: str, worded: str) -> None:
+    """The errors that a surface has words for are those that its operations name."""
+    source = (PACKAGE / "surfaces" / surface / "errors.py").read_text("utf-8")
+    has = set(re.findall(worded, source, re.MULTILINE)) - _NEVER_TOLD
+    named = {
+        reference.rpartition("_")[2]
+        for reference in _references(_DOCUMENT["paths"])
+        if reference.startswith(f"#/components/responses/{surface}_")
+    }
+    assert named - {"416"} == has - {"416"}
+
+
+def test_a_bucket_is_another_in_the_document() -> None:
+    """The names of buckets are those of the domain."""
+    assert sorted(BUCKETS) == sorted(re.findall(r'return "(\w+)"', inspect.getsource(bucket)))
+
+
+@pytest.mark.parametrize(("surface", "codes"), [("jobs", JobsErrorCode), ("registry", ErrorName)])
+def test_a_code_is_told_that_there_is_not(surface: str, codes: Any) -> None:
+    """Each code of an error is one that the surface has words for; the other way round, the types see to it."""
+    source = (PACKAGE / "surfaces" / surface / "errors.py").read_text("utf-8")
+    worded = set(re.findall(r'_Worded\(\s*(?:\d{3}|METHOD_NOT_ALLOWED), "(\w+)"', source))
+    assert sorted(codes.__args__) == sorted(worded)
+
+
+def test_a_surface_that_lets_everybody_in_asks_for_a_credential() -> None:
+    """Only the jobs API can be open, and says so where it is."""
+    opened: Any = openapi_document(Served(HeaderNames(), "1", open_jobs=True))
+    without = {
+        operation["operationId"]
+        for methods in opened["paths"].values()
+        for operation in methods.values()
+        if {} in operation["security"]
+    }
+    assert without == {f"jobs_{name}" for name in jobs.OPERATIONS}
+    assert not any({} in operation["security"] for operation in _operations())
+
+
+def test_a_surface_that_is_not_there_is_told_of() -> None:
+    """Without an engine there are no jobs, and neither API of them."""
+    without: Any = openapi_document(Served(HeaderNames(), "1", workflows=False))
+    assert [path for path in without["paths"] if path.startswith("/api")] == []
+    assert set(_references(without)) <= {
+        f"#/components/{kind}/{name}" for kind, named in without["components"].items() for name in named
+    }
+
+
+def _operations() -> Iterator[Mapping[str, Any]]:
+    return (operation for methods in _DOCUMENT["paths"].values() for operation in methods.values())
+
+
+def _references(part: Any) -> Iterator[str]:
+    match part:
+        case {"$ref": str(reference)}:
+            yield reference
+        case Mapping():
+            for inner in part.values():
+                yield from _references(inner)
+        case list() | tuple():
+            for inner in part:
+                yield from _references(inner)
+        case _:
+            pass
