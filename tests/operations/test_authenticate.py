@@ -58,7 +58,7 @@ def refusal(authenticator: Authenticator, run: Run) -> Refusal:
 
 def token(**claims: Any) -> Token:
     """Sign a token for the workspace."""
-    payload = {"sub": "ada", "workspace": "lab", "exp": int(time.time()) + 600, **claims}
+    payload = {"sub": "ada", "workspace": "lab", "exp": int(time.time()) + 86_400, **claims}
     return Token(jwt.encode(payload, SECRET, algorithm="HS256"))
 
 

@@ -140,7 +140,7 @@ def test_kling_refuses_and_complains(simulator: Any) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "code"),
-    [({"exp": 1}, 1004), ({"nbf": int(time.time()) + 900}, 1003), ({"iss": "somebody"}, 1002)],
+    [({"exp": 1}, 1004), ({"nbf": int(time.time()) + 86_400}, 1003), ({"iss": "somebody"}, 1002)],
 )
 def test_kling_verifies_the_token(simulator: Any, changes: dict[str, Any], code: int) -> None:
     """Expired, not yet valid, and somebody else's."""
