@@ -102,8 +102,8 @@ def is_sqlite(connection: Connection) -> bool:
 
 
 def sqlite_driver(connection: Connection) -> sqlite3.Connection:
-    """SQLite's own connection beneath SQLAlchemy's."""
-    return cast("sqlite3.Connection", connection.connection.driver_connection)
+    """SQLite's own connection beneath SQLAlchemy's; for this driver it is the same as `driver_connection`."""
+    return cast("sqlite3.Connection", connection.connection.dbapi_connection)
 
 
 def _one_of_json(column: ColumnElement[str]) -> ColumnElement[bool]:
