@@ -141,11 +141,11 @@ class Logs:
         """Write one observation at the level it deserves."""
         name = type(observation).__name__
         match observation:
-            case JournalWaiting() | RunClaimed() | QueueDepth() | JobsUnderWay():
-                pass  # as often as there are runs or seconds: for the metrics
             case RunEnded():
                 if self._tells_of_runs:
                     self._observe_run(_run_line(observation))
+            case JournalWaiting() | RunClaimed() | QueueDepth() | JobsUnderWay():
+                pass  # as often as there are runs or seconds: for the metrics
             case UnexpectedError(doing=doing, error=error):
                 self._log.error(name, doing=doing, exc_info=error)
             case _ if isinstance(observation, _WARNINGS):

@@ -1,5 +1,6 @@
 """Ids and times: made here, so that rules and storage are given them."""
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,4 +30,10 @@ class Clock:
 
     def today(self) -> date:
         """The date in UTC."""
-        return date.fromordinal(_DAY_0 + self.now_ns() // _DAY_NS)
+        return _date_of(self.now_ns() // _DAY_NS)
+
+
+@functools.lru_cache(maxsize=4)
+def _date_of(number: int) -> date:
+    """The date of a day counted from 1970; every run asks twice, and it is nearly always the same."""
+    return date.fromordinal(_DAY_0 + number)

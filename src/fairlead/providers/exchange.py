@@ -249,6 +249,8 @@ class Exchange:
 
 def _filled(template: str, parts: Mapping[str, str]) -> str:
     """A path with its placeholders filled in; a name may hold slashes, a handle's part may not lead elsewhere."""
+    if "{" not in template:
+        return template
     return _PLACEHOLDER.sub(lambda found: quote(parts[found[1]], safe="/:@" if found[1] == "model" else ""), template)
 
 

@@ -151,11 +151,11 @@ def _run_path(scope: Scope) -> tuple[Generation, tuple[str, str]] | None:
 
 def _run_segments(scope: Scope) -> tuple[Generation, tuple[str, str]] | None:
     raw: bytes = scope["raw_path"]
-    prefix, generation = next(((p, g) for p, g in _RUN_PREFIXES.items() if raw.startswith(p)), (b"", None))
-    if generation is None:
-        return None
-    segments = raw[len(prefix) :].decode("latin-1").split("/")
-    return (generation, (segments[0], segments[1])) if len(segments) == 2 else None  # noqa: PLR2004 -- R-01
+    for prefix, generation in _RUN_PREFIXES.items():
+        if raw.startswith(prefix):
+            segments = raw[len(prefix) :].decode("latin-1").split("/")
+            return (generation, (segments[0], segments[1])) if len(segments) == 2 else None  # noqa: PLR2004 -- R-01
+    return None
 
 
 def _generation_of(scope: Scope) -> Generation:

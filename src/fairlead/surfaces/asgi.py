@@ -1,6 +1,7 @@
 """The few ASGI pieces every surface shares: reading a body within bounds, sending an answer, knowing who left."""
 
 import asyncio
+import functools
 import re
 from collections.abc import Callable, Coroutine, Iterable, MutableMapping
 from ipaddress import IPv6Address
@@ -113,8 +114,12 @@ def base_url_of(scope: Scope, scheme: str | None = None, host: str | None = None
 
 def is_host(text: str) -> bool:
     """Whether a text is a host as links have it: a name or an address, IPv6 in brackets, perhaps with a port."""
-    if len(text) > HOST_MAX:
-        return False
+    return len(text) <= HOST_MAX and _is_host(text)
+
+
+@functools.lru_cache(maxsize=256)
+def _is_host(text: str) -> bool:
+    """Read a host; remembered, because most calls name the same one."""
     match = _HOST.fullmatch(text)
     if match is None or int(match["port"] or 1) > _PORT_MAX:
         return False

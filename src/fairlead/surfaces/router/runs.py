@@ -1,5 +1,6 @@
 """The synchronous run route, as a raw ASGI application: it is the hot path, and a framework would double its cost."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,12 @@ def model_id_of(provider: str, model: str) -> str:
     return f"{provider}/{model}"
 
 
+@functools.lru_cache(maxsize=1024)
+def _model_id_at(provider: str, model: str) -> str:
+    """The model id that two segments of a path name, as they were sent; only those that can be one are remembered."""
+    return model_id_of(unquote(provider), unquote(model))
+
+
 @dataclass(frozen=True, slots=True)
 class RunHandler:
     """Answers `POST /v?/models/{provider}/{model}`: one model run, its native output forwarded untouched (R-10)."""
@@ -58,7 +65,7 @@ class RunHandler:
     ) -> None:
         """Answer one call; FaultError travels to the application, which words it."""
         caller = await self._caller(scope, generation)
-        model = self.admitter.check(caller, model_id_of(unquote(path[0]), unquote(path[1])))
+        model = self.admitter.check(caller, _model_id_at(*path))
         wish = run_wish(scope["query_string"], self.native_aliases) if generation.has_controls else NO_WISH
         self.admitter.check_native(caller, model, wish)
         check_content_type(scope)
