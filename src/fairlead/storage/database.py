@@ -24,7 +24,7 @@ Work = Callable[[Connection], T]
 
 _READERS: Final = 4
 _BUSY_SECONDS: Final = 2.0
-_CACHE_KIB: Final = 1024
+_CACHE_KIB: Final = 4096
 _CHECKPOINT_PAGES: Final = 4000
 """How long the log of SQLite may get (16 MB) before its pages are copied into the database. A page that many
 transactions write is copied once: with the default of a quarter of it, copying took as long as writing the log."""
