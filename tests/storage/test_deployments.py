@@ -1,9 +1,10 @@
 """Deployments as rows: made, moved, deleted, and what becomes of their jobs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
+from sqlalchemy import Connection, event
 
 from conftest import Run
 from fairlead.domain.deployments import (
@@ -267,17 +268,32 @@ def test_why_a_deployment_waits_is_written_where_nothing_waits(books: Books) -> 
     assert state(books) == ("ready", None, 1)
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT id FROM jobs WHERE workspace_id = 'lab-id' AND deployment_id = 'x' ORDER BY number DESC LIMIT 500",
-        "SELECT id FROM deployments WHERE deleted_at IS NOT NULL AND cleared_at IS NULL",
-    ],
-)
-def test_a_question_asked_each_second_reads_every_row(books: Books, query: str) -> None:
-    """What is asked again and again is found by an index, on the database whose plans do not depend on figures."""
+_ASKED_AGAIN: Final[Mapping[str, Callable[[Connection], Any]]] = {
+    "releases to prepare": lambda c: deployments.releases_to_prepare(c, 10),
+    "deployments to probe": lambda c: deployments.deployments_to_probe(c, 10),
+    "deleted deployments": lambda c: deployments.deleted_deployments(c, 10),
+    "jobs of a deleted deployment": lambda c: deployments.abandoned_jobs(c, LAB, ONE, 10),
+    "deleted deployments without jobs": lambda c: deployments.forget_deployments(c, 10),
+    "jobs of a deployment": lambda c: jobs.list_jobs(c, LAB, ListQuery(deployment_id=ONE)),
+}
+
+
+@pytest.mark.parametrize("asked", _ASKED_AGAIN.values(), ids=_ASKED_AGAIN)
+def test_what_is_asked_again_and_again_reads_every_row(books: Books, asked: Callable[[Connection], Any]) -> None:
+    """Each statement, as it is executed, finds its rows by an index; what goes through one, by one of them alone."""
     if books.do(lambda c: c.dialect.name) != "sqlite":
         pytest.skip("PostgreSQL reads small tables whole, whatever indexes they have")
-    plan: Sequence[Mapping[str, Any]] = books.rows(f"EXPLAIN QUERY PLAN {query}")
-    assert all("USING" in row["detail"] and "INDEX" in row["detail"] for row in plan)
-    assert not any("TEMP B-TREE" in row["detail"] for row in plan)
+
+    def plans(connection: Connection) -> list[str]:
+        executed: list[tuple[str, Any]] = []
+        event.listen(connection, "before_cursor_execute", lambda *said: executed.append((said[2], said[3])))
+        asked(connection)
+        assert executed
+        return [
+            row[3]
+            for sql, given in list(executed)
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", given)
+        ]
+
+    assert [step for step in books.do(plans) if step.startswith("SCAN") and " USING " not in step] == []
+    assert [step for step in books.do(plans) if "SCAN" in step and "INDEX ix_" not in step] == []

@@ -8,7 +8,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from fairlead.domain.deployments import (
     Deployment,
@@ -23,11 +36,11 @@ from fairlead.domain.deployments import (
     TooManyDeployments,
     after,
 )
-from fairlead.domain.jobs.states import WAITING, JobState
+from fairlead.domain.jobs.states import LIVE, JobEvent, states_before
 from fairlead.storage.job_entries import job_in_state
 from fairlead.storage.tables import deployments, jobs, releases
 
-_UNFINISHED: Final = tuple(sorted(state.value for state in (*WAITING, JobState.RUNNING)))
+_UNFINISHED: Final = sorted(state.value for state in states_before(JobEvent.ABANDON))
 """The states in which a job of a deleted deployment is still to be ended, or to be told to."""
 _SERVING: Final = and_(releases.c.deployment_id == deployments.c.id, releases.c.version == deployments.c.serving)
 _DEPLOYMENTS: Final = select(
@@ -40,6 +53,14 @@ _RELEASES: Final = select(
     releases.c.nodes, releases.c.reason, releases.c.created_at, releases.c.settled_at,
 )  # fmt: skip
 _IS_THERE: Final = deployments.c.deleted_at.is_(None)
+# What is asked every second is in the words of the partial indexes: with parameters no planner would use them.
+_IS_UNSETTLED: Final = or_(
+    *(
+        deployments.c.state == literal_column(f"'{state.value}'")
+        for state in (DeploymentState.NOT_READY, DeploymentState.UNAVAILABLE)
+    )
+)
+_IS_PREPARING: Final = releases.c.state == literal_column(f"'{ReleaseState.PREPARING.value}'")
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -67,18 +88,12 @@ def create_deployment(
     return get_deployment(connection, new["workspace_id"], new["id"])
 
 
-def find_deployment(connection: Connection, workspace_id: str, deployment_id: str) -> Deployment | None:
-    """A deployment of a workspace; None where it has none of this id, or has deleted it."""
-    row = connection.execute(_DEPLOYMENTS.where(_is(workspace_id, deployment_id))).mappings().first()
-    return None if row is None else _deployment(row)
-
-
 def get_deployment(connection: Connection, workspace_id: str, deployment_id: str) -> Deployment:
     """A deployment of a workspace; DeploymentFaultError where it has none of this id."""
-    found = find_deployment(connection, workspace_id, deployment_id)
-    if found is None:
+    row = connection.execute(_DEPLOYMENTS.where(_is(workspace_id, deployment_id))).mappings().first()
+    if row is None:
         raise DeploymentFaultError(DeploymentNotFound(deployment_id))
-    return found
+    return _deployment(row)
 
 
 def list_deployments(connection: Connection, workspace_id: str, limit: int) -> Sequence[Deployment]:
@@ -137,9 +152,7 @@ def delete_deployment(connection: Connection, workspace_id: str, deployment_id: 
 def releases_to_prepare(connection: Connection, limit: int) -> Sequence[Release]:
     """Releases that are to be prepared, the oldest first, of deployments that are not stopped."""
     statement = _RELEASES.join(deployments, deployments.c.id == releases.c.deployment_id).where(
-        releases.c.state == ReleaseState.PREPARING.value,
-        _IS_THERE,
-        deployments.c.state != DeploymentState.STOPPED.value,
+        _IS_PREPARING, _IS_THERE, deployments.c.state != DeploymentState.STOPPED.value
     )
     return [
         _release(row) for row in connection.execute(statement.order_by(releases.c.created_at).limit(limit)).mappings()
@@ -148,8 +161,7 @@ def releases_to_prepare(connection: Connection, limit: int) -> Sequence[Release]
 
 def deployments_to_probe(connection: Connection, limit: int) -> Sequence[Deployment]:
     """Deployments with a release that could serve, and which are not ready all the same."""
-    states = (DeploymentState.NOT_READY.value, DeploymentState.UNAVAILABLE.value)
-    statement = _DEPLOYMENTS.where(_IS_THERE, deployments.c.state.in_(states), deployments.c.serving.is_not(None))
+    statement = _DEPLOYMENTS.where(_IS_THERE, _IS_UNSETTLED, deployments.c.serving.is_not(None))
     rows = connection.execute(statement.order_by(deployments.c.updated_at).limit(limit)).mappings()
     return [_deployment(row) for row in rows]
 
@@ -162,11 +174,7 @@ def settle_release(
     if deployment is None:
         return None
     state = ReleaseState.PREPARED if reason is None else ReleaseState.FAILED
-    preparing = and_(
-        releases.c.deployment_id == deployment_id,
-        releases.c.version == version,
-        releases.c.state == ReleaseState.PREPARING.value,
-    )
+    preparing = and_(releases.c.deployment_id == deployment_id, releases.c.version == version, _IS_PREPARING)
     settled = {"state": state.value, "nodes": nodes, "reason": reason, "settled_at": now}
     if connection.execute(update(releases).where(preparing).values(settled)).rowcount == 0:
         return None
@@ -189,11 +197,7 @@ def move_deployment(
 
 def note_waiting(connection: Connection, deployment_id: str, reason: str, now: int) -> None:
     """Say why a deployment is not ready yet, though nothing is decided."""
-    is_waiting = and_(
-        deployments.c.id == deployment_id,
-        deployments.c.state.in_((DeploymentState.NOT_READY.value, DeploymentState.UNAVAILABLE.value)),
-        deployments.c.reason.is_distinct_from(reason),
-    )
+    is_waiting = and_(deployments.c.id == deployment_id, _IS_UNSETTLED, deployments.c.reason.is_distinct_from(reason))
     connection.execute(update(deployments).where(is_waiting, _IS_THERE).values(reason=reason, updated_at=now))
 
 
@@ -210,10 +214,9 @@ def deleted_deployments(connection: Connection, limit: int) -> Sequence[tuple[st
 
 def abandoned_jobs(connection: Connection, workspace_id: str, deployment_id: str, limit: int) -> Sequence[str]:
     """Jobs of a deployment that are to be ended because it was deleted."""
-    live = (JobState.CANCELING, *WAITING, JobState.RUNNING)
     statement = select(jobs.c.id).where(
         jobs.c.workspace_id == workspace_id,
-        job_in_state(live),
+        job_in_state(LIVE),
         jobs.c.state.in_(_UNFINISHED),
         jobs.c.deployment_id == deployment_id,
     )
