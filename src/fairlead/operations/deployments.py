@@ -7,8 +7,9 @@ no difference: whoever is first has the last word.
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 from fairlead.domain.deployments import (
     DEPLOYMENTS_MAX,
@@ -32,13 +33,15 @@ from fairlead.domain.deployments import (
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.engine.hosts.desk_host import EngineUnavailableError, Prepared
 from fairlead.engine.hosts.pool import Hosts
-from fairlead.observing.observations import DatabaseTrouble, DeploymentMoved, Observer, ReleaseSettled
+from fairlead.observing.observations import DatabaseTrouble, DeploymentMoved, Observer, ReleaseSettled, UnexpectedError
 from fairlead.operations.clock import Clock
 from fairlead.storage import deployments
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.deployments import Moved
 
 _AT_ONCE: Final = 8
+_SEEN_MAX: Final = 1_000
+"""How many are looked at: those that are left alone for a while must not hide the others."""
 _FORGOTTEN_AT_ONCE: Final = 100
 _GUESSLESS_BYTES: Final = 4
 """Of an id, behind the name: so that no id tells which names other workspaces have taken."""
@@ -175,18 +178,26 @@ class DeploymentKeeper:
         self._clock = clock
         self._observe = observe
         self._pauses: dict[str, _Pause] = {}
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        """By the deployments they are for."""
 
-    async def prepare(self) -> None:
-        """Prepare releases that are waiting for it, the oldest first."""
-        found = await self._find("read releases", lambda c: deployments.releases_to_prepare(c, _AT_ONCE))
-        due = [release for release in found if self._is_due(release.deployment_id)]
-        await asyncio.gather(*(self._prepare(release) for release in due))
+    async def look(self) -> None:
+        """Begin to prepare releases, and to ask for hosts again for deployments that have a release and are not ready.
 
-    async def probe(self) -> None:
-        """Ask for hosts again for deployments that have a release and are not ready."""
-        found = await self._find("read deployments", lambda c: deployments.deployments_to_probe(c, _AT_ONCE))
-        due = [deployment for deployment in found if self._is_due(deployment.id)]
-        await asyncio.gather(*(self._probe(deployment) for deployment in due))
+        Nothing of it is waited for: packs that take minutes to load keep nobody else's waiting.
+        """
+        for release in await self._find("read releases", lambda c: deployments.releases_to_prepare(c, _SEEN_MAX)):
+            self._begin(release.deployment_id, partial(self._prepare, release))
+        for found in await self._find("read deployments", lambda c: deployments.deployments_to_probe(c, _SEEN_MAX)):
+            self._begin(found.id, partial(self._probe, found))
+
+    async def close(self) -> None:
+        """Give up what is under way; the next look finds it again."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def lose(self, placement: Placement, why: str) -> None:
         """Note that no host takes a deployment's work, which was ready a moment ago."""
@@ -196,6 +207,19 @@ class DeploymentKeeper:
         """Forget a batch of deleted deployments that no job names any more, and return how many were."""
         found = await self._tried("forget deployments", lambda c: deployments.forget_deployments(c, _FORGOTTEN_AT_ONCE))
         return found or 0
+
+    def _begin(self, deployment_id: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something for a deployment, unless that is being done, it is to be left alone, or there is no room."""
+        is_possible = deployment_id not in self._under_way and len(self._under_way) < _AT_ONCE
+        if is_possible and self._is_due(deployment_id):
+            task = self._under_way[deployment_id] = asyncio.get_running_loop().create_task(work())
+            task.add_done_callback(partial(self._ended, deployment_id))
+
+    def _ended(self, deployment_id: str, task: "asyncio.Task[None]") -> None:
+        del self._under_way[deployment_id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._wait(deployment_id)
+            self._observe(UnexpectedError(f"look after {deployment_id}", error))
 
     def _is_due(self, deployment_id: str) -> bool:
         """Whether it is time to try a deployment again: after each failure the pause is twice as long."""

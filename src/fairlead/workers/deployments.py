@@ -20,17 +20,19 @@ class DeploymentWorker:
     async def work(self) -> None:
         """Look after the deployments until cancelled."""
         rounds = 0
-        while True:
-            try:
-                await self._look(rounds)
-            except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
-                self._observe(UnexpectedError("look after deployments", error))
-            rounds += 1
-            await asyncio.sleep(_LOOK_SECONDS)
+        try:
+            while True:
+                try:
+                    await self._look(rounds)
+                except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
+                    self._observe(UnexpectedError("look after deployments", error))
+                rounds += 1
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            await self._keeper.close()
 
     async def _look(self, rounds: int) -> None:
-        await self._keeper.prepare()
-        await self._keeper.probe()
+        await self._keeper.look()
         if rounds % _FORGET_EVERY == 0:
             while await self._keeper.forget():
                 pass

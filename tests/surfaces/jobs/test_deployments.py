@@ -18,6 +18,22 @@ _JOBS: Final = "/api/v2/jobs"
 _QUICK: Final = {"1": {"class_type": "PrimitiveInt", "inputs": {"value": 1}},
                  "2": {"class_type": "PreviewAny", "inputs": {"source": ["1", 0]}}}  # fmt: skip
 _UNKNOWN: Final = "pictures-00000000"
+_ADDING: Final = """
+class Add:
+    RETURN_TYPES = ("INT",)
+    FUNCTION = "run"
+    CATEGORY = "x"
+
+    @classmethod
+    def INPUT_TYPES(cls):
+        return {"required": {"value": ("INT", {})}}
+
+    def run(self, value):
+        return (value,)
+
+
+NODE_CLASS_MAPPINGS = {"Add": Add}
+"""
 _DOMAIN: Final = "deployments.example"
 
 
@@ -245,10 +261,7 @@ def test_a_pack_that_was_taken_away_leaves_callers_with_a_server_error(tmp_path:
     packs = tmp_path / "packs"
     packs.mkdir()
     pack = packs / "adding.py"
-    good = "class Add:\n    RETURN_TYPES = ('INT',)\n    FUNCTION = 'run'\n    CATEGORY = 'x'\n"
-    good += "    @classmethod\n    def INPUT_TYPES(cls):\n        return {'required': {'value': ('INT', {})}}\n"
-    good += "    def run(self, value):\n        return (value,)\n\nNODE_CLASS_MAPPINGS = {'Add': Add}\n"
-    pack.write_text(good)
+    pack.write_text(_ADDING)
     (packs / "broken.py").write_text("import there_is_no_such_module\n")
     env = {**ENGINE, "FAIRLEAD_NODE_PACKS": str(packs), "FAIRLEAD_ENGINE_IDLE_SECONDS": "0.2"}
     with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:
@@ -264,9 +277,32 @@ def test_a_pack_that_was_taken_away_leaves_callers_with_a_server_error(tmp_path:
         assert refused(answer) == (429, "deployment_unavailable")
         assert int(answer.headers["retry-after"]) >= 1
         assert "adding" in reaches(caller, one["id"], "unavailable")["reason"]
-        pack.write_text(good)
+        pack.write_text(_ADDING)
         reaches(caller, one["id"], "ready")
         assert send(caller, one["id"], _QUICK).status_code == 201
+
+
+def test_deployments_that_cannot_be_helped_keep_others_waiting(tmp_path: Path) -> None:
+    """Neither a pack that takes for ever to load, nor a dozen whose pack is gone, are in the way of another."""
+    packs = tmp_path / "packs"
+    packs.mkdir()
+    (packs / "gone.py").write_text(_ADDING)
+    (packs / "back.py").write_text(_ADDING)
+    (packs / "endless.py").write_text("import time\ntime.sleep(600)\n")
+    env = {**ENGINE, "FAIRLEAD_NODE_PACKS": str(packs), "FAIRLEAD_ENGINE_IDLE_SECONDS": "0.2"}
+    with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:
+        caller = JobsCaller(server, "default", server.key)
+        endless = caller.ask("POST", _DEPLOYMENTS, json={"name": "endless", "node_packs": ["endless"]}).json()["id"]
+        stuck = [made(caller, f"stuck-{number}", node_packs=["gone"])["id"] for number in range(12)]
+        last = made(caller, "last", node_packs=["back"])["id"]
+        (packs / "gone.py").unlink()
+        (packs / "back.py").unlink()
+        for id_ in (*stuck, last):
+            wait_until(lambda: send(caller, id_, {}).status_code == 429, "the pack to be missed")  # noqa: B023 -- now
+        (packs / "back.py").write_text(_ADDING)
+        reaches(caller, last, "ready")
+        assert {caller.get(f"{_DEPLOYMENTS}/{id_}")["status"] for id_ in stuck} == {"unavailable"}
+        assert caller.get(f"{_DEPLOYMENTS}/{endless}")["status"] == "not_ready"
 
 
 @pytest.mark.req("J-10")
