@@ -335,7 +335,6 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
         brand(settings).partner_key_fields,
         settings.body_limit_mib * 2**20,
         archive=settings.jobs_surface != CLOUD,
-        deployments=deployments,
     )
     asset_handlers = AssetHandlers(
         callers,

@@ -202,6 +202,15 @@ def refuse_job(state: DeploymentState, reason: str | None) -> DeploymentFault | 
             return DeploymentStopped(reason)
 
 
+def placement_in(deployment: Deployment) -> Placement:
+    """Where a deployment has jobs executed; DeploymentFaultError where it takes none right now."""
+    if (refusal := refuse_job(deployment.state, deployment.reason)) is not None:
+        raise DeploymentFaultError(refusal)
+    if deployment.serving is None:
+        raise AssertionError(f"{deployment.id} is ready without a release")
+    return Placement(deployment.id, deployment.serving, deployment.packs)
+
+
 def refuse_name(name: str) -> BadDeployment | None:
     """Why a deployment cannot be called so; None where it can."""
     if len(name) <= NAME_MAX and _NAME.fullmatch(name):

@@ -27,7 +27,6 @@ from fairlead.domain.deployments import (
     Release,
     is_deployment_id,
     pack_set,
-    refuse_job,
     refuse_name,
 )
 from fairlead.domain.faults import FaultError, ServiceUnavailable
@@ -128,16 +127,6 @@ class Deployments:
         _check_id(deployment_id)
         now = self._clock.now_ms()
         await self._write(lambda c: deployments.delete_deployment(c, workspace_id, deployment_id, now))
-
-    async def placement(self, workspace_id: str, deployment_id: str) -> Placement:
-        """Where a deployment has jobs executed; DeploymentFaultError also where it takes none right now."""
-        deployment = await self.one(workspace_id, deployment_id)
-        refusal = refuse_job(deployment.state, deployment.reason)
-        if refusal is not None:
-            raise DeploymentFaultError(refusal)
-        if deployment.serving is None:
-            raise AssertionError(f"{deployment.id} is ready without a release")
-        return Placement(deployment.id, deployment.serving, deployment.packs)
 
     async def _wanted(self, packs: Sequence[str] | None) -> PackSet:
         wanted = pack_set(packs)

@@ -124,6 +124,8 @@ def test_a_stopped_deployment_takes_jobs(caller: JobsCaller) -> None:
     answer = send(caller, one["id"], holding())
     assert refused(answer) == (422, "deployment_stopped")
     assert "retry-after" not in answer.headers
+    unread = caller.ask("POST", f"/deployments/{one['id']}{_JOBS}", content=b"no JSON")
+    assert refused(unread) == (422, "deployment_stopped")
     assert caller.job(job["id"])["status"] == "running"
     for _ in range(2):
         assert caller.ask("POST", one["urls"]["start"]).json()["status"] in ("not_ready", "ready")

@@ -11,6 +11,7 @@ from typing import Final
 from starlette.requests import Request
 
 from fairlead.domain.callers import Caller
+from fairlead.domain.deployments import Deployment
 from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
 from fairlead.operations.authenticate import Authenticator, Credential, Token
 from fairlead.operations.deployments import Deployments
@@ -57,9 +58,14 @@ class JobCallers:
     deployments: Deployments | None = None
 
     async def caller(self, request: Request) -> Caller:
-        """The caller of a request, by its headers. FaultError: Unauthorized, Forbidden, RateLimited and others.
+        """The caller of a request, as `admitted` says."""
+        return (await self.admitted(request))[0]
 
-        DeploymentFaultError where it was sent to a deployment that the caller's workspace does not have.
+    async def admitted(self, request: Request) -> tuple[Caller, Deployment | None]:
+        """The caller of a request, by its headers, and the deployment it was sent to; None at the workspace's address.
+
+        FaultError: Unauthorized, Forbidden, RateLimited and others. DeploymentFaultError where the caller's workspace
+        has no such deployment.
 
         SsoRequiredError for a good key of an account that must come another way; the call counts all the same.
         """
@@ -68,9 +74,9 @@ class JobCallers:
         if self.asks_for_sso and caller.single_sign_on is not None:
             raise SsoRequiredError(caller.single_sign_on.organization_id)
         address = address_of(request.scope)
-        if address is not None and self.deployments is not None:
-            await self.deployments.one(caller.workspace_id, address.deployment_id)
-        return caller
+        if address is None or self.deployments is None:
+            return caller, None
+        return caller, await self.deployments.one(caller.workspace_id, address.deployment_id)
 
     async def _authenticated(self, scope: Scope) -> Caller:
         credential = key_or_token(scope, self.key_prefix)

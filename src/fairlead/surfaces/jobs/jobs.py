@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fairlead.domain.callers import Caller
+from fairlead.domain.deployments import placement_in
 from fairlead.domain.jobs.events import Event
 from fairlead.domain.jobs.faults import JobFaultError, JobNotFound
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.states import WORKING
 from fairlead.domain.jobs.updates import ProgressUpdate, log_line
-from fairlead.operations.deployments import Deployments
 from fairlead.operations.jobs.cancel import JobCanceller
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader
@@ -42,8 +42,8 @@ _events: Final = msgspec.json.Decoder(Event)
 class JobHandlers:
     """Answers `/api/v2/jobs`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them.
 
-    Where it is no `archive`, jobs are not listed, and take no labels (J-10). At the address of one of the `deployments`
-    its jobs are all there is.
+    Where it is no `archive`, jobs are not listed, and take no labels (J-10). At the address of a deployment its jobs
+    are all there is.
     """
 
     callers: JobCallers
@@ -56,19 +56,17 @@ class JobHandlers:
     key_fields: Sequence[str]
     body_limit: int
     archive: bool = True
-    deployments: Deployments | None = None
 
     async def submit_job(self, request: Request) -> Response:
         """`POST /jobs`: a job is durable when this answers (J-12)."""
-        caller, address = await self.callers.caller(request), address_of(request.scope)
+        caller, deployment = await self.callers.admitted(request)
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
         content = await read_whole(request.scope, receive, self.body_limit)
+        placement = None if deployment is None else placement_in(deployment)
         new = read_submission(content, self.key_fields, header(request.scope, b"idempotency-key"))
         if new.labels and not self.archive:
             raise NoLabelsError
-        if address is not None and self.deployments is not None:
-            placement = await self.deployments.placement(caller.workspace_id, address.deployment_id)
-            new = msgspec.structs.replace(new, placement=placement)
+        new = msgspec.structs.replace(new, placement=placement)
         job = await self.submissions.submit(caller, new)
         return answer(await self._document(request, caller, job), 201)
 
