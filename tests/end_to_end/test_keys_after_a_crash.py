@@ -132,8 +132,11 @@ def test_a_crash_makes_a_call_with_a_key_twice(either_database: str, tmp_path: P
 
 
 def _ordered_once(orders: Mapping[int, list[str]], lost: set[int]) -> None:
-    """Assert that no work was ordered twice: a partner that honours keys may be asked again under the same one."""
-    assert set(orders) == set(range(_CALLS))
+    """Assert that no work was ordered twice: a partner that honours keys may be asked again under the same one.
+
+    A run that is lost need not have reached the partner: the server may die between its intent and the request.
+    """
+    assert set(orders) | lost == set(range(_CALLS))
     for number, keys in orders.items():
         assert len(set(keys)) == 1, number
         if _model(number).startswith("once"):
