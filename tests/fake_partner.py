@@ -315,7 +315,7 @@ at_most = 1.0
 [calls.json]
 protocol = "sync-json"
 path = "/json"
-timeout = 30
+timeout = 600
 answer_limit_mib = 1
 
 [calls.picky]
