@@ -4,7 +4,9 @@ Everything is checked while it is read: a catalog either loads whole, or says wh
 """
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,8 +58,19 @@ def load_catalog(folders: Sequence[Path], calls: Mapping[str, frozenset[str]], f
 
 def fingerprint(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
     """What changes when a catalog file is edited, added or removed: cheap enough to look at every second."""
-    files = sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".toml", ".json"))
-    return tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+    return tuple(sorted(file for folder in folders for file in _files_below(folder)))
+
+
+def _files_below(folder: Path | str) -> Iterator[tuple[str, int, int]]:
+    """The path, the time and the size of every catalog file; what is taken away meanwhile is seen at the next look."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files_below(entry.path)
+            elif entry.name.endswith((".toml", ".json")):
+                with suppress(FileNotFoundError):
+                    found = entry.stat()
+                    yield entry.path, found.st_mtime_ns, found.st_size
 
 
 def _model_files(folders: Sequence[Path]) -> Iterator[Path]:
