@@ -27,12 +27,11 @@ from fairlead.surfaces.router.headers import REPLAYED, HeaderNames
 from fairlead.surfaces.router.routes import ROUTES
 from fairlead.surfaces.router.runs import RunHandler
 from fairlead.surfaces.routes import ROUTES as BESIDE
-from fairlead.surfaces.surface import Endpoint, Refusal, Surface, routes_of
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Endpoint, Refusal, Surface, routes_of
 
 _RUN_PREFIXES: Final = {
     route.path.partition("{")[0].encode(): route.generation for route in ROUTES if route.handler == "run"
 }
-_METHOD_NOT_ALLOWED: Final = 405
 _NOBODY_LISTENS: Final = 1001
 _SERVED: Final = ("http", "websocket")
 
@@ -117,12 +116,12 @@ def _fault_of(error: Exception, scope: Scope) -> tuple[Fault, int | None, list[t
             return error.fault, None, []
         case CallerLeftError():  # nobody is there to be answered; the log has it
             return ClientDisconnected(), None, []
-        case HTTPException(status_code=status) if status == _METHOD_NOT_ALLOWED:
+        case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
             allowed = (error.headers or {}).get("Allow", "")
             # Runs are answered before Starlette, which therefore knows only the other methods of their paths.
             allowed = f"{allowed}, POST" if _run_segments(scope) else allowed
             detail = f"{scope['method']} is not possible here."
-            return InvalidInput(detail), _METHOD_NOT_ALLOWED, [(b"allow", allowed.encode())]
+            return InvalidInput(detail), METHOD_NOT_ALLOWED, [(b"allow", allowed.encode())]
         case HTTPException():
             return RequestNotFound(), None, []
         case _:

@@ -22,7 +22,9 @@ from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Headers, Receive
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
+METHOD_NOT_ALLOWED: Final = 405
 _PATH_SHOWN: Final = 200
+_METHOD_SHOWN: Final = 100
 _EXPECTED: Final = (
     FaultError, JobFaultError, AssetFaultError, DeploymentFaultError, RegistryFaultError, CallerLeftError,
     HTTPException,
@@ -37,6 +39,22 @@ class Refusal:
     headers: Headers
     content: bytes
     result: str
+
+
+def refused(
+    status: int, content: bytes, result: str, *, retry_after: int | None = None, beside: Headers | None = None
+) -> Refusal:
+    """A refusal in JSON, which nobody on the way may keep. `retry_after` in seconds, told as one at least."""
+    headers: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), *(beside or [])]
+    if retry_after is not None:
+        headers.append((b"retry-after", b"%d" % max(1, retry_after)))
+    return Refusal(status, headers, content, result)
+
+
+def refused_method(error: HTTPException, scope: Scope) -> tuple[str, Headers]:
+    """What to say of a method that a path does not know, and the header that names those it knows."""
+    allowed = (error.headers or {}).get("Allow", "").encode()
+    return f"{scope['method'][:_METHOD_SHOWN]} is not possible here.", [(b"allow", allowed)]
 
 
 class Surface:

@@ -65,11 +65,8 @@ from fairlead.domain.jobs.faults import (
 from fairlead.domain.money import as_dollars
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
 from fairlead.surfaces.cloud.documents import CloudError, CloudErrorTold
-from fairlead.surfaces.surface import Refusal
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
 
-METHOD_NOT_ALLOWED: Final = 405
-_JSON: Final = (b"content-type", b"application/json")
-_UNCACHED: Final = (b"cache-control", b"no-store")
 _NO_PATH: Final = RequestNotFound(detail="There is nothing at this path.")
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -88,16 +85,13 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
     """Word anything that goes wrong in the cloud API."""
     if isinstance(error, JobFaultError) and isinstance(error.fault, InvalidWorkflow):
         told = error.fault.error
-        beside = {"code": told.get("type"), "message": told.get("message")}
-        body = {"error": told, "node_errors": error.fault.node_errors, **beside}
-        return Refusal(400, [_JSON, _UNCACHED], _encode(body), "invalid_workflow")
-    worded, allowed = _worded(error, scope)
-    headers: Headers = [_JSON, _UNCACHED, *allowed]
-    if worded.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % max(1, worded.retry_after)))
-    return Refusal(
-        worded.status, headers, _encode(error_document(worded.type, worded.message)), worded.result or worded.type
-    )
+        same = {"code": told.get("type"), "message": told.get("message")}
+        body = {"error": told, "node_errors": error.fault.node_errors, **same}
+        return refused(400, _encode(body), "invalid_workflow")
+    worded, beside = _worded(error, scope)
+    content = _encode(error_document(worded.type, worded.message))
+    result = worded.result or worded.type
+    return refused(worded.status, content, result, retry_after=worded.retry_after, beside=beside)
 
 
 def error_document(type_: str, message: str) -> CloudError:
@@ -117,9 +111,8 @@ def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa:
         case CallerLeftError():  # nobody is there to be answered; the log has it
             return _fault(ClientDisconnected()), []
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
-            allowed = (error.headers or {}).get("Allow", "").encode()
-            message = f"{scope['method']} is not possible here."
-            return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), [(b"allow", allowed)]
+            message, allow = refused_method(error, scope)
+            return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), allow
         case HTTPException():
             return _fault(_NO_PATH), []
         case _:

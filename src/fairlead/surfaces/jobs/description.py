@@ -32,10 +32,10 @@ from fairlead.surfaces.openapi.description import (
     Access,
     Answer,
     Body,
-    DescribedRoute,
     Description,
     Operation,
     Parameter,
+    describe_routes,
 )
 from fairlead.surfaces.shapes import Workflow
 
@@ -141,10 +141,7 @@ def describe_jobs() -> Description:
         title="Jobs",
         summary="Workflows as jobs with labels, their results, and assets; also behind the address of a deployment.",
         error=JobsError,
-        routes=tuple(
-            DescribedRoute(f"jobs_{route.handler}", route.method, route.path, OPERATIONS[route.handler])
-            for route in ROUTES
-        ),
+        routes=describe_routes("jobs", ROUTES, OPERATIONS),
         path_parameters=_PATH,
         refusals={Access.OPENED: (401, 403, 404, 429, 500)},
         headers_of={416: ("content-range!",), 429: ("retry-after!",)},

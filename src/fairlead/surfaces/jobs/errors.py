@@ -82,11 +82,8 @@ from fairlead.domain.jobs.faults import (
 )
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
 from fairlead.surfaces.jobs.documents import JobsError, JobsErrorCode, JobsErrorTold
-from fairlead.surfaces.surface import Refusal
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
 
-METHOD_NOT_ALLOWED: Final = 405
-_JSON: Final = (b"content-type", b"application/json")
-_UNCACHED: Final = (b"cache-control", b"no-store")
 _WAIT_SECONDS: Final = 5
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -143,16 +140,14 @@ _NOT_HERE: Final[Mapping[type[Exception], _Worded]] = {
 
 def refusal(error: Exception, scope: Scope) -> Refusal:
     """Word anything that goes wrong in the jobs API."""
-    worded, allowed = _worded(error, scope)
-    headers: Headers = [_JSON, _UNCACHED, *allowed]
-    if worded.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % max(1, worded.retry_after)))
+    worded, beside = _worded(error, scope)
     told: JobsErrorTold = {"code": worded.code, "message": worded.message}
     if worded.organization_id is not None:
         told["organization_id"] = worded.organization_id
     if worded.details:
         told["details"] = worded.details
-    return Refusal(worded.status, headers, _encode(JobsError(error=told)), worded.code)
+    content = _encode(JobsError(error=told))
+    return refused(worded.status, content, worded.code, retry_after=worded.retry_after, beside=beside)
 
 
 def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: PLR0911 -- one table, a row an error
@@ -173,9 +168,8 @@ def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa:
         case CallerLeftError():  # nobody is there to be answered; the log has it
             return _fault(ClientDisconnected()), []
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
-            allowed = (error.headers or {}).get("Allow", "").encode()
-            message = f"{scope['method']} is not possible here."
-            return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), [(b"allow", allowed)]
+            message, allow = refused_method(error, scope)
+            return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), allow
         case HTTPException():
             return _NO_PATH, []
         case _:

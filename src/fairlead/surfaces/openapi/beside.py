@@ -11,10 +11,10 @@ from fairlead.surfaces.openapi.description import (
     RANGE,
     Access,
     Answer,
-    DescribedRoute,
     Description,
     Operation,
     Parameter,
+    describe_routes,
 )
 from fairlead.surfaces.router.documents import RouterError
 from fairlead.surfaces.routes import ROUTES
@@ -92,10 +92,7 @@ def describe_beside() -> Description:
         title="Service",
         summary="Signed links, what is public, and what the tools of an operator ask.",
         error=RouterError,
-        routes=tuple(
-            DescribedRoute(f"service_{route.handler}", route.method, route.path, OPERATIONS[route.handler])
-            for route in ROUTES
-        ),
+        routes=describe_routes("service", ROUTES, OPERATIONS),
         path_parameters=_PATH,
         refusals={Access.NOTHING: (500, 503)},
         error_headers=("error_type!",),

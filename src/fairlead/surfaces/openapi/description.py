@@ -5,10 +5,10 @@ schemas. Errors are told once a surface: their envelope, and the statuses that e
 """
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 JSON: Final = "application/json"
 ANYTHING: Final = "*/*"
@@ -80,6 +80,35 @@ class DescribedRoute:
     method: str
     path: str
     operation: Operation
+
+
+class Served(Protocol):
+    """A row of a table of routes."""
+
+    @property
+    def handler(self) -> str:
+        """The name of what answers it."""
+        ...
+
+    @property
+    def method(self) -> str:
+        """The method it is asked with."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Where it is served."""
+        ...
+
+
+def describe_routes(
+    surface: str, table: Iterable[Served], operations: Mapping[str, Operation]
+) -> tuple[DescribedRoute, ...]:
+    """The routes of a table with the operations of their handlers."""
+    return tuple(
+        DescribedRoute(f"{surface}_{route.handler}", route.method, route.path, operations[route.handler])
+        for route in table
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from fairlead.surfaces.openapi.description import (
     Access,
     Answer,
     Body,
-    DescribedRoute,
     Description,
     Operation,
     Parameter,
+    describe_routes,
 )
 from fairlead.surfaces.registry.handlers import LIMIT_MAX
 from fairlead.surfaces.registry.routes import ROUTES
@@ -85,10 +85,7 @@ def describe_registry() -> Description:
         title="Registry",
         summary="Publishers, and the nodes that they have published.",
         error=ShownError,
-        routes=tuple(
-            DescribedRoute(f"registry_{route.handler}", route.method, route.path, OPERATIONS[route.handler])
-            for route in ROUTES
-        ),
+        routes=describe_routes("registry", ROUTES, OPERATIONS),
         path_parameters=_PATH,
         refusals={Access.CREDENTIAL: (401, 403, 429, 500, 503), Access.NOTHING: (500, 503)},
         headers_of={429: ("retry-after!",), 503: ("retry-after",)},

@@ -32,12 +32,9 @@ from fairlead.domain.registry import (
 )
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
 from fairlead.surfaces.registry.wire import ErrorName, ShownError
-from fairlead.surfaces.surface import Refusal
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
 
-METHOD_NOT_ALLOWED: Final = 405
 _SHOWN: Final = 100
-_JSON: Final = (b"content-type", b"application/json")
-_UNCACHED: Final = (b"cache-control", b"no-store")
 _NO_PATH: Final = RequestNotFound(detail="There is nothing at this path.")
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -53,11 +50,9 @@ class _Worded(NamedTuple):
 
 def refusal(error: Exception, scope: Scope) -> Refusal:
     """Word anything that goes wrong in the registry."""
-    worded, headers = _worded(error, scope)
-    if worded.retry_after is not None:
-        headers = [*headers, (b"retry-after", b"%d" % max(1, worded.retry_after))]
+    worded, beside = _worded(error, scope)
     content = _encode(ShownError(worded.error, worded.message))
-    return Refusal(worded.status, [_JSON, _UNCACHED, *headers], content, worded.error)
+    return refused(worded.status, content, worded.error, retry_after=worded.retry_after, beside=beside)
 
 
 def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
@@ -69,9 +64,8 @@ def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
         case CallerLeftError():  # nobody is there to be answered; the log has it
             return _fault(ClientDisconnected()), []
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
-            allowed = (error.headers or {}).get("Allow", "").encode()
-            message = f"{scope['method'][:_SHOWN]} is not possible here."
-            return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), [(b"allow", allowed)]
+            message, allow = refused_method(error, scope)
+            return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), allow
         case HTTPException():
             return _fault(_NO_PATH), []
         case _:
