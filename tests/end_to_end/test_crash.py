@@ -22,7 +22,8 @@ from servers import Server, serving, wait_until
 _PICTURES: Final = 200
 _ANSWERED_FIRST: Final = 20
 _FEW: Final = 12
-_PICTURE: Final = {"prompt": "a harbour at dawn", "width": 64, "height": 64}
+_PICTURE: Final = {"prompt": "a harbour at dawn", "width": 256, "height": 256}
+"""Large enough that two hundred are not made before the first twenty were read by a caller who is kept waiting."""
 _ENV: Final = {
     "FAIRLEAD_PROVIDER_FAKE_KEY": SECRET,
     "FAIRLEAD_PROVIDER_ONCE_KEY": SECRET,
@@ -103,7 +104,6 @@ def _catalog(folder: Path, partner: FakePartner) -> CatalogFolder:
 async def _crash(server: Server, partner: FakePartner) -> frozenset[str]:
     """Have every kind of run under way, kill the server, and return the runs that were answered before."""
     answered: list[str] = []
-    enough = asyncio.Event()
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
         base_url=server.url, headers={"X-API-Key": server.key}, timeout=50, limits=limits
@@ -114,7 +114,7 @@ async def _crash(server: Server, partner: FakePartner) -> frozenset[str]:
             assert response.status_code == 200, response.text
             answered.append(response.headers["x-service-request-id"])
             if len(answered) == _ANSWERED_FIRST:
-                enough.set()
+                server.kill()
 
         held = [run(model_id, {}) for model_id in ("fake/json-1", "once/hasty-1", "once/task-1") for _ in range(_FEW)]
         tasks = [asyncio.create_task(work) for work in held]
@@ -128,8 +128,6 @@ async def _crash(server: Server, partner: FakePartner) -> frozenset[str]:
             "the fake partner has every run",
         )
         tasks += [asyncio.create_task(run("local/procedural-image-1", _PICTURE)) for _ in range(_PICTURES)]
-        await enough.wait()
-        server.kill()
         ends = await asyncio.gather(*tasks, return_exceptions=True)
     assert not [end for end in ends if end is not None and not isinstance(end, httpx.TransportError)]
     assert len(answered) < _PICTURES, "the server was killed too late"
