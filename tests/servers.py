@@ -58,7 +58,7 @@ class Server:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            status = self.process.wait(10)
+            status = self.process.wait(30)
             self.process.stdout.close()
             raise ServerFailedError(f"exit status {status}: {self.log.read_text('utf-8')}")
         ready = json.loads(line)

@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -175,8 +174,7 @@ def test_ctrl_c_leaves_files_behind(tmp_path: Path) -> None:
         assert running.stderr is not None
         assert "EmptyImage" in running.stderr.readline()
         running.send_signal(signal.SIGINT)
-        began = time.monotonic()
         _, said = running.communicate(timeout=30)
-    assert (running.returncode, time.monotonic() - began < 10) == (130, True)
+    assert running.returncode == 130
     assert said.endswith("fairlead: interrupted\n")
     assert not (tmp_path / "output" / "x_00001_.png").exists()

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from typing import Annotated, Any, Final
+from weakref import WeakKeyDictionary
 
 from fairlead.engine.context import Context
 from fairlead.engine.node import Blocked, Output, Result, boolean, combo, integer, node, number, socket, text
@@ -123,6 +124,16 @@ async def nap(context: Context, value: Annotated[Any, _ANY], seconds: Annotated[
     return value
 
 
+_MEETINGS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Barrier]] = WeakKeyDictionary()
+
+
+@node("Meet", "Meet", _CATEGORY, outputs=(Output("*"),))
+async def meet(value: Annotated[Any, _ANY], parties: Annotated[int, integer(2)]) -> Any:
+    """Wait until so many have come, which they can only while none holds up another."""
+    await _MEETINGS.setdefault(asyncio.get_running_loop(), asyncio.Barrier(parties)).wait()
+    return value
+
+
 @node("Work", "Work", _CATEGORY, outputs=(Output("INT"),))
 def work(context: Context, steps: Annotated[int, integer(10)]) -> int:
     """Say how far it is, until it is done or unwanted."""
@@ -208,5 +219,5 @@ def shape(
 
 NODES: Final = (
     constant, add, show, show_all, passing, count, pair, choose, failing, blocking, times, countdown, circular, showing,
-    nap, work, restless, stamped, identify, even, every, grow, shape,
+    nap, meet, work, restless, stamped, identify, even, every, grow, shape,
 )  # fmt: skip

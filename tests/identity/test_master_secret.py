@@ -96,7 +96,7 @@ def test_two_starts_have_two_secrets(tmp_path: Path) -> None:
     found: list[bytes] = []
 
     def start() -> None:
-        together.wait(10)
+        together.wait(30)
         found.append(kept_secret(path).derive("a"))
 
     threads = [threading.Thread(target=start) for _ in range(8)]

@@ -251,9 +251,7 @@ def test_a_slow_asset_holds_a_result_for_ever(desk: Desk, slow: Behaviour, run: 
     }
 
     async def copy() -> None:
-        begun = time.monotonic()
         result = await desk.copy(answer, seconds=0.5)
-        assert time.monotonic() - begun < 5
         assert (result.left, len(result.copied)) == (4, 1)
 
     run(copy())

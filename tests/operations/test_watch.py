@@ -21,13 +21,14 @@ pytestmark = pytest.mark.req("R-33")
 
 MODEL = "acme/plain-now"
 FIRST = run_id()
-PROMPT = 1.0
-"""Well under the time between two looks, in seconds."""
+PATIENCE = 30.0
+"""How long anything is waited for, in seconds."""
 
 
 @pytest.fixture
-def watcher(server: Server) -> Watcher:
-    """Return a watcher that is told of nothing but what a test tells it."""
+def watcher(server: Server, monkeypatch: pytest.MonkeyPatch) -> Watcher:
+    """Return a watcher that is told of nothing but what a test tells it, and does not look by itself."""
+    monkeypatch.setattr(watching, "_LOOK_SECONDS", 3600.0)
     return Watcher(server.collector)
 
 
@@ -60,7 +61,7 @@ def test_what_happens_here_is_told_late(server: Server, caller: Caller, watcher:
         assert await claim(server, caller)
         for seen in server.seen[before:]:
             watcher.observe(seen)
-        async with asyncio.timeout(PROMPT):
+        async with asyncio.timeout(PATIENCE):
             found = await asyncio.gather(*told)
         return [[one.status.value for one in each if one is not None] for each in found]
 
@@ -68,15 +69,18 @@ def test_what_happens_here_is_told_late(server: Server, caller: Caller, watcher:
         assert (statuses[0], statuses[-1]) == ("IN_QUEUE", "COMPLETED")
 
 
-def test_what_happens_elsewhere_is_never_told(server: Server, caller: Caller, watcher: Watcher, run: Run) -> None:
-    """Without being woken a watch looks every few seconds."""
+def test_what_happens_elsewhere_is_never_told(
+    server: Server, caller: Caller, watcher: Watcher, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without being woken a watch looks now and then."""
+    monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.02)
 
     async def follow() -> list[RequestStatus | None]:
         await enqueue(server, caller)
         told = asyncio.ensure_future(rest_of(await watcher.watch(caller, MODEL, FIRST)))
         await asyncio.sleep(0.05)
         assert await claim(server, caller)
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(PATIENCE):
             return await told
 
     assert [one.status for one in run(follow()) if one] == [QueueStatus.IN_QUEUE, QueueStatus.COMPLETED]
@@ -140,7 +144,7 @@ def test_a_server_that_stops_waits_for_watchers(server: Server, caller: Caller, 
         told = asyncio.ensure_future(rest_of(await watcher.watch(caller, MODEL, FIRST)))
         await asyncio.sleep(0.05)
         watcher.close()
-        async with asyncio.timeout(PROMPT):
+        async with asyncio.timeout(PATIENCE):
             return await told
 
     assert [one.status for one in run(follow()) if one] == [QueueStatus.IN_QUEUE]
@@ -157,7 +161,7 @@ def test_an_away_database_breaks_a_watch(
         changes = await watcher.watch(caller, MODEL, FIRST)
         first = await anext(changes)
         server.database.refusals = 1
-        async with asyncio.timeout(PROMPT):
+        async with asyncio.timeout(PATIENCE):
             return [first, *await rest_of(changes)]
 
     assert len(run(follow())) == 1

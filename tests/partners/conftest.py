@@ -67,7 +67,7 @@ def running(
             if vendor is not None:
                 vendor.client.close()
             process.terminate()
-            process.wait(10)
+            process.wait(30)
 
 
 @pytest.fixture(scope="session")

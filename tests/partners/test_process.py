@@ -35,7 +35,7 @@ def test_process_ends_when_its_stdin_closes_even_while_generating(start: Any, tm
             time.sleep(0.02)
         assert list(tmp_path.iterdir())
         own.process.stdin.close()
-        assert own.process.wait(10) == 0
+        assert own.process.wait(30) == 0
     assert not list(tmp_path.iterdir())
 
 
@@ -53,7 +53,7 @@ def test_sigterm_is_a_clean_exit_that_removes_the_files(start: Any, tmp_path: Pa
         own.finished_video(own.post("/v1/videos", body).json()["id"])
         assert len(list(tmp_path.rglob("*.mp4"))) == 1
         own.process.send_signal(signal.SIGTERM)
-        assert own.process.wait(10) == 0
+        assert own.process.wait(30) == 0
     assert not list(tmp_path.iterdir())
 
 

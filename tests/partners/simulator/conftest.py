@@ -100,7 +100,7 @@ def running(*arguments: str, **options: Any) -> Iterator[Simulator]:
             if simulator is not None:
                 simulator.client.close()
             process.terminate()
-            process.wait(10)
+            process.wait(30)
 
 
 @pytest.fixture(scope="session")
