@@ -77,11 +77,11 @@ def test_what_happens_elsewhere_is_never_told(
 
     async def follow() -> list[RequestStatus | None]:
         await enqueue(server, caller)
-        told = asyncio.ensure_future(rest_of(await watcher.watch(caller, MODEL, FIRST)))
-        await asyncio.sleep(0.05)
+        changes = await watcher.watch(caller, MODEL, FIRST)
+        first = await anext(changes)
         assert await claim(server, caller)
         async with asyncio.timeout(PATIENCE):
-            return await told
+            return [first, *await rest_of(changes)]
 
     assert [one.status for one in run(follow()) if one] == [QueueStatus.IN_QUEUE, QueueStatus.COMPLETED]
 
