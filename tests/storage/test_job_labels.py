@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from alembic import command
 from alembic.config import Config
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DatabaseError
 
 from conftest import Run
@@ -25,8 +25,8 @@ from fairlead.storage.database import Database
 from fairlead.storage.job_entries import write_job_entries
 from fairlead.storage.job_labels import Marks, add_marks, find_labelled, mark_job, remove_marks
 from fairlead.storage.number_blocks import BLOCK
-from fairlead.storage.prepared import is_sqlite, sqlite_driver
 from storage.bookings import LAB, NOW, Books
+from storage.plans import traced
 from storage.test_job_lists import listed, pages, submission, submitted
 
 SITE: Final = "blue-00000001"
@@ -135,34 +135,6 @@ def test_a_deployment_lists_labelled_jobs_of_another(books: Books) -> None:
     assert listed(books, deployment_id=SITE, a="1", b="2") == ["x"]
     assert listed(books, deployment_id="other", a="1") == []
     assert listed(books, deployment_id=SITE) == ["w", "v", "x"]
-
-
-def traced(books: Books, work: Callable[[Connection], Any]) -> list[tuple[str, str]]:
-    """Return the statements that some work executes, each with the steps by which the database does so."""
-
-    def in_sqlite(connection: Connection) -> list[tuple[str, str]]:
-        statements: list[str] = []
-        driver = sqlite_driver(connection)
-        driver.set_trace_callback(statements.append)
-        work(connection)
-        driver.set_trace_callback(None)
-        return [(sql, steps(driver.execute(f"EXPLAIN QUERY PLAN {sql}"))) for sql in statements]
-
-    def in_postgresql(connection: Connection) -> list[tuple[str, str]]:
-        executed: list[tuple[str, Any]] = []
-
-        def note(_connection: Any, _cursor: Any, sql: str, values: Any, *_: Any) -> None:
-            executed.append((sql, values))
-
-        event.listen(connection, "before_cursor_execute", note)
-        work(connection)
-        event.remove(connection, "before_cursor_execute", note)
-        return [(sql, steps(connection.exec_driver_sql(f"EXPLAIN {sql}", values))) for sql, values in executed]
-
-    def steps(rows: Any) -> str:
-        return "\n".join(str(row[-1]) for row in rows)
-
-    return list(books.do(lambda c: in_sqlite(c) if is_sqlite(c) else in_postgresql(c)))
 
 
 _LABELS: Final = [LabelFilter(key, "1") for key in "abc"]

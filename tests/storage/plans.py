@@ -1,0 +1,37 @@
+"""How a database executes statements: for tests that none of them reads every row."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection, event
+
+from fairlead.storage.prepared import is_sqlite, sqlite_driver
+from storage.bookings import Books
+
+
+def traced(books: Books, work: Callable[[Connection], Any]) -> list[tuple[str, str]]:
+    """Return the statements that some work executes, each with the steps by which the database does so."""
+
+    def in_sqlite(connection: Connection) -> list[tuple[str, str]]:
+        statements: list[str] = []
+        driver = sqlite_driver(connection)
+        driver.set_trace_callback(statements.append)
+        work(connection)
+        driver.set_trace_callback(None)
+        return [(sql, steps(driver.execute(f"EXPLAIN QUERY PLAN {sql}"))) for sql in statements]
+
+    def in_postgresql(connection: Connection) -> list[tuple[str, str]]:
+        executed: list[tuple[str, Any]] = []
+
+        def note(_connection: Any, _cursor: Any, sql: str, values: Any, *_: Any) -> None:
+            executed.append((sql, values))
+
+        event.listen(connection, "before_cursor_execute", note)
+        work(connection)
+        event.remove(connection, "before_cursor_execute", note)
+        return [(sql, steps(connection.exec_driver_sql(f"EXPLAIN {sql}", values))) for sql, values in executed]
+
+    def steps(rows: Any) -> str:
+        return "\n".join(str(row[-1]) for row in rows)
+
+    return list(books.do(lambda c: in_sqlite(c) if is_sqlite(c) else in_postgresql(c)))
