@@ -158,7 +158,7 @@ async def _publish(say: Callable[[News], None], workspace_id: str, count: int, p
     for turn in range(count):
         await asyncio.sleep(max(0.0, began + turn / per_second - time.perf_counter()))
         now = time.perf_counter()
-        say(News(workspace_id, _JOB, 0, Executed(_PLACE, {"sent": now, "turn": turn})))
+        say(News(workspace_id, _JOB, _JOB, 0, Executed(_PLACE, {"sent": now, "turn": turn})))
         longest = max(longest, time.perf_counter() - now)
     await asyncio.sleep(1.0)
     return {"cpu": time.process_time() - cpu, "longest": longest}

@@ -196,17 +196,20 @@ def _keep(client: WorkflowClient, names: Things) -> None:
 
 
 def _jobs(client: WorkflowClient, names: Things) -> tuple[list[str], str]:
-    """One job that has ended, one that is executed for ever, one that waits; and the file that the first has made."""
+    """One job that has ended, one that is executed for ever, one that waits; and the file that the first has made.
+
+    The first and the last have ids that the owner has chosen.
+    """
     made = {
         "1": node("LoadImage", image=names["input_file"]),
         "2": node("SaveImage", images=["1", 0], filename_prefix="alices-made"),
     }
-    first = client.run(made)
+    first = client.run(made, prompt_id=str(uuid.uuid4()))
     headers = {"Idempotency-Key": names["idempotency_key"]}
     body = {"workflow": shown("Slowly", value=_FOREVER), "metadata": {"project": names["label"]}}
     second = client.http.post("/api/v2/jobs", json=body, headers=headers).json()["id"]
     wait_until(lambda: client.status(second) == "in_progress", "it is executed")
-    third = client.submit(shown("PrimitiveInt", value=2))
+    third = client.submit(shown("PrimitiveInt", value=2), prompt_id=str(uuid.uuid4()))
     return [first["id"], second, third], str(client.made(first)[0]["filename"])
 
 

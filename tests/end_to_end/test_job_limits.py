@@ -1,5 +1,6 @@
 """What bounds jobs in time and number: how long they wait, run and are kept, how many wait, and a server that stops."""
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,7 @@ import pytest
 
 from end_to_end.test_workflows import ENV
 from end_to_end.workflow_clients import WorkflowClient, node, picture, shown
+from end_to_end.workflow_clients import told as said
 from servers import Server, serving, wait_until
 
 _SECONDS: Final = 3.0
@@ -42,8 +44,14 @@ def test_a_job_that_never_ends_has_a_time_limit_and_one_behind_it_waits_only_so_
     server: Server, client: WorkflowClient
 ) -> None:
     """The first ends with TimeoutError; the second was given up meanwhile, and never executed. Both have expired."""
-    stuck = client.submit(shown("Stuck", value=1))
-    waiting = client.submit(shown("PrimitiveInt", value=1))
+    stuck, waiting = str(uuid.uuid4()), str(uuid.uuid4())
+    with client.watching() as socket:
+        client.submit(shown("Stuck", value=1), prompt_id=stuck)
+        client.submit(shown("PrimitiveInt", value=1), prompt_id=waiting)
+        assert [one["type"] for one in said(socket, waiting, ["execution_error"])] == [
+            "notification",
+            "execution_error",
+        ]
     late = client.ended(waiting)
     assert (late["status"], "execution_start_time" in late) == ("failed", False)
     failed = client.ended(stuck)

@@ -1,5 +1,6 @@
 """Servers that die while jobs wait, run and are paid for, and the ones that are started after them."""
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -30,14 +31,18 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def test_jobs_outlive_the_server_that_was_killed(tmp_path: Path, database: str) -> None:
     """What ran is executed again from its beginning, what waited is executed, what had ended is remembered as it was.
 
-    The partner's model that the first job had run already is not paid twice.
+    The partner's model that the first job had run already is not paid twice. Another workspace has chosen the same id
+    for a job that ran as well.
     """
     data = tmp_path / "data"
     first = Server(data, database, env=_ENV)
-    client = WorkflowClient(first)
+    client, other = WorkflowClient(first), WorkflowClient(first, first.new_workspace("other"), "other")
     ended = client.run(shown("PrimitiveInt", value=11))
     running, waiting = _submitted(first, client)
+    other.submit(shown("Slowly", value=17), prompt_id=running)
+    wait_until(lambda: other.status(running) == "in_progress", "it is executed")
     client.http.close()
+    other.http.close()
     first.kill()
     with serving(data, database=database, env=_ENV) as second:
         again = WorkflowClient(second, client.key)
@@ -45,6 +50,10 @@ def test_jobs_outlive_the_server_that_was_killed(tmp_path: Path, database: str) 
         assert [again.ended(job)["status"] for job in (running, *waiting)] == ["completed"] * 4
         assert [row["kind"] for row in second.ledger()] == ["hold", "post"]
         assert again.http.get("/api/prompt").json() == {"exec_info": {"queue_remaining": 0}}
+        elsewhere = WorkflowClient(second, other.key)
+        assert elsewhere.ended(running)["outputs"]["2"]["text"] == ["17"]
+        assert again.ended(running)["outputs"].keys() == {"5", "6"}
+        elsewhere.http.close()
         again.http.close()
 
 
@@ -60,7 +69,7 @@ def _submitted(server: Server, client: WorkflowClient) -> tuple[str, list[str]]:
         "6": node("PreviewAny", source=["4", 0]),
     }
     with client.watching() as socket:
-        job = client.submit(graph, extra_data={"api_key_service_org": client.key})
+        job = client.submit(graph, extra_data={"api_key_service_org": client.key}, prompt_id=str(uuid.uuid4()))
         waiting = [client.submit(shown("Slowly", value=number)) for number in (1, 2, 3)]
         while not any(one["data"].get("node") == "4" for one in told(socket, job, ("executing",))):
             pass

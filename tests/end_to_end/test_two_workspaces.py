@@ -276,11 +276,22 @@ def test_a_key_at_a_partner_is_used_for_somebody_else(world: World) -> None:
     assert f"Bearer {PARTNER_KEY}" not in keys
 
 
-def test_an_id_that_another_has_chosen_makes_a_job_of_somebody_elses(world: World) -> None:
-    """An id is used once on a server: a second use is a conflict, which tells nothing but that, and changes nothing."""
-    before = world.owner.reading()
-    taken = world.intruder.post(OWN_GRAPH, prompt_id=world.owner.jobs[0])
-    assert (taken.status_code, taken.json()["code"]) == (409, "duplicate_prompt_id")
-    assert [secret for secret in world.owner.secrets()[1:] if secret in taken.text] == []
-    assert world.intruder.http.get(f"/api/jobs/{world.owner.jobs[0]}").status_code == 404
+@pytest.mark.req("C-04", "C-13")
+@pytest.mark.parametrize("path", _PLACES["/api/prompt"])
+def test_an_id_that_another_uses_is_told_apart(world: World, path: str) -> None:
+    """It is taken as one that nobody has; what is under it then is the chooser's own, and is all that he can end."""
+    before, name = world.owner.reading(), path.strip("/").replace("/", "-")
+    chooser = WorkflowClient(world.server, world.server.new_workspace(name), name)
+    theirs = [{**world.owner.names, "job_id": job_id} for job_id in world.owner.jobs]
+    answers = set()
+    for things in (*theirs, *map(nobodys, theirs)):
+        answer = chooser.http.post(path, json={"prompt": OWN_GRAPH, "prompt_id": things["job_id"]})
+        answers.add(str(shape(answer, things)))
+        made = chooser.ended(things["job_id"])
+        assert (made["status"], made["workflow"]["prompt"]) == ("completed", OWN_GRAPH)
+        assert chooser.http.post(f"/api/jobs/{things['job_id']}/cancel").json() == {"cancelled": False}
+        assert chooser.http.post("/api/interrupt", json={"prompt_id": things["job_id"]}).json() == {"interrupted": []}
+    assert len(answers) == 1, answers
+    assert answers.pop().startswith("(200, ")
     assert world.owner.reading() == before
+    chooser.http.close()

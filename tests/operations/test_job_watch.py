@@ -36,7 +36,7 @@ def test_a_newcomer_sees_an_old_preview(run: Run) -> None:
         seen: list[bytes | None] = []
 
         def tell(tiding: Tiding) -> None:
-            newsroom.publish(News("lab", "job", 1, tiding))
+            newsroom.publish(News("lab", "job", "job", 1, tiding))
             preview = newsroom.newest_preview("job")
             seen.append(None if preview is None else preview.image)
 

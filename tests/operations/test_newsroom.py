@@ -39,7 +39,7 @@ def place(node: str) -> Place:
 
 def news(tiding: Tiding, job: str | None = JOB, workspace: str = "lab") -> News:
     """Something that happened."""
-    return News(workspace, job, 0, tiding)
+    return News(workspace, job, job, 0, tiding)
 
 
 def preview(size: int, node: str = "7") -> Preview:
@@ -296,6 +296,33 @@ def test_a_newcomer_is_not_told_what_is_executed(run: Run) -> None:
         assert newsroom.subscribe("lab").running == [news(Executing(place("2")))]
         publish(newsroom, Succeeded())
         assert newsroom.subscribe("lab").running == []
+
+    run(scene())
+
+
+def test_two_jobs_of_one_public_id_are_taken_for_one(run: Run) -> None:
+    """What is remembered of a job is its own, and its last word goes to its workspace, though both ids are the same."""
+
+    async def scene() -> None:
+        newsroom = Newsroom(FEW)
+        mine, theirs = newsroom.subscribe("lab"), newsroom.subscribe("elsewhere")
+        for workspace, own in (("lab", "mine"), ("elsewhere", "theirs")):
+            picture = Preview(place("1"), "image/png", own.encode())
+            for tiding in (Started(), Executing(place("1")), picture):
+                newsroom.publish(News(workspace, own, JOB, 0, tiding))
+        assert [one.job_id for one in newsroom.subscribe("elsewhere").running] == ["theirs"]
+        await waiting(mine)
+        await waiting(theirs)
+        newsroom.publish(News("lab", "mine", JOB, 0, Interrupted(None, None, [])))
+        newsroom.publish(News("lab", None, None, 0, QueueChanged(0)))
+        assert [list(one.over) for one in await waiting(mine)] == [[], [JOB]]
+        assert newsroom.newest_preview("mine") is None
+        preview = newsroom.newest_preview("theirs")
+        assert preview is not None
+        assert preview.image == b"theirs"
+        newsroom.publish(News("elsewhere", "theirs", JOB, 0, Progress(place("1"), 1, 2)))
+        ((bulletin,),) = [await waiting(theirs)]
+        assert (bulletin.news and bulletin.news.public_id, named([bulletin])) == (JOB, [[("1", True)]])
 
     run(scene())
 

@@ -199,7 +199,7 @@ def test_jobs_outlive_their_deployment(books: Books) -> None:
     assert failed is not None
     assert (failed.failure, failed.expires_at) == (b"why", NOW + KEPT)
     assert books.do(lambda c: deployments.abandoned_jobs(c, LAB, ONE, 10)) == []
-    assert verdicts(books, ending("running", JobState.CANCELED)) == [Moved(JobState.CANCELED)]
+    assert verdicts(books, ending("running", JobState.CANCELED)) == [Moved(JobState.CANCELED, "running")]
 
 
 @pytest.mark.req("J-15")
@@ -248,7 +248,7 @@ def test_a_list_has_jobs_of_another_deployment(books: Books) -> None:
 
     def page(**query: Any) -> tuple[list[str], int | None]:
         found = books.do(lambda c: jobs.list_jobs(c, LAB, ListQuery(**query)))
-        return [job.id for job in found.jobs], found.next_before
+        return [job.public_id for job in found.jobs], found.next_before
 
     assert page(limit=10)[0] == ["bare", "job-5", "job-4", "job-3", "job-2", "job-1", "job-0"]
     first, position = page(limit=2, deployment_id=ONE)

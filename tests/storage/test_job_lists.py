@@ -41,7 +41,7 @@ def pages(
         query = ListQuery(limit, before, filters, deployment_id)
         page = books.do(partial(jobs.list_jobs, workspace_id=workspace_id, query=query))
         assert len(page.jobs) <= limit
-        yield [job.id for job in page.jobs]
+        yield [job.public_id for job in page.jobs]
         if page.next_before is None:
             return
         assert before is None or page.next_before < before

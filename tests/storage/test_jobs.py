@@ -24,7 +24,7 @@ from fairlead.domain.jobs.entries import (
     Submission,
     Submitted,
 )
-from fairlead.domain.jobs.faults import DuplicateJob, JobQueueFull, SubscriptionInactive
+from fairlead.domain.jobs.faults import JobQueueFull, SubscriptionInactive
 from fairlead.domain.jobs.jobs import JobQuery
 from fairlead.domain.jobs.states import WAITING, WORKING, JobEvent, JobState
 from fairlead.storage import jobs, ledger
@@ -124,7 +124,7 @@ def test_the_end_of_a_job_releases_the_one_that_has_waited_longest(books: Books)
     """In the same transaction, and exactly one."""
     written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     done = written(books, ending("a"))
-    assert done.verdicts == [Moved(JobState.SUCCEEDED)]
+    assert done.verdicts == [Moved(JobState.SUCCEEDED, "a")]
     assert done.released == [("b", LAB)]
     assert states(books) == {"a": "succeeded", "b": "released", "c": "parked"}
 
@@ -160,12 +160,6 @@ def test_more_jobs_than_may_wait_are_refused(books: Books) -> None:
     assert verdicts(books, *(submission(name, backlog=1) for name in "abc"))[2] == JobQueueFull(1)
 
 
-def test_an_id_is_used_once_even_in_one_batch_and_by_anybody(books: Books) -> None:
-    """The peer would run it twice and forget the first."""
-    assert verdicts(books, submission("a"), submission("a"))[1] == DuplicateJob("a")
-    assert verdicts(books, submission("a", OTHER)) == [DuplicateJob("a")]
-
-
 def test_a_claim_that_comes_second_finds_nothing_to_claim(books: Books) -> None:
     """Two servers were told of the job."""
     written(books, submission("a"))
@@ -177,23 +171,23 @@ def test_a_server_that_was_presumed_dead_can_write_no_more(books: Books) -> None
     event = NewEvent(1, "Started", b"{}", NOW)
     written(books, submission("a", server_id=SERVER))
     assert verdicts(books, JobProgress("a", LAB, 1, "{}", (event,), NOW + 2)) == [None]
-    assert verdicts(books, take_over("a"), claim("a", "server-2")) == [Moved(JobState.RELEASED), Claimed(2, 1)]
+    assert verdicts(books, take_over("a"), claim("a", "server-2")) == [Moved(JobState.RELEASED, "a"), Claimed(2, 1)]
     assert (
         verdicts(books, ending("a"), JobProgress("a", LAB, 1, "{}", (event,), NOW), take_over("a")) == [Outdated()] * 3
     )
-    assert verdicts(books, ending("a", attempt=2)) == [Moved(JobState.SUCCEEDED)]
+    assert verdicts(books, ending("a", attempt=2)) == [Moved(JobState.SUCCEEDED, "a")]
 
 
 def test_a_job_that_waits_is_cancelled_at_once_and_one_that_runs_is_asked_to_stop(books: Books) -> None:
     """A slot that becomes free goes to the next; what has ended stays as it is."""
     written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     assert verdicts(books, cancel("b"), cancel("a")) == [
-        Moved(JobState.CANCELED), Moved(JobState.CANCELING, SERVER),
+        Moved(JobState.CANCELED, "b"), Moved(JobState.CANCELING, "a", SERVER),
     ]  # fmt: skip
     assert books.do(lambda c: jobs.unwanted_jobs(c, SERVER)) == ["a"]
     assert verdicts(books, cancel("a"), cancel("b")) == [Outdated(), Outdated()]
     assert written(books, ending("a", JobState.CANCELED)).released == [("c", LAB)]
-    assert verdicts(books, cancel("c"), cancel("a")) == [Moved(JobState.CANCELED), Outdated()]
+    assert verdicts(books, cancel("c"), cancel("a")) == [Moved(JobState.CANCELED, "c"), Outdated()]
     assert states(books) == {"a": "canceled", "b": "canceled", "c": "canceled"}
 
 
@@ -201,14 +195,16 @@ def test_a_cancelled_job_whose_server_dies_is_over(books: Books) -> None:
     """Nobody wants it executed again."""
     written(books, submission("a", server_id=SERVER))
     written(books, cancel("a"))
-    assert verdicts(books, take_over("a")) == [Moved(JobState.CANCELED)]
+    assert verdicts(books, take_over("a")) == [Moved(JobState.CANCELED, "a")]
 
 
 def test_a_job_that_ends_while_it_is_cancelled_has_ended(books: Books) -> None:
     """What was made is not thrown away; but what was never cancelled cannot end as if."""
     written(books, submission("a", server_id=SERVER), submission("b"))
     assert verdicts(books, ending("a", JobState.CANCELED)) == [Outdated()]
-    assert verdicts(books, cancel("a"), ending("a")) == [Moved(JobState.CANCELING, SERVER), Moved(JobState.SUCCEEDED)]
+    assert verdicts(books, cancel("a"), ending("a")) == [
+        Moved(JobState.CANCELING, "a", SERVER), Moved(JobState.SUCCEEDED, "a"),
+    ]  # fmt: skip
 
 
 def test_cancelling_can_be_narrowed_to_what_waits_or_to_what_runs(books: Books) -> None:
@@ -233,7 +229,7 @@ def test_a_job_that_has_waited_too_long_expires(books: Books) -> None:
     assert books.do(lambda c: jobs.waiting_jobs_since(c, NOW + 1, 10)) == [("b", LAB)]
     assert verdicts(books, cancel("a", cause=JobEvent.EXPIRE), cancel("b", cause=JobEvent.EXPIRE)) == [
         Outdated(),
-        Moved(JobState.EXPIRED),
+        Moved(JobState.EXPIRED, "b"),
     ]
 
 
@@ -243,7 +239,7 @@ def test_a_job_that_is_executed_for_too_long_goes_on_for_ever(books: Books) -> N
     allow(books, 3)
     written(books, *(submission(job_id, server_id=SERVER) for job_id in "abc"), cancel("b"), take_over("c"))
     expired = [ending(job_id, JobState.EXPIRED) for job_id in "abc"]
-    assert verdicts(books, *expired) == [Moved(JobState.EXPIRED), Moved(JobState.FAILED), Outdated()]
+    assert verdicts(books, *expired) == [Moved(JobState.EXPIRED, "a"), Moved(JobState.FAILED, "b"), Outdated()]
     assert states(books) == {"a": "expired", "b": "failed", "c": "released"}
     assert verdicts(books, *expired[:2], cancel("a")) == [Outdated(), Outdated(), Outdated()]
 
@@ -307,7 +303,11 @@ def sqlite_books(sqlite_url: str, run: Run) -> Iterator[Books]:
 _NAMES: Final = st.sampled_from("abcdef")
 _ENDS: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.EXPIRED)
 _ENTRIES: Final = st.one_of(
-    st.builds(submission, _NAMES, server_id=st.sampled_from([None, SERVER])),
+    st.builds(
+        lambda name, server_id: submission(name, chosen_id=name, server_id=server_id),
+        _NAMES,
+        st.sampled_from([None, SERVER]),
+    ),
     st.builds(claim, _NAMES),
     st.builds(ending, _NAMES, st.sampled_from(_ENDS), st.just(1)),
     st.builds(cancel, _NAMES, cause=st.sampled_from((JobEvent.CANCEL, JobEvent.EXPIRE, JobEvent.ABANDON))),

@@ -243,7 +243,7 @@ def _models(settings: Settings, base: Base, runs: Runs, transport: Transport) ->
 def _tell_remaining(newsroom: Newsroom, base: Base, remaining: Mapping[str, int]) -> None:
     now = base.clock.now_ms()
     for workspace_id, jobs in remaining.items():
-        newsroom.publish(News(workspace_id, None, now, QueueChanged(jobs)))
+        newsroom.publish(News(workspace_id, None, None, now, QueueChanged(jobs)))
 
 
 def _files(

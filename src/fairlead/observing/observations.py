@@ -269,9 +269,13 @@ class WebhookGivenUp:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """A job reached its end, as its state and, where it failed, the kind of its error say. Times in seconds."""
+    """A job reached its end, as its state and, where it failed, the kind of its error say. Times in seconds.
+
+    Callers know the job by its `public_id`.
+    """
 
     job_id: str
+    public_id: str
     workspace_id: str
     state: str
     exception_type: str | None
@@ -286,6 +290,7 @@ class JobTakenOver:
     """The server that had a job executed fell silent; the job waits for another, or was ended."""
 
     job_id: str
+    public_id: str
     attempt: int
     state: str
 

@@ -36,6 +36,7 @@ from fairlead.storage.job_keys import INSERT_KEY, used_keys
 from fairlead.storage.job_labels import Marks, add_marks, mark_job
 from fairlead.storage.needed_files import INSERT_NEEDED
 from fairlead.storage.prepared import Prepared, PreparedLookup
+from fairlead.storage.public_ids import find_known_as
 from fairlead.storage.tables import deployments, job_events, jobs, workspaces
 
 _Row: TypeAlias = tuple[Any, ...]
@@ -100,6 +101,7 @@ class _Standing(msgspec.Struct):
     state: JobState
     attempt: int
     server_id: str | None
+    public_id: str
     events: int = 0
 
 
@@ -110,6 +112,8 @@ class _Batch:
     slots: dict[str, _Slots]
     standing: dict[str, _Standing]
     used_keys: set[str]
+    used_ids: set[tuple[str, str]]
+    """Of the ids that callers chose, with their workspaces: those by which jobs are known."""
     deployments: Mapping[str, _Row]
     """The workspace, the state and its reason of each that jobs were sent to, and is there."""
     changed: set[str] = field(default_factory=set)
@@ -152,19 +156,27 @@ def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> Wr
 def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
     owners = sorted({entry.workspace_id for entry in entries})
     slots = {row[0]: _Slots(*row[1:]) for row in _LOCK_WORKSPACES.run(connection, owners)}
-    ids = sorted({entry.job_id for entry in entries if not isinstance(entry, JobRelease)})
-    standing = {row[0]: _Standing(row[1], JobState(row[2]), row[3], row[4]) for row in _LOCK_JOBS.run(connection, ids)}
+    ids = sorted({entry.job_id for entry in entries if not isinstance(entry, JobRelease | Submission)})
+    standing = {row[0]: _standing(row) for row in _LOCK_JOBS.run(connection, ids)}
     claimed = sorted({entry.job_id for entry in entries if isinstance(entry, JobClaim)})
     for job_id, number in _LAST_EVENTS.run(connection, claimed):
         if job_id in standing:
             standing[job_id].events = number
-    keys = {entry.idempotency_id for entry in entries if isinstance(entry, Submission) and entry.idempotency_id}
-    return _Batch(slots, standing, used_keys(connection, keys), _deployments(connection, entries))
+    new = [entry for entry in entries if isinstance(entry, Submission)]
+    keys = {entry.idempotency_id for entry in new if entry.idempotency_id}
+    chosen = [(entry.workspace_id, entry.chosen_id) for entry in new if entry.chosen_id]
+    used_ids = {(found.workspace_id, found.public_id) for found in find_known_as(connection, chosen)}
+    return _Batch(slots, standing, used_keys(connection, keys), used_ids, _deployments(connection, new))
 
 
-def _deployments(connection: Connection, entries: Sequence[JobEntry]) -> Mapping[str, _Row]:
+def _standing(row: _Row) -> _Standing:
+    job_id, workspace_id, state, attempt, server_id, chosen_id = row
+    return _Standing(workspace_id, JobState(state), attempt, server_id, chosen_id or job_id)
+
+
+def _deployments(connection: Connection, new: Sequence[Submission]) -> Mapping[str, _Row]:
     """Deployments that jobs are sent to; they cannot be deleted before this transaction has ended."""
-    ids = {entry.placement.deployment_id for entry in entries if isinstance(entry, Submission) and entry.placement}
+    ids = {entry.placement.deployment_id for entry in new if entry.placement}
     return {row[0]: tuple(row[1:]) for row in _SHARE_DEPLOYMENTS.run(connection, sorted(ids))}
 
 
@@ -215,15 +227,17 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
     attempt = 0 if server_id is None else 1
     labels = msgspec.json.encode(entry.labels).decode() if entry.labels else None
     batch.changed.add(entry.workspace_id)
-    batch.standing[entry.job_id] = _Standing(entry.workspace_id, state, attempt, server_id)
+    public_id = entry.chosen_id or entry.job_id
+    batch.standing[entry.job_id] = _Standing(entry.workspace_id, state, attempt, server_id, public_id)
     place = (
         (None, None) if entry.placement is None else (entry.placement.deployment_id, entry.placement.release_version)
     )
     batch.write(
         _INSERT, entry.job_id, entry.workspace_id, slots.last, entry.key_id, entry.partner_key_id, state.value, attempt,
         server_id, entry.workflow, entry.extra, entry.wanted, entry.nodes, labels, entry.created_at,
-        entry.created_at, started_at, *place,
+        entry.created_at, started_at, *place, entry.chosen_id,
     )  # fmt: skip
+    batch.used_ids.add((entry.workspace_id, public_id))
     mark_job(batch.labels, entry.workspace_id, slots.last, entry.labels, place[0])
     batch.files.extend((file_id, entry.job_id) for file_id in sorted(set(entry.files)))
     if entry.idempotency_id is not None:
@@ -234,8 +248,8 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
 
 def _refuse(batch: _Batch, entry: Submission, slots: _Slots) -> JobFault | DeploymentFault | None:
     """Why a job cannot be submitted now; None where it can."""
-    if entry.job_id in batch.standing:
-        return DuplicateJob(entry.job_id)
+    if entry.chosen_id is not None and (entry.workspace_id, entry.chosen_id) in batch.used_ids:
+        return DuplicateJob(entry.chosen_id)
     if entry.idempotency_id in batch.used_keys:
         return IdempotencyKeyUsed()
     if (refusal := _refuse_placement(batch, entry)) is not None:
@@ -294,7 +308,7 @@ def _end(batch: _Batch, entry: JobEnding, standing: _Standing) -> JobVerdict:
     )
     _keep(batch, entry.job_id, entry.events)
     _free(batch, entry.workspace_id)
-    return Moved(standing.state)
+    return Moved(standing.state, standing.public_id)
 
 
 def _cancel(batch: _Batch, entry: JobCancel, standing: _Standing) -> JobVerdict:
@@ -304,7 +318,7 @@ def _cancel(batch: _Batch, entry: JobCancel, standing: _Standing) -> JobVerdict:
     standing.state = advance(standing.state, entry.cause)
     if standing.state in WORKING:
         batch.write(_MOVE, standing.state.value, standing.server_id, None, entry.at, entry.at, None, None, entry.job_id)
-        return Moved(standing.state, standing.server_id)
+        return Moved(standing.state, standing.public_id, standing.server_id)
     batch.write(
         _MOVE, standing.state.value, None, entry.failure, entry.at, entry.at, entry.at, entry.expires_at, entry.job_id
     )
@@ -313,7 +327,7 @@ def _cancel(batch: _Batch, entry: JobCancel, standing: _Standing) -> JobVerdict:
         batch.changed.add(entry.workspace_id)
     else:
         _free(batch, entry.workspace_id)
-    return Moved(standing.state)
+    return Moved(standing.state, standing.public_id)
 
 
 def _take_over(batch: _Batch, entry: JobTakeOver, standing: _Standing) -> JobVerdict:
@@ -326,7 +340,7 @@ def _take_over(batch: _Batch, entry: JobTakeOver, standing: _Standing) -> JobVer
     batch.write(_MOVE, standing.state.value, None, None, None, entry.at, finished, expires, entry.job_id)
     if has_ended:
         _free(batch, entry.workspace_id)
-    return Moved(standing.state)
+    return Moved(standing.state, standing.public_id)
 
 
 def _free(batch: _Batch, workspace_id: str) -> None:
@@ -383,7 +397,7 @@ _LOCK_WORKSPACES: Final = PreparedLookup(
 )
 _LOCK_JOBS: Final = PreparedLookup(
     lambda one_of: (
-        select(jobs.c.id, jobs.c.workspace_id, jobs.c.state, jobs.c.attempt, jobs.c.server_id)
+        select(jobs.c.id, jobs.c.workspace_id, jobs.c.state, jobs.c.attempt, jobs.c.server_id, jobs.c.chosen_id)
         .where(one_of(jobs.c.id))
         .order_by(jobs.c.id)
         .with_for_update()
@@ -413,6 +427,7 @@ _OLDEST_PARKED: Final = (
 _NEW_COLUMNS: Final = (
     "id", "workspace_id", "number", "key_id", "partner_key_id", "state", "attempt", "server_id", "workflow", "extra",
     "wanted", "nodes", "labels", "created_at", "updated_at", "started_at", "deployment_id", "release_version",
+    "chosen_id",
 )  # fmt: skip
 _INSERT: Final = Prepared(insert(jobs), _NEW_COLUMNS)
 

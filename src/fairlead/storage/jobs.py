@@ -17,6 +17,7 @@ from fairlead.storage.job_entries import job_in_state
 from fairlead.storage.job_labels import Marks, find_labelled, mark_job, remove_marks
 from fairlead.storage.needed_files import delete_needed
 from fairlead.storage.prepared import PreparedQuery, is_sqlite
+from fairlead.storage.public_ids import JobByPublicId
 from fairlead.storage.tables import job_events, jobs, servers, workspaces
 
 _BRIEF: Final = (
@@ -40,11 +41,12 @@ _BRIEF: Final = (
     jobs.c.expires_at,
     jobs.c.deployment_id,
     jobs.c.release_version,
+    jobs.c.chosen_id,
 )
 _WHOLE: Final = (*_BRIEF, jobs.c.workflow, jobs.c.extra)
 _LISTED: Final = (
     jobs.c.id, jobs.c.number, jobs.c.state, jobs.c.created_at, jobs.c.updated_at, jobs.c.labels,
-    jobs.c.release_version,
+    jobs.c.release_version, jobs.c.chosen_id,
 )  # fmt: skip
 _EVENTS_MAX: Final = 10_000
 
@@ -67,25 +69,25 @@ def inflated(kept: bytes) -> bytes:
     return zlib.decompress(kept)
 
 
-def find_job(connection: Connection, workspace_id: str, job_id: str, *, whole: bool) -> Job | None:
-    """A job of a workspace; None where it has none of this id. A `whole` one has its workflow."""
-    row = connection.execute(
-        select(*(_WHOLE if whole else _BRIEF)).where(jobs.c.id == job_id, jobs.c.workspace_id == workspace_id)
-    ).mappings().first()  # fmt: skip
+def find_job(connection: Connection, workspace_id: str, public_id: str, *, whole: bool) -> Job | None:
+    """A job of a workspace by its public id; None where it has none of this id. A `whole` one has its workflow."""
+    row = (_FIND_WHOLE if whole else _FIND).run(connection, workspace_id, public_id)
     return None if row is None else _job(row)
 
 
-def find_standing(connection: Connection, workspace_id: str, job_id: str) -> tuple[Job | None, int | None]:
-    """A job of a workspace, and how many wait that were submitted before it; None where it waits no more."""
-    job = find_job(connection, workspace_id, job_id, whole=False)
+def find_standing(connection: Connection, workspace_id: str, public_id: str) -> tuple[Job | None, int | None]:
+    """A job of a workspace by its public id, and how many wait that were submitted before it; None for no more."""
+    job = find_job(connection, workspace_id, public_id, whole=False)
     if job is None or job.state not in WAITING:
         return job, None
     return job, jobs_ahead(connection, workspace_id, job.number)
 
 
 def find_claimed(connection: Connection, workspace_id: str, job_id: str) -> tuple[Job | None, PackSet]:
-    """A job with its workflow, and the node packs with which it is to be executed."""
-    job = find_job(connection, workspace_id, job_id, whole=True)
+    """A job by its own id, with its workflow, and the node packs with which it is to be executed."""
+    mine = select(*_WHOLE).where(jobs.c.id == job_id, jobs.c.workspace_id == workspace_id)
+    row = connection.execute(mine).mappings().first()
+    job = None if row is None else _job(row)
     if job is None or job.deployment_id is None or job.release_version is None:
         return job, None
     return job, packs_of_release(connection, job.deployment_id, job.release_version)
@@ -166,7 +168,7 @@ def remaining_jobs(connection: Connection, workspace_id: str) -> int:
 
 
 def events_of(connection: Connection, workspace_id: str, job_id: str) -> Sequence[StoredEvent]:
-    """What befell a job of a workspace, in order."""
+    """What befell a job of a workspace, which is named by its own id, in order."""
     rows = connection.execute(
         select(job_events.c.number, job_events.c.kind, job_events.c.data, job_events.c.at)
         .join(jobs, jobs.c.id == job_events.c.job_id)
@@ -261,8 +263,8 @@ def delete_expired_jobs(connection: Connection, now: int, limit: int) -> int:
 
 
 def _listed(row: Sequence[Any]) -> ListedJob:
-    id_, number, state, created_at, updated_at, labels, release_version = row
-    return ListedJob(id_, number, JobState(state), created_at, updated_at, labels, release_version)
+    id_, number, state, created_at, updated_at, labels, release_version, chosen_id = row
+    return ListedJob(chosen_id or id_, number, JobState(state), created_at, updated_at, labels, release_version)
 
 
 def _job(row: Mapping[Any, Any]) -> Job:
@@ -283,6 +285,8 @@ def _by_number(condition: ColumnElement[bool]) -> PreparedQuery:
     return PreparedQuery(statement, ("workspace", "numbers"))
 
 
+_FIND: Final = JobByPublicId(_BRIEF)
+_FIND_WHOLE: Final = JobByPublicId(_WHOLE)
 _BY_NUMBER_IN_SQLITE: Final = _by_number(
     jobs.c.number.in_(select(func.json_each(bindparam("numbers")).table_valued("value").c.value))
 )

@@ -299,6 +299,7 @@ jobs = Table(
     Column("expires_at", _INT, comment="when it is forgotten, once it has ended"),
     Column("deployment_id", String(63), comment="where it was sent to; null for its workspace's own address"),
     Column("release_version", _INT, comment="of the deployment's release that it was taken in by"),
+    Column("chosen_id", _UUID, comment="what callers know it by, where its submitter chose that; null for its id"),
 )
 _JOB_LIVE: Final = text("state = 'canceling' OR state = 'parked' OR state = 'released' OR state = 'running'")
 _JOB_RELEASED: Final = text("state = 'released'")
@@ -311,6 +312,9 @@ Index("ix_jobs_expires_at", jobs.c.expires_at)
 _DEPLOYED: Final = text("deployment_id IS NOT NULL")
 Index("ix_jobs_deployment", jobs.c.workspace_id, jobs.c.deployment_id, jobs.c.number,
       sqlite_where=_DEPLOYED, postgresql_where=_DEPLOYED)  # fmt: skip
+_CHOSEN: Final = text("chosen_id IS NOT NULL")
+Index("uq_jobs_workspace_chosen", jobs.c.workspace_id, jobs.c.chosen_id, unique=True,
+      sqlite_where=_CHOSEN, postgresql_where=_CHOSEN)  # fmt: skip
 
 job_events = Table(
     "job_events",

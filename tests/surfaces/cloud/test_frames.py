@@ -98,7 +98,7 @@ MESSAGES: Final[list[tuple[Tiding, str, dict[str, Any]]]] = [
 
 def bulletin(tiding: Tiding, *progress: NodeProgress, over: tuple[str, ...] = ()) -> Bulletin:
     """Something that happened to the job."""
-    return Bulletin(News("lab", JOB, NOW, tiding), progress, over)
+    return Bulletin(News("lab", "own-id", JOB, NOW, tiding), progress, over)
 
 
 def read(payload: Payload) -> tuple[str, dict[str, Any]]:

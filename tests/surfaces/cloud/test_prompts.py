@@ -1,7 +1,6 @@
 """Submitting workflows over HTTP (C-04, C-13, C-14)."""
 
 import json
-import uuid
 from typing import Any, Final
 
 import pytest
@@ -28,17 +27,6 @@ def test_a_workflow_is_not_executed(caller: Client, path: str) -> None:
     assert (submitted["number"], submitted["node_errors"]) == (1, {})
     assert caller.reaches(submitted["prompt_id"], "completed", "failed") == "completed"
     assert caller.submit(picture()) != submitted["prompt_id"]
-
-
-@pytest.mark.req("C-04")
-def test_a_chosen_id_is_replaced(caller: Client, new_cloud_client: NewCloudClient) -> None:
-    """A client may choose the id of its job; the same id again is a conflict, in every workspace, and makes no job."""
-    chosen = str(uuid.uuid4())
-    assert caller.submit(picture(), prompt_id=chosen) == chosen
-    assert submit(caller, prompt=picture(), prompt_id=chosen) == (409, "duplicate_prompt_id")
-    assert submit(new_cloud_client(), prompt=picture(), prompt_id=chosen) == (409, "duplicate_prompt_id")
-    caller.reaches(chosen, "completed")
-    assert caller.get("/api/jobs")["pagination"]["total"] == 1
 
 
 @pytest.mark.req("C-04")

@@ -43,7 +43,7 @@ def test_a_plain_submission_is_refused() -> None:
     """A prompt alone is enough."""
     new = read({"prompt": _GRAPH})
     assert json.loads(new.workflow) == _GRAPH
-    assert (new.extra, new.partner_key, new.job_id, new.targets) == (b"{}", None, None, None)
+    assert (new.extra, new.partner_key, new.chosen_id, new.targets) == (b"{}", None, None, None)
 
 
 @pytest.mark.req("C-04")
@@ -102,7 +102,7 @@ def test_what_editors_send_is_refused() -> None:
         "partial_execution_targets": ["1"], "extra_data": {"extra_pnginfo": {"workflow": {"id": "w"}}}, "more": [[]],
     }  # fmt: skip
     new = read(body, "editor/1")
-    assert (new.job_id, new.targets) == (_ID, ["1"])
+    assert (new.chosen_id, new.targets) == (_ID, ["1"])
     assert json.loads(new.extra) == {
         "extra_pnginfo": {"workflow": {"id": "w"}}, "client_id": "tab-1", "comfy_usage_source": "editor/1",
     }  # fmt: skip

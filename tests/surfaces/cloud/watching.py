@@ -78,7 +78,7 @@ class House:
     def tell(self, *tidings: Tiding, job: str | None = JOB, workspace_id: str | None = None) -> None:
         """Publish what has happened to a job."""
         for tiding in tidings:
-            self.newsroom.publish(News(workspace_id or self.workspace_id, job, NOW, tiding))
+            self.newsroom.publish(News(workspace_id or self.workspace_id, job, job, NOW, tiding))
 
     def url(self, path: str = "/ws", **query: str) -> str:
         """The address of a socket."""

@@ -26,7 +26,8 @@ class Submission(msgspec.Struct, frozen=True):
     With a `server_id` it is claimed by that server at once where a slot is free. `wanted` is a JSON array of output
     nodes, `backlog` how many jobs of the workspace may wait. An `idempotency_id` is used by at most one job until
     `idempotency_until`. `files` are the ids of those that must not be deleted while the job lives. With a `placement`
-    the job was sent to a deployment, which must still take jobs.
+    the job was sent to a deployment, which must still take jobs. `job_id` is new; no job of the workspace may be known
+    by the `chosen_id`.
     """
 
     job_id: str
@@ -45,6 +46,7 @@ class Submission(msgspec.Struct, frozen=True):
     idempotency_until: int = 0
     files: Sequence[str] = ()
     placement: Placement | None = None
+    chosen_id: str | None = None
 
 
 class JobClaim(msgspec.Struct, frozen=True):
@@ -140,9 +142,10 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """The job is in this state now; `server_id` has it executed."""
+    """The job is in this state now; callers know it by its `public_id`, and `server_id` has it executed."""
 
     state: JobState
+    public_id: str
     server_id: str | None = None
 
 

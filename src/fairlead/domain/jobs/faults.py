@@ -30,9 +30,9 @@ class BadSubmission:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateJob:
-    """The caller chose an id for the job that is in use."""
+    """The caller chose an id for the job by which another one of the workspace is known."""
 
-    job_id: str
+    public_id: str
 
 
 @dataclass(frozen=True, slots=True)

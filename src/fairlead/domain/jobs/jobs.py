@@ -12,16 +12,16 @@ class NewJob(msgspec.Struct, frozen=True):
     """A workflow as a caller submits it, whichever API he speaks.
 
     `workflow` is the graph and `extra` what came beside it without any key, both JSON objects. `partner_key` is the
-    key that pays for partner nodes, as it was sent. `job_id` is one the caller chose, `targets` the output nodes he
-    wants, None for all; a `strict` one is refused where any output cannot be made. `labels` are kept as they are. With
-    an `idempotency_key`, no other job can be submitted for a while. `files` are the ids of those it names by id. With a
-    `placement` it was sent to a deployment.
+    key that pays for partner nodes, as it was sent. `chosen_id` is the public id the caller chose, `targets` the output
+    nodes he wants, None for all; a `strict` one is refused where any output cannot be made. `labels` are kept as they
+    are. With an `idempotency_key`, no other job can be submitted for a while. `files` are the ids of those it names by
+    id. With a `placement` it was sent to a deployment.
     """
 
     workflow: bytes
     extra: bytes = b"{}"
     partner_key: str | None = None
-    job_id: str | None = None
+    chosen_id: str | None = None
     targets: Sequence[str] | None = None
     strict: bool = False
     labels: Mapping[str, str] = {}
@@ -31,18 +31,18 @@ class NewJob(msgspec.Struct, frozen=True):
 
 
 class SubmittedJob(msgspec.Struct, frozen=True):
-    """A job that is durable: its id, its number in its workspace, and what is wrong with outputs that are left out.
+    """A job that is durable: its public id, its number in its workspace, and what is wrong with outputs left out.
 
     `node_errors` is a JSON object of faults by node (engine-wire, 2.1).
     """
 
-    job_id: str
+    public_id: str
     number: int
     node_errors: bytes = b"{}"
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A job as the books know it.
+    """A job as the books know it, by its own `id`; callers know it by its public one, and never see the other.
 
     `workflow` and `extra` are None where they were not asked for. `outputs` is a JSON object of what nodes have shown,
     `{node: {"ui": {...}, "place": Place}}`; `failure` is JSON of a `Failure`, or of an `Interrupted`. `labels` is JSON
@@ -71,6 +71,12 @@ class Job(msgspec.Struct, frozen=True):
     expires_at: int | None = None
     deployment_id: str | None = None
     release_version: int | None = None
+    chosen_id: str | None = None
+
+    @property
+    def public_id(self) -> str:
+        """What callers know it by: the id its submitter chose, or else its own. Unique within its workspace (C-04)."""
+        return self.chosen_id or self.id
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
@@ -96,11 +102,14 @@ class JobQuery(msgspec.Struct, frozen=True):
 class LiveJob(msgspec.Struct, frozen=True):
     """A job that a server has claimed: what its execution needs. `events` were kept of earlier attempts.
 
+    Everything that is done for it goes by its own `id`; those who watch are told the public one.
+
     One with a `hindrance`, a kind of error (domain/jobs/errors.py), is ended with it instead of being executed. `packs`
     are the node packs with which it is executed.
     """
 
     id: str
+    public_id: str
     workspace_id: str
     attempt: int
     workflow: bytes

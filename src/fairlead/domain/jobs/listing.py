@@ -34,7 +34,7 @@ class ListQuery(msgspec.Struct, frozen=True):
 class ListedJob(msgspec.Struct, frozen=True):
     """A job as a list has it. `labels` is the JSON object of its labels, None for none."""
 
-    id: str
+    public_id: str
     number: int
     state: JobState
     created_at: int

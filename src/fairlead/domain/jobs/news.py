@@ -38,9 +38,13 @@ Tiding: TypeAlias = Event | QueueChanged | Notice | Preview | ProgressText
 
 
 class News(msgspec.Struct, frozen=True):
-    """Something that happened in a workspace, at a time in ms since 1970; `job_id` is None where it is no job's."""
+    """Something that happened in a workspace, at a time in ms since 1970; both ids are None where it is no job's.
+
+    `job_id` is the job's own, and tells it from all others; `public_id` is what is told.
+    """
 
     workspace_id: str
     job_id: str | None
+    public_id: str | None
     at: int
     tiding: Tiding

@@ -69,4 +69,4 @@ class JobAbandoner:
         if verdict.state in WORKING:
             self.executor.interrupt(job_id)  # another server's finds the wish by itself
         else:
-            self.newsroom.publish(News(workspace_id, job_id, now, _DELETED))
+            self.newsroom.publish(News(workspace_id, job_id, verdict.public_id, now, _DELETED))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from fairlead.domain.callers import Caller
 from fairlead.domain.faults import FaultError, ServiceUnavailable
@@ -15,9 +15,11 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.newsroom import Newsroom
-from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.jobs import live_jobs
+from fairlead.storage.public_ids import find_known_as
 
+T = TypeVar("T")
 JOBS_MAX: Final = 10_000
 """How many jobs are cancelled by one call."""
 
@@ -44,26 +46,36 @@ class JobCanceller:
         self._observe = observe
         self._kept_ms = kept_ms
 
-    async def cancel(self, caller: Caller, job_ids: Sequence[str]) -> Sequence[str]:
-        """Cancel jobs by their ids; those that were not cancelled before and now are. FaultError."""
-        return await self._cancel(caller, list(dict.fromkeys(job_ids))[:JOBS_MAX], None)
+    async def cancel(self, caller: Caller, public_ids: Sequence[str]) -> Sequence[str]:
+        """Cancel jobs by their public ids; those that were not cancelled before and now are. FaultError."""
+        return await self._cancel(caller, await self._known_as(caller, public_ids), None)
 
     async def cancel_waiting(self, caller: Caller) -> Sequence[str]:
         """Cancel every job that waits; which they were. FaultError."""
         return await self._cancel(caller, await self._live(caller, WAITING), WAITING)
 
-    async def cancel_running(self, caller: Caller, job_id: str | None = None) -> Sequence[str]:
+    async def cancel_running(self, caller: Caller, public_id: str | None = None) -> Sequence[str]:
         """Stop the jobs that are executed, or one of them; which they were. FaultError."""
-        wanted = [job_id] if job_id is not None else await self._live(caller, WORKING)
-        return await self._cancel(caller, wanted, WORKING)
+        if public_id is None:
+            return await self._cancel(caller, await self._live(caller, WORKING), WORKING)
+        return await self._cancel(caller, await self._known_as(caller, [public_id]), WORKING)
+
+    async def _known_as(self, caller: Caller, public_ids: Sequence[str]) -> list[str]:
+        """The own ids of jobs, in the order in which they are wanted."""
+        wanted = [(caller.workspace_id, public_id) for public_id in list(dict.fromkeys(public_ids))[:JOBS_MAX]]
+        found = {job.public_id: job.job_id for job in await self._read(lambda c: find_known_as(c, wanted))}
+        return [found[public_id] for _, public_id in wanted if public_id in found]
 
     async def _live(self, caller: Caller, states: frozenset[JobState]) -> list[str]:
-        try:
-            found = await self._database.read(lambda c: live_jobs(c, caller.workspace_id, JOBS_MAX, whole=False))
-        except DatabaseUnavailableError as error:
-            self._observe(DatabaseTrouble("read live jobs", str(error)))
-            raise FaultError(ServiceUnavailable("Jobs cannot be read right now.")) from error
+        found = await self._read(lambda c: live_jobs(c, caller.workspace_id, JOBS_MAX, whole=False))
         return [job.id for job in found if job.state in states]
+
+    async def _read(self, work: Work[T]) -> T:
+        try:
+            return await self._database.read(work)
+        except DatabaseUnavailableError as error:
+            self._observe(DatabaseTrouble("read jobs to cancel", str(error)))
+            raise FaultError(ServiceUnavailable("Jobs cannot be read right now.")) from error
 
     async def _cancel(self, caller: Caller, job_ids: Sequence[str], only: frozenset[JobState] | None) -> list[str]:
         now = self._clock.now_ms()
@@ -73,10 +85,10 @@ class JobCanceller:
         for job_id, verdict in zip(job_ids, moved, strict=True):
             if not isinstance(verdict, Moved):
                 continue
-            done.append(job_id)
+            done.append(verdict.public_id)
             if verdict.state in WORKING:
                 self._executor.interrupt(job_id)  # another server's finds the wish by itself
             else:
                 ended = Interrupted(None, None, [])
-                self._newsroom.publish(News(caller.workspace_id, job_id, now, ended))
+                self._newsroom.publish(News(caller.workspace_id, job_id, verdict.public_id, now, ended))
         return done

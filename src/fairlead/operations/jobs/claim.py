@@ -85,8 +85,9 @@ class JobClaimer:
         late = await self._find("time out jobs", lambda c: jobs.waiting_jobs_since(c, before, FOUND_AT_ONCE))
         for job_id, workspace_id in late:
             entry = JobCancel(job_id, workspace_id, now, now + self.kept_ms, cause=JobEvent.EXPIRE)
-            if isinstance(await self.books.write_at_last(entry), Moved):
-                self.newsroom.publish(News(workspace_id, job_id, now, _WAITED_TOO_LONG))
+            verdict = await self.books.write_at_last(entry)
+            if isinstance(verdict, Moved):
+                self.newsroom.publish(News(workspace_id, job_id, verdict.public_id, now, _WAITED_TOO_LONG))
         return len(late)
 
     async def take_over(self) -> int:
@@ -103,10 +104,10 @@ class JobClaimer:
             entry = JobTakeOver(orphan.job_id, orphan.workspace_id, orphan.attempt, now, now + self.kept_ms)
             verdict = await self.books.write_at_last(entry)
             if isinstance(verdict, Moved):
-                self.observe(JobTakenOver(orphan.job_id, orphan.attempt, verdict.state.value))
+                self.observe(JobTakenOver(orphan.job_id, verdict.public_id, orphan.attempt, verdict.state.value))
                 if verdict.state not in LIVE:
                     ended = Interrupted(None, None, [])
-                    self.newsroom.publish(News(orphan.workspace_id, orphan.job_id, now, ended))
+                    self.newsroom.publish(News(orphan.workspace_id, orphan.job_id, verdict.public_id, now, ended))
         return len(found)
 
     async def forget(self) -> int:
@@ -136,6 +137,7 @@ class JobClaimer:
             return None
         return LiveJob(
             id=found.id,
+            public_id=found.public_id,
             workspace_id=found.workspace_id,
             attempt=claimed.attempt,
             workflow=found.workflow,

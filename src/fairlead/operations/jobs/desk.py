@@ -136,7 +136,7 @@ class JobDesk:
 
     def publish(self, tiding: Tiding, now: int) -> None:
         """Tell who watches."""
-        self._newsroom.publish(News(self._job.workspace_id, self._job.id, now, tiding))
+        self._newsroom.publish(News(self._job.workspace_id, self._job.id, self._job.public_id, now, tiding))
 
     def show(self, shown: Previewed | Said) -> None:
         """Show something to who watches right now."""

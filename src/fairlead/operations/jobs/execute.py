@@ -201,19 +201,7 @@ class JobExecutor:
         if not isinstance(verdict, Moved):
             return  # another server has it: that one tells
         desk.publish(ending, now)
-        kind = ending.failure.exception_type if isinstance(ending, Failed) else None
-        self._observe(
-            JobEnded(
-                job.id,
-                job.workspace_id,
-                verdict.state.value,
-                kind,
-                job.nodes,
-                (job.started_at - job.created_at) / 1000,
-                (now - job.started_at) / 1000,
-                job.attempt,
-            )
-        )
+        self._observe(_observed(job, ending, verdict.state, now))
 
     async def _flush(self, job: LiveJob, desk: JobDesk) -> None:
         """Write what has happened every second, for those who ask and for the case that this server dies."""
@@ -271,6 +259,20 @@ def _state_after(ending: Ending) -> JobState:
             return JobState.EXPIRED if is_late else JobState.FAILED
         case Interrupted():
             return JobState.CANCELED
+
+
+def _observed(job: LiveJob, ending: Ending, state: JobState, now: int) -> JobEnded:
+    return JobEnded(
+        job_id=job.id,
+        public_id=job.public_id,
+        workspace_id=job.workspace_id,
+        state=state.value,
+        exception_type=ending.failure.exception_type if isinstance(ending, Failed) else None,
+        nodes=job.nodes,
+        waited=(job.started_at - job.created_at) / 1000,
+        seconds=(now - job.started_at) / 1000,
+        attempt=job.attempt,
+    )
 
 
 def _failed(exception_type: str, message: str) -> Failed:

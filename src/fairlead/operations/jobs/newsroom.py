@@ -56,8 +56,8 @@ class Bulletin:
     """News as it goes to those who watch: with what else they are to be told at the same moment.
 
     `news` is None where only the last word of jobs is told. `progress` names the node whose state has changed, then the
-    others of its job that run; it is empty where nothing has changed. `over` are jobs of which nothing more will be
-    told. `made` keeps what is made of it for sending, so that it is made once for all who watch.
+    others of its job that run; it is empty where nothing has changed. `over` are the public ids of jobs of which
+    nothing more will be told. `made` keeps what is made of it for sending, so that it is made once for all who watch.
     """
 
     __slots__ = ("key", "made", "news", "over", "progress", "weight")
@@ -234,8 +234,8 @@ class Newsroom:
         if not listeners:
             return
         self._tell(listeners, Bulletin(news, progress, over))
-        if news.job_id is not None and isinstance(news.tiding, Succeeded | Failed | Interrupted):
-            self._await_last_word(news.workspace_id, news.job_id)
+        if news.public_id is not None and isinstance(news.tiding, Succeeded | Failed | Interrupted):
+            self._await_last_word(news.workspace_id, news.public_id)
 
     def subscribe(self, workspace_id: str) -> Subscription:
         """Listen to a workspace from now on; FaultError where as many do already as may, or the server stops."""
@@ -310,20 +310,20 @@ class Newsroom:
             self._jobs.popitem(last=False)
         return job
 
-    def _await_last_word(self, workspace_id: str, job_id: str) -> None:
-        self._over.setdefault(workspace_id, []).append(job_id)
+    def _await_last_word(self, workspace_id: str, public_id: str) -> None:
+        self._over.setdefault(workspace_id, []).append(public_id)
         loop = asyncio.get_running_loop()
-        loop.call_later(self._limits.last_word_seconds, self._say_last_word, workspace_id, job_id)
+        loop.call_later(self._limits.last_word_seconds, self._say_last_word, workspace_id, public_id)
 
-    def _say_last_word(self, workspace_id: str, job_id: str) -> None:
+    def _say_last_word(self, workspace_id: str, public_id: str) -> None:
         """Tell that nothing more will be told of a job, unless that was told in the meantime."""
         over = self._over.get(workspace_id, [])
-        if job_id not in over:
+        if public_id not in over:
             return
-        over.remove(job_id)
+        over.remove(public_id)
         if not over:
             del self._over[workspace_id]
-        self._tell(self._subscriptions.get(workspace_id, {}), Bulletin(None, over=(job_id,)))
+        self._tell(self._subscriptions.get(workspace_id, {}), Bulletin(None, over=(public_id,)))
 
 
 def _weight(news: News | None, progress: Sequence[NodeProgress]) -> int:

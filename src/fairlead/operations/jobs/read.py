@@ -19,20 +19,21 @@ T = TypeVar("T")
 
 
 class JobReader:
-    """Reads the jobs of a workspace. Every method may raise FaultError where the database is away."""
+    """Reads the jobs of a workspace, by their public ids. Every method may raise FaultError: the database is away."""
 
     def __init__(self, database: Database, observe: Observer) -> None:
         self._database = database
         self._observe = observe
 
-    async def job(self, caller: Caller, job_id: str, *, whole: bool = False) -> Job:
+    async def job(self, caller: Caller, public_id: str, *, whole: bool = False) -> Job:
         """A job, on request with its workflow; JobFaultError where the workspace has none of this id."""
-        return _known(await self._read(lambda c: jobs.find_job(c, caller.workspace_id, job_id, whole=whole)), job_id)
+        job = await self._read(lambda c: jobs.find_job(c, caller.workspace_id, public_id, whole=whole))
+        return _known(job, public_id)
 
-    async def standing(self, caller: Caller, job_id: str) -> tuple[Job, int | None]:
+    async def standing(self, caller: Caller, public_id: str) -> tuple[Job, int | None]:
         """A job and how many wait before it, at one moment; JobFaultError where the workspace has none of this id."""
-        job, ahead = await self._read(lambda c: jobs.find_standing(c, caller.workspace_id, job_id))
-        return _known(job, job_id), ahead
+        job, ahead = await self._read(lambda c: jobs.find_standing(c, caller.workspace_id, public_id))
+        return _known(job, public_id), ahead
 
     async def live(self, caller: Caller, *, whole: bool = True) -> Sequence[Job]:
         """The jobs that have not ended, the oldest first, at most LIVE_MAX."""
@@ -60,9 +61,9 @@ class JobReader:
         """How many jobs wait or are executed."""
         return await self._read(lambda c: jobs.remaining_jobs(c, caller.workspace_id))
 
-    async def events(self, caller: Caller, job_id: str) -> Sequence[StoredEvent]:
-        """What befell a job, in order; nothing for a job there is not."""
-        return await self._read(lambda c: jobs.events_of(c, caller.workspace_id, job_id))
+    async def events(self, caller: Caller, job: Job) -> Sequence[StoredEvent]:
+        """What befell a job, in order; nothing for one that is forgotten by now."""
+        return await self._read(lambda c: jobs.events_of(c, caller.workspace_id, job.id))
 
     async def _read(self, work: Work[T]) -> T:
         try:
@@ -72,7 +73,7 @@ class JobReader:
             raise FaultError(ServiceUnavailable("Jobs cannot be read right now.")) from error
 
 
-def _known(job: Job | None, job_id: str) -> Job:
+def _known(job: Job | None, public_id: str) -> Job:
     if job is None:
-        raise JobFaultError(JobNotFound(job_id))
+        raise JobFaultError(JobNotFound(public_id))
     return job

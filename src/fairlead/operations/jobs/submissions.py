@@ -62,7 +62,7 @@ class JobSubmissions:
                 raise
             await self._keeper.lose(new.placement, str(error.__cause__))
             raise DeploymentFaultError(DeploymentUnavailable()) from error
-        return await self._reader.job(caller, submitted.job_id)
+        return await self._reader.job(caller, submitted.public_id)
 
     async def _submitted(self, caller: Caller, new: NewJob) -> SubmittedJob:
         """A job that is durable, or what is wrong with its workflow in the words of this API."""

@@ -81,7 +81,8 @@ class Submitter:
 
     async def submit(self, caller: Caller, new: NewJob) -> SubmittedJob:
         """Check a workflow and make it a job; JobFaultError and FaultError say why it is none."""
-        job_id = new.job_id or new_id()
+        job_id = new_id()
+        public_id = new.chosen_id or job_id
         checked = await self._checked(caller, job_id, new)
         payer = await self._payer(new, checked)
         workflow, extra = await _deflated(checked.workflow), await _deflated(new.extra)
@@ -102,6 +103,7 @@ class Submitter:
             idempotency_until=self._clock.now_ms() + self._keys_kept_ms,
             files=new.files,
             placement=new.placement,
+            chosen_id=new.chosen_id,
         )
         submitted = await self._recorded(submission)
         if submitted.state is JobState.RUNNING:
@@ -110,8 +112,8 @@ class Submitter:
             self._executor.remember(_live(submission, checked, new))
         if submitted.state is JobState.PARKED:
             notice = Notice("All parallel jobs of your subscription are busy; this one begins when one of them ends.")
-            self._newsroom.publish(News(caller.workspace_id, job_id, submission.created_at, notice))
-        return SubmittedJob(job_id, submitted.number, checked.node_errors)
+            self._newsroom.publish(News(caller.workspace_id, job_id, public_id, submission.created_at, notice))
+        return SubmittedJob(public_id, submitted.number, checked.node_errors)
 
     async def _checked(self, caller: Caller, job_id: str, new: NewJob) -> Checked:
         desk = CheckDesk(self._files, caller.workspace_id)
@@ -168,6 +170,7 @@ async def _deflated(document: bytes) -> bytes:
 def _live(submission: Submission, checked: Checked, new: NewJob) -> LiveJob:
     return LiveJob(
         id=submission.job_id,
+        public_id=submission.chosen_id or submission.job_id,
         workspace_id=submission.workspace_id,
         attempt=1,
         workflow=checked.workflow,

@@ -58,24 +58,24 @@ class JobWatcher:
         self._open = Counter[str]()
         self.look_seconds = _SILENCE_SECONDS if alone else _LOOK_SECONDS
 
-    async def watch(self, caller: Caller, job_id: str) -> "Watch":
+    async def watch(self, caller: Caller, public_id: str) -> "Watch":
         """Begin to watch a job; the watch must be closed. JobFaultError for no such job, or too many watches."""
-        await self._reader.job(caller, job_id)
+        await self._reader.job(caller, public_id)
         if self._open[caller.workspace_id] >= STREAMS_MAX:
             raise JobFaultError(TooManyStreams(STREAMS_MAX))
         subscription = self._newsroom.subscribe(caller.workspace_id)
         self._open[caller.workspace_id] += 1
         try:
-            job, ahead = await self._reader.standing(caller, job_id)  # whatever happens from here on is told
+            job, ahead = await self._reader.standing(caller, public_id)  # whatever happens from here on is told
         except BaseException:
             self.leave(caller, subscription)
             raise
         return Watch(self, caller, subscription, job, ahead)
 
-    async def look(self, caller: Caller, job_id: str) -> StatusUpdate | None:
-        """How a job stands; None where that cannot be told any more."""
+    async def look(self, caller: Caller, job: Job) -> StatusUpdate | None:
+        """How a job stands now; None where that cannot be told any more."""
         try:
-            return StatusUpdate(*await self._reader.standing(caller, job_id))
+            return StatusUpdate(*await self._reader.standing(caller, job.public_id))
         except (FaultError, JobFaultError):
             return None
 
@@ -186,7 +186,7 @@ class Watch:
             found = await self._happened(bulletins)
             looks = not bulletins or any(self._is_turn(bulletin.news) for bulletin in bulletins)
             if looks:
-                seen = await self._watcher.look(self._caller, self.job.id)
+                seen = await self._watcher.look(self._caller, self.job)
                 if seen is None:
                     return
                 found += self._seen(seen)

@@ -127,8 +127,8 @@ def _job_fault(fault: JobFault, method: str) -> _Worded:  # noqa: PLR0911, PLR09
             return _Worded(400, "invalid_request", "The request cannot be used.")
         case BadSubmission(type_, message):
             return _Worded(400, type_, message, result="invalid_submission")
-        case DuplicateJob(job_id):
-            return _Worded(409, "duplicate_prompt_id", f"There is a job {job_id} already.")
+        case DuplicateJob(public_id):
+            return _Worded(409, "duplicate_prompt_id", f"There is a job {public_id} already.")
         case SubscriptionInactive(subscription):
             message = f"The subscription of this workspace ({subscription}) is inactive: it runs no workflows."
             return _Worded(429, "subscription_inactive", message)

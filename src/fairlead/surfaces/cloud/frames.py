@@ -112,9 +112,9 @@ def _payload(news: News, reading: Reading) -> Sequence[Payload]:
     if isinstance(tiding, Preview):
         if tiding.image_type not in _IMAGE_TYPES:
             return []  # a node may have said anything
-        return [_preview(news.job_id, tiding, reading)]
+        return [_preview(news.public_id, tiding, reading)]
     if isinstance(tiding, ProgressText):
-        return [_text(news.job_id, tiding, reading)]
+        return [_text(news.public_id, tiding, reading)]
     if isinstance(tiding, Finished):
         return []  # told by its progress alone
     kind, data = message_of(news)
@@ -123,7 +123,7 @@ def _payload(news: News, reading: Reading) -> Sequence[Payload]:
 
 def message_of(news: News) -> tuple[str, Mapping[str, Any]]:  # noqa: C901, PLR0911 -- one case a kind
     """The type and the data of the message that tells a piece of news; the history tells some of them again."""
-    job, at = {"prompt_id": news.job_id}, {"timestamp": news.at}
+    job, at = {"prompt_id": news.public_id}, {"timestamp": news.at}
     match news.tiding:
         case QueueChanged(remaining):
             return "status", _status(remaining)
@@ -191,26 +191,26 @@ def _failure(failed: Stopped | Failed) -> dict[str, Any]:
 
 def _progress_state(bulletin: Bulletin) -> Payload:
     """The node whose state has changed and those that run: all nodes each time would be traffic by the square."""
-    job = None if bulletin.news is None else bulletin.news.job_id
+    job = None if bulletin.news is None else bulletin.news.public_id
     nodes = {progress.place.node: _node_progress(job, progress) for progress in bulletin.progress}
     return message("progress_state", {"prompt_id": job, "nodes": nodes})
 
 
-def _node_progress(job_id: str | None, progress: NodeProgress) -> dict[str, Any]:
+def _node_progress(public_id: str | None, progress: NodeProgress) -> dict[str, Any]:
     place = progress.place
     return {
         "value": _number(progress.value),
         "max": _number(progress.most),
         "state": "running" if progress.is_running else "finished",
         "node_id": place.node,
-        "prompt_id": job_id,
+        "prompt_id": public_id,
         "display_node_id": place.display,
         "parent_node_id": place.parent,
         "real_node_id": place.real_node,
     }
 
 
-def _preview(job_id: str | None, preview: Preview, reading: Reading) -> Payload:
+def _preview(public_id: str | None, preview: Preview, reading: Reading) -> Payload:
     if not reading.preview_metadata:
         head = struct.pack(">II", _PREVIEW, _IMAGE_TYPES[preview.image_type])
         return Payload(is_text=False, content=head + preview.image)
@@ -218,7 +218,7 @@ def _preview(job_id: str | None, preview: Preview, reading: Reading) -> Payload:
     metadata = _encode(
         {
             "node_id": place.node,
-            "prompt_id": job_id,
+            "prompt_id": public_id,
             "display_node_id": place.display,
             "parent_node_id": place.parent,
             "real_node_id": place.real_node,
@@ -229,8 +229,8 @@ def _preview(job_id: str | None, preview: Preview, reading: Reading) -> Payload:
     return Payload(is_text=False, content=b"".join((head, metadata, preview.image)))
 
 
-def _text(job_id: str | None, said: ProgressText, reading: Reading) -> Payload:
-    names = [(job_id or "").encode(), said.place.node.encode()]
+def _text(public_id: str | None, said: ProgressText, reading: Reading) -> Payload:
+    names = [(public_id or "").encode(), said.place.node.encode()]
     parts = [struct.pack(">I", _TEXT)]
     for name in names if reading.text_metadata else names[1:]:
         parts += (struct.pack(">I", len(name)), name)

@@ -46,7 +46,7 @@ class HistoryHandlers:
         job = await self.reader.job(caller, asked_job(request), whole=True)
         if job.state in LIVE:
             return answer({})
-        return answer({job.id: history_v2_detail(job, await told_events(self.reader, caller, job.id))})
+        return answer({job.public_id: history_v2_detail(job, await told_events(self.reader, caller, job))})
 
     async def list_local_history(self, request: Request) -> Response:
         """`GET /history`: ended jobs by their ids, the oldest first; `offset` counts from the oldest, too.
@@ -60,7 +60,7 @@ class HistoryHandlers:
         query = JobQuery(states=ENDED, limit=limit, offset=offset, newest_first=not from_oldest, whole=True)
         jobs = await read_jobs(self.reader, caller, query)
         in_order = sorted(jobs, key=lambda job: job.number)
-        return answer({job.id: history_entry(job) for job in in_order})
+        return answer({job.public_id: history_entry(job) for job in in_order})
 
     async def show_local_history(self, request: Request) -> Response:
         """`GET /history/{id}`: one ended job under its id; nothing where there is none, as clients that poll expect."""
@@ -68,7 +68,7 @@ class HistoryHandlers:
         job = await self._find(caller, request)
         if job is None or job.state in LIVE:
             return answer({})
-        return answer({job.id: history_entry(job, await told_events(self.reader, caller, job.id))})
+        return answer({job.public_id: history_entry(job, await told_events(self.reader, caller, job))})
 
     async def change_history(self, request: Request) -> Response:
         """`POST /history`: nothing is deleted, and that is what this says. Jobs are forgotten when their time is up."""

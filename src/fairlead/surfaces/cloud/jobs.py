@@ -67,14 +67,14 @@ class JobHandlers:
         """`GET /jobs/{id}`: one job with its workflow and what its nodes have shown."""
         caller = await self.callers.caller(request)
         job = await self.reader.job(caller, asked_job(request), whole=True)
-        events = () if job.state in LIVE else await told_events(self.reader, caller, job.id)
+        events = () if job.state in LIVE else await told_events(self.reader, caller, job)
         return answer(job_detail(job, events))
 
     async def cancel_job(self, request: Request) -> Response:
         """`POST /jobs/{id}/cancel`: whether it was cancelled by this; one that has ended is left as it is."""
         caller = await self.callers.caller(request)
         job = await self.reader.job(caller, asked_job(request))
-        told: JobCancelled = {"cancelled": bool(await self.canceller.cancel(caller, [job.id]))}
+        told: JobCancelled = {"cancelled": bool(await self.canceller.cancel(caller, [job.public_id]))}
         return answer(told)
 
     async def cancel_jobs(self, request: Request) -> Response:

@@ -33,7 +33,7 @@ class PromptHandlers:
         new = read_submission(content, self.key_fields, request.headers.get("comfy-usage-source"))
         job = await self.submitter.submit(caller, new)
         taken: PromptTaken = {
-            "prompt_id": job.job_id,
+            "prompt_id": job.public_id,
             "number": job.number,
             "node_errors": msgspec.Raw(job.node_errors),
         }

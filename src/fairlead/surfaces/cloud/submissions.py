@@ -65,7 +65,7 @@ def read_submission(content: bytes, key_fields: Sequence[str], usage_source: str
         workflow=workflow,
         extra=_encode({name: raw for name, raw in extra.items() if not name.startswith(_SECRETS)}),
         partner_key=partner_key,
-        job_id=_job_id(body),
+        chosen_id=_chosen_id(body),
         targets=_targets(body),
     )
 
@@ -121,7 +121,7 @@ def _partner_key(extra: dict[str, msgspec.Raw], key_fields: Sequence[str]) -> st
     return None
 
 
-def _job_id(body: _Body) -> str | None:
+def _chosen_id(body: _Body) -> str | None:
     raw = bytes(body.prompt_id)
     if raw == _ABSENT:
         return None

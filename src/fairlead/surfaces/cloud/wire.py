@@ -88,7 +88,7 @@ def states_of(statuses: Sequence[str]) -> frozenset[JobState]:
 def job_status(job: Job) -> CloudJobStatus:
     """How a job stands (C-05)."""
     status: CloudJobStatus = {
-        "id": job.id,
+        "id": job.public_id,
         "status": STATUSES[job.state],
         "created_at": as_time(job.created_at),
         "updated_at": as_time(job.updated_at),
@@ -103,7 +103,7 @@ def job_status(job: Job) -> CloudJobStatus:
 def job_entry(job: Job) -> CloudJobListed:
     """A job in a list. What it has not got yet is absent."""
     entry: CloudJobListed = {
-        "id": job.id,
+        "id": job.public_id,
         "status": STATUSES[job.state],
         "priority": job.number,
         "create_time": job.created_at,
@@ -140,7 +140,7 @@ def job_detail(job: Job, events: Sequence[tuple[Event, int]]) -> CloudJob:
 
 def queue_entry(job: Job) -> QueueEntry:
     """A job in the queue, as editors read it (decisions: queue entry)."""
-    return QueueEntry(job.number, job.id, msgspec.Raw(job.workflow or b"{}"), _extra(job), job.wanted)
+    return QueueEntry(job.number, job.public_id, msgspec.Raw(job.workflow or b"{}"), _extra(job), job.wanted)
 
 
 def history_entry(job: Job, events: Sequence[tuple[Event, int]] = ()) -> HistoryEntry:
@@ -154,9 +154,9 @@ def history_v2_entry(job: Job) -> HistoryV2Entry:
     outputs, meta = _outputs(job)
     extra = _extra(job)
     entry: HistoryV2Entry = {
-        "prompt_id": job.id,
+        "prompt_id": job.public_id,
         "create_time": job.created_at,
-        "prompt": {"priority": job.number, "prompt_id": job.id, "extra_data": _without_drawing(extra)},
+        "prompt": {"priority": job.number, "prompt_id": job.public_id, "extra_data": _without_drawing(extra)},
         "outputs": outputs,
         "meta": meta,
         "status": _status(job, ()),
@@ -205,7 +205,7 @@ def _ending(job: Job) -> Ending | None:
 
 
 def _news(job: Job, event: Event, at: int | None) -> News:
-    return News(job.workspace_id, job.id, at or job.updated_at, event)
+    return News(job.workspace_id, job.id, job.public_id, at or job.updated_at, event)
 
 
 def _extra(job: Job) -> dict[str, Any]:

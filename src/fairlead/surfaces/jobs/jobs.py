@@ -95,7 +95,7 @@ class JobHandlers:
         """`GET /jobs/{id}/logs`: what befell a job, in words; 204 where nothing has yet."""
         caller = await self.callers.caller(request)
         job = await self._job(request, caller)
-        kept = await self.reader.events(caller, job.id)
+        kept = await self.reader.events(caller, job)
         lines = [line for one in kept if (line := log_line(_events.decode(one.data), one.at)) is not None]
         return (
             answer(log_document(lines)) if lines else Response(status_code=204, headers={"Cache-Control": "no-store"})
@@ -105,7 +105,7 @@ class JobHandlers:
         """`POST /jobs/{id}/cancel`: the job as it stands then; one that has ended is left as it is."""
         caller = await self.callers.caller(request)
         job = await self._job(request, caller)
-        await self.canceller.cancel(caller, [job.id])
+        await self.canceller.cancel(caller, [job.public_id])
         return answer(await self._document(request, caller, await self._job(request, caller)))
 
     async def watch_job(self, request: Request) -> Response:
@@ -114,7 +114,7 @@ class JobHandlers:
         job = await self._job(request, caller, whole=True)
         if request.method == "HEAD":  # there would be nothing to stream until the job ends
             return Response(headers=_STREAMED, media_type=_EVENT_STREAM)
-        watch = await self.watcher.watch(caller, job.id)
+        watch = await self.watcher.watch(caller, job.public_id)
         return _WatchResponse(watch, class_names(job), self.base_urls.of(request.scope))
 
     async def _job(self, request: Request, caller: Caller, *, whole: bool = False) -> Job:
@@ -129,7 +129,7 @@ class JobHandlers:
 
     async def _document(self, request: Request, caller: Caller, job: Job) -> JobShown:
         if job.state in WORKING:
-            job = await self.reader.job(caller, job.id, whole=True)  # for the class of the node that is executed
+            job = await self.reader.job(caller, job.public_id, whole=True)  # for the class of the node that is executed
         ahead = await self.reader.ahead(caller, job)
         outputs = await self.outputs.of_job(caller, job)
         return job_document(

@@ -76,7 +76,7 @@ def job_document(job: Job, ahead: int | None, outputs: Sequence[JobOutput], base
     standing = _standing(job)
     class_type = class_names(job).get(standing.current_node or "")
     document: JobShown = {
-        "id": job.id,
+        "id": job.public_id,
         "status": STATUSES[job.state],
         "created_at": as_time(job.created_at),
         "started_at": _time(job.started_at),
@@ -86,7 +86,7 @@ def job_document(job: Job, ahead: int | None, outputs: Sequence[JobOutput], base
         "progress": None if job.state in WAITING else progress_document(standing, class_type),
         "outputs": [output_document(output, base) for output in outputs],
         "error": error_document(job),
-        "urls": _urls(job.id, api),
+        "urls": _urls(job.public_id, api),
     }
     if (metrics := _metrics(job)) is not None:
         document["metrics"] = metrics
@@ -187,7 +187,7 @@ def _event(name: bytes, data: Mapping[str, Any]) -> bytes:
 
 def _listed(job: ListedJob) -> JobListed:
     entry: JobListed = {
-        "id": job.id,
+        "id": job.public_id,
         "status": STATUSES[job.state],
         "create_time": as_time(job.created_at),
         "update_time": as_time(job.updated_at),
@@ -228,8 +228,8 @@ def _metrics(job: Job) -> JobMetrics | None:
     return metrics
 
 
-def _urls(job_id: str, base: str) -> JobUrls:
-    url = f"{base}{PREFIX}/jobs/{job_id}"
+def _urls(public_id: str, base: str) -> JobUrls:
+    url = f"{base}{PREFIX}/jobs/{public_id}"
     return {
         "self": url,
         "workflow": f"{url}/workflow",
