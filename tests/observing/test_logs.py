@@ -90,3 +90,19 @@ def test_people_are_shown_json(capfd: pytest.CaptureFixture[str]) -> None:
     logs = Logs("info", readable=True)
     logs.observe(FaultAnswered("r", "/x", "forbidden"))
     assert "FaultAnswered" in capfd.readouterr().err
+
+
+def test_people_are_shown_the_variables_of_a_bug(capfd: pytest.CaptureFixture[str]) -> None:
+    """The readable form has the traceback of a bug in plain text: a frame's variables may be keys."""
+    logs, key = Logs("info", readable=True), "flk-key"
+    try:
+        _ask_with(key)
+    except ValueError as error:
+        logs.observe(UnexpectedError("answer r", error))
+    shown = capfd.readouterr().err
+    assert "ValueError: refused" in shown
+    assert key not in shown
+
+
+def _ask_with(key: str) -> None:
+    raise ValueError(key and "refused")

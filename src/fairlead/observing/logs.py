@@ -3,12 +3,13 @@
 import asyncio
 import re
 import sys
+import traceback
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
-import structlog
 
 from fairlead.observing.observations import (
     AnswerLeftRaw,
@@ -48,17 +49,14 @@ _WARNINGS: Final = (
     WebhookGivenUp,
 )
 _FLUSH_SECONDS: Final = 0.2
-_STRUCTLOGS_OWN: Final = frozenset({"event", "level", "timestamp"})
+_OF_EVERY_LINE: Final = frozenset({"event", "level", "timestamp"})
 _ODD: Final = re.compile("[\u0080-\u009f\u2028-\u202e\u2066-\u2069]")
 """What some take for the end of a line, terminals for an order, and what turns the direction of a text."""
 _encode: Final = msgspec.json.Encoder(enc_hook=repr).encode
 
 
 class _RunLine(msgspec.Struct, frozen=True):
-    """The line of a run, in the order and the words structlog would write it.
-
-    Every run has one: through structlog's processors it took 6.6 µs instead of 2.5.
-    """
+    """The line of a run, in the order of all others. Every run has one, and a struct is the quickest to write."""
 
     request_id: str
     workspace: str
@@ -76,33 +74,39 @@ class _RunLine(msgspec.Struct, frozen=True):
     timestamp: datetime
 
 
-class _Lines:
-    """Standard error, written a few times a second instead of once a line: every run has a line.
+class _Writer(Protocol):
+    """Writes one observation: its level, its name, what it tells, and the error that it is about."""
 
-    structlog's logger factory and logger in one. Warnings and errors are written at once, with all that waited.
+    def write(self, level: str, event: str, told: Mapping[str, Any], error: BaseException | None = None) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+class _Lines:
+    """Lines of JSON on standard error, written a few times a second instead of once a line: every run has a line.
+
+    Warnings and errors are written at once, with all that waited.
     """
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def __call__(self, *_: Any) -> "_Lines":
-        return self
+    def write(self, level: str, event: str, told: Mapping[str, Any], error: BaseException | None = None) -> None:
+        line = {**told, "event": event, "level": level, "timestamp": datetime.now(UTC)}
+        if error is not None:
+            line["exception"] = "".join(traceback.format_exception(error)).removesuffix("\n")
+        self.add(_encode_line(line))
+        if LEVELS[level] >= LEVELS["warning"]:
+            self.flush()
 
-    def debug(self, line: bytes) -> None:
+    def add(self, line: bytes) -> None:
         self._waiting.append(line)
         if self._timer is None:
             try:
                 self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
             except RuntimeError:  # nobody will come back later: a command, or a thread
                 self.flush()
-
-    def warning(self, line: bytes) -> None:
-        self._waiting.append(line)
-        self.flush()
-
-    info = debug
-    error = warning
 
     def flush(self) -> None:
         if self._timer is not None:
@@ -114,61 +118,72 @@ class _Lines:
             sys.stderr.buffer.flush()
 
 
+class _Console:
+    """Lines for people at a terminal: structlog has them in columns and colours."""
+
+    def __init__(self) -> None:
+        import structlog  # noqa: PLC0415 -- 2 to 6 MB and 60 ms, which no server without a terminal must pay
+
+        self._log: Any = structlog.wrap_logger(
+            structlog.PrintLoggerFactory(sys.stderr)(),
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                # Of its own accord it would show the variables of every frame, and keys are among them.
+                structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(LEVELS["debug"]),
+        ).bind()
+
+    def write(self, level: str, event: str, told: Mapping[str, Any], error: BaseException | None = None) -> None:
+        shown = {name: value for name, value in told.items() if name not in _OF_EVERY_LINE}
+        getattr(self._log, level)(event, **shown, **({} if error is None else {"exc_info": error}))
+
+    def flush(self) -> None:
+        """Nothing waits: people look on."""
+
+
 class Logs:
     """Writes observations as lines. `level` is one of LEVELS; `readable` is for people at a terminal."""
 
     def __init__(self, level: str, *, readable: bool) -> None:
-        render: Any = structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer(_encode_line)
         self._lines = _Lines()
-        self._readable = readable
-        self._tells_of_runs = LEVELS[level] <= LEVELS["info"]
-        self._log: Any = structlog.wrap_logger(
-            structlog.PrintLoggerFactory(sys.stderr)() if readable else self._lines,
-            processors=[
-                structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-                structlog.processors.format_exc_info,
-                render,
-            ],
-            wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        ).bind()  # once, instead of with every line
+        self._writer: _Writer = _Console() if readable else self._lines
+        self._level = LEVELS[level]
 
     def close(self) -> None:
         """Write what still waits."""
-        self._lines.flush()
+        self._writer.flush()
 
     def observe(self, observation: Observation) -> None:
         """Write one observation at the level it deserves."""
-        name = type(observation).__name__
         match observation:
             case RunEnded():
-                if self._tells_of_runs:
+                if self._level <= LEVELS["info"]:
                     self._observe_run(_run_line(observation))
             case JournalWaiting() | RunClaimed() | QueueDepth() | JobsUnderWay():
                 pass  # as often as there are runs or seconds: for the metrics
             case UnexpectedError(doing=doing, error=error):
-                self._log.error(name, doing=doing, exc_info=error)
-            case _ if isinstance(observation, _WARNINGS):
-                self._log.warning(name, **_named(observation))
+                self._writer.write("error", type(observation).__name__, {"doing": doing}, error)
             case _:
-                self._log.info(name, **_named(observation))
+                self._write("warning" if isinstance(observation, _WARNINGS) else "info", observation)
+
+    def _write(self, level: str, observation: Observation) -> None:
+        if self._level <= LEVELS[level]:
+            told = {field.name: getattr(observation, field.name) for field in fields(observation)}
+            self._writer.write(level, type(observation).__name__, told)
 
     def _observe_run(self, line: _RunLine) -> None:
-        if self._readable:
-            told = msgspec.structs.asdict(line)
-            self._log.info(line.event, **{name: told[name] for name in told.keys() - _STRUCTLOGS_OWN})
+        if self._writer is self._lines:
+            self._lines.add(_encode(line))
         else:
-            self._lines.info(_encode(line))
+            self._writer.write(line.level, line.event, msgspec.structs.asdict(line))
 
 
-def _encode_line(record: Any, **_: Any) -> bytes:
+def _encode_line(record: Mapping[str, Any]) -> bytes:
     """A line of JSON. Callers choose some of what is in it, and none of that may make a line look like another."""
     line = _encode(record)
     return line if line.isascii() else _ODD.sub(lambda odd: f"\\u{ord(odd[0]):04x}", line.decode()).encode()
-
-
-def _named(observation: Observation) -> dict[str, Any]:
-    return {field.name: getattr(observation, field.name) for field in fields(observation)}
 
 
 def _run_line(run: RunEnded) -> _RunLine:
