@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fairlead.domain.editor_documents import DocumentInfo
-from fairlead.storage.prepared import is_sqlite
 from fairlead.storage.tables import editor_documents
+from fairlead.storage.upserts import insert_into
 
 
 class DocumentExistsError(Exception):
@@ -79,8 +78,9 @@ def put_document(
         return
     if connection.execute(select(func.count()).where(_is_on(shelf))).scalar_one() >= shelf.most:
         raise TooManyDocumentsError
-    insert = (sqlite.insert if is_sqlite(connection) else postgresql.insert)(editor_documents)
-    row = insert.values(workspace_id=shelf.workspace_id, name=shelf.beginning + name, **values)
+    row = insert_into(connection, editor_documents).values(
+        workspace_id=shelf.workspace_id, name=shelf.beginning + name, **values
+    )
     # Another server may have been first since: then the later one stands, as everywhere.
     keys = editor_documents.primary_key.columns.keys()
     connection.execute(row.on_conflict_do_update(index_elements=keys, set_=values))

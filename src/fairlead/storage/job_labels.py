@@ -8,6 +8,7 @@ The deployment that a job was sent to counts as a label of a job that has any, s
 labels in the same way.
 """
 
+import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -27,12 +28,12 @@ from sqlalchemy import (
     select,
     true,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fairlead.domain.jobs.listing import NUMBER_MAX, ListQuery
 from fairlead.storage.number_blocks import BLOCK, places_in_all, with_places, without_places
 from fairlead.storage.prepared import Prepared, PreparedLookup, PreparedQuery, is_sqlite
 from fairlead.storage.tables import labelled_jobs
+from fairlead.storage.upserts import insert_in
 
 STRIDES: Final = (8, 256, 256, 256)
 """How many blocks of each label are looked at, at once: at first those that have a page of what is common."""
@@ -108,7 +109,7 @@ def _put(connection: Connection, rows: Mapping[str, bytes]) -> None:
     if is_sqlite(connection):
         _PUT_IN_SQLITE.run(connection, list(rows.items()))
     else:  # a statement a row would take it several times as long
-        connection.exec_driver_sql(_PUT_IN_POSTGRESQL.sql(connection), (list(rows), list(rows.values())))
+        connection.exec_driver_sql(_put_in_postgresql().sql(connection), (list(rows), list(rows.values())))
 
 
 def _stretch(connection: Connection, labels: Sequence[str], top: int, stride: int) -> _Stretch:
@@ -180,10 +181,16 @@ def _all_below() -> Select[Any]:
 
 
 def _upsert(statement: Any) -> Any:
-    """An INSERT that takes the place of rows that are there: Core has no ON CONFLICT of its own."""
+    """An INSERT that takes the place of rows that are there."""
     return statement.on_conflict_do_update(
         index_elements=[labelled_jobs.c.id], set_={"numbers": statement.excluded.numbers}
     )
+
+
+@functools.cache
+def _put_in_postgresql() -> PreparedQuery:
+    rows = insert_in("postgresql", labelled_jobs).from_select(["id", "numbers"], _unnested())
+    return PreparedQuery(_upsert(rows), ("ids", "numbers"))
 
 
 def _unnested() -> Select[Any]:
@@ -202,8 +209,5 @@ _LOCK: Final = PreparedLookup(
         .with_for_update()
     )
 )
-_PUT_IN_SQLITE: Final = Prepared(_upsert(sqlite.insert(labelled_jobs)), ("id", "numbers"))
-_PUT_IN_POSTGRESQL: Final = PreparedQuery(
-    _upsert(postgresql.insert(labelled_jobs).from_select(["id", "numbers"], _unnested())), ("ids", "numbers")
-)
+_PUT_IN_SQLITE: Final = Prepared(_upsert(insert_in("sqlite", labelled_jobs)), ("id", "numbers"))
 _DELETE: Final = Prepared(delete(labelled_jobs).where(labelled_jobs.c.id == bindparam("row")), ("row",))

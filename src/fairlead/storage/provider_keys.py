@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fairlead.domain.provider_keys import StoredKey
-from fairlead.storage.prepared import is_sqlite
 from fairlead.storage.tables import provider_keys
+from fairlead.storage.upserts import insert_into
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +25,9 @@ def put_key(connection: Connection, new: SealedKey) -> bool:
     values: dict[str, Any] = {"sealed": new.sealed, "hint": new.told.hint, "created_at": new.told.created_at}
     if connection.execute(update(provider_keys).where(place).values(values)).rowcount:
         return False
-    insert = sqlite.insert if is_sqlite(connection) else postgresql.insert
-    row = insert(provider_keys).values(workspace_id=new.workspace_id, provider=new.told.provider, **values)
+    row = insert_into(connection, provider_keys).values(
+        workspace_id=new.workspace_id, provider=new.told.provider, **values
+    )
     # Another server may have been first since: then the later key stands, as everywhere.
     connection.execute(row.on_conflict_do_update(index_elements=provider_keys.primary_key.columns.keys(), set_=values))
     return True

@@ -1,31 +1,31 @@
 """Requests counted per workspace and window, added up over all servers (R-23)."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, and_, bindparam, delete, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fairlead.domain.windows import Span, WindowKey
-from fairlead.storage.prepared import Prepared, is_sqlite
+from fairlead.storage.prepared import Prepared
 from fairlead.storage.tables import rate_windows
+from fairlead.storage.upserts import insert_in
 
 _KEPT: Final = 2
 """How many lengths of its own a window is kept for: past its end by one, whatever the clocks of servers differ by."""
 _KEY: Final = (rate_windows.c.workspace_id, rate_windows.c.span, rate_windows.c.started_at)
 
 
-def _addition(insert: Any) -> Any:
-    """One statement in the words of a dialect: Core has no ON CONFLICT of its own."""
-    statement = insert(rate_windows)
+@functools.cache
+def _addition(dialect: str) -> Any:
+    """One statement in the words of a dialect."""
+    statement = insert_in(dialect, rate_windows)
     total = rate_windows.c.requests + statement.excluded.requests
     return statement.on_conflict_do_update(index_elements=list(_KEY), set_={"requests": total}).returning(
         *_KEY, rate_windows.c.requests
     )
 
 
-_ADD_IN_SQLITE: Final = _addition(sqlite.insert)
-_ADD_IN_POSTGRESQL: Final = _addition(postgresql.insert)
 _DELETE: Final = Prepared(
     delete(rate_windows).where(
         rate_windows.c.workspace_id == bindparam("workspace"),
@@ -42,7 +42,7 @@ def add_requests(connection: Connection, counts: Sequence[tuple[WindowKey, int]]
         return {}
     # In the order of their keys: two servers that lock the same windows cannot deadlock.
     rows = [{**key._asdict(), "requests": requests} for key, requests in sorted(counts)]
-    statement = _ADD_IN_SQLITE if is_sqlite(connection) else _ADD_IN_POSTGRESQL
+    statement = _addition(connection.dialect.name)
     return {WindowKey(*key): total for *key, total in connection.execute(statement, rows)}
 
 

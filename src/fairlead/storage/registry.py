@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, and_, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fairlead.domain.registry import (
     Actor,
@@ -27,8 +26,8 @@ from fairlead.domain.registry import (
     refuse_writing_node,
     require,
 )
-from fairlead.storage.prepared import is_sqlite
 from fairlead.storage.tables import node_versions, published_nodes, publishers, registry_acts
+from fairlead.storage.upserts import insert_into
 
 _FORGOTTEN: Final = "{}"
 """The document of what was deleted: its number or its id is reserved, and nothing else is kept."""
@@ -271,8 +270,8 @@ def _refuse_more(connection: Connection, table: Table, which: ColumnElement[bool
 
 def _is_first(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
     """Insert a row; False where somebody has just been quicker with its id."""
-    make = (sqlite.insert if is_sqlite(connection) else postgresql.insert)(table)
-    return connection.execute(make.values(**values).on_conflict_do_nothing(index_elements=["id"])).rowcount > 0
+    row = insert_into(connection, table).values(**values)
+    return connection.execute(row.on_conflict_do_nothing(index_elements=["id"])).rowcount > 0
 
 
 def _owner_of(connection: Connection, kind: Kind, id_: str) -> tuple[str, str] | None:

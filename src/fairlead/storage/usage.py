@@ -1,15 +1,15 @@
 """What runs have cost, added up by day, key and model: kept in the transaction that ends a run."""
 
 import functools
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, func, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fairlead.domain.billing.usage import Grouping, Usage, UsageQuery, UsedKey
 from fairlead.domain.days import DAY_MS, day_of
 from fairlead.storage.prepared import Prepared, is_sqlite
 from fairlead.storage.tables import api_keys, usage_days
+from fairlead.storage.upserts import insert_in
 
 NO_KEY: Final = ""
 """Stands for the key of runs that were called with a token."""
@@ -23,17 +23,14 @@ def _text_of_day(number: int) -> str:
     return day_of(number * DAY_MS).isoformat()
 
 
-def _addition(insert: Any) -> Prepared:
-    """One statement in the words of a dialect: Core has no ON CONFLICT of its own."""
+@functools.cache
+def _addition(dialect: str) -> Prepared:
+    """One statement in the words of a dialect."""
     columns = (*_KEY, *_SUMS)
-    statement = insert(usage_days).values({column.name: bindparam(column.name) for column in columns})
+    statement = insert_in(dialect, usage_days).values({column.name: bindparam(column.name) for column in columns})
     more = {column.name: column + statement.excluded[column.name] for column in _SUMS}
     upsert = statement.on_conflict_do_update(index_elements=list(_KEY), set_=more)
     return Prepared(upsert, [column.name for column in columns])
-
-
-_ADD_IN_SQLITE: Final = _addition(sqlite.insert)
-_ADD_IN_POSTGRESQL: Final = _addition(postgresql.insert)
 
 
 def day_text(connection: Connection, time: ColumnElement[int | None]) -> ColumnElement[str]:
@@ -66,8 +63,7 @@ class UsageBook:
 
     def write(self, connection: Connection) -> None:
         """Write what was gathered; the workspaces are locked, so that no other server writes the same rows."""
-        statement = _ADD_IN_SQLITE if is_sqlite(connection) else _ADD_IN_POSTGRESQL
-        statement.run(connection, [(*key, *sums) for key, sums in sorted(self._sums.items())])
+        _addition(connection.dialect.name).run(connection, [(*key, *sums) for key, sums in sorted(self._sums.items())])
 
 
 def usage_of(connection: Connection, workspace_id: str, query: UsageQuery, limit: int) -> list[Usage]:

@@ -5,12 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fairlead.domain.jobs.filenames import FileReference, is_numbered, numbered, output_name, split_name
 from fairlead.storage.needed_files import needed_by_jobs
-from fairlead.storage.prepared import is_sqlite
 from fairlead.storage.tables import file_numbers, workflow_files
+from fairlead.storage.upserts import insert_into
 
 _TRIES: Final = 1_000
 _SAME_CONTENT_MAX: Final = 100
@@ -111,8 +110,9 @@ def put_file(connection: Connection, new: WorkflowFile) -> None:
 
 def next_number(connection: Connection, workspace_id: str, kind: str, beginning: str) -> int:
     """Take the next number of the names that begin so; the first is 1. Nobody is given one twice."""
-    make = sqlite.insert if is_sqlite(connection) else postgresql.insert
-    first = make(file_numbers).values(workspace_id=workspace_id, kind=kind, beginning=beginning, last=1)
+    first = insert_into(connection, file_numbers).values(
+        workspace_id=workspace_id, kind=kind, beginning=beginning, last=1
+    )
     statement = first.on_conflict_do_update(
         index_elements=file_numbers.primary_key.columns.keys(), set_={"last": file_numbers.c.last + 1}
     )
@@ -174,8 +174,9 @@ def _inserted(connection: Connection, new: WorkflowFile) -> bool:
 
 def _hold_name(connection: Connection, new: WorkflowFile) -> None:
     """Let nobody else look for a name beside the same one until this transaction has ended."""
-    make = sqlite.insert if is_sqlite(connection) else postgresql.insert
-    first = make(file_numbers).values(workspace_id=new.workspace_id, kind=new.kind, beginning=new.name, last=0)
+    first = insert_into(connection, file_numbers).values(
+        workspace_id=new.workspace_id, kind=new.kind, beginning=new.name, last=0
+    )
     keys = file_numbers.primary_key.columns.keys()
     connection.execute(first.on_conflict_do_update(index_elements=keys, set_={"last": file_numbers.c.last}))
 
@@ -211,8 +212,7 @@ def _renewed(connection: Connection, kept: WorkflowFile, new: WorkflowFile) -> W
 
 
 def _insert(connection: Connection, new: WorkflowFile) -> Any:
-    make = sqlite.insert if is_sqlite(connection) else postgresql.insert
-    return make(workflow_files).values(**asdict(new))
+    return insert_into(connection, workflow_files).values(**asdict(new))
 
 
 def _is(workspace_id: str, kind: str, name: str) -> tuple[ColumnElement[bool], ...]:
