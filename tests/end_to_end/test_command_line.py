@@ -82,7 +82,8 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def _all_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
         yield (*path, name)
         if isinstance(command, click.Group):
             yield from _all_commands(command, (*path, name))
@@ -97,10 +98,11 @@ def test_a_command_has_no_help(ran: Command, path: tuple[str, ...]) -> None:
     shown = ran(*path, "--help")
     assert (shown.status, shown.err) == (0, "")
     assert " ".join(path) in shown.out.splitlines()[0]
-    command: click.Command = commands
+    command: click.Command | None = commands
     for name in path:
         assert isinstance(command, click.Group)
-        command = command.commands[name]
+        command = command.get_command(click.Context(command), name)
+    assert command is not None
     assert command.help
     assert command.help.splitlines()[0].endswith(".")
     options = [option for option in command.params if isinstance(option, click.Option)]

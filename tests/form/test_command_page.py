@@ -23,6 +23,8 @@ def _commands(name: str, command: click.Command) -> Iterator[str]:
     if not isinstance(command, click.Group):
         yield name
         return
-    for part, inner in command.commands.items():
-        if not inner.hidden:
+    context = click.Context(command)
+    for part in command.list_commands(context):
+        inner = command.get_command(context, part)
+        if inner is not None and not inner.hidden:
             yield from _commands(f"{name} {part}", inner)

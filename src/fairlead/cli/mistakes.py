@@ -1,0 +1,41 @@
+"""What an operator can mend, each in a line that says how."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead.domain.billing.budgets import NoBudgetError
+from fairlead.domain.billing.usage import BadUsageQueryError
+from fairlead.domain.days import NotADateError
+from fairlead.domain.declarations import BadFileError
+from fairlead.domain.money import NotAnAmountError
+from fairlead.installation import DataDirectoryError, OldDatabaseError
+from fairlead.observing.traces import TracesUnavailableError
+from fairlead.operations.keys import UnknownKeyError
+from fairlead.operations.statements import UnknownRunError
+from fairlead.operations.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
+from fairlead.settings import BadSettingError
+from fairlead.storage.database import DatabaseUnavailableError
+
+_LINES: Final[Mapping[type[Exception], str]] = {
+    BadFileError: "{}",
+    BadNameError: "{!r} is no name for a workspace: use up to 64 of a-z, 0-9, dots, dashes and underscores",
+    BadSettingError: "{}",
+    BadUsageQueryError: "{}",
+    DataDirectoryError: "{}",
+    DatabaseUnavailableError: "the database cannot be used: {}",
+    NameTakenError: "a workspace named {} exists already",
+    NoBudgetError: "this key has no budget yet; give --budget as well",
+    NotADateError: "{}",
+    NotAnAmountError: "{}",
+    OldDatabaseError: "{}",
+    TracesUnavailableError: "{}",
+    UnknownKeyError: "there is no living key with the id {}; `fairlead keys list` shows them",
+    UnknownRunError: "there is no run with the id {}; `fairlead runs list` shows them",
+    UnknownWorkspaceError: "there is no workspace {}; `fairlead workspaces list` shows them",
+}
+
+
+def explanation(error: Exception) -> str | None:
+    """The line that explains an error to an operator; None for a bug."""
+    line = next((line for kind, line in _LINES.items() if isinstance(error, kind)), None)
+    return None if line is None else line.format(str(error))
