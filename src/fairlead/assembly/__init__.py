@@ -8,10 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.assembly.base import kept, observers, ready_base
+from fairlead.assembly.base import Base, Jobs, kept, observers, ready_base
 from fairlead.assembly.faces import application
-from fairlead.assembly.jobs import ready_jobs
-from fairlead.assembly.runs import ready_runs
+from fairlead.assembly.runs import Runs, ready_runs
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import Observer
 from fairlead.operations.catalog import CatalogKeeper
@@ -44,6 +43,7 @@ class RunningServer:
 async def running_server(settings: Settings, clock: Clock | None = None) -> AsyncIterator[RunningServer]:
     """Start everything behind the HTTP face, and stop it in the reverse order."""
     async with AsyncExitStack() as stack:
+        _rest_collector(stack)
         metrics = Metrics()
         observe, also = observers(settings, metrics, stack)
         base = await ready_base(settings, clock or Clock(), observe, stack)
@@ -56,9 +56,9 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
             stack,
             Janitor(runs.recovery, base.catalog, base.windows, base.assets.sweeper, runs.replayer, observe).work(),
         )
-        jobs = await ready_jobs(settings, base, runs, stack) if settings.engine else None
+        jobs = await _ready_jobs(settings, base, runs, stack)
         if jobs is not None:
-            also.append(jobs.models.observe)
+            also.append(jobs.observe)
         served = application(settings, base, runs, jobs, metrics)
         _settle_collector()
 
@@ -66,8 +66,7 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
             runs.queue_worker.stop()
             runs.watcher.close()
             if jobs is not None:
-                jobs.worker.stop()
-                jobs.newsroom.close()
+                jobs.begin_stop()
 
         yield RunningServer(served, base.first_key, observe, base.catalog, base.partners.simulator, begin_stop)
 
@@ -77,8 +76,23 @@ def reload_on_hangup(server: RunningServer) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.catalog.reload)
 
 
+async def _ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> Jobs | None:
+    if not settings.engine:
+        return None
+    from fairlead.assembly.jobs import ready_jobs  # noqa: PLC0415 -- 5 MB that a server without the engine must not pay
+
+    return await ready_jobs(settings, base, runs, stack)
+
+
+def _rest_collector(stack: AsyncExitStack) -> None:
+    """Let the cyclic collector rest until the server is ready, or has not started: nearly all that is made stays."""
+    gc.disable()
+    stack.callback(gc.enable)
+
+
 def _settle_collector() -> None:
     """Keep the cyclic collector away from what lives as long as the server: its walks show in the slowest answers."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
+    gc.enable()

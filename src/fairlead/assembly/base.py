@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ from fairlead.settings import BadSettingError, Settings
 from fairlead.storage.blobs import FileBlobs, local_blobs
 from fairlead.storage.database import Database, open_database
 from fairlead.storage.migrate import migrate
+from fairlead.surfaces.application import OtherSurface
 from fairlead.surfaces.assets import AssetHandlers
 from fairlead.surfaces.router.headers import HeaderNames
 from fairlead.workers.partner import PROCEDURAL, SIMULATOR, PartnerProgram
@@ -72,6 +74,18 @@ class Base:
     windows: RateWindows
     clock: Clock
     observe: Observer
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What has workflows executed, as the rest of the server sees it; one without the engine has none.
+
+    `begin_stop` is called before answers under way are waited for: no more jobs are claimed, and no news is told.
+    """
+
+    surfaces: tuple[OtherSurface, ...]
+    observe: Observer
+    begin_stop: Callable[[], None]
 
 
 async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack: AsyncExitStack) -> Base:

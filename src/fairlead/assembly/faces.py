@@ -1,8 +1,7 @@
 """The HTTP face: every surface's handlers, with what each needs."""
 
 from fairlead import __version__
-from fairlead.assembly.base import Base, brand, header_names
-from fairlead.assembly.jobs import Jobs
+from fairlead.assembly.base import Base, Jobs, brand, header_names
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.installation import SNAPSHOTS
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
@@ -46,7 +45,7 @@ def application(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, m
         document=DocumentHandlers(served(settings)),
         names=header_names(settings),
         observe=base.observe,
-        others=(*(() if jobs is None else (jobs.jobs_surface, jobs.surface)), _registry(settings, base)),
+        others=(*(() if jobs is None else jobs.surfaces), _registry(settings, base)),
     )
 
 

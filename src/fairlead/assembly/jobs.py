@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from fairlead.assembly.base import Base, brand, header_names, kept
+from fairlead.assembly.base import Base, Jobs, brand, header_names, kept
 from fairlead.assembly.moderation import ready_moderation
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.domain.catalog.models import Catalog
@@ -77,19 +77,6 @@ from fairlead.workers.jobs import JobWorker
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
-    """What has workflows executed, and tells what becomes of them."""
-
-    hosts: Hosts
-    worker: JobWorker
-    newsroom: Newsroom
-    files: WorkflowFiles
-    models: ModelRunner
-    surface: CloudSurface
-    jobs_surface: JobsSurface
-
-
-@dataclass(frozen=True, slots=True)
 class _Working:
     """What jobs are made of."""
 
@@ -130,15 +117,13 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExi
     working.journal.tell_released = worker.tell
     stack.push_async_callback(working.executor.drain, settings.drain_seconds)
     kept(stack, worker.work())
-    return Jobs(
-        hosts=working.hosts,
-        worker=worker,
-        newsroom=working.newsroom,
-        files=working.files,
-        models=working.models,
-        surface=_surface(settings, base, working, nodes, verbs),
-        jobs_surface=_jobs_surface(settings, base, working, verbs),
-    )
+    public = _jobs_surface(settings, base, working, verbs)
+
+    def begin_stop() -> None:
+        worker.stop()
+        working.newsroom.close()
+
+    return Jobs((public, _surface(settings, base, working, nodes, verbs)), working.models.observe, begin_stop)
 
 
 async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> _Working:
