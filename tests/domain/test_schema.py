@@ -175,3 +175,17 @@ def test_a_schema_that_takes_other_fields_refuses_one(document: dict[str, Any]) 
 def test_a_model_in_the_body_is_overlooked(properties: dict[str, Any], *, declares: bool) -> None:
     """A schema whose body names the model says so."""
     assert InputSchema({"properties": properties}).declares_model is declares
+
+
+def test_a_schema_is_told_otherwise_than_it_was_written() -> None:
+    """The document is kept as text, and reads as what it was, in its order, to the last digit."""
+    document = {"properties": {"b": {"maximum": 2**70, "default": 0.1}, "a": {"const": "\u2028ü"}}, "required": []}
+    schema = InputSchema(document)
+    assert repr(schema.document) == repr(document)
+    assert [violation.loc for violation in schema.violations({"a": 1})] == [("body", "a")]
+
+
+def test_a_schema_that_cannot_be_served_is_taken() -> None:
+    """Half of a surrogate pair is text in Python and nowhere else."""
+    with pytest.raises(UnicodeEncodeError):
+        InputSchema({"properties": {"a": {"const": "\ud800"}}})
