@@ -16,7 +16,8 @@ from fairlead.surfaces.jobs import description as jobs
 from fairlead.surfaces.jobs import routes as jobs_routes
 from fairlead.surfaces.jobs.documents import JobsErrorCode
 from fairlead.surfaces.openapi import beside as service
-from fairlead.surfaces.openapi.document import Served, openapi_document
+from fairlead.surfaces.openapi.document import openapi_document
+from fairlead.surfaces.openapi.served import Served
 from fairlead.surfaces.registry import description as registry
 from fairlead.surfaces.registry import routes as registry_routes
 from fairlead.surfaces.registry.wire import ErrorName

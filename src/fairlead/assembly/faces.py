@@ -13,8 +13,8 @@ from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.migrate import HEAD, revision_of
 from fairlead.surfaces.application import Application
 from fairlead.surfaces.forwarding import BaseUrls
-from fairlead.surfaces.openapi.document import Served
 from fairlead.surfaces.openapi.handlers import DocumentHandlers
+from fairlead.surfaces.openapi.served import Served
 from fairlead.surfaces.operator import OperatorHandlers
 from fairlead.surfaces.registry.handlers import RegistryHandlers
 from fairlead.surfaces.registry.surface import RegistrySurface

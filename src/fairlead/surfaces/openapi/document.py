@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -21,9 +20,9 @@ from fairlead.surfaces.openapi.description import (
     Nothing,
     Parameter,
 )
+from fairlead.surfaces.openapi.served import Served
 from fairlead.surfaces.registry.description import describe_registry
 from fairlead.surfaces.router.description import describe_router
-from fairlead.surfaces.router.headers import HeaderNames
 
 Schema = Mapping[str, Any]
 
@@ -42,16 +41,6 @@ _SCHEMES: Final = {
     "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "A token of the issuer."},
 }
 _EITHER: Final[Sequence[Mapping[str, Sequence[str]]]] = ({"apiKey": ()}, {"bearer": ()})
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """What of an installation its document depends on: how headers are spelled, and what is served to whom."""
-
-    names: HeaderNames
-    version: str
-    workflows: bool = True
-    open_jobs: bool = False
 
 
 def descriptions(served: Served) -> Sequence[Description]:

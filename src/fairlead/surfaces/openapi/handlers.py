@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from fairlead.domain.catalog.schema import strong_etag
 from fairlead.surfaces.conditional import tagged
-from fairlead.surfaces.openapi.document import Served, openapi_document
+from fairlead.surfaces.openapi.served import Served
 
 _CACHING = "public, max-age=300, must-revalidate"
 
@@ -26,5 +26,8 @@ class DocumentHandlers:
 
     @cached_property
     def _made(self) -> tuple[bytes, str]:
+        # Tables of all that can be said of routes: a megabyte, of which most servers are never asked.
+        from fairlead.surfaces.openapi.document import openapi_document  # noqa: PLC0415 -- see above
+
         content = msgspec.json.encode(openapi_document(self._served))
         return content, strong_etag(content)
