@@ -20,6 +20,10 @@ HOST_MAX: Final = 259
 
 REQUEST_ID: Final = "fairlead.request_id"
 """Under which name a call's id stands in its scope."""
+FRAMES: Final = "fairlead.websocket.frames"
+"""The ASGI extension of a server that writes frames as they are, and the type of a message with such `frames`."""
+MESSAGE_BYTES_MAX: Final = 64 * 1024
+"""The longest message of a socket's client; the server in front of the application refuses longer ones."""
 _BODY_SECONDS: Final = 120.0
 _PORT_MAX: Final = 65_535
 # Underscores are in no name of the internet, but in those of containers.

@@ -26,8 +26,6 @@ from fairlead.domain.jobs.events import (
 from fairlead.domain.jobs.news import News, Notice, Preview, ProgressText, QueueChanged
 from fairlead.operations.jobs.newsroom import Bulletin, NodeProgress
 
-FRAMES: Final = "fairlead.websocket.frames"
-"""The ASGI extension of a server that writes frames as they are, and the type of a message with such `frames`."""
 _PREVIEW: Final = 1
 _TEXT: Final = 3
 _PREVIEW_WITH_METADATA: Final = 4

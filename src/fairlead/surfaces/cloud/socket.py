@@ -17,11 +17,10 @@ from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.clock import new_id
 from fairlead.operations.jobs.newsroom import Bulletin, Ending, Newsroom, Subscription
-from fairlead.surfaces.asgi import Receive, Scope, Send
+from fairlead.surfaces.asgi import FRAMES, Receive, Scope, Send
 from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.errors import refusal
 from fairlead.surfaces.cloud.frames import (
-    FRAMES,
     PLAIN,
     Payload,
     Reading,
@@ -33,8 +32,6 @@ from fairlead.surfaces.cloud.frames import (
 )
 from fairlead.surfaces.cloud.wire import FEATURES
 
-MESSAGE_BYTES_MAX: Final = 64 * 1024
-"""The longest message of a client; the server in front of us refuses longer ones."""
 _SID_MAX: Final = 128
 _AT_ONCE: Final = 20
 _PER_SECOND: Final = 10.0
