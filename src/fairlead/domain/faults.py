@@ -11,8 +11,9 @@ A fault carries what happened, never a status code or an envelope: those belong 
 (`surfaces/<api>/errors.py`). Several faults may share a bucket; no bucket is without a fault.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeGuard, get_args
+
+import msgspec
 
 REFUSAL_SUBJECTS: Final = frozenset(
     {"input", "output"}
@@ -21,38 +22,33 @@ REFUSAL_SUBJECTS: Final = frozenset(
 """The closed vocabulary of what a partner may have refused (R-20)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upstream:
+class Upstream(msgspec.Struct, frozen=True):
     """What the partner's own answer said: its HTTP status, and its reason where one may be shown (R-20, R-22)."""
 
     status: int | None = None
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InvalidInput:
+class InvalidInput(msgspec.Struct, frozen=True):
     """The request was malformed, conflicting, or refused by the model; `detail` says how to mend it."""
 
     detail: str
     upstream: Upstream = Upstream()
 
 
-@dataclass(frozen=True, slots=True)
-class BodyTooLarge:
+class BodyTooLarge(msgspec.Struct, frozen=True):
     """The request body passed the cap, in bytes."""
 
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class KeyConflict:
+class KeyConflict(msgspec.Struct, frozen=True):
     """The idempotency key belongs to another call, or its result can no longer be replayed (R-18)."""
 
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True):
     """One failing field (R-21): its path outermost first, a sentence, a machine-readable kind, bounds and the value."""
 
     loc: tuple[str | int, ...]
@@ -63,47 +59,41 @@ class Violation:
     has_input: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InputRejected:
+class InputRejected(msgspec.Struct, frozen=True):
     """The body breaks the model's schema, as found by us or as told by the partner."""
 
     violations: tuple[Violation, ...]
     upstream: Upstream = Upstream()
 
 
-@dataclass(frozen=True, slots=True)
-class ContentPolicyViolation:
+class ContentPolicyViolation(msgspec.Struct, frozen=True):
     """The partner refused on content grounds; `subject` is of the closed vocabulary of R-20, or unknown."""
 
     subject: str | None = None
     upstream: Upstream = Upstream()
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderError:
+class ProviderError(msgspec.Struct, frozen=True):
     """The partner failed, or answered something that cannot be read as a result (R-26)."""
 
     detail: str = "The provider reported a failure of its own."
     upstream: Upstream = Upstream()
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderTimeout:
+class ProviderTimeout(msgspec.Struct, frozen=True):
     """The partner did not answer within its own deadline (R-24)."""
 
     upstream: Upstream = Upstream()
 
 
-@dataclass(frozen=True, slots=True)
-class InsufficientCredits:
+class InsufficientCredits(msgspec.Struct, frozen=True):
     """The workspace cannot pay the run at its upper bound; amounts in 10^-8 dollars."""
 
     available: int
     needed: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetExceeded:
+class BudgetExceeded(msgspec.Struct, frozen=True):
     """The API key may not spend so much in its period (`day`, `month` or `total`); amounts in 10^-8 dollars."""
 
     limit: int
@@ -113,8 +103,7 @@ class BudgetExceeded:
     needed: int
 
 
-@dataclass(frozen=True, slots=True)
-class ModelNotFound:
+class ModelNotFound(msgspec.Struct, frozen=True):
     """No runnable model has this id; suggestions come from the models the caller may see (R-05, R-06).
 
     An unknown provider is one too, and then `detail` says so.
@@ -127,29 +116,25 @@ class ModelNotFound:
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Unauthorized:
+class Unauthorized(msgspec.Struct, frozen=True):
     """No usable credential; `detail` says which kind was expected, never why one was refused in secret terms."""
 
     detail: str = "Send an API key in X-API-Key, or a bearer token in Authorization."
 
 
-@dataclass(frozen=True, slots=True)
-class Forbidden:
+class Forbidden(msgspec.Struct, frozen=True):
     """A valid credential without entitlement to the model, the provider or the operation (R-38)."""
 
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotEnabled:
+class NotEnabled(msgspec.Struct, frozen=True):
     """A feature that is not rolled out to this caller yet; terminal (R-38)."""
 
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConcurrencyLimitExceeded:
+class ConcurrencyLimitExceeded(msgspec.Struct, frozen=True):
     """As many runs in flight as allowed (R-23); clears when one of the caller's own runs ends.
 
     `costly`: as many of those that may cost much; `what` is in flight.
@@ -161,13 +146,11 @@ class ConcurrencyLimitExceeded:
     what: str = "runs"
 
 
-@dataclass(frozen=True, slots=True)
-class StillRunning:
+class StillRunning(msgspec.Struct, frozen=True):
     """The run first called with this idempotency key has not ended (R-18): wait, and use the same key."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedSpendExceeded:
+class CommittedSpendExceeded(msgspec.Struct, frozen=True):
     """The runs in flight may already cost as much as allowed (R-23); amounts in 10^-8 dollars, without this run's.
 
     `needed` is what this one may cost, where that alone is too much.
@@ -178,8 +161,7 @@ class CommittedSpendExceeded:
     needed: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimited:
+class RateLimited(msgspec.Struct, frozen=True):
     """A windowed quota is spent; `window` names it and `retry_after` is in seconds."""
 
     window: str
@@ -187,25 +169,21 @@ class RateLimited:
     retry_after: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClientDisconnected:
+class ClientDisconnected(msgspec.Struct, frozen=True):
     """The caller left first (R-25). Recorded, never delivered."""
 
 
-@dataclass(frozen=True, slots=True)
-class InternalError:
+class InternalError(msgspec.Struct, frozen=True):
     """We failed. The caller learns nothing of the cause; the log has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeadlineExceeded:
+class DeadlineExceeded(msgspec.Struct, frozen=True):
     """We stopped holding the connection; the run goes on (R-24)."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceUnavailable:
+class ServiceUnavailable(msgspec.Struct, frozen=True):
     """A dependency is down. `retry_after` (seconds) only where it is a matter of capacity (R-39)."""
 
     detail: str
@@ -213,26 +191,22 @@ class ServiceUnavailable:
     upstream: Upstream = Upstream()
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
+class Cancelled(msgspec.Struct, frozen=True):
     """The caller cancelled the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueTimeout:
+class QueueTimeout(msgspec.Struct, frozen=True):
     """The run waited in the queue longer than allowed and was never dispatched."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestNotFound:
+class RequestNotFound(msgspec.Struct, frozen=True):
     """No such request for this caller, or its result is no longer kept (`expired`); `detail` where it is no request."""
 
     expired: bool = False
     detail: str = "There is no such request."
 
 
-@dataclass(frozen=True, slots=True)
-class QueueBacklogFull:
+class QueueBacklogFull(msgspec.Struct, frozen=True):
     """The workspace already has as many requests waiting as allowed."""
 
     limit: int

@@ -5,7 +5,6 @@ import re
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
@@ -170,8 +169,7 @@ class Logs:
 
     def _write(self, level: str, observation: Observation) -> None:
         if self._level <= LEVELS[level]:
-            told = {field.name: getattr(observation, field.name) for field in fields(observation)}
-            self._writer.write(level, type(observation).__name__, told)
+            self._writer.write(level, type(observation).__name__, msgspec.structs.asdict(observation))
 
     def _observe_run(self, line: _RunLine) -> None:
         if self._writer is self._lines:

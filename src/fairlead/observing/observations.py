@@ -4,7 +4,6 @@ An observation carries data, never prose and never a secret: no keys, no bodies,
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -28,8 +27,7 @@ class RunEnded(msgspec.Struct, frozen=True):
     traceparent: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class FaultAnswered:
+class FaultAnswered(msgspec.Struct, frozen=True):
     """A call was answered with a fault, whoever was at fault."""
 
     request_id: str
@@ -37,15 +35,13 @@ class FaultAnswered:
     result: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeadlinePassed:
+class DeadlinePassed(msgspec.Struct, frozen=True):
     """A caller was told to come back; its run goes on."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunRedirected:
+class RunRedirected(msgspec.Struct, frozen=True):
     """A run goes on at another provider, after the first has certainly not taken it."""
 
     run_id: str
@@ -54,8 +50,7 @@ class RunRedirected:
     to_provider: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerLeftRaw:
+class AnswerLeftRaw(msgspec.Struct, frozen=True):
     """A provider's answer could not be translated back, and went out as it was (R-12)."""
 
     run_id: str
@@ -63,8 +58,7 @@ class AnswerLeftRaw:
     provider: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallRepeated:
+class CallRepeated(msgspec.Struct, frozen=True):
     """A call that a provider did not take is sent again: the number of the try, and the pause before it (seconds)."""
 
     provider: str
@@ -72,8 +66,7 @@ class CallRepeated:
     pause: float
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRests:
+class ProviderRests(msgspec.Struct, frozen=True):
     """A credential of a provider has failed too often and rests, is tried again, or is well. `label` tells nothing."""
 
     provider: str
@@ -81,16 +74,14 @@ class ProviderRests:
     health: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderNotConfigured:
+class ProviderNotConfigured(msgspec.Struct, frozen=True):
     """A run asked for a provider that cannot be called; `settings` names what an operator must set."""
 
     provider: str
     settings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunTakenOver:
+class RunTakenOver(msgspec.Struct, frozen=True):
     """An unfinished run of a server that fell silent was claimed."""
 
     run_id: str
@@ -98,8 +89,7 @@ class RunTakenOver:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunClaimed:
+class RunClaimed(msgspec.Struct, frozen=True):
     """A worker has taken a queued run; `waited` is how long it was in the queue (seconds)."""
 
     run_id: str
@@ -107,24 +97,21 @@ class RunClaimed:
     waited: float
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDepth:
+class QueueDepth(msgspec.Struct, frozen=True):
     """How many queued runs wait in all workspaces, and of them those that wait for a slot; seen every second."""
 
     waiting: int
     parked: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunWithdrawn:
+class RunWithdrawn(msgspec.Struct, frozen=True):
     """A queued run ended without having been dispatched: cancelled, or too long in the queue."""
 
     run_id: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CancelPassedOn:
+class CancelPassedOn(msgspec.Struct, frozen=True):
     """A provider was told that the work of a run is not wanted any more; `is_heard` where it took note."""
 
     run_id: str
@@ -132,23 +119,20 @@ class CancelPassedOn:
     is_heard: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RunSuperseded:
+class RunSuperseded(msgspec.Struct, frozen=True):
     """A write named an attempt that is no longer the run's: another server has it by now."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseTrouble:
+class DatabaseTrouble(msgspec.Struct, frozen=True):
     """The database could not be written; what was to be written waits or was refused."""
 
     doing: str
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class JournalSplit:
+class JournalSplit(msgspec.Struct, frozen=True):
     """A batch failed for one of its entries and is being written in parts."""
 
     entries: int
@@ -161,37 +145,32 @@ class JournalWaiting(msgspec.Struct, frozen=True):
     entries: int
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogLoaded:
+class CatalogLoaded(msgspec.Struct, frozen=True):
     """A catalog took effect."""
 
     build: str
     models: int
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogRefused:
+class CatalogRefused(msgspec.Struct, frozen=True):
     """Changed catalog files cannot be used; the catalog before them stays."""
 
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class PartnerStarted:
+class PartnerStarted(msgspec.Struct, frozen=True):
     """The built-in partner was called and is being started."""
 
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartnerStopped:
+class PartnerStopped(msgspec.Struct, frozen=True):
     """The built-in partner ended without being asked to; the next call starts it again."""
 
     code: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class AssetCopied:
+class AssetCopied(msgspec.Struct, frozen=True):
     """An asset of a result was copied to our storage; its size in bytes."""
 
     run_id: str
@@ -200,8 +179,7 @@ class AssetCopied:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class AssetCopyFailed:
+class AssetCopyFailed(msgspec.Struct, frozen=True):
     """An asset could not be copied, and its result keeps the partner's link. `url` is without its query."""
 
     run_id: str
@@ -210,16 +188,14 @@ class AssetCopyFailed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class BlobTrouble:
+class BlobTrouble(msgspec.Struct, frozen=True):
     """The store of blobs could not be read or written."""
 
     doing: str
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class AssetsSwept:
+class AssetsSwept(msgspec.Struct, frozen=True):
     """Assets expired; blobs nobody named, and spooled files nobody wrote any more, were removed."""
 
     expired: int
@@ -227,8 +203,7 @@ class AssetsSwept:
     spooled: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContentRefused:
+class ContentRefused(msgspec.Struct, frozen=True):
     """Bytes were not taken in, for they are blocked: by the operator's callable, or by the list of hashes."""
 
     workspace_id: str
@@ -236,8 +211,7 @@ class ContentRefused:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ModerationFailed:
+class ModerationFailed(msgspec.Struct, frozen=True):
     """The operator's callable did not say whether some bytes are blocked, and they were not taken in."""
 
     workspace_id: str
@@ -245,8 +219,7 @@ class ModerationFailed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookTried:
+class WebhookTried(msgspec.Struct, frozen=True):
     """A webhook was posted: which try of its run, how long it took, the receiver's status or why there is none."""
 
     run_id: str
@@ -257,8 +230,7 @@ class WebhookTried:
     delivered: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookGivenUp:
+class WebhookGivenUp(msgspec.Struct, frozen=True):
     """A webhook was not delivered and is not tried again; the status or the error of its last try."""
 
     run_id: str
@@ -267,8 +239,7 @@ class WebhookGivenUp:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnded:
+class JobEnded(msgspec.Struct, frozen=True):
     """A job reached its end, as its state and, where it failed, the kind of its error say. Times in seconds.
 
     Callers know the job by its `public_id`.
@@ -285,8 +256,7 @@ class JobEnded:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobTakenOver:
+class JobTakenOver(msgspec.Struct, frozen=True):
     """The server that had a job executed fell silent; the job waits for another, or was ended."""
 
     job_id: str
@@ -295,15 +265,13 @@ class JobTakenOver:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobsUnderWay:
+class JobsUnderWay(msgspec.Struct, frozen=True):
     """How many jobs are executed by this process."""
 
     jobs: int
 
 
-@dataclass(frozen=True, slots=True)
-class EngineHostStarted:
+class EngineHostStarted(msgspec.Struct, frozen=True):
     """An engine host takes work: its process, whether it checks workflows, and how long its start took."""
 
     pid: int
@@ -311,8 +279,7 @@ class EngineHostStarted:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class EngineHostStopped:
+class EngineHostStopped(msgspec.Struct, frozen=True):
     """An engine host has ended: why, and whether it did so by itself."""
 
     pid: int
@@ -320,15 +287,13 @@ class EngineHostStopped:
     by_itself: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EngineHostFailed:
+class EngineHostFailed(msgspec.Struct, frozen=True):
     """An engine host could not be started, and why."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodePackLoaded:
+class NodePackLoaded(msgspec.Struct, frozen=True):
     """A node pack was loaded by an engine host, or could not be."""
 
     name: str
@@ -336,8 +301,7 @@ class NodePackLoaded:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseSettled:
+class ReleaseSettled(msgspec.Struct, frozen=True):
     """A release of a deployment was prepared; or why it cannot be."""
 
     deployment_id: str
@@ -345,8 +309,7 @@ class ReleaseSettled:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentMoved:
+class DeploymentMoved(msgspec.Struct, frozen=True):
     """A deployment takes jobs from now on, or does not, and why."""
 
     deployment_id: str
@@ -354,16 +317,14 @@ class DeploymentMoved:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class UnexpectedError:
+class UnexpectedError(msgspec.Struct, frozen=True):
     """A bug: the caller was told nothing, the log has everything."""
 
     doing: str
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReady:
+class ServerReady(msgspec.Struct, frozen=True):
     """The server answers."""
 
     url: str

@@ -1,6 +1,5 @@
 """Failures as JSON, for what is kept of a run that failed (R-18): any fault, written and read by its name."""
 
-from dataclasses import fields
 from typing import Any, Final, get_args
 
 import msgspec
@@ -12,8 +11,7 @@ _KINDS: Final[dict[str, Any]] = {kind.__name__: kind for kind in get_args(Fault)
 
 def write_fault(fault: Fault) -> bytes:
     """A fault as JSON."""
-    said = {field.name: getattr(fault, field.name) for field in fields(fault)}
-    return msgspec.json.encode([type(fault).__name__, said])
+    return msgspec.json.encode([type(fault).__name__, fault])
 
 
 def read_fault(text: bytes) -> Fault:
