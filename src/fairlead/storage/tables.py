@@ -3,13 +3,15 @@
 Ids are UUIDs as text: SQLite has no other form, and one form keeps exports and logs comparable.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
+    Connection,
     ForeignKey,
     Index,
     Integer,
@@ -18,6 +20,8 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TextClause,
+    event,
     false,
     text,
 )
@@ -28,6 +32,9 @@ _ORDERED_ID = String(45).with_variant(String(45, collation="C"), "postgresql")
 _INT = BigInteger().with_variant(Integer(), "sqlite")
 """64 bits in both; SQLite numbers its rows by themselves only in a column spelled INTEGER."""
 
+_WHERE: Final = "where"
+"""Under which name an index has the condition of its rows."""
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -37,6 +44,23 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+def _partial_index(
+    name: str, *columns: Column[Any], where: ColumnElement[bool] | TextClause, unique: bool = False
+) -> None:
+    """An index of some rows. Which, is said in the words of a dialect, and naming one would load it: 2 MB."""
+    Index(name, *columns, unique=unique, info={_WHERE: where})
+
+
+@event.listens_for(metadata, "before_create")
+def _say_where(_metadata: MetaData, connection: Connection, **_: Any) -> None:
+    """Tell the dialect that makes the tables of which rows its partial indexes are."""
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            if _WHERE in index.info:
+                index.dialect_options[connection.dialect.name]["where"] = index.info[_WHERE]
+
 
 workspaces = Table(
     "workspaces",
@@ -135,20 +159,17 @@ runs = Table(
 _WORKING: Final = text("state = 'accepted' OR state = 'dispatched'")
 _WAITING: Final = text("state = 'parked' OR state = 'released'")
 _RELEASED: Final = text("state = 'released'")
-Index("ix_runs_working", runs.c.server_id, sqlite_where=_WORKING, postgresql_where=_WORKING)
-Index(
-    "ix_runs_waiting", runs.c.workspace_id, runs.c.place, runs.c.hold, sqlite_where=_WAITING, postgresql_where=_WAITING
-)
+_partial_index("ix_runs_working", runs.c.server_id, where=_WORKING)
+_partial_index("ix_runs_waiting", runs.c.workspace_id, runs.c.place, runs.c.hold, where=_WAITING)
 # Said otherwise than the others, so that PostgreSQL does not count places by it.
 _QUEUED: Final = text("place IS NOT NULL AND finished_at IS NULL")
-Index("ix_runs_queued_since", runs.c.created_at, sqlite_where=_QUEUED, postgresql_where=_QUEUED)
+_partial_index("ix_runs_queued_since", runs.c.created_at, where=_QUEUED)
 _UNWANTED: Final = text("cancel_requested_at IS NOT NULL AND finished_at IS NULL")
-Index("ix_runs_unwanted", runs.c.server_id, sqlite_where=_UNWANTED, postgresql_where=_UNWANTED)
-Index("ix_runs_released", runs.c.id, sqlite_where=_RELEASED, postgresql_where=_RELEASED)
-Index("ix_runs_lost", runs.c.finished_at, sqlite_where=runs.c.state == "lost", postgresql_where=runs.c.state == "lost")
+_partial_index("ix_runs_unwanted", runs.c.server_id, where=_UNWANTED)
+_partial_index("ix_runs_released", runs.c.id, where=_RELEASED)
+_partial_index("ix_runs_lost", runs.c.finished_at, where=runs.c.state == "lost")
 # A later run may name the work of an earlier one by its handle, where operations depend on it (R-16).
-Index("ix_runs_handle", runs.c.workspace_id, runs.c.handle,
-      sqlite_where=runs.c.operation.is_not(None), postgresql_where=runs.c.operation.is_not(None))  # fmt: skip
+_partial_index("ix_runs_handle", runs.c.workspace_id, runs.c.handle, where=runs.c.operation.is_not(None))
 
 idempotency_keys = Table(
     "idempotency_keys",
@@ -197,7 +218,7 @@ webhook_deliveries = Table(
     Column("gave_up_at", _INT),
 )
 _DUE: Final = webhook_deliveries.c.next_at.is_not(None)
-Index("ix_webhook_deliveries_due", webhook_deliveries.c.next_at, sqlite_where=_DUE, postgresql_where=_DUE)
+_partial_index("ix_webhook_deliveries_due", webhook_deliveries.c.next_at, where=_DUE)
 
 webhook_tries = Table(
     "webhook_tries",
@@ -305,16 +326,14 @@ _JOB_LIVE: Final = text("state = 'canceling' OR state = 'parked' OR state = 'rel
 _JOB_RELEASED: Final = text("state = 'released'")
 _JOB_WORKING: Final = text("state = 'canceling' OR state = 'running'")
 Index("uq_jobs_workspace_number", jobs.c.workspace_id, jobs.c.number, unique=True)
-Index("ix_jobs_live", jobs.c.workspace_id, jobs.c.number, sqlite_where=_JOB_LIVE, postgresql_where=_JOB_LIVE)
-Index("ix_jobs_released", jobs.c.created_at, sqlite_where=_JOB_RELEASED, postgresql_where=_JOB_RELEASED)
-Index("ix_jobs_working", jobs.c.server_id, sqlite_where=_JOB_WORKING, postgresql_where=_JOB_WORKING)
+_partial_index("ix_jobs_live", jobs.c.workspace_id, jobs.c.number, where=_JOB_LIVE)
+_partial_index("ix_jobs_released", jobs.c.created_at, where=_JOB_RELEASED)
+_partial_index("ix_jobs_working", jobs.c.server_id, where=_JOB_WORKING)
 Index("ix_jobs_expires_at", jobs.c.expires_at)
 _DEPLOYED: Final = text("deployment_id IS NOT NULL")
-Index("ix_jobs_deployment", jobs.c.workspace_id, jobs.c.deployment_id, jobs.c.number,
-      sqlite_where=_DEPLOYED, postgresql_where=_DEPLOYED)  # fmt: skip
+_partial_index("ix_jobs_deployment", jobs.c.workspace_id, jobs.c.deployment_id, jobs.c.number, where=_DEPLOYED)
 _CHOSEN: Final = text("chosen_id IS NOT NULL")
-Index("uq_jobs_workspace_chosen", jobs.c.workspace_id, jobs.c.chosen_id, unique=True,
-      sqlite_where=_CHOSEN, postgresql_where=_CHOSEN)  # fmt: skip
+_partial_index("uq_jobs_workspace_chosen", jobs.c.workspace_id, jobs.c.chosen_id, unique=True, where=_CHOSEN)
 
 job_events = Table(
     "job_events",
@@ -406,9 +425,9 @@ deployments = Table(
     Column("cleared_at", _INT, comment="when none of its jobs was left that waited or was executed"),
 )
 _UNSETTLED: Final = text("deleted_at IS NULL AND (state = 'not_ready' OR state = 'unavailable')")
-Index("ix_deployments_unsettled", deployments.c.updated_at, sqlite_where=_UNSETTLED, postgresql_where=_UNSETTLED)
+_partial_index("ix_deployments_unsettled", deployments.c.updated_at, where=_UNSETTLED)
 _DELETED: Final = text("deleted_at IS NOT NULL")
-Index("ix_deployments_deleted", deployments.c.deleted_at, sqlite_where=_DELETED, postgresql_where=_DELETED)
+_partial_index("ix_deployments_deleted", deployments.c.deleted_at, where=_DELETED)
 
 releases = Table(
     "releases",
@@ -423,7 +442,7 @@ releases = Table(
     Column("settled_at", _INT, comment="when it was prepared or failed"),
 )
 _PREPARING: Final = text("state = 'preparing'")
-Index("ix_releases_preparing", releases.c.created_at, sqlite_where=_PREPARING, postgresql_where=_PREPARING)
+_partial_index("ix_releases_preparing", releases.c.created_at, where=_PREPARING)
 
 publishers = Table(
     "publishers",
@@ -450,7 +469,7 @@ published_nodes = Table(
     Column("changed_at", _INT, nullable=False),
 )
 _LISTED: Final = text("banned_at IS NULL AND deleted_at IS NULL")
-Index("ix_published_nodes_listed", published_nodes.c.id, sqlite_where=_LISTED, postgresql_where=_LISTED)
+_partial_index("ix_published_nodes_listed", published_nodes.c.id, where=_LISTED)
 
 node_versions = Table(
     "node_versions",
