@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -157,15 +157,20 @@ class Engine:
 
 
 @contextmanager
-def running_engine(folder: Path, **settings: Any) -> Iterator[Engine]:
-    """Start hosts with the pack of troubles, and end them."""
+def running_engine(folder: Path, hear: Callable[[HostNote], object] = bool, **settings: Any) -> Iterator[Engine]:
+    """Start hosts with the pack of troubles, and end them; `hear` is told what they note in that very moment."""
     folder.mkdir(exist_ok=True)
     notes: list[HostNote] = []
+
+    def noted(note: HostNote) -> None:
+        notes.append(note)
+        hear(note)
+
     with asyncio.Runner() as runner:
 
         async def made() -> Hosts:
             given = {"packs": (str(PACKS),), **settings}
-            hosts = Hosts(HostSettings(folder / "scratch", **given), b"[]", notes.append)
+            hosts = Hosts(HostSettings(folder / "scratch", **given), b"[]", noted)
             await hosts.begin()
             await hosts.describe()  # when it is there
             return hosts

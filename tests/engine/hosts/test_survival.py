@@ -10,6 +10,7 @@ import textwrap
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -19,7 +20,7 @@ from engine.hosts.engines import PACKS, Engine, FolderDesk, running_engine, trou
 from fairlead.domain.jobs.events import Executing, Failed, Interrupted, Succeeded
 from fairlead.engine.hosts.desk_host import EngineUnavailableError
 from fairlead.engine.hosts.frames import framed
-from fairlead.engine.hosts.notes import HostNote, HostNotStarted
+from fairlead.engine.hosts.notes import HostNote, HostNotStarted, HostStarted
 from fairlead.engine.hosts.pool import Hosts, HostSettings
 from fairlead.engine.hosts.protocol import Checked, Ended, Execute, FindFile, Loading, Ready, Render, Told
 
@@ -180,6 +181,27 @@ def test_a_job_that_was_given_up_goes_on(tmp_path: Path) -> None:
         engine.run(wait_for(cancelled()))
         assert engine.execute(_WORKS).ending == Succeeded()
         _wait_until_gone(engine.started[0])
+
+
+def test_a_job_that_is_given_up_as_its_host_comes_leaves_the_host(tmp_path: Path) -> None:
+    """A host that is ready in the moment in which nobody wants it any more is ended."""
+    tasks: list[asyncio.Future[Any]] = []
+
+    def give_up(note: HostNote) -> None:
+        if isinstance(note, HostStarted) and not note.is_desk:
+            tasks.pop().cancel()
+
+    with running_engine(tmp_path, give_up) as engine:
+
+        async def cancelled() -> None:
+            task = asyncio.ensure_future(engine.executed(_WORKS))
+            tasks.append(task)
+            await asyncio.wait({task})
+            assert task.cancelled()
+
+        engine.run(wait_for(cancelled()))
+        engine.run(wait_for(_until(lambda: engine.started[0] in engine.ended)))
+        assert _gone(engine.started[0])
 
 
 # Places.

@@ -273,10 +273,16 @@ class Hosts:
             return place if place.host is not None else None
         finally:
             if place.host is None:
-                starting.cancel()
-                self._ending(starting)
+                self._give_up(starting)
                 self._busy.discard(place)
                 self._wake(1)
+
+    def _give_up(self, starting: "asyncio.Task[Host]") -> None:
+        """Have a start end that nobody waits for; a host may have come in the very moment."""
+        if starting.cancel():
+            self._ending(starting)
+        elif starting.exception() is None:
+            self._ending(asyncio.ensure_future(starting.result().end("its start was given up")))
 
     async def _wait(self, sitting: Sitting, *, is_called: bool) -> None:
         turn = asyncio.get_running_loop().create_future()
