@@ -281,7 +281,7 @@ class Hosts:
         """Have a start end that nobody waits for; a host may have come in the very moment."""
         if starting.cancel():
             self._ending(starting)
-        elif starting.exception() is None:
+        elif not starting.cancelled() and starting.exception() is None:
             self._ending(asyncio.ensure_future(starting.result().end("its start was given up")))
 
     async def _wait(self, sitting: Sitting, *, is_called: bool) -> None:
