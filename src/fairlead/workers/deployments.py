@@ -1,10 +1,11 @@
 """The worker of deployments: prepares releases, and asks for hosts again where there were none."""
 
-import asyncio
+import itertools
 from typing import Final
 
-from fairlead.observing.observations import Observer, UnexpectedError
+from fairlead.observing.observations import Observer
 from fairlead.operations.deployments import DeploymentKeeper
+from fairlead.workers.rounds import look_for_ever
 
 _LOOK_SECONDS: Final = 0.5
 _FORGET_EVERY: Final = 120
@@ -19,15 +20,11 @@ class DeploymentWorker:
 
     async def work(self) -> None:
         """Look after the deployments until cancelled."""
-        rounds = 0
+        rounds = itertools.count()
         try:
-            while True:
-                try:
-                    await self._look(rounds)
-                except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
-                    self._observe(UnexpectedError("look after deployments", error))
-                rounds += 1
-                await asyncio.sleep(_LOOK_SECONDS)
+            await look_for_ever(
+                lambda: self._look(next(rounds)), _LOOK_SECONDS, "look after deployments", self._observe
+            )
         finally:
             await self._keeper.close()
 

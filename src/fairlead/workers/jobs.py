@@ -1,6 +1,7 @@
 """The worker of jobs: claims released ones as soon as it is told of them, and looks for what it was not told."""
 
 import asyncio
+import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -10,6 +11,7 @@ from fairlead.operations.jobs.abandon import JobAbandoner
 from fairlead.operations.jobs.claim import JobClaimer
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.nodes import NodeCatalog
+from fairlead.workers.rounds import look_for_ever
 
 _LOOK_SECONDS: Final = 1.0
 _TAKE_OVER_EVERY: Final = 5
@@ -58,15 +60,9 @@ class JobWorker:
 
     async def work(self) -> None:
         """Look after the jobs until cancelled; from then on nothing more is claimed."""
-        rounds = 0
+        rounds = itertools.count()
         try:
-            while True:
-                try:
-                    await self._look(rounds)
-                except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
-                    self._observe(UnexpectedError("look after jobs", error))
-                rounds += 1
-                await asyncio.sleep(_LOOK_SECONDS)
+            await look_for_ever(lambda: self._look(next(rounds)), _LOOK_SECONDS, "look after jobs", self._observe)
         finally:
             self.stop()
             if self._tasks:

@@ -8,6 +8,7 @@ from typing import Final
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.execute import Execution
+from fairlead.workers.rounds import look_for_ever
 
 _LOOK_SECONDS: Final = 1.0
 _TOLD_MAX: Final = 10_000
@@ -46,12 +47,7 @@ class QueueWorker:
     async def work(self) -> None:
         """Look after the queue until cancelled; from then on nothing more is claimed."""
         try:
-            while True:
-                try:
-                    await self._look()
-                except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
-                    self._observe(UnexpectedError("look after the queue", error))
-                await asyncio.sleep(_LOOK_SECONDS)
+            await look_for_ever(self._look, _LOOK_SECONDS, "look after the queue", self._observe)
         finally:
             self.stop()
             if self._tasks:  # a claim that is being written has its run begun, and waited for with the others
