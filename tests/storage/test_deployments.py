@@ -1,5 +1,6 @@
 """Deployments as rows: made, moved, deleted, and what becomes of their jobs."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -236,6 +237,21 @@ def test_a_workspace_has_deployments_without_end(books: Books) -> None:
     books.do(lambda c: deployments.delete_deployment(c, LAB, ONE, NOW + 1))
     books.do(lambda c: deployments.create_deployment(c, new, (), NOW + 2, 1))
     assert [one.id for one in books.do(lambda c: deployments.list_deployments(c, LAB, 10))] == ["second-00000001"]
+
+
+def test_deployments_made_in_the_same_moment_pass_the_bound(database: Database, books: Books, run: Run) -> None:
+    """Of more than a workspace may have, that many are made and the others are refused."""
+
+    def make(number: int) -> Callable[[Connection], object]:
+        new = {"id": f"pictures-{number:08x}", "workspace_id": LAB, "name": "pictures"}
+        return lambda c: deployments.create_deployment(c, new, (), NOW, 3)
+
+    async def together() -> Sequence[object]:
+        return await asyncio.gather(*(database.write(make(number)) for number in range(8)), return_exceptions=True)
+
+    refusals = [one for one in run(together()) if isinstance(one, DeploymentFaultError)]
+    assert [one.fault for one in refusals] == [TooManyDeployments("deployments of the workspace", 3)] * 5
+    assert len(books.do(lambda c: deployments.list_deployments(c, LAB, _MANY))) == 3
 
 
 @pytest.mark.req("J-10")

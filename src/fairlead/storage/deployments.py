@@ -38,7 +38,7 @@ from fairlead.domain.deployments import (
 )
 from fairlead.domain.jobs.states import LIVE, JobEvent, states_before
 from fairlead.storage.job_entries import job_in_state
-from fairlead.storage.tables import deployments, jobs, releases
+from fairlead.storage.tables import deployments, jobs, releases, workspaces
 
 _UNFINISHED: Final = sorted(state.value for state in states_before(JobEvent.ABANDON))
 """The states in which a job of a deleted deployment is still to be ended, or to be told to."""
@@ -76,8 +76,10 @@ def create_deployment(
 ) -> Deployment:
     """Make a deployment of an id, a workspace and a name, with its first release; DeploymentFaultError.
 
-    Servers that make several at the same moment may pass the bound of a workspace by one each.
+    The workspace is locked, so that what others make in the same moment is counted too.
     """
+    owner = select(workspaces.c.id).where(workspaces.c.id == new["workspace_id"])
+    connection.execute(owner.with_for_update()).scalar_one()
     is_its = and_(deployments.c.workspace_id == new["workspace_id"], _IS_THERE)
     if connection.execute(select(func.count()).select_from(deployments).where(is_its)).scalar_one() >= most:
         raise DeploymentFaultError(TooManyDeployments("deployments of the workspace", most))
