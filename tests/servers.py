@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import httpx
+import psutil
 from click.testing import CliRunner
 
 from fairlead.cli import commands
@@ -191,6 +192,14 @@ def command(*arguments: str) -> Any:
         raise result.exception
     assert result.exit_code in (0, 1 if "audit" in arguments else 0), result.output
     return json.loads(result.stdout) if "--json" in arguments else result.stdout
+
+
+def is_alive(process: int) -> bool:
+    """Return whether a process goes on; one that has ended and waits for its parent does not."""
+    try:
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def wait_until(condition: Callable[[], T], what: str, seconds: float = 20, pause: float = 0.02) -> T:

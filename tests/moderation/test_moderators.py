@@ -12,7 +12,7 @@ from fairlead.moderation import pool
 from fairlead.moderation.pool import ModeratorNotStartedError, NoVerdictError
 from fairlead.moderation.protocol import WORDS_CHARACTERS_MAX, Verdict
 from moderation.callables import asked_of, callable_file, moderators
-from servers import wait_until_async
+from servers import is_alive, wait_until_async
 
 LAB: Final = "lab-id"
 _FAILING: Final = {
@@ -23,14 +23,6 @@ _FAILING: Final = {
     "exit": "its process ended with the code 3",
     "vanish": "its process ended with the code 4",
 }
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process goes on; one that has ended and waits for its parent does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.req("J-14")

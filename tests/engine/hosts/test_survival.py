@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from engine.executions import n
@@ -23,16 +22,9 @@ from fairlead.engine.hosts.frames import framed
 from fairlead.engine.hosts.notes import HostNote, HostNotStarted, HostStarted
 from fairlead.engine.hosts.pool import Hosts, HostSettings
 from fairlead.engine.hosts.protocol import Checked, Ended, Execute, FindFile, Loading, Ready, Render, Told
+from servers import is_alive
 
 _WORKS = {"1": n("PrimitiveInt", value=1), "2": n("PreviewAny", source=["1", 0])}
-
-
-def _gone(process: int) -> bool:
-    """Return whether a process has ended; one nobody has asked for yet counts as well."""
-    try:
-        return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 async def _until(is_so: Callable[[], object]) -> None:
@@ -42,7 +34,7 @@ async def _until(is_so: Callable[[], object]) -> None:
 
 def _wait_until_gone(process: int) -> None:
     for _ in range(500):
-        if _gone(process):
+        if not is_alive(process):
             return
         time.sleep(0.02)
     raise AssertionError(f"process {process} lives")
@@ -201,7 +193,7 @@ def test_a_job_that_is_given_up_as_its_host_comes_leaves_the_host(tmp_path: Path
 
         engine.run(wait_for(cancelled()))
         engine.run(wait_for(_until(lambda: engine.started[0] in engine.ended)))
-        assert _gone(engine.started[0])
+        assert not is_alive(engine.started[0])
 
 
 # Places.
