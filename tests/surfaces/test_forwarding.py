@@ -204,7 +204,7 @@ async def _asked(urls: BaseUrls, headers: dict[str, str]) -> str:
     """Ask a server of its own, started as ours is, what its links begin with."""
 
     async def application(scope: Scope, _: Receive, send: Send) -> None:
-        await answer(send, 200, [], urls.of(scope).encode())
+        await answer(scope, send, 200, [], urls.of(scope).encode())
 
     config = uvicorn.Config(cast("Any", application), port=0, log_level="warning", lifespan="off", proxy_headers=False)
     server = uvicorn.Server(config)

@@ -3,9 +3,9 @@
 import asyncio
 import functools
 import re
-from collections.abc import Callable, Coroutine, Iterable, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from ipaddress import IPv6Address
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from fairlead.domain.faults import BodyTooLarge, FaultError, InvalidInput
 
@@ -22,6 +22,9 @@ REQUEST_ID: Final = "fairlead.request_id"
 """Under which name a call's id stands in its scope."""
 FRAMES: Final = "fairlead.websocket.frames"
 """The ASGI extension of a server that writes frames as they are, and the type of a message with such `frames`."""
+WHOLE: Final = "fairlead.http.whole"
+"""Under which name a call's WholeExchange stands in its scope, where the server has one."""
+_BY_NAME: Final = "fairlead.headers"
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 """The longest message of a socket's client; the server in front of the application refuses longer ones."""
 _BODY_SECONDS: Final = 120.0
@@ -37,27 +40,43 @@ class CallerLeftError(Exception):
     """The connection closed before the request was whole: there is nobody to answer."""
 
 
+class WholeExchange(Protocol):
+    """What a server may offer beside ASGI, under WHOLE in a call's scope: bodies that are taken and written whole."""
+
+    disconnected: bool
+    """Whether the caller has closed the connection."""
+
+    def take_whole(self) -> bytes | None:
+        """The body of the request, or None where some of it has not arrived, and ASGI is the way to it."""
+        ...
+
+    def answer_whole(self, status: int, headers: Headers, content: bytes) -> bool:
+        """Write a response with its headers, whose names are in lower case; False where ASGI is the way."""
+        ...
+
+
 async def read_whole(scope: Scope, receive: Receive, limit: int) -> bytes:
     """Read a request body of at most `limit` bytes, within a bounded time; FaultError, or CallerLeftError."""
     length = header(scope, b"content-length")
     if length is not None and length.isdigit() and int(length) > limit:
         raise FaultError(BodyTooLarge(limit))
-    message = _at_hand(receive)
-    if message is not None and message["type"] == "http.request" and not message.get("more_body", False):
-        body: bytes = message.get("body", b"")
-        if len(body) > limit:
+    exchange: WholeExchange | None = scope.get(WHOLE)
+    content = None if exchange is None else exchange.take_whole()
+    if content is not None:
+        if len(content) > limit:
             raise FaultError(BodyTooLarge(limit))
-        return body
+        return content
     try:
         async with asyncio.timeout(_BODY_SECONDS):
-            return await _read_rest(message or await receive(), receive, limit)
+            return await _read_rest(receive, limit)
     except TimeoutError as error:
         raise FaultError(InvalidInput(f"The request body did not arrive within {_BODY_SECONDS:g} seconds.")) from error
 
 
-async def _read_rest(message: Message, receive: Receive, limit: int) -> bytes:
-    chunks, size = [], 0
-    while True:
+async def _read_rest(receive: Receive, limit: int) -> bytes:
+    chunks, size, more = [], 0, True
+    while more:
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise CallerLeftError
         chunk = message.get("body", b"")
@@ -65,47 +84,35 @@ async def _read_rest(message: Message, receive: Receive, limit: int) -> bytes:
         if size > limit:
             raise FaultError(BodyTooLarge(limit))
         chunks.append(chunk)
-        if not message.get("more_body", False):
-            return b"".join(chunks)
-        message = await receive()
+        more = message.get("more_body", False)
+    return b"".join(chunks)
 
 
-def has_left(receive: Receive) -> bool:
+def has_left(scope: Scope, receive: Receive) -> bool:
     """Whether the caller has closed the connection by now. Only after the body was read; never waits.
 
     A task that waits for the disconnect would be the other way, at 10 µs and a kilobyte for every call that is held.
-    uvicorn knows without being asked: `receive` is a method of its record of the exchange. Asking would cost every run
-    a future that nobody waits for.
+    A server that has no WholeExchange is asked by hand: one step of `receive` ends at once with the disconnect, or
+    would wait and is dropped unharmed.
     """
-    left = getattr(getattr(receive, "__self__", None), "disconnected", None)
-    if isinstance(left, bool):
-        return left
-    message = _at_hand(receive)
-    return message is not None and bool(message["type"] == "http.disconnect")
-
-
-def _at_hand(receive: Receive) -> Message | None:
-    """The next message where it is there already, else None, without waiting.
-
-    One step of `receive` is taken by hand: it ends at once with the message, or would wait and is dropped unharmed.
-    """
+    exchange: WholeExchange | None = scope.get(WHOLE)
+    if exchange is not None:
+        return exchange.disconnected
     waiting = receive().__await__()
     try:
         next(waiting)
     except StopIteration as ended:
-        message: Message = ended.value
-        return message
+        return bool(ended.value["type"] == "http.disconnect")
     waiting.close()
-    return None
+    return False
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
     """The value of a request header by its lower-case name; the first where it was sent twice."""
-    headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
-    for key, value in headers:
-        if key == name:
-            return value
-    return None
+    known: dict[bytes, bytes] | None = scope.get(_BY_NAME)
+    if known is None:
+        known = scope[_BY_NAME] = dict(reversed(scope["headers"]))
+    return known.get(name)
 
 
 def base_url_of(scope: Scope, scheme: str | None = None, host: str | None = None) -> str:
@@ -151,63 +158,10 @@ def _is_ipv6(text: str) -> bool:
     return True
 
 
-async def answer(send: Send, status: int, headers: Headers, content: bytes) -> None:
-    """Send a whole response; its length is added. Where the transport is a JoiningTransport it is written at once."""
+async def answer(scope: Scope, send: Send, status: int, headers: Headers, content: bytes) -> None:
+    """Send a whole response; its length is added."""
     headers.append((b"content-length", b"%d" % len(content)))
-    transport = getattr(getattr(send, "__self__", None), "transport", None)
-    if isinstance(transport, JoiningTransport):
-        transport.hold()
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
-    if isinstance(transport, JoiningTransport):
-        transport.release()
-
-
-class JoiningTransport:
-    """A connection's transport that can hold what is written until all of it goes out in one system call.
-
-    uvicorn writes the head of a response and its body apart, and uvloop sends each at once: for a small answer the
-    second call is 3 to 6 % of what its whole run costs.
-    """
-
-    __slots__ = (
-        "_held",
-        "_transport",
-        "get_extra_info",
-        "is_closing",
-        "pause_reading",
-        "resume_reading",
-        "set_protocol",
-    )
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._held: list[bytes] | None = None
-        # What uvicorn asks of a transport beside writing.
-        self.is_closing = transport.is_closing
-        self.get_extra_info = transport.get_extra_info
-        self.pause_reading = transport.pause_reading
-        self.resume_reading = transport.resume_reading
-        self.set_protocol = transport.set_protocol
-
-    def hold(self) -> None:
-        """Keep what is written from now on."""
-        self._held = []
-
-    def release(self) -> None:
-        """Send what was kept."""
-        held, self._held = self._held, None
-        if held:
-            self._transport.writelines(held)  # one call, and nothing is copied
-
-    def write(self, data: bytes) -> None:
-        """Send, or keep until the release."""
-        if self._held is None:
-            self._transport.write(data)
-        else:
-            self._held.append(data)
-
-    def close(self) -> None:
-        """Close once everything is sent."""
-        self.release()
-        self._transport.close()
+    exchange: WholeExchange | None = scope.get(WHOLE)
+    if exchange is None or not exchange.answer_whole(status, headers, content):
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})

@@ -11,14 +11,10 @@ CREDENTIAL_MAX: Final = 8 * 1024
 
 def key_or_token(scope: Scope, key_prefix: str) -> Credential | None:
     """The credential of a v2 call; None when it has none. FaultError for one that is not even text."""
-    api_key, authorization = None, None
-    for name, value in scope["headers"]:
-        if name == b"x-api-key":
-            api_key = value
-        elif name == b"authorization":
-            authorization = value
+    api_key = header(scope, b"x-api-key")
     if api_key is not None:
         return ApiKey(_text(api_key))
+    authorization = header(scope, b"authorization")
     text = None if authorization is None else _bearer(authorization)
     if text is None:
         return None

@@ -118,7 +118,7 @@ class Surface:
         """Answer a call that has failed before any route had it, with more headers where there are some."""
         refusal = self._worded(error, scope)
         name = (self._request_id, scope[REQUEST_ID].encode())
-        await answer(send, refusal.status, [*refusal.headers, name, *(beside or [])], refusal.content)
+        await answer(scope, send, refusal.status, [*refusal.headers, name, *(beside or [])], refusal.content)
 
     def _worded(self, error: Exception, scope: Scope) -> Refusal:
         refusal = self._refusal(error, scope)

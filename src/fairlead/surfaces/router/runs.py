@@ -75,11 +75,11 @@ class RunHandler:
         command = RunCommand(request_id, content, wish, key, self._base(scope, model, key), traceparent_of(scope))
         admitted = await self.admitter.admit(caller, model, command)
         if isinstance(admitted, Answer):
-            await self._answer(send, admitted, request_id, None)
+            await self._answer(scope, send, admitted, request_id, None)
             return
-        execution = self.executor.start(admitted, has_left=partial(has_left, receive))
+        execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
         answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
-        await self._answer(send, answered, request_id, admitted.committed)
+        await self._answer(scope, send, answered, request_id, admitted.committed)
 
     async def _caller(self, scope: Scope, generation: Generation) -> Caller:
         credential = generation.credential(scope, self.key_prefix)
@@ -95,7 +95,9 @@ class RunHandler:
             return ""
         return self.base_urls.of(scope)
 
-    async def _answer(self, send: Send, answered: Answer, request_id: str, committed: Committed | None) -> None:
+    async def _answer(
+        self, scope: Scope, send: Send, answered: Answer, request_id: str, committed: Committed | None
+    ) -> None:
         outcome = answered.outcome
         if not isinstance(outcome, Completed):
             raise FaultError(outcome.fault, is_replay=answered.is_replay)
@@ -115,7 +117,7 @@ class RunHandler:
             headers.append(REPLAYED)
         if committed is not None:
             headers += committed_headers(committed.limit, committed.committed)
-        await answer(send, 200, headers, outcome.content)
+        await answer(scope, send, 200, headers, outcome.content)
 
 
 def check_content_type(scope: Scope) -> None:
