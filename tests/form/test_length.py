@@ -15,7 +15,6 @@ _REVISIONS: Final = "fairlead.storage.migrations.versions."
 _LONG: Final = frozenset(
     {
         "fairlead.domain.faults.bucket",
-        "fairlead.observing.metrics.Metrics.__init__",
         "fairlead.surfaces.router.errors._status_and_detail",
     }
 )

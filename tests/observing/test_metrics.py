@@ -1,6 +1,9 @@
 """Metrics: what is observed is counted under the names the manual gives."""
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import (
@@ -15,6 +18,7 @@ from fairlead.observing.observations import (
     WebhookGivenUp,
     WebhookTried,
 )
+from fairlead.observing.run_meters import PARTNER_SECONDS
 
 ENDED = RunEnded(
     run_id="run-1",
@@ -42,6 +46,41 @@ def test_a_run_is_not_counted() -> None:
     assert 'fairlead_charged_dollars_total{model="acme/x",provider="acme"} 0.5' in page
     assert "fairlead_run_own_seconds_sum 0.25" in page
     assert 'fairlead_run_partner_seconds_sum{provider="acme"} 1.25' in page
+
+
+TIMES = st.one_of(st.sampled_from([*PARTNER_SECONDS, 0.0, 9_999.0]), st.floats(0, 4_000))
+
+
+@given(st.lists(TIMES, max_size=30))
+def test_a_time_falls_into_another_bucket(times: list[float]) -> None:
+    """What is told of times is what Prometheus's own histogram tells of them, on the bounds and between them."""
+    metrics, registry = Metrics(), CollectorRegistry()
+    histogram = Histogram("seconds", "x", ("provider",), buckets=PARTNER_SECONDS, registry=registry)
+    for seconds in times:
+        metrics.observe(msgspec.structs.replace(ENDED, seconds=seconds, partner_seconds=seconds))
+        histogram.labels("acme").observe(seconds)
+    ours = lines_of(metrics.page(), "fairlead_run_partner_seconds_")
+    assert ours == lines_of(generate_latest(registry), "seconds_")
+
+
+def lines_of(page: bytes, prefix: str) -> list[str]:
+    """The samples of a page whose names begin so, without that beginning; without times of creation."""
+    lines = [line.removeprefix(prefix) for line in page.decode().splitlines() if line.startswith(prefix)]
+    return sorted(line for line in lines if not line.startswith("created"))
+
+
+def test_runs_are_told_apart_by_what_they_cost() -> None:
+    """The charges of a model on a provider are one sum, however its runs ended; each end has a count of its own."""
+    metrics = Metrics()
+    for result, charge in (("success", 1), ("success", 2), ("content_policy_violation", 4), ("lost", 0)):
+        metrics.observe(msgspec.structs.replace(ENDED, result=result, charge=charge))
+    names = {"model": "acme/x", "provider": "acme"}
+    assert metrics.registry.get_sample_value("fairlead_charged_dollars_total", names) == 7e-8
+    counted = [
+        metrics.registry.get_sample_value("fairlead_runs_total", {**names, "bucket": result})
+        for result in ("success", "content_policy_violation", "lost")
+    ]
+    assert counted == [2, 1, 1]
 
 
 def test_a_lost_run_or_a_caller_that_left_is_not_counted() -> None:

@@ -1,6 +1,5 @@
 """Prometheus metrics, as one listener to observations (docs/observing.md names them all)."""
 
-import functools
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -37,8 +36,8 @@ from fairlead.observing.observations import (
     WebhookGivenUp,
     WebhookTried,
 )
+from fairlead.observing.run_meters import PARTNER_SECONDS, RunMeters
 
-_CHILDREN: Final = 4096
 _EVENTS: Final = (
     AnswerLeftRaw,
     BlobTrouble,
@@ -57,9 +56,7 @@ _EVENTS: Final = (
 )
 _HEALTHS: Final = {"well": 0.0, "tried": 0.5, "resting": 1.0}
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_OURS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 _RECEIVERS: Final = (0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15)
-_PARTNERS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
 
 class _AssetCounters:
@@ -134,7 +131,7 @@ class _QueueMeters:
         self._waited = Histogram(
             "fairlead_queue_seconds",
             "Time of a queued run from its submission to its claim.",
-            buckets=_PARTNERS,
+            buckets=PARTNER_SECONDS,
             registry=registry,
         )
 
@@ -176,11 +173,11 @@ class _JobMeters:
         self._waited = Histogram(
             "fairlead_job_waited_seconds",
             "Time of a job from its submission to its start.",
-            buckets=_PARTNERS,
+            buckets=PARTNER_SECONDS,
             registry=registry,
         )
         self._seconds = Histogram(
-            "fairlead_job_seconds", "Time a job was executed.", buckets=_PARTNERS, registry=registry
+            "fairlead_job_seconds", "Time a job was executed.", buckets=PARTNER_SECONDS, registry=registry
         )
         self._taken_over = Counter(
             "fairlead_jobs_taken_over", "Jobs whose server fell silent while it had them.", registry=registry
@@ -209,28 +206,8 @@ class Metrics:
         self._webhooks = _WebhookCounters(self.registry)
         self._queue = _QueueMeters(self.registry)
         self._jobs = _JobMeters(self.registry)
-        self._runs = Counter(
-            "fairlead_runs",
-            "Runs that ended, by how they ended: success, or the bucket of the failure.",
-            ("model", "provider", "bucket"),
-            registry=self.registry,
-        )
-        self._charged = Counter(
-            "fairlead_charged_dollars", "Money charged for runs.", ("model", "provider"), registry=self.registry
-        )
-        self._ours = Histogram(
-            "fairlead_run_own_seconds",
-            "Time of a run that was ours: all of it but the partner's.",
-            buckets=_OURS,
-            registry=self.registry,
-        )
-        self._partners = Histogram(
-            "fairlead_run_partner_seconds",
-            "Time of a run that was the partner's.",
-            ("provider",),
-            buckets=_PARTNERS,
-            registry=self.registry,
-        )
+        self._runs = RunMeters()
+        self.registry.register(self._runs)
         self.in_flight = Gauge("fairlead_runs_in_flight", "Runs under way in this process.", registry=self.registry)
         self._journal = Gauge(
             "fairlead_journal_entries_waiting", "Entries that wait to be durable.", registry=self.registry
@@ -247,10 +224,6 @@ class Metrics:
             "Runs voided because a restart could not know what became of them.",
             registry=self.registry,
         )
-        # Looking a labelled child up costs more than counting with it, and every run counts with three.
-        self._count_run = functools.lru_cache(maxsize=_CHILDREN)(self._runs.labels)
-        self._count_charge = functools.lru_cache(maxsize=_CHILDREN)(self._charged.labels)
-        self._time_partner = functools.lru_cache(maxsize=_CHILDREN)(self._partners.labels)
         self._events = Counter(
             "fairlead_events", "Things an operator should look into, by kind.", ("kind",), registry=self.registry
         )
@@ -284,11 +257,7 @@ class Metrics:
                 pass
 
     def _run_ended(self, run: RunEnded) -> None:
-        self._count_run(run.model_id, run.provider, run.result).inc()
-        self._ours.observe(max(0.0, run.seconds - run.partner_seconds))
-        self._time_partner(run.provider).observe(run.partner_seconds)
-        if run.charge:
-            self._count_charge(run.model_id, run.provider).inc(run.charge / 1e8)
+        self._runs.observe(run)
         if run.caller_left:
             self._left.inc()
         if run.result == "lost":
