@@ -15,6 +15,12 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 from sqlalchemy.sql.elements import CompilerElement
 from sqlalchemy.sql.expression import UpdateBase
 
+# What has no adapter of its own is asked for one by two attributes it does not have, at the price of two exceptions;
+# of a run's values these are fourteen.
+sqlite3.register_adapter(bool, int)
+for _as_it_is in (bytes, type(None)):
+    sqlite3.register_adapter(_as_it_is, lambda value: value)
+
 OneOf: TypeAlias = Callable[[ColumnElement[str]], ColumnElement[bool]]
 """Makes the condition that a column is one of the ids looked up, in the words of a dialect."""
 
