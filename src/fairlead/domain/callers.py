@@ -97,6 +97,8 @@ def provider_gate(provider: str) -> str:
 
 def refuse_gate(caller: Caller, name: str, what: str) -> Fault | None:
     """Refuse a caller for whom a switch is off (403 `not_enabled`) or unreadable (503), else None."""
+    if not caller.gates:  # as it is for most callers, and every run asks twice
+        return None
     match caller.gates.get(name, Gate.ON):
         case Gate.OFF:
             return NotEnabled(f"{what} is not enabled for this workspace yet.")

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 from typing import Final
 
 UNITS_PER_DOLLAR: Final = 100_000_000
@@ -50,4 +50,4 @@ def as_credits(amount: int) -> str:
 
 def times(price: int, quantity: Decimal) -> int:
     """Price a quantity: `price` units each, rounded half-even to the nearest 10^-8 dollar."""
-    return int((price * quantity).to_integral_value(ROUND_HALF_EVEN))
+    return round(price * quantity)  # which is half to even for a Decimal

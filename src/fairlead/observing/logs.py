@@ -184,6 +184,11 @@ def _encode_line(record: Mapping[str, Any]) -> bytes:
     return line if line.isascii() else _ODD.sub(lambda odd: f"\\u{ord(odd[0]):04x}", line.decode()).encode()
 
 
+def _milliseconds(seconds: float) -> float:
+    """To a tenth; rounding a float to decimals writes it as a text and reads that."""
+    return int(seconds * 10_000 + 0.5) / 10
+
+
 def _run_line(run: RunEnded) -> _RunLine:
     return _RunLine(
         run.run_id,
@@ -193,8 +198,8 @@ def _run_line(run: RunEnded) -> _RunLine:
         run.result,
         run.charge,
         run.upstream_status,
-        round(run.seconds * 1000, 1),
-        round(run.partner_seconds * 1000, 1),
+        _milliseconds(run.seconds),
+        _milliseconds(run.partner_seconds),
         run.caller_left,
         run.attempt,
         "RunEnded",

@@ -37,6 +37,9 @@ class Reading(enum.StrEnum):
     """How large the whole body is: no text in it has more tokens than that."""
 
 
+_VALUE: Final = Reading.VALUE
+
+
 @dataclass(frozen=True, slots=True)
 class Factor:
     """A number in the caller's body: read at `at`, or `otherwise` where nothing is; `values` maps texts to numbers."""
@@ -110,18 +113,16 @@ class RateCard:
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """What a run is held for: card, quantity and price (10^-8 dollars) of each component, and what they come to."""
+    """What a run is held for: card, quantity and price (10^-8 dollars) of each component, and what they come to.
+
+    `least` of the amount is paid whatever the partner reports.
+    """
 
     card: RateCard
-    quantities: tuple[Decimal, ...]
-    prices: tuple[int, ...]
+    quantities: Sequence[Decimal]
+    prices: Sequence[int]
     amount: int
-
-    @property
-    def least(self) -> int:
-        """What is paid whatever the partner reports, in 10^-8 dollars."""
-        lines = zip(self.card.components, self.prices, self.quantities, strict=True)
-        return sum([times(price, quantity) for component, price, quantity in lines if component.measured is None])
+    least: int
 
 
 class Pricing(msgspec.Struct, frozen=True):
@@ -147,12 +148,18 @@ def card_in_force(cards: Sequence[RateCard], today: datetime.date) -> RateCard |
 
 def quote(card: RateCard, asked: Pricing) -> Quote:
     """Price a body before it is sent."""
-    # Lists, here and below: every run is priced twice, and a generator costs as much as what it prices.
-    quantities = tuple([_requested(component, asked) for component in card.components])
-    prices = tuple(
-        [price_of(component, asked) if component.cases else component.price for component in card.components]
-    )
-    return Quote(card, quantities, prices, _total(prices, quantities))
+    quantities, prices, amount, least = [], [], 0, 0
+    for component in card.components:
+        price = price_of(component, asked) if component.cases else component.price
+        wanted = component.requested
+        quantity = component.at_most if wanted is None else _held_for(component, wanted, asked)
+        due = price if quantity is _ONE else times(price, quantity)
+        quantities.append(quantity)
+        prices.append(price)
+        amount += due
+        if component.measured is None:
+            least += due
+    return Quote(card, quantities, prices, amount, least)
 
 
 def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> int:
@@ -160,19 +167,10 @@ def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> int:
 
     `answer` is the partner's decoded JSON, or None where it answered bytes; `headers` are asked for lower-case names.
     """
-    quantities = [
-        upper
-        if component.measured is None
-        else min(upper, _measured(component, component.measured, answer, headers, upper))
-        for component, upper in zip(held.card.components, held.quantities, strict=True)
-    ]
-    return _total(held.prices, quantities)
-
-
-def _total(prices: Sequence[int], quantities: Sequence[Decimal]) -> int:
-    amount = 0
-    for price, quantity in zip(prices, quantities, strict=True):
-        amount += price if quantity == 1 else times(price, quantity)
+    amount = held.least
+    for component, price, upper in zip(held.card.components, held.prices, held.quantities, strict=True):
+        if component.measured is not None:
+            amount += times(price, min(upper, _measured(component, component.measured, answer, headers, upper)))
     return amount
 
 
@@ -184,11 +182,9 @@ def price_of(component: Component, asked: Pricing) -> int:
     return component.price
 
 
-def _requested(component: Component, asked: Pricing) -> Decimal:
-    """What is held for: the quantity a body asks for, or the most there can be where it does not say."""
-    if component.requested is None:
-        return component.at_most
-    quantity = quantity_asked(component, component.requested, asked)
+def _held_for(component: Component, wanted: Requested, asked: Pricing) -> Decimal:
+    """The quantity a body asks for, or the most there can be where it does not say."""
+    quantity = quantity_asked(component, wanted, asked)
     return component.at_most if quantity is None else quantity
 
 
@@ -206,14 +202,15 @@ def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> D
 
 
 def _factor(factor: Factor, asked: Pricing) -> Decimal | int | None:
-    match factor.reading:
-        case Reading.VALUE:
-            return _value(factor, asked)
+    reading = factor.reading
+    if reading is _VALUE:  # as most are; to name a member by its class takes longer than all the rest
+        return _value(factor, asked)
+    match reading:
         case Reading.BYTES:
             return asked.size
         case Reading.COUNT:
             return sum(1 for _ in find_all(asked.body, factor.at))
-        case Reading.LENGTH:
+        case _:
             return sum(len(text) for _, text in find_all(asked.body, factor.at) if isinstance(text, str))
 
 
@@ -248,6 +245,8 @@ def _number(value: Any) -> Decimal | int | None:
     """Read a non-negative finite number out of JSON or a header; None for anything else, booleans included."""
     if type(value) is int and 0 <= value < _PLAIN_MAX:
         return value  # most quantities are, and a Decimal multiplies with them as they are
+    if type(value) is float and 0 <= value < _PLAIN_MAX:
+        return Decimal(repr(value))
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

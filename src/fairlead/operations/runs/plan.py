@@ -72,7 +72,7 @@ def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None
 def _unpaid(card: RateCard) -> Quote:
     """A quote of nothing: BYOK runs are paid by the caller to the provider (R-17)."""
     lines = len(card.components)
-    return Quote(card, (Decimal(0),) * lines, (0,) * lines, 0)
+    return Quote(card, (Decimal(0),) * lines, (0,) * lines, 0, 0)
 
 
 def _card(leg: Leg, version: str) -> RateCard | None:
