@@ -45,7 +45,7 @@ class Attempts:
             if credential is None:
                 return failed or self._none(order.provider)
             reading = await self._once(order, credential)
-            if not isinstance(reading, Failed):
+            if type(reading) is not Failed:
                 return reading
             is_in_doubt = failed is not None and failed.reached is Reached.UNKNOWN
             failed = reading.in_doubt() if is_in_doubt else reading
@@ -88,7 +88,7 @@ class Attempts:
         self._healths.begins(place, cooldown)
         reading = await self._exchange.send(order, credential)
         if order.credential is None:
-            if isinstance(reading, Failed) and tells_of_the_partner(reading):
+            if type(reading) is Failed and tells_of_the_partner(reading):
                 self._healths.failed(place, cooldown)
             else:
                 self._healths.succeeded(place)

@@ -5,7 +5,7 @@ frozen struct 0.1 µs (docs/why.md).
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 import msgspec
 
@@ -46,6 +46,7 @@ class QueueTicket(msgspec.Struct, frozen=True):
     webhook_url: str | None = None
 
 
+@final
 class Admission(msgspec.Struct, frozen=True):
     """A run to be admitted: it takes a slot and a hold, or is refused. Times in ms since 1970, money in 10^-8 dollars.
 
@@ -73,6 +74,7 @@ class Admission(msgspec.Struct, frozen=True):
     ticket: QueueTicket | None = None
 
 
+@final
 class Claim(msgspec.Struct, frozen=True):
     """A worker takes a released run: from here on the intent to call its partner is durable."""
 
@@ -82,12 +84,14 @@ class Claim(msgspec.Struct, frozen=True):
     at: int
 
 
+@final
 class Release(msgspec.Struct, frozen=True):
     """Give free slots of a workspace to the runs that wait for one: after its limits were raised."""
 
     workspace_id: str
 
 
+@final
 class Withdrawal(msgspec.Struct, frozen=True):
     """A queued run is not wanted any more (R-35), or has waited too long; `kept` is what its collectors are told.
 
@@ -102,6 +106,7 @@ class Withdrawal(msgspec.Struct, frozen=True):
     at: int
 
 
+@final
 class Acceptance(msgspec.Struct, frozen=True):
     """The partner's handle for the work of a run, to be durable before it is relied on; and whom it was shown."""
 
@@ -111,6 +116,7 @@ class Acceptance(msgspec.Struct, frozen=True):
     credential: str = ""
 
 
+@final
 class Redirection(msgspec.Struct, frozen=True):
     """A run that goes on at another provider after the first has certainly not taken it (R-14).
 
@@ -128,6 +134,7 @@ class Redirection(msgspec.Struct, frozen=True):
     at: int
 
 
+@final
 class Settlement(msgspec.Struct, frozen=True):
     """The end of a run: what became of it, and what is charged (0 voids it) of what the books hold for it.
 

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import msgspec
 
@@ -32,6 +32,7 @@ class Reached(enum.Enum):
     """The partner took the work."""
 
 
+@final
 class Failed(msgspec.Struct, frozen=True):
     """No generation: the fault the caller is told, the partner's HTTP status where it answered, and how far it came."""
 

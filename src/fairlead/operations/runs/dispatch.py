@@ -246,6 +246,6 @@ def _charge(run: AdmittedRun, plan: LegPlan, outcome: Outcome) -> int:
     """The price of a run at the rates of the leg that served it, never above what is held for it."""
     if not is_billed(run, outcome):
         return 0
-    if isinstance(outcome, Failed):
+    if not isinstance(outcome, Completed):
         return plan.hold
     return min(plan.hold, charge(plan.quote, outcome.answer, outcome.headers))

@@ -46,7 +46,7 @@ class Results:
         away. Without, it is kept in the database rather than not at all: it was paid for.
         """
         outcome = answer.outcome
-        if isinstance(outcome, Failed):
+        if not isinstance(outcome, Completed):
             return KeptResult(expires_at, fault=write_fault(outcome.fault))
         size = len(outcome.content)
         if most is not None and size > most:

@@ -17,7 +17,7 @@ from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.replays import KEY_MAX, fingerprint, key_id
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.rate_windows import RateWindows
-from fairlead.operations.runs.admit import Admitter, RunCommand
+from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.results import Answer
 from fairlead.surfaces.asgi import Headers, Receive, Scope, Send, answer, has_left, header, read_whole
@@ -74,7 +74,7 @@ class RunHandler:
         key = idempotency_key_of(scope, caller, content, until) if generation.has_controls else None
         command = RunCommand(request_id, content, wish, key, self._base(scope, model, key), traceparent_of(scope))
         admitted = await self.admitter.admit(caller, model, command)
-        if isinstance(admitted, Answer):
+        if not isinstance(admitted, AdmittedRun):
             await self._answer(scope, send, admitted, request_id, None)
             return
         execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
