@@ -38,7 +38,8 @@ class Attempts:
         Where one try may have been taken, no later failure says for certain that the work was not.
         """
         provider = self._exchange.providers[order.provider]
-        number, spent = 0, set[str]()
+        number = 0
+        spent: set[str] = set()
         failed: Failed | None = None
         while True:
             credential = order.credential or self._next(order.provider, spent)

@@ -251,11 +251,14 @@ def _bytes_result(call: Call, reply: Reply) -> Completed | Failed:
 
 
 def _json_result(call: Call, reply: Reply, answer: Any) -> Completed | Failed:
-    if not isinstance(answer, dict) or any(first(answer, pointer) is MISSING for pointer in call.require):
+    if not isinstance(answer, dict):
         return _unreadable(reply)
-    links = (found for pointer in call.assets for _, found in find_all(answer, pointer))
-    if not all(found is None or _is_link(found) for found in links):
-        return _unreadable(reply)
+    for pointer in call.require:
+        if first(answer, pointer) is MISSING:
+            return _unreadable(reply)
+    for pointer in call.assets:
+        if not all(found is None or _is_link(found) for _, found in find_all(answer, pointer)):
+            return _unreadable(reply)
     return Completed(reply.content, reply.headers["content-type"], reply.status, answer, reply.headers)
 
 
