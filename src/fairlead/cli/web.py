@@ -39,14 +39,14 @@ class WebExchange(RequestResponseCycle):
         """Write a response at once; False where it has to go through `send`, which knows what to do or to refuse."""
         if self.response_started or self.flow.write_paused or self.scope["method"] == "HEAD":
             return False
-        values = b"".join([value for _, value in headers])
-        if not (values.isascii() and values.decode("ascii").isprintable()):
+        lines = [name + b": " + value for name, value in (*self.default_headers, *headers)]
+        together = b"".join(lines)
+        if not (together.isascii() and together.decode().isprintable()):
             return False
         if not self.disconnected:
             self.response_started = self.response_complete = True
-            lines = [b"%b: %b\r\n" % pair for pair in (*self.default_headers, *headers)]
-            end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
-            self._write(b"".join((STATUS_LINE[status], *lines, end)), content)
+            end = b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n"
+            self._write(STATUS_LINE[status] + b"\r\n".join(lines) + end, content)
         return True
 
     def _write(self, head: bytes, content: bytes) -> None:

@@ -3,8 +3,9 @@
 import hashlib
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from fairlead.domain.callers import Caller, Patterns
 from fairlead.domain.faults import FaultError, Forbidden, ServiceUnavailable, Unauthorized
@@ -18,15 +19,13 @@ _CACHE_SECONDS: Final = 1.0
 """How long a caller's rights may lag behind a change. Money never does: admission looks at the key again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiKey:
+class ApiKey(msgspec.Struct, frozen=True):
     """An API key as it was sent."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A JSON Web Token as it was sent."""
 
     text: str

@@ -63,10 +63,10 @@ def classify_answer(provider: Provider, call: Call, reply: Reply) -> Completed |
     if failure := _failure(provider, call, reply, answer):
         return failure
     match call.protocol:
-        case Protocol.SYNC_BYTES:
-            return _bytes_result(call, reply)
         case Protocol.SYNC_JSON:
             return _json_result(call, reply, answer)
+        case Protocol.SYNC_BYTES:
+            return _bytes_result(call, reply)
         case Protocol.SUBMIT_AND_POLL:
             return _handle(call, reply, answer)
 

@@ -53,10 +53,10 @@ class Credential:
         """The headers that show it; `now` is in seconds since 1970. BadCredentialError."""
         names, prefix = self.auth.headers, self.auth.prefix
         match self.auth.scheme:
-            case Scheme.NONE:
-                return {}
             case Scheme.HEADER:
                 return {names[0]: prefix + self.text}
+            case Scheme.NONE:
+                return {}
             case Scheme.PAIR:
                 return {names[0]: prefix + self._part(0), names[1]: self._part(1)}
             case Scheme.JWT:

@@ -229,16 +229,19 @@ class Admitter:
 
     def _first(self, request: Request, selection: Selection) -> tuple[LegPlan, Selection]:
         """Plan the leg that is tried first: the selected one, or another where that one cannot even be called."""
-        leg, fallbacks = selection.leg, list(selection.fallbacks)
+        leg, fallbacks = selection.leg, selection.fallbacks
         while not self._exchange.is_configured(leg.provider, own_credential=selection.byok):
             self._observe(ProviderNotConfigured(leg.provider, self._exchange.missing_settings(leg.provider)))
             if not fallbacks:
                 raise FaultError(ServiceUnavailable(f"The provider {leg.provider} is not configured on this server."))
-            leg = fallbacks.pop(0)
+            leg, *rest = fallbacks
+            fallbacks = tuple(rest)
         plan = plan_leg(request, leg, self._clock.today())
         if plan is None:
             raise FaultError(ServiceUnavailable("No price is in force for this model yet."))
-        return plan, msgspec.structs.replace(selection, fallbacks=tuple(fallbacks))
+        if fallbacks is not selection.fallbacks:
+            selection = msgspec.structs.replace(selection, fallbacks=fallbacks)
+        return plan, selection
 
     async def _own(self, caller: Caller, plan: LegPlan) -> Credential:
         """The caller's own credential; FaultError where it cannot be had, before anything is recorded."""

@@ -242,7 +242,7 @@ class Executor:
                 workspace=run.workspace,
                 model_id=run.model.id,
                 provider=served.plan.provider,
-                result="success" if settlement.state is RunState.SUCCEEDED else settlement.reason,
+                result="success" if isinstance(served.outcome, Completed) else settlement.reason,
                 charge=settlement.charge,
                 upstream_status=settlement.upstream_status,
                 started_at_ns=run.started_at_ns,
