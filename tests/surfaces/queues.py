@@ -75,8 +75,7 @@ class Client:
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Send a request of this workspace to a path, or to an address we were given."""
         headers = {"X-API-Key": self.key, **options.pop("headers", {})}
-        url = path if path.startswith("http") else self.server.url + path
-        return httpx.request(method, url, headers=headers, timeout=30, **options)
+        return self.server.client.request(method, path, headers=headers, **options)
 
     def submit(self, model: str = "fake/json-1", body: Any = None, **options: Any) -> httpx.Response:
         """Ask for a queued run."""

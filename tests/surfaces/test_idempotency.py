@@ -38,7 +38,7 @@ def asker(server: Server, api_key: str) -> Ask:
             headers["Idempotency-Key"] = key
         if "content" not in options:
             options = {"json": {"prompt": "a"}, **options}
-        return httpx.post(f"{server.url}/v2/models/{model}", headers=headers, timeout=30, **options)
+        return server.client.post(f"/v2/models/{model}", headers=headers, **options)
 
     return ask
 

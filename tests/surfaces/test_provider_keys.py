@@ -21,7 +21,7 @@ def ask(router: Server, api_key: str, method: str, path: str, **options: Any) ->
     if method == "PUT" and not options:
         options = {"json": {"key": KEY}}
     headers = {"X-API-Key": api_key, **options.pop("headers", {})}
-    return httpx.request(method, router.url + path, headers=headers, timeout=30, **options)
+    return router.client.request(method, path, headers=headers, **options)
 
 
 def refusal(response: httpx.Response) -> tuple[int, str]:

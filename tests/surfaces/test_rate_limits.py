@@ -13,7 +13,7 @@ import pytest
 from fairlead.domain.windows import Quota, Span, quotas_of
 from fairlead.settings import read_settings
 from fake_partner import CatalogFolder, FakePartner
-from servers import Server, serving, wait_until
+from servers import PLAIN, Server, serving, wait_until
 from surfaces.conftest import SETTINGS, MakeToken, NewName, catalog_of
 
 _MODEL: Final = "/v2/models/fake/json-1"
@@ -53,7 +53,8 @@ def strict(_strict: Server, partner: FakePartner) -> Server:  # noqa: ARG001 -- 
 
 def _ask(server: Server, key: str, method: str = "GET", path: str = "/v2/models", **headers: str) -> httpx.Response:
     sent = headers or {"X-API-Key": key}
-    return httpx.request(method, server.url + path, headers=sent, content=b"{}" if method == "POST" else None)
+    content = b"{}" if method == "POST" else None
+    return httpx.request(method, server.url + path, headers=sent, content=content, verify=PLAIN)
 
 
 def _is_refused(response: httpx.Response, window: str = "day", limit: int = 4) -> None:

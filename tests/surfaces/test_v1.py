@@ -9,7 +9,7 @@ import pytest
 from fairlead.surfaces.router.generations import V1, V2
 from fairlead.surfaces.router.routes import ROUTES
 from fake_partner import Behaviour, FakePartner, hang, reply, reply_json
-from servers import Server, wait_until
+from servers import PLAIN, Server, wait_until
 from surfaces.conftest import MakeToken, NewName
 
 pytestmark = pytest.mark.req("R-40")
@@ -40,7 +40,7 @@ class _Caller:
     def ask(self, method: str, path: str, workspace: str = "default", **options: Any) -> httpx.Response:
         """Send a request."""
         headers = {"Authorization": f"Bearer {self._make(workspace)}", **options.pop("headers", {})}
-        return httpx.request(method, self._url + path, headers=headers, timeout=30, **options)
+        return httpx.request(method, self._url + path, headers=headers, timeout=30, verify=PLAIN, **options)
 
     def run(self, model: str = "fake/json-1", **options: Any) -> httpx.Response:
         """Run a model."""
