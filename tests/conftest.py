@@ -106,7 +106,12 @@ def proven_books(request: pytest.FixtureRequest) -> Iterator[None]:
     """Prove after the test that the books add up. Made autouse by the folders whose tests move money."""
     url = request.getfixturevalue("database_url") if "database_url" in request.fixturenames else None
     yield
-    if url is not None:
+    if url is None:
+        return
+    if url.startswith("postgresql"):
+        server: Postgres = request.getfixturevalue("postgres")
+        assert server.read(url, ledger.disagreements) == []
+    else:
         assert asyncio.run(_disagreements(url)) == []
 
 

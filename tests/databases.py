@@ -13,25 +13,29 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
-from fairlead.storage.database import Database, open_database
+from fairlead.storage.database import Database, DatabaseUnavailableError, Work, open_database
 from fairlead.storage.migrate import migrate
 from fairlead.storage.tables import metadata
+
+T = TypeVar("T")
 
 _START_SECONDS: Final = 20.0
 _ATTEMPTS: Final = 5
 _FAST: Final = {"fsync": "off", "full_page_writes": "off", "max_connections": "200",
                 "shared_buffers": "32MB", "listen_addresses": "127.0.0.1", "unix_socket_directories": "",
                 "max_wal_senders": "0", "wal_level": "minimal", "autovacuum": "off"}  # fmt: skip
-_ALONE: Final = """
-    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-     WHERE datname = current_database() AND pid <> pg_backend_pid();
-    SET lock_timeout = '2s'
-"""
-_EMPTY: Final = (_ALONE, *(str(table.delete()) for table in reversed(metadata.sorted_tables)))
+_EMPTY: Final = (
+    """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()""",
+    "SET LOCAL lock_timeout = '2s'",
+    *(str(table.delete()) for table in reversed(metadata.sorted_tables)),
+)
 """Statements that leave a migrated database as it was, but for the numbers its sequences give."""
 
 
@@ -42,14 +46,16 @@ class NoPostgresError(Exception):
 class Postgres:
     """A PostgreSQL server on a free port, with a data directory of its own."""
 
-    def __init__(self, folder: Path, binaries: Path, owner: dict[str, int]) -> None:
+    def __init__(self, folder: Path, binaries: Path, owner: dict[str, int], runner: asyncio.Runner) -> None:
         """Make the data directory; nothing runs before `start`."""
+        self._runner = runner
         self._folder = folder
         self._binaries = binaries
         self._owner = owner
         self._process: subprocess.Popen[bytes] | None = None
         self._count = 0
         self._idle: list[str] = []
+        self._kept: dict[str, Database] = {}
         self.port = 0
         command = ["initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale", "--no-sync"]
         self._run([*command, "-D", str(folder / "data")])
@@ -65,6 +71,8 @@ class Postgres:
 
     def stop(self) -> None:
         """Stop at once, as a crash would; every connection breaks. Does nothing when it does not run."""
+        for name in list(self._kept):
+            self._let_go(name)
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(_START_SECONDS)
@@ -76,7 +84,7 @@ class Postgres:
 
     def execute(self, *statements: str, database: str = "postgres") -> None:
         """Run statements outside any transaction."""
-        asyncio.run(_execute(self.url(database), statements))
+        self._runner.run(_execute(self.url(database), statements))
 
     def create(self) -> str:
         """Make a database without tables and return its name."""
@@ -87,6 +95,7 @@ class Postgres:
 
     def drop(self, name: str) -> None:
         """Remove a database, whoever is still connected."""
+        self._let_go(name)
         self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def lend(self) -> str:
@@ -94,17 +103,31 @@ class Postgres:
         if self._idle:
             return self._idle.pop()
         name = self.create()
-        asyncio.run(migrate_url(self.url(name)))
+        self._runner.run(migrate(self._keep(name)))
         return name
+
+    def read(self, url: str, work: Work[T]) -> T:
+        """Read in a lent database, over a connection that is kept: a new one costs more than what it is for."""
+        found: T = self._runner.run(self._keep(url.rpartition("/")[2]).read(work))
+        return found
 
     def take_back(self, name: str) -> None:
         """Empty a lent database for the next test: a tenth of the time a new one takes."""
         try:
-            self.execute(*_EMPTY, database=name)
-        except asyncpg.PostgresError:  # a test has changed more than rows
+            self._runner.run(self._keep(name).write(_empty))
+        except (SQLAlchemyError, DatabaseUnavailableError):  # a test has changed more than rows
             self.drop(name)
         else:
             self._idle.append(name)
+
+    def _keep(self, name: str) -> Database:
+        if name not in self._kept:
+            self._kept[name] = open_database(self.url(name))
+        return self._kept[name]
+
+    def _let_go(self, name: str) -> None:
+        if name in self._kept:
+            self._runner.run(self._kept.pop(name).close())
 
     def _run(self, command: list[str]) -> None:
         program = str(self._binaries / command[0])
@@ -142,17 +165,18 @@ def running_postgres() -> Iterator[Postgres]:
     """Start a PostgreSQL of one's own, and stop it whatever happens; NoPostgresError."""
     owner = _owner()
     folder = Path(tempfile.mkdtemp(prefix="fairlead-pg-", dir=_reachable_folder(owner)))
-    server = None
-    try:
-        if owner:
-            os.chown(folder, owner["user"], owner["group"])
-        server = Postgres(folder, _binaries(folder, owner), owner)
-        server.start()
-        yield server
-    finally:
-        if server is not None:
-            server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with asyncio.Runner() as runner:
+        server = None
+        try:
+            if owner:
+                os.chown(folder, owner["user"], owner["group"])
+            server = Postgres(folder, _binaries(folder, owner), owner, runner)
+            server.start()
+            yield server
+        finally:
+            if server is not None:
+                server.stop()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @asynccontextmanager
@@ -169,6 +193,11 @@ async def migrate_url(url: str) -> None:
     """Bring the database of a URL to the newest schema."""
     async with opened(url) as database:
         await migrate(database)
+
+
+def _empty(connection: Connection) -> None:
+    for statement in _EMPTY:
+        connection.exec_driver_sql(statement)
 
 
 async def _execute(url: str, statements: tuple[str, ...]) -> None:
