@@ -1,8 +1,10 @@
 """What every folder of tests may ask for: databases of both kinds, and one event loop a test."""
 
 import asyncio
+import gc
 import os
 import shutil
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +26,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fairlead"))
 Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
 _KINDS = ("sqlite", "postgresql")
 _CONNECTS_MOST = 4
+_WORKERS_OF_A_CORE = 2
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Say how many processes `-n auto` makes: two for each core we may use, as a test waits half of its time.
+
+    By itself xdist counts the machine's physical cores, also where we are confined to a few of them.
+    """
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return cores * _WORKERS_OF_A_CORE
+
+
+def pytest_collection_finish() -> None:
+    """Hide the tests from the garbage collector: fifteen thousand of them, which it would look at for ever."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
