@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Containers often set this. The tests start hundreds of servers, and each would compile all of the source anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo catalog-run test crash check bench docs conformance lock format clean
 
 help: ## list the targets
