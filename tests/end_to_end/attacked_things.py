@@ -260,6 +260,7 @@ _VARYING: Final = (
     (re.compile(r"\b\d{13}\b"), "<ms>"),
     (re.compile(r'"(number|priority|queue_remaining|created|seed)":\d+'), r'"\1":<n>'),
     (re.compile(r'"(id|text)":"[^"]*"'), r'"\1":"<text>"'),
+    (re.compile(r"^(fairlead_\S+) [\d.e+-]+$", re.MULTILINE), r"\1 <figure>"),  # metrics move by themselves
 )
 _UNCOMPARED: Final = {"date", "x-service-request-id"}
 
