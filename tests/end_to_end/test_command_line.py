@@ -381,6 +381,16 @@ def _started_and_stopped(data: Path, *arguments: str, by: int = signal.SIGTERM) 
         return line + process.stdout.read()
 
 
+def test_a_server_that_is_stopped_as_soon_as_it_is_ready_dies_of_it(tmp_path: Path) -> None:
+    """Whoever has read that it is ready may stop it in the same moment: it ends in good order."""
+    command = [*COMMAND, "serve", "--data", str(tmp_path / "data"), "--port", "0", "--no-local-partner", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
 def test_ctrl_c_is_a_failure(tmp_path: Path) -> None:
     """SIGINT ends a server well; without --json it says in words where it listens and which key it made."""
     said = _started_and_stopped(tmp_path / "data", "--host", "127.0.0.1", by=signal.SIGINT)
