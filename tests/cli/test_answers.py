@@ -27,17 +27,20 @@ class Echo:
         self.may_answer = asyncio.Event()
         """Answers are held back until this is set."""
         self.may_answer.set()
-        self.callers_left: list[bool] = []
-        """For each call, whether its caller had left when it was answered."""
+        self.read: asyncio.Queue[bytes] = asyncio.Queue()
+        """How the bodies began that were read."""
+        self.has_left: dict[bytes, bool] = {}
+        """By the beginning of its body, whether the caller had left when a call was answered."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
         self.reading.set()
         content = await read_whole(scope, receive, LIMIT)
+        self.read.put_nowait(content[:7])
         await self.may_answer.wait()
         chosen = dict(scope["headers"]).get(b"x-chosen", b"none").replace(b"\\n", b"\n")
         headers: Headers = [(b"x-chosen", chosen), (b"x-whole", b"yes" if WHOLE in scope else b"no")]
-        self.callers_left.append(has_left(scope, receive))
+        self.has_left[content[:7]] = has_left(scope, receive)
         await answer(scope, send, 200, headers, content)
 
 
@@ -119,6 +122,22 @@ def test_a_body_in_pieces_is_taken_for_a_whole_one(run: Run) -> None:
     run(scenario())
 
 
+def test_a_caller_who_waits_to_be_asked_for_the_body_waits_for_ever(run: Run) -> None:
+    """A caller that expects `100 Continue` is told to go on, and answered."""
+
+    async def scenario() -> None:
+        async with serving() as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            whole = call(b"expected", more=b"Expect: 100-continue\r\n")
+            writer.write(whole[:-8])
+            assert (await head_of(reader))["status"] == "HTTP/1.1 100 Continue"
+            writer.write(whole[-8:])
+            assert (await answer_of(reader))[1] == b"expected"
+            writer.close()
+
+    run(scenario())
+
+
 def test_calls_that_were_sent_together_are_answered_out_of_order(run: Run) -> None:
     """Requests that come before the first is answered are answered one after another."""
 
@@ -189,34 +208,30 @@ def test_a_header_writes_another(run: Run) -> None:
     run(scenario())
 
 
-def test_a_caller_who_has_left_is_thought_to_listen(run: Run) -> None:
-    """An application can tell that its caller has gone, and that another has not."""
+@pytest.mark.req("R-25")
+@pytest.mark.parametrize("size", [0, 300_000])
+def test_a_caller_who_has_left_is_thought_to_listen(size: int, run: Run) -> None:
+    """An application can tell that its caller has gone, and that another has not, however large the bodies were."""
 
     async def scenario() -> None:
         async with serving() as (port, echo):
             echo.may_answer.clear()
             leaving, staying = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-            leaving[1].write(call(b"leaving"))
-            await echo.reading.wait()
+            for (_, writer), name in ((leaving, b"leaving"), (staying, b"staying")):
+                writer.write(call(name + b"." * size))
+                assert await echo.read.get() == name
             leaving[1].transport.abort()
-            staying[1].write(call(b"staying"))
-            await seen(port, echo)
+            for _ in range(2):  # what is read now was sent after the other had left
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(call(b"later"))
+                assert await echo.read.get() == b"later"
+                writer.close()
             echo.may_answer.set()
-            assert (await answer_of(staying[0]))[1] == b"staying"
-            assert min(echo.callers_left) is False
-            assert True in echo.callers_left
+            assert (await answer_of(staying[0]))[1] == b"staying" + b"." * size
+            assert (echo.has_left[b"leaving"], echo.has_left[b"staying"]) == (True, False)
             staying[1].close()
 
     run(scenario())
-
-
-async def seen(port: int, echo: Echo) -> None:
-    """Wait until the server has read a call that was sent later than all others."""
-    echo.reading.clear()
-    _, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(call(b"later"))
-    await echo.reading.wait()
-    writer.close()
 
 
 def test_a_connection_is_kept_for_nothing(run: Run) -> None:

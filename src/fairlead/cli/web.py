@@ -98,6 +98,12 @@ class WebProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((exchange, self.app))
 
+    def on_message_complete(self) -> None:
+        """Read on: uvicorn paused for a large body, and would not hear of the caller's leaving."""
+        super().on_message_complete()
+        if not self.pipeline:
+            self.flow.resume_reading()
+
     def on_response_complete(self) -> None:
         """Go on with the next request, where it has come already."""
         self.server_state.total_requests += 1
