@@ -64,7 +64,10 @@ class WebProtocol(HttpToolsProtocol):
     """uvicorn's connection, with exchanges of ours. The server closes it when it is idle: no timer for every answer."""
 
     def on_headers_complete(self) -> None:
-        """Begin an exchange. What asks for another protocol is left to uvicorn."""
+        """Begin an exchange as uvicorn does, without the limit and the root path that we do not set.
+
+        What asks for another protocol is left to it.
+        """
         parser = self.parser
         if parser.should_upgrade():
             super().on_headers_complete()

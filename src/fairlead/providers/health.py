@@ -49,8 +49,6 @@ class Healths:
 
     def may_call(self, place: Place) -> bool:
         """Whether a call may go there now: when a rest is over, one may (see `begins`)."""
-        if place not in self._records:
-            return True
         health = self.of(place)
         return health is Health.WELL or (health is Health.RESTING and self.seconds_left(place) == 0.0)
 

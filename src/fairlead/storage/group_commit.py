@@ -57,7 +57,6 @@ class GroupCommit(Generic[Entry, Batch, Verdict]):
         self._tell_split = split
         self._waiting: list[tuple[Entry, asyncio.Future[Verdict | ServiceUnavailable]]] = []
         self._writing: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     def written(self, batch: Batch) -> None:
         """Hear what has just become durable, after its entries were answered."""
@@ -67,7 +66,7 @@ class GroupCommit(Generic[Entry, Batch, Verdict]):
 
         DatabaseUnavailableError from the future: nothing was written.
         """
-        loop = self._loop or self._adopt_loop()
+        loop = asyncio.get_running_loop()
         future: asyncio.Future[Verdict | ServiceUnavailable] = loop.create_future()
         if len(self._waiting) >= WAITING_MAX:
             future.set_result(ServiceUnavailable("Too much is waiting to be recorded.", _CAPACITY_RETRY_SECONDS))
@@ -81,11 +80,6 @@ class GroupCommit(Generic[Entry, Batch, Verdict]):
         """Wait until nothing is left to write."""
         while self._writing is not None:
             await asyncio.wait([self._writing])
-
-    def _adopt_loop(self) -> asyncio.AbstractEventLoop:
-        """Remember the loop: until Python 3.12, asking for the running one is a system call each time."""
-        self._loop = asyncio.get_running_loop()
-        return self._loop
 
     async def _write_waiting(self) -> None:
         try:

@@ -210,7 +210,7 @@ def _factor(factor: Factor, asked: Pricing) -> Decimal | int | None:
             return asked.size
         case Reading.COUNT:
             return sum(1 for _ in find_all(asked.body, factor.at))
-        case _:
+        case Reading.LENGTH:
             return sum(len(text) for _, text in find_all(asked.body, factor.at) if isinstance(text, str))
 
 

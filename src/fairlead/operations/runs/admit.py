@@ -234,14 +234,11 @@ class Admitter:
             self._observe(ProviderNotConfigured(leg.provider, self._exchange.missing_settings(leg.provider)))
             if not fallbacks:
                 raise FaultError(ServiceUnavailable(f"The provider {leg.provider} is not configured on this server."))
-            leg, *rest = fallbacks
-            fallbacks = tuple(rest)
+            leg, fallbacks = fallbacks[0], fallbacks[1:]
         plan = plan_leg(request, leg, self._clock.today())
         if plan is None:
             raise FaultError(ServiceUnavailable("No price is in force for this model yet."))
-        if fallbacks is not selection.fallbacks:
-            selection = msgspec.structs.replace(selection, fallbacks=fallbacks)
-        return plan, selection
+        return plan, msgspec.structs.replace(selection, fallbacks=fallbacks)
 
     async def _own(self, caller: Caller, plan: LegPlan) -> Credential:
         """The caller's own credential; FaultError where it cannot be had, before anything is recorded."""
