@@ -3,22 +3,17 @@
 import asyncio
 import os
 import random
-import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Final
 
 import pytest
-import uvicorn
-import uvloop
 from blake3 import blake3
 
+from cli.web.connections import serving
 from conftest import Run
-from fairlead.cli.web import WebServer
 from fairlead.surfaces.asgi import Receive, Scope, Send
 
 SIZE: Final = 3_000_000
-PATIENCE: Final = 30.0
 
 
 class Digests:
@@ -56,29 +51,6 @@ def chunked(content: bytes, sizes: tuple[int, ...]) -> bytes:
     return b"".join((*parts, b"0\r\n\r\n"))
 
 
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Return what runs a coroutine in an event loop of either kind: they begin to read in different ways."""
-    with asyncio.Runner(loop_factory=request.param) as runner:
-        yield runner.run
-
-
-@asynccontextmanager
-async def serving() -> AsyncIterator[tuple[int, Digests]]:
-    """Run a server that answers with digests; its port, and what answers."""
-    application = Digests()
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(application, loop="none", lifespan="off", log_level="warning", access_log=False)
-    web = WebServer(config, PATIENCE, lambda: None)
-    task = asyncio.create_task(web.serve(sockets=[listener]))
-    try:
-        async with asyncio.timeout(PATIENCE):
-            yield listener.getsockname()[1], application
-    finally:
-        web.should_exit = True
-        await task
-
-
 @pytest.mark.parametrize("sizes", [None, (200_000,), (100_000, 7, 70_000), (1_000,), (65_536, 65_537)])
 def test_a_body_is_read_otherwise_than_it_was_sent(sizes: tuple[int, ...] | None, run: Run) -> None:
     """Two bodies on one connection, sent at once, in large and small pieces and in both, arrive as they are."""
@@ -90,13 +62,10 @@ def test_a_body_is_read_otherwise_than_it_was_sent(sizes: tuple[int, ...] | None
     ]
 
     async def send_both() -> None:
-        async with serving() as (port, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"".join(calls))
+        async with serving(Digests()) as web, web.caller() as caller:
+            caller.send(b"".join(calls))
             for body in bodies:
-                await reader.readuntil(b"\r\n\r\n")
-                assert (await reader.readexactly(64)).decode() == blake3(body).hexdigest()
-            writer.close()
+                assert (await caller.answer())[1].decode() == blake3(body).hexdigest()
 
     run(send_both())
 
@@ -105,16 +74,15 @@ def test_a_caller_who_leaves_in_a_large_body_is_waited_for(run: Run) -> None:
     """Whoever hangs up in the middle of a large body has left; others go on."""
 
     async def leave() -> None:
-        async with serving() as (port, application):
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % SIZE + bytes(SIZE - 1))
-            await writer.drain()
-            writer.close()
+        application = Digests()
+        async with serving(application) as web:
+            async with web.caller() as leaving:
+                leaving.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % SIZE + bytes(SIZE - 1))
+                await leaving.sent()
             await application.left.wait()
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
-            assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
-            writer.close()
+            async with web.caller() as caller:
+                caller.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+                assert (await caller.head())["status"].startswith("HTTP/1.1 200")
 
     run(leave())
 
@@ -128,12 +96,10 @@ def test_a_call_for_a_socket_with_a_body_goes_on(size: int, caplog: pytest.LogCa
     )
 
     async def send() -> None:
-        async with serving() as (port, _):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(head + b"x" * size)
+        async with serving(Digests()) as web, web.caller() as caller:
+            caller.send(head + b"x" * size)
             with suppress(ConnectionError):
-                await reader.read()
-            writer.close()
+                await caller.rest()
 
     run(send())
     assert not [record for record in caplog.records if record.exc_info]
