@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import httptools
 import uvicorn
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from fairlead.cli.sockets import SocketProtocol, configure_sockets
@@ -25,6 +26,13 @@ class WebExchange(RequestResponseCycle):
     Piece by piece, every message is a dictionary and a step of a coroutine, and every header is looked at three times:
     a tenth of what a whole run costs.
     """
+
+    async def run_asgi(self, app: ASGI3Application) -> None:
+        """Have the application answer; the scope then lets go of us, or both would wait for the garbage collector."""
+        try:
+            await super().run_asgi(app)
+        finally:
+            cast("dict[str, Any]", self.scope).pop(WHOLE)
 
     def take_whole(self) -> bytes | None:
         """The body of the request where all of it has arrived; who is left to wait for is the caller's leaving."""

@@ -1,9 +1,11 @@
 """Whole answers as `serve` writes them: at once, and yet no other than piece by piece."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -27,10 +29,13 @@ class Echo:
         """How the bodies began that were read."""
         self.has_left: dict[bytes, bool] = {}
         """By the beginning of its body, whether the caller had left when a call was answered."""
+        self.exchanges: list[weakref.ref[Any]] = []
+        """The exchanges of the calls, as long as somebody else keeps them."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
         self.reading.set()
+        self.exchanges.append(weakref.ref(scope[WHOLE]))
         content = await read_whole(scope, receive, LIMIT)
         self.read.put_nowait(content[:7])
         await self.may_answer.wait()
@@ -134,6 +139,24 @@ def test_a_head_is_answered_with_a_body(run: Run) -> None:
             assert (await caller.answer())[1] == b"seen"
 
     run(scenario())
+
+
+@pytest.mark.parametrize("method", [b"POST", b"HEAD"])
+def test_an_answered_call_waits_for_the_garbage_collector(method: bytes, run: Run) -> None:
+    """What is known of a call goes with its answer: runs that wait for long would keep those of all others."""
+
+    async def scenario() -> None:
+        async with called() as (caller, echo):
+            for _ in range(2):  # a connection remembers its last exchange
+                caller.send(call(b"gone", method=method))
+                await (caller.head() if method == b"HEAD" else caller.answer())
+            assert [known() is None for known in echo.exchanges] == [True, False]
+
+    gc.disable()
+    try:
+        run(scenario())
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("chosen", [b"caf\xe9", b"a\tb"])

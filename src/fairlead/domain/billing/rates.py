@@ -119,8 +119,8 @@ class Quote(msgspec.Struct, frozen=True):
     """
 
     card: RateCard
-    quantities: Sequence[Decimal]
-    prices: Sequence[int]
+    quantities: tuple[Decimal, ...]
+    prices: tuple[int, ...]
     amount: int
     least: int
 
@@ -159,7 +159,7 @@ def quote(card: RateCard, asked: Pricing) -> Quote:
         amount += due
         if component.measured is None:
             least += due
-    return Quote(card, quantities, prices, amount, least)
+    return Quote(card, tuple(quantities), tuple(prices), amount, least)
 
 
 def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> int:
