@@ -17,6 +17,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from fairlead.storage.committer import Committer
 from fairlead.storage.prepared import sqlite_driver
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._engine = sqlite_engine(path)
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="fairlead-write")
+        self._committer = Committer("fairlead-write")
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="fairlead-read")
         self._writing: Connection | None = None
         self._writing_to: int | None = None
@@ -156,7 +157,7 @@ class SqliteDatabase:
     async def _commit(self, connection: Connection) -> None:
         """Make a transaction durable, in a thread; SQLAlchemy then has nothing left to commit."""
         driver = sqlite_driver(connection)
-        await asyncio.get_running_loop().run_in_executor(self._writer, driver.commit)
+        await self._committer.run(driver.commit)
         connection.commit()
 
     def _read(self, work: Work[T]) -> T:
@@ -204,7 +205,7 @@ class SqliteDatabase:
             connection.close()
 
     def _close(self) -> None:
-        self._writer.shutdown()
+        self._committer.close()
         self._readers.shutdown()
         if self._writing is not None:
             self._writing.close()

@@ -1,0 +1,87 @@
+"""The thread that commits: one thing after the other, and nothing of it is lost on the way back."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from fairlead.storage.committer import Committer
+
+
+@pytest.fixture
+def committer() -> Iterator[Committer]:
+    """One that is closed in the end."""
+    made = Committer("test-commits")
+    yield made
+    made.close()
+
+
+def test_work_is_done_on_the_event_loop_or_out_of_order(committer: Committer) -> None:
+    """All of it is done in one thread that is not the loop's, in the order it was asked for."""
+    done: list[tuple[int, int]] = []
+
+    def note(number: int) -> None:
+        done.append((number, threading.get_ident()))
+
+    async def ask() -> None:
+        await asyncio.gather(*(committer.run(partial(note, number)) for number in range(9)))
+
+    asyncio.run(ask())
+    assert [number for number, _ in done] == list(range(9))
+    threads = {thread for _, thread in done}
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
+def test_work_that_fails_ends_the_thread(committer: Committer) -> None:
+    """Who asked for it is told, and what comes next is done."""
+
+    def fail() -> None:
+        raise OSError("disk full")
+
+    async def ask() -> None:
+        with pytest.raises(OSError, match="disk full"):
+            await committer.run(fail)
+        await committer.run(lambda: None)
+
+    asyncio.run(ask())
+
+
+def test_work_nobody_waits_for_any_more_is_dropped(committer: Committer) -> None:
+    """It is done all the same, also where it ends after the loop that asked for it was closed."""
+    may_go_on, done = threading.Event(), []
+
+    def work() -> None:
+        may_go_on.wait(10)
+        done.append("committed")
+
+    async def ask_and_leave() -> None:
+        committer.run(work).cancel()
+        committer.run(work)
+
+    async def ask_again() -> None:
+        await committer.run(lambda: done.append("the next"))
+
+    asyncio.run(ask_and_leave())
+    may_go_on.set()
+    asyncio.run(ask_again())
+    assert done == ["committed", "committed", "the next"]
+
+
+def test_closing_leaves_work_undone(committer: Committer) -> None:
+    """Whatever was asked for is done before it is closed, and it can be asked again."""
+    may_go_on, done = threading.Event(), []
+
+    async def ask() -> None:
+        asked = committer.run(lambda: done.append(may_go_on.wait(10)))
+        closing = asyncio.get_running_loop().run_in_executor(None, committer.close)
+        may_go_on.set()
+        await closing
+        assert done == [True]
+        await asked
+        await committer.run(lambda: done.append(True))
+
+    asyncio.run(ask())
+    assert done == [True, True]
