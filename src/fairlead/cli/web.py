@@ -2,13 +2,13 @@
 
 import asyncio
 import socket
+import weakref
 from collections.abc import Callable
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import httptools
 import uvicorn
-from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from fairlead.cli.sockets import SocketProtocol, configure_sockets
@@ -26,13 +26,6 @@ class WebExchange(RequestResponseCycle):
     Piece by piece, every message is a dictionary and a step of a coroutine, and every header is looked at three times:
     a tenth of what a whole run costs.
     """
-
-    async def run_asgi(self, app: ASGI3Application) -> None:
-        """Have the application answer; the scope then lets go of us, or both would wait for the garbage collector."""
-        try:
-            await super().run_asgi(app)
-        finally:
-            cast("dict[str, Any]", self.scope).pop(WHOLE)
 
     def take_whole(self) -> bytes | None:
         """The body of the request where all of it has arrived; who is left to wait for is the caller's leaving."""
@@ -102,7 +95,8 @@ class WebProtocol(HttpToolsProtocol):
             version != "1.0" and parser.should_keep_alive(),
             self.on_response_complete,
         )
-        cast("dict[str, Any]", scope)[WHOLE] = exchange
+        # Weakly: each would else keep the other until the garbage collector comes.
+        cast("dict[str, Any]", scope)[WHOLE] = weakref.proxy(exchange)
         if before is None or before.response_complete:
             self._start_asgi_task(exchange, self.app)
         else:

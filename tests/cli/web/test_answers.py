@@ -35,7 +35,7 @@ class Echo:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
         self.reading.set()
-        self.exchanges.append(weakref.ref(scope[WHOLE]))
+        self.exchanges.append(weakref.ref(scope[WHOLE].take_whole.__self__))
         content = await read_whole(scope, receive, LIMIT)
         self.read.put_nowait(content[:7])
         await self.may_answer.wait()
