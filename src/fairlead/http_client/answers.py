@@ -4,6 +4,7 @@ The parser is llhttp, strict, through httptools. It refuses bare line feeds, fol
 beside a transfer coding. What it is lenient about is refused here: other protocols, codings, switching protocols.
 """
 
+from itertools import chain
 from typing import Final, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -31,9 +32,8 @@ class AnswerReader:
     __slots__ = (
         "_bodyless",
         "_chunked",
-        "_count",
+        "_fields",
         "_first",
-        "_head_size",
         "_interim",
         "_limit",
         "_odd",
@@ -66,7 +66,8 @@ class AnswerReader:
         self._opening: bytes | None = b""
         self._first = b""
         self._rest: bytearray | None = None
-        self._head_size = self._count = self._interim = self._wire = 0
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._interim = self._wire = 0
         self._chunked = self._until_close = self._odd = False
         self._why = ""
 
@@ -135,24 +136,21 @@ class AnswerReader:
             self._refuse("more came than the answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; a repeated one is joined as HTTP says. Trailers are dropped."""
-        if self.status:
-            return
-        self._count += 1
-        self._head_size += len(name) + len(value)
-        if self._count > _HEADERS_MOST or self._head_size > _HEAD_MAX:
-            self._refuse(f"the answer's headers pass {_HEAD_MAX} bytes or {_HEADERS_MOST} in number")
-        key = name.decode("latin-1").lower()
-        text = value.decode("latin-1").strip(" \t")
-        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+        """Keep a header until the head is complete. Trailers are dropped."""
+        if not self.status:
+            self._fields.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Know how the body ends, and refuse one that cannot be read."""
+        fields, self._fields = self._fields, []
+        if len(fields) > _HEADERS_MOST or (self._wire > _HEAD_MAX and sum(map(len, chain(*fields))) > _HEAD_MAX):
+            self._refuse(f"the answer's headers pass {_HEAD_MAX} bytes or {_HEADERS_MOST} in number")
         status = self._parser.get_status_code() if self._parser is not None else 0
         if status < _LOWEST_FINAL:
             self._pass_over(status)
             return
         self.status = status
+        self.headers = _read(fields)
         length = self.headers.get("content-length")
         coding = self.headers.get("transfer-encoding")
         if self._bodyless or status in _BODYLESS:
@@ -198,9 +196,17 @@ class AnswerReader:
             self._refuse(f"the answer's status is {status}")
         if self._interim > _INTERIM_MOST:
             self._refuse("the answer only announces others")
-        self.headers = {}
 
     def _begin_chunks(self, coding: str) -> None:
         if coding.lower() != "chunked" or self._parser is None or self._parser.get_http_version() != "1.1":
             self._refuse("the answer's transfer coding is not plain chunks")
         self._chunked = True
+
+
+def _read(fields: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by their names in lower case; a repeated one is joined as HTTP says."""
+    headers: dict[str, str] = {}
+    for name, value in fields:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers

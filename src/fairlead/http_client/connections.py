@@ -102,10 +102,11 @@ class Connection(asyncio.Protocol):
         self._begin(request, limit, streams=False)
         timer = self.loop.call_later(seconds, self._expire, total)
         try:
-            await self._send(request)
-            while not (self._reader is not None and self._reader.complete):
-                await self._wait()
-            return Reply(self._reader.status, self._reader.headers, self._reader.take())
+            if not self._sent_at_once(request):
+                await self._send_slices(request)
+            while (reader := self._reader) is None or not reader.complete:
+                await self._change()
+            return Reply(reader.status, reader.headers, reader.take())
         except BaseException:
             self.abort()
             raise
@@ -121,7 +122,8 @@ class Connection(asyncio.Protocol):
         """
         self._begin(request, limit, streams=True)
         try:
-            await self._send(request)
+            if not self._sent_at_once(request):
+                await self._send_slices(request)
             return await self._drain_into(sink)
         except BaseException:
             self.abort()
@@ -204,21 +206,29 @@ class Connection(asyncio.Protocol):
         self._busy = False
         self._fault = None
 
-    async def _send(self, request: Request) -> None:
-        """Write a request; a large body slice by slice, as far as the partner takes it before it answers."""
+    def _sent_at_once(self, request: Request) -> bool:
+        """Write the head of a request, and with it a body that is small; False where the body is still to be sent."""
         transport = self._transport
         if transport is None or transport.is_closing():
             raise UnreachableError("the connection was closed before anything was sent")
         content = request.content
-        if content is None or len(content) <= _SLICE:
-            transport.write(request.head + content if content else request.head)
-            return
-        transport.write(request.head)
-        rest = memoryview(content)
+        is_small = content is None or len(content) <= _SLICE
+        transport.write(request.head + content if content and is_small else request.head)
+        return is_small
+
+    async def _send_slices(self, request: Request) -> None:
+        """Write a large body slice by slice, as far as the partner takes it before it answers."""
+        transport = self._transport
+        rest = memoryview(request.content or b"")
         self._unsent = True
-        while rest and not transport.is_closing() and not (self._reader is not None and self._reader.complete):
+        while (
+            rest
+            and transport is not None
+            and not transport.is_closing()
+            and not (self._reader is not None and self._reader.complete)
+        ):
             if self._held_back:
-                await self._wait()
+                await self._change()
             else:
                 transport.write(rest[:_SLICE])
                 rest = rest[_SLICE:]
@@ -226,7 +236,7 @@ class Connection(asyncio.Protocol):
 
     async def _drain_into(self, sink: Sink) -> Received:
         while self._reader is None or self._reader.status == 0:
-            await self._wait()
+            await self._change()
         reader = self._reader
         if reader.status not in _SUCCESS:
             self.abort()
@@ -238,20 +248,16 @@ class Connection(asyncio.Protocol):
                     await stored
             else:
                 self._read_on()
-                await self._wait()
+                await self._change()
         self._read_on()
         return Received(reader.status, reader.headers, reader.size)
 
-    async def _wait(self) -> None:
-        """Wait until something has changed; raises what ended the request, if that is what happened."""
-        if self._fault is None:
-            self._waiter = self.loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+    def _change(self) -> asyncio.Future[None]:
+        """What to wait for until something has changed; raises what has ended the request, where that has happened."""
         if self._fault is not None:
             raise self._fault
+        self._waiter = self.loop.create_future()
+        return self._waiter
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -75,14 +75,18 @@ class Transport:
         connection = self._pool.take(place, started, math.inf if repeatable else _FRESH_SECONDS)
         if connection is not None:
             try:
-                return await self._ask(connection, request, seconds, seconds, limit)
+                reply = await connection.ask(request, seconds=seconds, total=seconds, limit=limit)
             except BrokenOffError:
                 if connection.was_heard or not repeatable:
                     raise
+            else:
+                self._pool.put(connection)
+                return reply
+        connection = await self._connect(target, place, seconds + started - loop.time())
         left = seconds + started - loop.time()
-        connection = await self._connect(target, place, left)
-        left = seconds + started - loop.time()
-        return await self._ask(connection, request, left, seconds, limit)
+        reply = await connection.ask(request, seconds=left, total=seconds, limit=limit)
+        self._pool.put(connection)
+        return reply
 
     async def fetch(
         self,
@@ -119,11 +123,6 @@ class Transport:
     async def close(self) -> None:
         """Close every connection; a request under way ends in BrokenOffError."""
         await self._pool.close(_CLOSE_SECONDS)
-
-    async def _ask(self, connection: Connection, request: Request, seconds: float, total: float, limit: int) -> Reply:
-        reply = await connection.ask(request, seconds=seconds, total=total, limit=limit)
-        self._pool.put(connection)
-        return reply
 
     async def _connect(self, target: Target, place: Place, seconds: float) -> Connection:
         """Open a connection to the first address that answers; UnreachableError when none does."""

@@ -38,6 +38,7 @@ class Attempts:
         Where one try may have been taken, no later failure says for certain that the work was not.
         """
         provider = self._exchange.providers[order.provider]
+        is_ours = order.credential is None
         number = 0
         spent: set[str] = set()
         failed: Failed | None = None
@@ -45,7 +46,11 @@ class Attempts:
             credential = order.credential or self._next(order.provider, spent)
             if credential is None:
                 return failed or self._none(order.provider)
-            reading = await self._once(order, credential)
+            place = (order.provider, credential.label)
+            self._healths.begins(place, provider.cooldown)
+            reading = await self._exchange.send(order, credential)
+            if is_ours:  # a caller's own credential says nothing of the partner's health for ours
+                self._note(place, provider, reading)
             if type(reading) is not Failed:
                 return reading
             is_in_doubt = failed is not None and failed.reached is Reached.UNKNOWN
@@ -82,18 +87,12 @@ class Attempts:
         may = self._may(provider)
         return any(one.label not in spent and may(one) for one in self._credentials.all(provider))
 
-    async def _once(self, order: Order, credential: Credential) -> Outcome | Accepted:
-        """One try, and what it says of the partner's health; a caller's own credential says nothing of ours."""
-        place = (order.provider, credential.label)
-        cooldown = self._exchange.providers[order.provider].cooldown
-        self._healths.begins(place, cooldown)
-        reading = await self._exchange.send(order, credential)
-        if order.credential is None:
-            if type(reading) is Failed and tells_of_the_partner(reading):
-                self._healths.failed(place, cooldown)
-            else:
-                self._healths.succeeded(place)
-        return reading
+    def _note(self, place: tuple[str, str], provider: Provider, reading: Outcome | Accepted) -> None:
+        """Take note of what a try says of the partner's health."""
+        if type(reading) is Failed and tells_of_the_partner(reading):
+            self._healths.failed(place, provider.cooldown)
+        else:
+            self._healths.succeeded(place)
 
     def _may(self, provider: str) -> Callable[[Credential], bool]:
         return lambda credential: self._healths.may_call((provider, credential.label))

@@ -24,7 +24,6 @@ from fairlead.domain.runs.entries import (
     KeyUsed,
     QueueTicket,
     Superseded,
-    Verdict,
 )
 from fairlead.domain.runs.selection import Facts, Selection, Wish, select
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
@@ -152,7 +151,10 @@ class Admitter:
         A call whose idempotency key has a result is answered with that.
         """
         run = await self._prepare(caller, model, command)
-        verdict = await self._record(_admission(run, caller, self._server_id, None))
+        try:
+            verdict = await self._journal.write(_admission(run, caller, self._server_id, None))
+        except DatabaseUnavailableError as error:
+            raise self._unrecorded(error, _UNRECORDED) from error
         match verdict:
             case None | Superseded():
                 return run
@@ -173,7 +175,10 @@ class Admitter:
         run = await self._prepare(caller, model, command)
         if self._exchange.answers_bytes(run.plan.provider, run.plan.call):
             raise FaultError(NotEnabled(f"{model.id} answers with bytes and cannot be queued; run it synchronously."))
-        verdict = await self._record(_admission(run, caller, self._server_id, ticket))
+        try:
+            verdict = await self._journal.write(_admission(run, caller, self._server_id, ticket))
+        except DatabaseUnavailableError as error:
+            raise self._unrecorded(error, _UNCONFIRMED) from error
         match verdict:
             case Enqueued(position):
                 return Queued(run.run_id, position, run.plan, run.request.asked, run.selection.byok)
@@ -245,13 +250,10 @@ class Admitter:
         text = await self._own_keys.open(caller.workspace_id, plan.provider)
         return self._credentials.own(plan.provider, text)
 
-    async def _record(self, entry: Admission) -> Verdict:
-        """Make an admission durable, or hear why not."""
-        try:
-            return await self._journal.write(entry)
-        except DatabaseUnavailableError as error:
-            self._observe(DatabaseTrouble("admit", str(error)))
-            raise FaultError(ServiceUnavailable(_UNRECORDED if entry.ticket is None else _UNCONFIRMED)) from error
+    def _unrecorded(self, error: DatabaseUnavailableError, told: str) -> FaultError:
+        """What a caller is told whose run could not be made durable."""
+        self._observe(DatabaseTrouble("admit", str(error)))
+        return FaultError(ServiceUnavailable(told))
 
 
 def _admission(run: AdmittedRun, caller: Caller, server_id: str, ticket: QueueTicket | None) -> Admission:

@@ -153,10 +153,12 @@ class Dispatcher:
         run = course.run
         order = Order(plan.provider, plan.call, plan.name, plan.body, run.run_id, run.credential)
         if work is None:
-            reading = await self._sent(course, plan, order)
+            tell_again = partial(self._repeated, course, plan.provider)
+            reading = await self._attempts.send(order, tell_again)
+            if run.attempt > 1 and isinstance(reading, Failed):
+                reading = await self._sent_again(order, tell_again, reading)
             if not isinstance(reading, Accepted):
-                was_sent_before = run.attempt > 1
-                return reading.in_doubt() if was_sent_before and isinstance(reading, Failed) else reading
+                return reading
             work = Work(reading.handle, reading.credential)
             await course.record(Acceptance(run.run_id, run.attempt, work.handle, work.credential))
         if run.is_queued and self._exchange.can_cancel(plan.provider, plan.call):
@@ -164,20 +166,21 @@ class Dispatcher:
         outcome = await self._exchange.follow(order, work.handle, work.credential)
         return outcome if course.cancellation.is_requested else _unasked(outcome)
 
-    async def _sent(self, course: _Course, plan: LegPlan, order: Order) -> Outcome | Accepted:
-        """What a partner makes of an order.
+    async def _sent_again(
+        self, order: Order, tell_again: Callable[[int, float], None], failed: Failed
+    ) -> Outcome | Accepted:
+        """What a partner makes of an order after a takeover, where the first answer is a failure.
 
-        After a takeover it may have worked on it before, and under its key it gives the result it has: it is worth
-        waiting for while it cannot be reached, has no room, or rests.
+        It may have worked on it before, and under its key it gives the result it has: it is worth waiting for while it
+        cannot be reached, has no room, or rests.
         """
-        tell_again = partial(self._repeated, course, plan.provider)
-        reading = await self._attempts.send(order, tell_again)
-        for pause in self._patience if course.run.attempt > 1 else ():
+        reading: Outcome | Accepted = failed
+        for pause in self._patience:
             if not isinstance(reading, Failed) or not may_be_waited_for(reading):
                 break
             await asyncio.sleep(pause)
             reading = await self._attempts.send(order, tell_again)
-        return reading
+        return reading.in_doubt() if isinstance(reading, Failed) else reading
 
     def _repeated(self, course: _Course, provider: str, number: int, pause: float) -> None:
         """A call is sent again: told to operators, and kept for the statement of the run."""
