@@ -281,7 +281,7 @@ ledger_entries = Table(
     "ledger_entries",
     metadata,
     Column("id", _INT, primary_key=True, autoincrement=True),
-    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), nullable=False, index=True),
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), nullable=False),
     Column("run_id", _UUID, ForeignKey("runs.id")),
     Column("phase", _INT, comment="1 the hold, 2 its end, 3 and up each raise: no second of any"),
     Column("kind", String(16), nullable=False),
