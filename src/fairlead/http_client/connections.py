@@ -93,14 +93,13 @@ class Connection(asyncio.Protocol):
             and not self._transport.get_write_buffer_size()
         )
 
-    async def ask(self, request: Request, *, seconds: float, total: float, limit: int) -> Reply:
+    async def ask(self, request: Request, *, limit: int) -> Reply:
         """Send a request and read its answer, with a body of at most `limit` bytes.
 
-        TooSlowError after `seconds`, what is left of the `total` it names; UnreachableError where the connection was
-        closed before; BrokenOffError as it says.
+        The caller bounds the time (`expire`). UnreachableError where the connection was closed before; BrokenOffError
+        as it says.
         """
         self._begin(request, limit, streams=False)
-        timer = self.loop.call_later(seconds, self._expire, total)
         try:
             if not self._sent_at_once(request):
                 await self._send_slices(request)
@@ -111,7 +110,6 @@ class Connection(asyncio.Protocol):
             self.abort()
             raise
         finally:
-            timer.cancel()
             self._finish()
 
     async def stream(self, request: Request, *, limit: int, sink: Sink) -> Received:
@@ -130,6 +128,11 @@ class Connection(asyncio.Protocol):
             raise
         finally:
             self._finish()
+
+    def expire(self, seconds: float) -> None:
+        """End a request that has had its seconds: TooSlowError for whoever waits, unless its answer is whole."""
+        if self._busy and self._fault is None and not (self._reader is not None and self._reader.complete):
+            self._fail(TooSlowError(f"no answer within {seconds:g} s"))
 
     def abort(self) -> None:
         """Close at once, whatever is under way."""
@@ -267,10 +270,6 @@ class Connection(asyncio.Protocol):
         self._fault = error
         self.abort()
         self._wake()
-
-    def _expire(self, seconds: float) -> None:
-        if self._fault is None and not (self._reader is not None and self._reader.complete):
-            self._fail(TooSlowError(f"no answer within {seconds:g} s"))
 
     def _hold_back_reading(self, reader: AnswerReader) -> None:
         if self._reading and reader.waiting >= _READ_AHEAD and self._transport is not None:

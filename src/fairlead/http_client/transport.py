@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from fairlead.deadlines import Deadlines
 from fairlead.http_client.addresses import AddressBook, IPAddress, Resolver, is_public, resolve
 from fairlead.http_client.connections import Connection, Place, Received, Request, Sink
 from fairlead.http_client.failures import BrokenOffError, TooSlowError, TransportError, UnreachableError
@@ -50,6 +51,7 @@ class Transport:
         self._tls: ssl.SSLContext | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pool = Pool()
+        self._deadlines = Deadlines()
 
     async def send(
         self,
@@ -74,17 +76,23 @@ class Transport:
         started = loop.time()
         connection = self._pool.take(place, started, math.inf if repeatable else _FRESH_SECONDS)
         if connection is not None:
+            deadline = self._deadlines.begin(loop, seconds, connection.expire)
             try:
-                reply = await connection.ask(request, seconds=seconds, total=seconds, limit=limit)
+                reply = await connection.ask(request, limit=limit)
             except BrokenOffError:
                 if connection.was_heard or not repeatable:
                     raise
             else:
                 self._pool.put(connection)
                 return reply
+            finally:
+                deadline.cancel()
         connection = await self._connect(target, place, seconds + started - loop.time())
-        left = seconds + started - loop.time()
-        reply = await connection.ask(request, seconds=left, total=seconds, limit=limit)
+        timer = loop.call_later(seconds + started - loop.time(), connection.expire, seconds)
+        try:
+            reply = await connection.ask(request, limit=limit)
+        finally:
+            timer.cancel()
         self._pool.put(connection)
         return reply
 

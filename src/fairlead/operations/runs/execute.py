@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from fairlead.deadlines import Deadlines
 from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, bucket, is_fault
 from fairlead.domain.runs.entries import (
     Acceptance,
@@ -60,9 +61,13 @@ class Execution:
         self.task: asyncio.Task[Answer]
 
     def wake(self) -> None:
-        """End the wait for the run: it has ended, or the time is up."""
+        """End the wait for the run."""
         if not self.ended.done():
             self.ended.set_result(None)
+
+    def expire(self, _seconds: float) -> None:
+        """End the wait, because the time is up."""
+        self.wake()
 
 
 class Executor:
@@ -90,6 +95,7 @@ class Executor:
         self._observe = observe
         self._under_way: dict[str, Execution] = {}
         self._expected = set[str]()
+        self._deadlines = Deadlines()
 
     @property
     def under_way(self) -> int:
@@ -129,11 +135,11 @@ class Executor:
 
         `asyncio.wait` would do the same at three times the cost, and this is waited on by every call.
         """
-        timer = execution.ended.get_loop().call_later(seconds, execution.wake)
+        deadline = self._deadlines.begin(execution.ended.get_loop(), seconds, execution.expire)
         try:
             await execution.ended
         finally:
-            timer.cancel()
+            deadline.cancel()
         if execution.task.done():
             return execution.task.result()
         execution.has_left = _nobody_left

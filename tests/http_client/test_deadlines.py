@@ -1,0 +1,97 @@
+"""Bounds of waits: whoever is late is told, in order; whoever was in time is not, and holds nobody up."""
+
+import asyncio
+from collections.abc import Callable
+
+from fairlead.deadlines import Deadlines
+
+_SHORT = 0.02
+_LONG = 30.0
+
+
+class Told:
+    """Who was told to be late, and what."""
+
+    def __init__(self) -> None:
+        self._told: asyncio.Queue[tuple[str, float]] = asyncio.Queue()
+
+    def as_to(self, name: str) -> Callable[[float], None]:
+        """What a wait of this name is told by."""
+        return lambda seconds: self._told.put_nowait((name, seconds))
+
+    async def all(self, number: int) -> list[str]:
+        """So many names, in the order in which they were told, once nobody else is."""
+        async with asyncio.timeout(10):
+            names = [(await self._told.get())[0] for _ in range(number)]
+        await asyncio.sleep(_SHORT * 2)
+        assert self._told.empty()
+        return names
+
+    async def seconds(self) -> float:
+        """What the next is told."""
+        async with asyncio.timeout(10):
+            return (await self._told.get())[1]
+
+
+def test_a_wait_that_ended_in_time_is_told_to_be_late() -> None:
+    """Of many waits of one length only those that have not ended are told, the oldest first."""
+
+    async def scenario() -> None:
+        deadlines, told = Deadlines(), Told()
+        loop = asyncio.get_running_loop()
+        waits = [deadlines.begin(loop, _SHORT, told.as_to(f"{number}")) for number in range(9)]
+        for wait in (waits[0], waits[4], waits[8]):
+            wait.cancel()
+            wait.cancel()
+        assert await told.all(6) == ["1", "2", "3", "5", "6", "7"]
+
+    asyncio.run(scenario())
+
+
+def test_a_wait_that_began_later_is_forgotten() -> None:
+    """The timer goes on to waits that began while it ran, and begins anew after all have ended."""
+
+    async def scenario() -> None:
+        deadlines, told = Deadlines(), Told()
+        loop = asyncio.get_running_loop()
+        deadlines.begin(loop, _SHORT, told.as_to("first"))
+        await asyncio.sleep(_SHORT / 2)
+        deadlines.begin(loop, _SHORT, told.as_to("second"))
+        assert await told.all(2) == ["first", "second"]
+        deadlines.begin(loop, _SHORT, told.as_to("third")).cancel()
+        deadlines.begin(loop, _SHORT, told.as_to("fourth"))
+        assert await told.all(1) == ["fourth"]
+
+    asyncio.run(scenario())
+
+
+def test_a_long_wait_holds_up_a_short_one() -> None:
+    """Each length has a timer of its own, and is what the late are told."""
+
+    async def scenario() -> None:
+        deadlines, told = Deadlines(), Told()
+        loop = asyncio.get_running_loop()
+        long = deadlines.begin(loop, _LONG, told.as_to("long"))
+        deadlines.begin(loop, _SHORT, told.as_to("short"))
+        assert await told.seconds() == _SHORT
+        long.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_one_that_fails_to_be_told_keeps_the_others_waiting() -> None:
+    """What goes wrong in one is for the loop's handler; the next are told all the same."""
+
+    def fail(_seconds: float) -> None:
+        raise ValueError("told badly")
+
+    async def scenario() -> None:
+        deadlines, told, failures = Deadlines(), Told(), list[object]()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+        for expire in (fail, told.as_to("second"), fail, told.as_to("fourth")):
+            deadlines.begin(loop, _SHORT, expire)
+        assert await told.all(2) == ["second", "fourth"]
+        assert [str(failure) for failure in failures] == ["told badly"] * 2
+
+    asyncio.run(scenario())
