@@ -32,7 +32,7 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.plan import LegPlan, Request, plan_leg
 from fairlead.operations.runs.replay import Replayer
-from fairlead.operations.runs.requests import check_body, completed_body, pricing_of
+from fairlead.operations.runs.requests import check_body, completed_body, earlier_operation, pricing_of
 from fairlead.operations.runs.results import Answer, dropped_json
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
@@ -200,7 +200,9 @@ class Admitter:
             Facts(caller, model, command.wish, operation, self._alternates), self._exchange.is_configured
         )
         _check_body(model, completed, command.wish, selection)
-        asked = await pricing_of(self._database, caller, model, completed, len(command.content), operation)
+        draft = model.draft(completed)
+        earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
+        asked = pricing_of(model, completed, len(command.content), operation, earlier)
         request = Request(
             command.run_id, model, operation.name, command.content, asked, selection.strict, selection.byok
         )

@@ -205,21 +205,24 @@ class Dispatcher:
         """The end of a run. It fell back wherever it was not served as selected, were it for want of a credential."""
         run = course.run
         charged = _charge(run, plan, outcome)
-        if isinstance(outcome, Completed):
-            outcome = await self._finished(run, plan, outcome)
+        if isinstance(outcome, Completed) and outcome.answer is not None:
+            if plan.leg is not run.model.native:
+                outcome = self._translated(run, plan, outcome)
+            elif run.model.assets.at:
+                outcome = await self._linked(run, plan, outcome)
         return Served(outcome, plan, charged, plan.leg is not run.selection.leg, tuple(course.events))
 
-    async def _finished(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
-        """A result in the form the caller gets it in: translated back (R-12), or with our links in it (R-36)."""
-        if plan.leg is run.model.native:
-            if outcome.answer is None or not run.model.assets.at:
-                return outcome
-            order = CopyOrder(run.run_id, run.workspace_id, plan.provider, run.model.id, run.model.assets, run.base_url)
-            copied = await self._copier.copy(order, outcome.answer, outcome.content)
-            if not copied.copied:
-                return outcome
-            return msgspec.structs.replace(outcome, content=copied.content, answer=jiter.from_json(copied.content))
-        if run.selection.strict or plan.leg.translation is None or outcome.answer is None:
+    async def _linked(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
+        """A result with our links in it, where the partner's could be copied (R-36)."""
+        order = CopyOrder(run.run_id, run.workspace_id, plan.provider, run.model.id, run.model.assets, run.base_url)
+        copied = await self._copier.copy(order, outcome.answer, outcome.content)
+        if not copied.copied:
+            return outcome
+        return msgspec.structs.replace(outcome, content=copied.content, answer=jiter.from_json(copied.content))
+
+    def _translated(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
+        """A result in the model's own form again (R-12); as it came where that was asked for, or cannot be."""
+        if run.selection.strict or plan.leg.translation is None:
             return outcome
         native = translate_back(plan.leg.translation, outcome.answer)
         if native is None:

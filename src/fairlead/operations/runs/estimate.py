@@ -15,7 +15,7 @@ from fairlead.domain.runs.selection import Facts, Wish, select
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import Queued
-from fairlead.operations.runs.requests import check_body, completed_body, pricing_of
+from fairlead.operations.runs.requests import check_body, completed_body, earlier_operation, pricing_of
 from fairlead.providers.spec import Provider
 from fairlead.storage.database import Database
 
@@ -60,7 +60,9 @@ class Estimator:
         card = card_in_force(leg.rate_cards, self._clock.today())
         if card is None or is_stale(card, self._clock.today()):
             raise FaultError(ServiceUnavailable(f"The prices of {leg.provider} for this model are not up to date."))
-        asked = await pricing_of(self._database, caller, model, body, len(content), operation)
+        draft = model.draft(body)
+        earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
+        asked = pricing_of(model, body, len(content), operation, earlier)
         return Quoted(estimate(card, asked), leg.provider, model.id, self._catalog.loaded_at)
 
     def of_queued(self, caller: Caller, model: Model, queued: Queued) -> Quoted | None:

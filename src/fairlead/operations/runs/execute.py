@@ -166,7 +166,8 @@ class Executor:
             served = await self._serve(execution, work)
             partner_seconds = time.perf_counter() - asked_at
             answer = _answer(run, served)
-            kept = await self._kept(run, answer)
+            is_kept = run.is_queued or run.key is not None
+            kept = await self._kept(run, answer) if is_kept else None
             settlement = settle(run, served, kept, self._clock.now_ms(), caller_left=execution.has_left())
             await self.record(settlement)
             self._ended(run, served, settlement, partner_seconds)
@@ -192,8 +193,6 @@ class Executor:
 
     async def _kept(self, run: AdmittedRun, answer: Answer) -> KeptResult | None:
         """What is kept for the run's collectors, or its idempotency key; a bug on the way must not cost the run."""
-        if run.key is None and not run.is_queued:
-            return None
         try:
             if run.is_queued:
                 return await self._results.keep(answer, self._clock.now_ms() + self._collectable_ms)

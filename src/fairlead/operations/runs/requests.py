@@ -33,28 +33,22 @@ def check_body(model: Model, body: dict[str, Any]) -> None:
         raise FaultError(InputRejected(violations))
 
 
-async def pricing_of(
-    database: Database, caller: Caller, model: Model, body: dict[str, Any], size: int, operation: Operation
-) -> Pricing:
-    """What the price of a body of so many bytes depends on; FaultError when earlier work cannot be looked up."""
+def pricing_of(model: Model, body: dict[str, Any], size: int, operation: Operation, earlier: str | None) -> Pricing:
+    """What the price of a body of so many bytes depends on; `earlier` as `earlier_operation` says."""
     return Pricing(
         body=body,
         defaults=model.input_schema.defaults if model.input_schema else {},
         size=size,
-        operation=await _billed_operation(database, caller, model, body, operation),
+        operation=model.billed_operation(body, operation) if earlier is None else earlier,
     )
 
 
-async def _billed_operation(
-    database: Database, caller: Caller, model: Model, body: dict[str, Any], operation: Operation
-) -> str | None:
-    """What a run is priced as; one that goes on with earlier work as that work was (R-16)."""
-    draft = model.draft(body)
-    if draft is not None:
-        try:
-            found = await database.read(lambda c: operation_of_work(c, caller.workspace_id, draft))
-        except DatabaseUnavailableError as error:
-            raise FaultError(ServiceUnavailable("The draft cannot be looked up right now.")) from error
-        if found is not None:
-            return found
-    return model.billed_operation(body, operation)
+async def earlier_operation(database: Database, caller: Caller, draft: str) -> str | None:
+    """What the earlier work was priced as that a body goes on with (R-16); None for work that is not known here.
+
+    `draft` is the provider's name of that work. FaultError when it cannot be looked up.
+    """
+    try:
+        return await database.read(lambda c: operation_of_work(c, caller.workspace_id, draft))
+    except DatabaseUnavailableError as error:
+        raise FaultError(ServiceUnavailable("The draft cannot be looked up right now.")) from error

@@ -64,7 +64,9 @@ class RunHandler:
         self, scope: Scope, receive: Receive, send: Send, generation: Generation, path: tuple[str, str], request_id: str
     ) -> None:
         """Answer one call; FaultError travels to the application, which words it."""
-        caller = await self._caller(scope, generation)
+        credential = generation.credential(scope, self.key_prefix)
+        caller = self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
+        self.windows.count(caller.workspace_id)
         model = self.admitter.check(caller, _model_id_at(*path))
         wish = run_wish(scope["query_string"], self.native_aliases) if generation.has_controls else NO_WISH
         self.admitter.check_native(caller, model, wish)
@@ -74,20 +76,13 @@ class RunHandler:
         key = idempotency_key_of(scope, caller, content, until) if generation.has_controls else None
         command = RunCommand(request_id, content, wish, key, self._base(scope, model, key), traceparent_of(scope))
         admitted = await self.admitter.admit(caller, model, command)
-        if not isinstance(admitted, AdmittedRun):
-            await self._answer(scope, send, admitted, request_id, None)
-            return
-        execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
-        answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
-        await self._answer(scope, send, answered, request_id, admitted.committed)
-
-    async def _caller(self, scope: Scope, generation: Generation) -> Caller:
-        credential = generation.credential(scope, self.key_prefix)
-        caller = self.authenticator.remembered(credential)
-        if caller is None:
-            caller = await self.authenticator.authenticate(credential)
-        self.windows.count(caller.workspace_id)
-        return caller
+        if isinstance(admitted, AdmittedRun):
+            execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
+            answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
+            headers, content = self._response(answered, request_id, admitted.committed)
+        else:
+            headers, content = self._response(admitted, request_id, None)
+        await answer(scope, send, 200, headers, content)
 
     def _base(self, scope: Scope, model: Model, key: IdempotencyKey | None) -> str:
         """How the caller reached us, where links may have to be made or told from a partner's."""
@@ -95,9 +90,8 @@ class RunHandler:
             return ""
         return self.base_urls.of(scope)
 
-    async def _answer(
-        self, scope: Scope, send: Send, answered: Answer, request_id: str, committed: Committed | None
-    ) -> None:
+    def _response(self, answered: Answer, request_id: str, committed: Committed | None) -> tuple[Headers, bytes]:
+        """The headers and the body of a success; FaultError for anything else."""
         outcome = answered.outcome
         if not isinstance(outcome, Completed):
             raise FaultError(outcome.fault, is_replay=answered.is_replay)
@@ -117,7 +111,7 @@ class RunHandler:
             headers.append(REPLAYED)
         if committed is not None:
             headers += committed_headers(committed.limit, committed.committed)
-        await answer(scope, send, 200, headers, outcome.content)
+        return headers, outcome.content
 
 
 def check_content_type(scope: Scope) -> None:
