@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from fake_partner import FakePartner, hang, reply
+from servers import wait_until
 from surfaces.legs import INLINE, NATIVE
 from surfaces.queues import BACKLOG, Client, NewClient, is_refused
 
@@ -225,6 +226,6 @@ def test_a_slow_partner_holds_a_submit_up(client: Client, partner: FakePartner) 
     partner.script(NATIVE, hang())
     request_id = client.queued()
     client.in_progress(request_id)
-    partner.script(NATIVE, reply(200, b"{}"))
+    wait_until(lambda: partner.requests(NATIVE), "the partner has the call")
     partner.reset()  # hangs up
     assert client.completed(request_id)["error_type"] == "provider_error"
