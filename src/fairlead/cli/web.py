@@ -20,6 +20,36 @@ _JOINED_MAX: Final = 64 * 1024
 """A larger answer is not copied to be one with its head, in bytes."""
 
 
+class LazyEvent:
+    """An `asyncio.Event` that is made when somebody waits for it, as no call does whose body is taken whole."""
+
+    __slots__ = ("_event", "_is_set")
+
+    def __init__(self) -> None:
+        self._event: asyncio.Event | None = None
+        self._is_set = False
+
+    def set(self) -> None:
+        """Let go on whoever waits, now and until it is cleared."""
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
+
+    def clear(self) -> None:
+        """Have whoever comes wait."""
+        self._is_set = False
+        if self._event is not None:
+            self._event.clear()
+
+    async def wait(self) -> None:
+        """Wait until it is set."""
+        if self._is_set:
+            return
+        if self._event is None:
+            self._event = asyncio.Event()
+        await self._event.wait()
+
+
 class WebExchange(RequestResponseCycle):
     """A request and its response, which can also be taken and answered whole (`WholeExchange` in surfaces/asgi.py).
 
@@ -33,7 +63,8 @@ class WebExchange(RequestResponseCycle):
             return None
         self.waiting_for_100_continue = False
         self.message_event.clear()
-        body, self.body = bytes(self.body), bytearray()
+        body = bytes(self.body)
+        self.body.clear()
         return body
 
     def answer_whole(self, status: int, headers: Headers, content: bytes) -> bool:
@@ -90,7 +121,7 @@ class WebProtocol(HttpToolsProtocol):
             self.access_logger,
             self.access_log,
             self.server_state.default_headers,
-            asyncio.Event(),
+            cast("asyncio.Event", LazyEvent()),
             self.expect_100_continue,
             version != "1.0" and parser.should_keep_alive(),
             self.on_response_complete,
