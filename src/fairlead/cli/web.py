@@ -9,11 +9,13 @@ from urllib.parse import unquote
 
 import httptools
 import uvicorn
+from uvicorn._types import ASGIVersions, HTTPScope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from fairlead.cli.sockets import SocketProtocol, configure_sockets
 from fairlead.surfaces.asgi import WHOLE, Headers
 
+_ASGI: Final[ASGIVersions] = {"version": "3.0", "spec_version": "2.3"}
 _TICKS_BETWEEN_LOOKS: Final = 10
 """uvicorn ticks ten times a second."""
 _JOINED_MAX: Final = 64 * 1024
@@ -95,24 +97,24 @@ class WebExchange(RequestResponseCycle):
 class WebProtocol(HttpToolsProtocol):
     """uvicorn's connection, with exchanges of ours. The server closes it when it is idle: no timer for every answer."""
 
+    def on_message_begin(self) -> None:
+        """Forget the request before."""
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+
     def on_headers_complete(self) -> None:
-        """Begin an exchange as uvicorn does, without the limit and the root path that we do not set.
+        """Begin an exchange as uvicorn does, without the limit, the root path and the state that we do not set.
 
         What asks for another protocol is left to it.
         """
-        parser = self.parser
-        if parser.should_upgrade():
+        if self.parser.should_upgrade():
+            self.scope = self._scope_at(b"", b"")
             super().on_headers_complete()
             return
-        version, scope = parser.get_http_version(), self.scope
         before: RequestResponseCycle | None = self.cycle
         url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        scope["method"] = parser.get_method().decode("ascii")
-        scope["http_version"] = version
-        scope["raw_path"] = url.path
-        scope["path"] = unquote(path) if "%" in path else path
-        scope["query_string"] = url.query or b""
+        self.scope = scope = self._scope_at(url.path, url.query or b"")
         self.cycle = exchange = WebExchange(
             scope,
             self.transport,
@@ -123,7 +125,7 @@ class WebProtocol(HttpToolsProtocol):
             self.server_state.default_headers,
             cast("asyncio.Event", LazyEvent()),
             self.expect_100_continue,
-            version != "1.0" and parser.should_keep_alive(),
+            scope["http_version"] != "1.0" and self.parser.should_keep_alive(),
             self.on_response_complete,
         )
         # Weakly: each would else keep the other until the garbage collector comes.
@@ -133,6 +135,24 @@ class WebProtocol(HttpToolsProtocol):
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((exchange, self.app))
+
+    def _scope_at(self, raw_path: bytes, query: bytes) -> HTTPScope:
+        """The scope of the request whose head has just been read."""
+        path = raw_path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": self.parser.get_http_version(),
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme or "http",
+            "method": self.parser.get_method().decode("ascii"),
+            "root_path": "",
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": self.headers,
+        }
 
     def on_message_complete(self) -> None:
         """Read on: uvicorn paused for a large body, and would not hear of the caller's leaving."""
