@@ -13,11 +13,18 @@ import msgspec
 
 from fairlead.domain.billing.rates import charge
 from fairlead.domain.catalog.translations import translate_back
-from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, ProviderError, Upstream
+from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, InternalError, ProviderError, Upstream
 from fairlead.domain.runs.entries import Acceptance, Redirection, RunEntry
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
 from fairlead.domain.runs.retries import is_about_the_form, may_be_waited_for, may_go_elsewhere
-from fairlead.observing.observations import AnswerLeftRaw, CallRepeated, CancelPassedOn, Observer, RunRedirected
+from fairlead.observing.observations import (
+    AnswerLeftRaw,
+    CallRepeated,
+    CancelPassedOn,
+    Observer,
+    RunRedirected,
+    UnexpectedError,
+)
 from fairlead.operations.assets import AssetCopier, CopyOrder
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
@@ -49,8 +56,12 @@ class Work(msgspec.Struct, frozen=True):
     credential: str = ""
 
 
+class SupersededError(Exception):
+    """The run was taken over by another server while this one still worked on it."""
+
+
 Record = Callable[[Acceptance | Redirection], Awaitable[Fault | None]]
-"""Makes an entry durable; says why where it was refused."""
+"""Makes an entry durable; says why where it was refused. SupersededError where the run is another server's by now."""
 
 
 class Cancellation:
@@ -111,11 +122,25 @@ class Dispatcher:
         self._cancelling = set[asyncio.Task[None]]()
 
     async def serve(self, run: AdmittedRun, work: Work | None, record: Record, cancellation: Cancellation) -> Served:
-        """Ask until a leg serves the run or none is left; the first failure is what the caller is told then."""
+        """Ask until a leg serves the run or none is left; the first failure is what the caller is told then.
+
+        A bug on the way must not leave a hold behind: it is the end of the run.
+        """
         course = _Course(run, record, cancellation)
-        first = await self._ask(course, run.plan, work)
-        if isinstance(first, Completed) or not may_go_elsewhere(first):
-            return await self._served(course, run.plan, first)
+        try:
+            first = await self._ask(course, run.plan, work)
+            if isinstance(first, Completed) or not may_go_elsewhere(first):
+                return await self._served(course, run.plan, first)
+            return await self._served_elsewhere(course, first)
+        except SupersededError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the run ends and its money is free again
+            self._observe(UnexpectedError(f"execute {run.run_id}", error))
+            return Served(Failed(InternalError()), run.plan, 0)
+
+    async def _served_elsewhere(self, course: _Course, first: Failed) -> Served:
+        """The end of a run whose first leg has failed, and has certainly not taken it."""
+        run = course.run
         plan = run.plan
         for turn, leg in enumerate(run.selection.fallbacks, start=1):
             following = plan_leg(run.request, leg, self._clock.today())

@@ -30,7 +30,7 @@ from fairlead.observing.observations import (
 )
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
-from fairlead.operations.runs.dispatch import Cancellation, Dispatcher, Served, Work, is_billed
+from fairlead.operations.runs.dispatch import Cancellation, Dispatcher, Served, SupersededError, Work, is_billed
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Answer, Results
 from fairlead.storage.database import DatabaseUnavailableError
@@ -38,10 +38,6 @@ from fairlead.storage.journal import Journal
 
 _RETRY_FIRST: Final = 0.1
 _RETRY_MAX: Final = 5.0
-
-
-class SupersededError(Exception):
-    """The run was taken over by another server while this one still worked on it."""
 
 
 def _nobody_left() -> bool:
@@ -163,7 +159,7 @@ class Executor:
         run = execution.run
         asked_at = time.perf_counter()
         try:
-            served = await self._serve(execution, work)
+            served = await self._dispatcher.serve(run, work, self.record, execution.cancellation)
             partner_seconds = time.perf_counter() - asked_at
             answer = _answer(run, served)
             is_kept = run.is_queued or run.key is not None
@@ -179,17 +175,6 @@ class Executor:
             if self._under_way.get(run.run_id) is execution:  # else it was lost to another server, and won back
                 del self._under_way[run.run_id]
             execution.wake()
-
-    async def _serve(self, execution: Execution, work: Work | None) -> Served:
-        """What the partners make of a run; a bug on the way must not leave a hold behind."""
-        run = execution.run
-        try:
-            return await self._dispatcher.serve(run, work, self.record, execution.cancellation)
-        except SupersededError:
-            raise
-        except Exception as error:  # noqa: BLE001 -- whatever it is, the run ends and its money is free again
-            self._observe(UnexpectedError(f"execute {run.run_id}", error))
-            return Served(Failed(InternalError()), run.plan, 0)
 
     async def _kept(self, run: AdmittedRun, answer: Answer) -> KeptResult | None:
         """What is kept for the run's collectors, or its idempotency key; a bug on the way must not cost the run."""

@@ -7,7 +7,8 @@ from fairlead.domain.runs.entries import KeptResult, LiveRun, Settlement, Stray
 from fairlead.domain.runs.failures import write_fault
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.clock import Clock
-from fairlead.operations.runs.execute import Executor, SupersededError
+from fairlead.operations.runs.dispatch import SupersededError
+from fairlead.operations.runs.execute import Executor
 
 
 @dataclass(frozen=True, slots=True)
