@@ -1,13 +1,16 @@
 """The thread that commits: one thing after the other, and nothing of it is lost on the way back."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from fairlead.storage.committer import Committer
+from servers import wait_until
 
 
 @pytest.fixture
@@ -85,3 +88,29 @@ def test_closing_leaves_work_undone(committer: Committer) -> None:
 
     asyncio.run(ask())
     assert done == [True, True]
+
+
+def test_what_was_done_is_kept_until_the_next(committer: Committer) -> None:
+    """A thread that waits for work holds nothing of the work before: neither a connection nor an error."""
+
+    class Connection:
+        def commit(self) -> None:
+            """Do nothing."""
+
+        def fail(self) -> None:
+            """Fail."""
+            raise OSError("disk full")
+
+    async def ask() -> list[weakref.ref[Connection]]:
+        connections = [Connection(), Connection()]
+        await committer.run(connections[0].commit)
+        with pytest.raises(OSError, match="disk full"):
+            await committer.run(connections[1].fail)
+        return [weakref.ref(connection) for connection in connections]
+
+    def all_gone() -> bool:
+        gc.collect()  # an error and its traceback keep each other
+        return all(connection() is None for connection in known)
+
+    known = asyncio.run(ask())
+    wait_until(all_gone, "the thread lets go of what it did")

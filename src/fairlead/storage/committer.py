@@ -41,14 +41,18 @@ class Committer:
 
     def _work(self) -> None:
         while (order := self._orders.get()) is not None:
-            work, future = order
-            failure: BaseException | None = None
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001 -- whoever waits for it has to judge
-                failure = error
-            with suppress(RuntimeError):  # the loop may have been closed meanwhile: nobody waits any more
-                future.get_loop().call_soon_threadsafe(_tell, future, failure)
+            _do(*order)
+            del order  # while the thread waits for the next it would keep a connection that was dropped meanwhile
+
+
+def _do(work: Callable[[], None], future: asyncio.Future[None]) -> None:
+    failure: BaseException | None = None
+    try:
+        work()
+    except BaseException as error:  # noqa: BLE001 -- whoever waits for it has to judge
+        failure = error
+    with suppress(RuntimeError):  # the loop may have been closed meanwhile: nobody waits any more
+        future.get_loop().call_soon_threadsafe(_tell, future, failure)
 
 
 def _tell(future: asyncio.Future[None], failure: BaseException | None) -> None:
