@@ -1,0 +1,171 @@
+"""Fair shares of something scarce: who waits for a place gets one in turn, by owner rather than by age."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+
+class NoRoomError(Exception):
+    """No place became free in time, or too many wait for one already."""
+
+
+class _Owner:
+    """What one owner holds and waits for. `turn` is when it last got a place or, with none since, when it came."""
+
+    __slots__ = ("held", "turn", "waiting")
+
+    def __init__(self, turn: int) -> None:
+        self.held = 0
+        self.turn = turn
+        self.waiting = deque[asyncio.Future[None]]()
+
+
+class FairShares:
+    """A number of places for all owners together, of one event loop. An owner is a workspace's id, for example.
+
+    A free place goes to the waiting owner that holds the fewest; of several, to the one whose last place is the longest
+    ago. So an owner may use every place while nobody else waits, and gets its share at most while others do. One
+    without a place gets one before any other owner gets two.
+
+    `share_max` is the most places one owner may hold, even where nobody else waits: what is left is there at once for
+    the next owner, which matters where a place is held for long. It is all of them by default.
+
+    At most `waiting_max` callers wait. When one more comes, the last of the owner with the most of them is refused, so
+    one owner's crowd keeps nobody else from waiting.
+    """
+
+    def __init__(self, places: int, waiting_max: int, share_max: int | None = None) -> None:
+        if places < 1 or waiting_max < 0 or (share_max is not None and share_max < 1):
+            message = "there must be a place, and a share of one"
+            raise ValueError(message)
+        self._places: Final = places
+        self._waiting_max: Final = waiting_max
+        self._share_max: Final = places if share_max is None else min(share_max, places)
+        self._owners: dict[str, _Owner] = {}
+        self._turns = 0
+        self._in_use = 0
+        self._waiting = 0
+
+    @property
+    def in_use(self) -> int:
+        """How many places are held."""
+        return self._in_use
+
+    @property
+    def waiting(self) -> int:
+        """How many callers wait."""
+        return self._waiting
+
+    def held_by(self, owner_id: str) -> int:
+        """How many places an owner holds."""
+        owner = self._owners.get(owner_id)
+        return 0 if owner is None else owner.held
+
+    @asynccontextmanager
+    async def place(self, owner_id: str, seconds: float | None = None) -> AsyncIterator[None]:
+        """Hold a place while inside. Raise NoRoomError where none is free within `seconds`, or too many wait."""
+        await self.take(owner_id, seconds)
+        try:
+            yield
+        finally:
+            self.give_back(owner_id)
+
+    def try_take(self, owner_id: str) -> bool:
+        """Take a place if one is free for this owner now; who has it gives it back."""
+        owner = self._find(owner_id)
+        if self._has_place_for(owner):
+            self._grant(owner)
+            return True
+        self._forget(owner_id)
+        return False
+
+    async def take(self, owner_id: str, seconds: float | None = None) -> None:
+        """Wait for a place as `place` does; the caller gives it back. When this is cancelled, none was taken."""
+        if self.try_take(owner_id):
+            return
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._enqueue(owner_id, waiter)
+        timer = None if seconds is None else loop.call_later(seconds, self._refuse, owner_id, waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self.give_back(owner_id)
+            else:
+                self._leave(owner_id, waiter)
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def give_back(self, owner_id: str) -> None:
+        """Let a place go that was taken, to whichever owner is next."""
+        owner = self._owners.get(owner_id)
+        if owner is None or not owner.held:
+            message = f"no place is held by {owner_id}"
+            raise RuntimeError(message)
+        owner.held -= 1
+        self._in_use -= 1
+        self._forget(owner_id)
+        self._serve()
+
+    def _find(self, owner_id: str) -> _Owner:
+        owner = self._owners.get(owner_id)
+        if owner is None:  # who comes new stands behind those that have waited since
+            self._turns += 1
+            owner = self._owners[owner_id] = _Owner(self._turns)
+        return owner
+
+    def _forget(self, owner_id: str) -> None:
+        owner = self._owners.get(owner_id)
+        if owner is not None and not owner.held and not owner.waiting:
+            del self._owners[owner_id]
+
+    def _has_place_for(self, owner: _Owner) -> bool:
+        """Whether a place is free that nobody waits for who may have it: such a one would have it already."""
+        return self._in_use < self._places and owner.held < self._share_max
+
+    def _grant(self, owner: _Owner) -> None:
+        self._turns += 1
+        owner.turn = self._turns
+        owner.held += 1
+        self._in_use += 1
+
+    def _serve(self) -> None:
+        """Give free places to those that wait."""
+        while self._in_use < self._places:
+            waiting = [owner for owner in self._owners.values() if owner.waiting and owner.held < self._share_max]
+            if not waiting:
+                return
+            owner = min(waiting, key=lambda owner: (owner.held, owner.turn))
+            waiter = owner.waiting.popleft()
+            self._waiting -= 1
+            self._grant(owner)
+            waiter.set_result(None)
+
+    def _enqueue(self, owner_id: str, waiter: asyncio.Future[None]) -> None:
+        self._find(owner_id).waiting.append(waiter)
+        self._waiting += 1
+        if self._waiting > self._waiting_max:
+            most = max(len(owner.waiting) for owner in self._owners.values())
+            crowded = owner_id if len(self._owners[owner_id].waiting) == most else self._owner_with(most)
+            self._refuse(crowded, self._owners[crowded].waiting[-1])
+
+    def _owner_with(self, waiting: int) -> str:
+        return next(owner_id for owner_id, owner in self._owners.items() if len(owner.waiting) == waiting)
+
+    def _refuse(self, owner_id: str, waiter: asyncio.Future[None]) -> None:
+        if not waiter.done():
+            waiter.set_exception(NoRoomError())
+            self._leave(owner_id, waiter)
+
+    def _leave(self, owner_id: str, waiter: asyncio.Future[None]) -> None:
+        """Wait no more."""
+        owner = self._owners.get(owner_id)
+        if owner is not None and waiter in owner.waiting:
+            owner.waiting.remove(waiter)
+            self._waiting -= 1
+            self._forget(owner_id)
