@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import mmap
 import os
 import stat
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -14,19 +16,21 @@ from blake3 import blake3
 from obstore.store import LocalStore, MemoryStore
 
 from conftest import Run
+from fairlead.storage.adoption import copy_bytes
+from fairlead.storage.blob_writer import SpooledWriter
 from fairlead.storage.blobs import (
     FAN_OUT,
     AdoptedBlob,
     BlobMissingError,
     BlobsUnavailableError,
     BlobTooLargeError,
-    SpooledWriter,
     StoredBlobs,
     local_blobs,
 )
 from fairlead.storage.local_copies import LocalCopies
 
 MIB = 1024 * 1024
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 -- a file system of its own is wanted
 ANYTHING = 1 << 30
 
 
@@ -191,7 +195,7 @@ def test_a_blob_is_open_to_others(local: StoredBlobs, tmp_path: Path, run: Run) 
     assert stat.S_IMODE((tmp_path / "blobs").stat().st_mode) == 0o700
     (file,) = files(tmp_path)
     assert file == tmp_path / "blobs" / name[:2] / name[2:4] / name
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.stat().st_mode) == 0o400
 
 
 @pytest.mark.parametrize("broken", ["spool", "store"])
@@ -292,8 +296,56 @@ def test_an_adopted_file_keeps_its_mode_and_age(local: StoredBlobs, tmp_path: Pa
     os.utime(path, (1, 1))
     name = run(local.adopt(path, 100)).name
     found = run(local.local_path(name)).stat()
-    assert stat.S_IMODE(found.st_mode) == 0o600
+    assert stat.S_IMODE(found.st_mode) == 0o400
     assert time.time() - found.st_mtime < 60
+
+
+@pytest.mark.req("S-08")
+@pytest.mark.parametrize("where", ["the same file system", "another file system"])
+def test_blob_of_an_adopted_file_is_an_inode_of_the_server_alone(
+    local: StoredBlobs, tmp_path: Path, where: str, run: Run
+) -> None:
+    """Whoever has kept a descriptor or a mapping of the file it handed over writes to that file, not to the blob."""
+    folder, elsewhere = tmp_path, where == "another file system"
+    if elsewhere:
+        if not SHARED_MEMORY.is_dir():
+            pytest.skip("this system has no file system in memory")
+        folder = Path(tempfile.mkdtemp(dir=SHARED_MEMORY))
+    content, path = os.urandom(2 * MIB + 5), folder / "made.png"
+    try:
+        path.write_bytes(content)
+        with path.open("r+b") as kept, mmap.mmap(kept.fileno(), 0) as mapped:
+            adopted = run(local.adopt(path, 3 * MIB))
+            blob = run(local.local_path(adopted.name))
+            assert os.fstat(kept.fileno()).st_nlink == 0
+            kept.write(b"other bytes")
+            kept.flush()
+            mapped[100:105] = b"other"
+            mapped.flush()
+            kept.truncate(50)
+        assert (adopted.name, blob.read_bytes()) == (blake3(content).hexdigest(), content)
+    finally:
+        if elsewhere:
+            folder.rmdir()
+
+
+@pytest.mark.req("S-08")
+def test_copy_of_a_growing_file_ends_at_its_limit(tmp_path: Path) -> None:
+    """A file that grew after it was looked at costs no more room than the limit allows."""
+    (tmp_path / "grown").write_bytes(bytes(5000))
+    with (tmp_path / "grown").open("rb", buffering=0) as source, (tmp_path / "copy").open("xb", buffering=0) as target:
+        with pytest.raises(BlobTooLargeError):
+            copy_bytes(source, target, 4000)
+        assert os.fstat(target.fileno()).st_size <= 4001
+
+
+@pytest.mark.req("S-08")
+def test_file_of_a_blob_is_read_only(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+    """However a blob came, nobody can open its file for writing without changing its mode first."""
+    path = tmp_path / "made.png"
+    path.write_bytes(b"adopted")
+    for name in (run(put(local, b"written")), run(local.adopt(path, 100)).name):
+        assert stat.S_IMODE(run(local.local_path(name)).stat().st_mode) == 0o400
 
 
 def test_what_is_no_plain_file_is_adopted(local: StoredBlobs, tmp_path: Path, run: Run) -> None:

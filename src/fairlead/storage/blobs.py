@@ -2,17 +2,14 @@
 
 A blob is written to a file of its own beside the store first, so that memory stays flat and its name is known before
 it is put anywhere. What becomes visible is whole: a rename in a folder, one upload elsewhere. The same bytes are one
-blob, however often they are written. Blobs of the first versions are named by their SHA-256, which looks the same: a
-name is never compared with the bytes again.
+blob, however often they are written. No program but the server ever has a blob's file open for writing (S-08), and
+what is read is compared with its name: `blob_reading` says when. Blobs of the first versions are named by their
+SHA-256, which looks the same.
 """
 
 import asyncio
-import errno
 import os
 import re
-import shutil
-import stat
-import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -21,13 +18,33 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 import obstore
-from blake3 import blake3
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
 
-from fairlead.domain.media import HEAD_BYTES
+from fairlead.storage.adoption import AdoptedBlob, take_in
+from fairlead.storage.blob_errors import (
+    BlobDamagedError,
+    BlobLostError,
+    BlobMissingError,
+    BlobsUnavailableError,
+    BlobTooLargeError,
+)
+from fairlead.storage.blob_writer import SpooledWriter
 from fairlead.storage.local_copies import LocalCopies
-from fairlead.storage.spool_files import discard, send_on, write_all
+
+__all__ = [
+    "AdoptedBlob",
+    "BlobDamagedError",
+    "BlobLostError",
+    "BlobMissingError",
+    "BlobTooLargeError",
+    "Blobs",
+    "BlobsUnavailableError",
+    "FileBlobs",
+    "StoredBlob",
+    "StoredBlobs",
+    "local_blobs",
+]
 
 BlobStore: TypeAlias = LocalStore | MemoryStore | S3Store | GCSStore | AzureStore
 
@@ -35,24 +52,12 @@ FAN_OUT: Final = tuple(f"{number:02x}" for number in range(256))
 """The folders of the first level, by which a store is walked in parts."""
 
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
-_BUFFER_BYTES: Final = 1024 * 1024
-_SENT_ON_BYTES: Final = 4 * 1024 * 1024
 _READ_BYTES: Final = 1024 * 1024
 _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 2
 _PAGE: Final = 1000
-
-
-class BlobTooLargeError(Exception):
-    """More bytes were written than the writer's limit allows; nothing was kept."""
-
-
-class BlobMissingError(Exception):
-    """There is no blob of this name."""
-
-
-class BlobsUnavailableError(Exception):
-    """The store cannot be read or written: the disk is full, or the store is away. Worth trying again."""
+_MODE: Final = 0o400
+"""Of a blob's file. Its folder is its owner's alone, and an engine host is kept from writing there by its sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +66,6 @@ class StoredBlob:
 
     name: str
     written_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class AdoptedBlob:
-    """A file that became a blob: its name, how many bytes it has, and the first of them."""
-
-    name: str
-    size: int
-    head: bytes
 
 
 class Writer(Protocol):
@@ -135,8 +131,8 @@ class FileBlobs(Blobs, Protocol):
         """Begin a blob of at most `limit` bytes."""
         ...
 
-    async def adopt(self, path: Path, limit: int) -> "AdoptedBlob":
-        """Make a local file a blob, and take the file away, also where that fails.
+    async def adopt(self, path: Path, limit: int) -> AdoptedBlob:
+        """Make a copy of a local file a blob, and take the file away, also where that fails.
 
         ValueError for what is no plain file, BlobTooLargeError past `limit` bytes, BlobsUnavailableError.
         """
@@ -167,17 +163,17 @@ class StoredBlobs:
         self._copies = copies
         self._root = Path(store.prefix) if isinstance(store, LocalStore) and store.prefix is not None else None
 
-    def writer(self, limit: int) -> "SpooledWriter":
+    def writer(self, limit: int) -> SpooledWriter:
         """Begin a blob of at most `limit` bytes."""
-        return SpooledWriter(self, self._spool, limit)
+        return SpooledWriter(self.place, self._spool, limit)
 
     async def adopt(self, path: Path, limit: int) -> AdoptedBlob:
-        """Make a local file a blob, and take the file away, also where that fails.
+        """Make a copy of a local file a blob, and take the file away, also where that fails.
 
         ValueError for what is no plain file, BlobTooLargeError past `limit` bytes, BlobsUnavailableError.
         """
         try:
-            adopted, spooled = await asyncio.to_thread(_take_in, path, self._spool, limit)
+            adopted, spooled = await asyncio.to_thread(take_in, path, self._spool, limit)
             try:
                 await self.place(spooled, adopted.name)
             finally:
@@ -295,88 +291,6 @@ def local_blobs(folder: Path) -> StoredBlobs:
     return StoredBlobs(LocalStore(folder), spool)
 
 
-class SpooledWriter:
-    """Writes one blob: gathered in memory up to a mebibyte, hashed and spooled by threads, placed by `commit`.
-
-    While a thread has a mebibyte the next one is gathered; whoever is faster than the disk waits for it then.
-    """
-
-    def __init__(self, blobs: StoredBlobs, spool: Path, limit: int) -> None:
-        self._blobs = blobs
-        self._folder = spool
-        self._limit = limit
-        self._size = 0
-        self._waiting: list[bytes] = []
-        self._waiting_bytes = 0
-        self._digest = blake3()
-        self._file: Any = None
-        self._spooled = 0
-        self._sent_on = 0
-        self._busy: asyncio.Future[None] | None = None
-        self._name: str | None = None
-
-    async def write(self, chunk: bytes) -> None:
-        """Take more bytes; BlobTooLargeError, BlobsUnavailableError."""
-        self._size += len(chunk)
-        if self._size > self._limit:
-            raise BlobTooLargeError(f"more than {self._limit} bytes")
-        self._waiting.append(bytes(chunk))
-        self._waiting_bytes += len(chunk)
-        if self._waiting_bytes >= _BUFFER_BYTES:
-            await self._hand_over(durably=False)
-
-    async def finish(self) -> tuple[str, Path]:
-        """Take no more; the blob's name, and where it can be read until `commit` or `abort`. BlobsUnavailableError."""
-        if self._name is None:
-            await self._hand_over(durably=True)
-            await self._thread()
-            self._name = self._digest.hexdigest()
-        return self._name, Path(self._file.name)
-
-    async def commit(self) -> str:
-        """Make the blob whole, durable and visible, and return its name; BlobsUnavailableError."""
-        name, spooled = await self.finish()
-        await self._blobs.place(spooled, name)
-        await self.abort()
-        return name
-
-    async def abort(self) -> None:
-        """Forget what was written."""
-        if self._busy is not None:
-            await asyncio.wait([self._busy])  # a thread still writes: closing under it would be a race
-            self._busy.exception()  # asked for, or its loss would be complained of
-        if self._file is not None:
-            file, self._file = self._file, None
-            await asyncio.to_thread(discard, file)
-
-    async def _hand_over(self, *, durably: bool) -> None:
-        """Give a thread what was gathered, once it is through with what it had before."""
-        await self._thread()
-        chunks, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        self._busy = asyncio.get_running_loop().run_in_executor(None, self._spool, chunks, durably)
-
-    async def _thread(self) -> None:
-        if self._busy is None:
-            return
-        try:
-            await asyncio.shield(self._busy)
-        except OSError as error:
-            raise BlobsUnavailableError(str(error)) from error
-
-    def _spool(self, chunks: Sequence[bytes], durably: bool) -> None:  # noqa: FBT001 -- run_in_executor has no keywords
-        if self._file is None:
-            self._file = tempfile.NamedTemporaryFile("wb", buffering=0, dir=self._folder, delete=False)  # noqa: SIM115 -- it outlives this call
-        whole = b"".join(chunks)  # one step each: between steps a thread waits until the event loop lets it go on
-        self._digest.update(whole)
-        write_all(self._file, whole)
-        self._spooled += len(whole)
-        if durably:
-            os.fsync(self._file.fileno())
-        elif self._spooled - self._sent_on >= _SENT_ON_BYTES:
-            send_on(self._file.fileno(), self._sent_on, self._spooled)
-            self._sent_on = self._spooled
-
-
 def _path(name: str) -> str:
     """Where a blob is in its store: two levels of folders, so that none has too many entries."""
     if not _NAME.fullmatch(name):
@@ -385,8 +299,9 @@ def _path(name: str) -> str:
 
 
 def _move(spooled: Path, root: Path, target: Path) -> None:
-    """Move a finished file to its place, and make the move itself durable."""
+    """Move a finished file to its place, where nobody opens it for writing by mistake; make the move itself durable."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    spooled.chmod(_MODE)
     spooled.replace(target)
     for folder in (target.parent, target.parent.parent, root):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -394,78 +309,6 @@ def _move(spooled: Path, root: Path, target: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _take_in(path: Path, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
-    """Bring a file into the spool, durable, and hash it there, where its maker does not find it any more."""
-    try:
-        spooled = _spooled(path, spool, limit)
-    finally:
-        with suppress(OSError):  # it was moved, or is nothing that could be taken away
-            path.unlink()
-    try:
-        with spooled.open("rb", buffering=0) as file:
-            os.fsync(file.fileno())
-            return _hashed(file, limit), spooled
-    except BaseException:
-        spooled.unlink(missing_ok=True)
-        raise
-
-
-def _spooled(path: Path, spool: Path, limit: int) -> Path:
-    """A file of the spool with the bytes of another: that very file, or a copy where it lies on another file system."""
-    with _opened_plain(path, limit) as file:
-        found = os.fstat(file.fileno())
-        handle, name = tempfile.mkstemp(dir=spool)
-        try:
-            with os.fdopen(handle, "wb") as target:
-                if found.st_dev != os.fstat(handle).st_dev:
-                    shutil.copyfileobj(file, target, _BUFFER_BYTES)
-                    return Path(name)
-            _move_in(path, Path(name), found)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    return Path(name)
-
-
-def _move_in(path: Path, spooled: Path, found: os.stat_result) -> None:
-    path.replace(spooled)
-    moved = spooled.lstat()
-    if (moved.st_dev, moved.st_ino) != (found.st_dev, found.st_ino):
-        raise ValueError("the file was exchanged while it was kept")
-    spooled.chmod(0o600)
-    os.utime(spooled)  # it is new here, however long it took to be made
-
-
-def _opened_plain(path: Path, limit: int) -> Any:
-    """Open a file that is a file: no link to one, no device, and no other name for what is somewhere else."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
-            raise ValueError("there is no such file") from error
-        raise
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-        os.close(descriptor)
-        raise ValueError("only a plain file can become a blob")
-    if found.st_size > limit:
-        os.close(descriptor)
-        raise BlobTooLargeError(f"more than {limit} bytes")
-    return os.fdopen(descriptor, "rb", buffering=0)
-
-
-def _hashed(file: Any, limit: int) -> AdoptedBlob:
-    """Name the bytes of a file. They are read, not mapped: whoever made it might still shorten it."""
-    digest, size, head = blake3(), 0, b""
-    while chunk := file.read(_BUFFER_BYTES):
-        digest.update(chunk)
-        size += len(chunk)
-        head = head or bytes(chunk[:HEAD_BYTES])
-        if size > limit:
-            raise BlobTooLargeError(f"more than {limit} bytes")
-    return AdoptedBlob(digest.hexdigest(), size, head)
 
 
 def _remove_old(folder: Path, before: float) -> int:

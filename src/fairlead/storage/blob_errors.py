@@ -1,0 +1,21 @@
+"""Why a blob cannot be written or read."""
+
+
+class BlobTooLargeError(Exception):
+    """More bytes were written than the writer's limit allows; nothing was kept."""
+
+
+class BlobLostError(Exception):
+    """The bytes of a blob cannot be had any more; trying again does not help."""
+
+
+class BlobMissingError(BlobLostError):
+    """There is no blob of this name."""
+
+
+class BlobDamagedError(BlobLostError):
+    """The bytes stored under this name are not those that the name stands for."""
+
+
+class BlobsUnavailableError(Exception):
+    """The store cannot be read or written: the disk is full, or the store is away. Worth trying again."""
