@@ -20,8 +20,8 @@ _FAILING: Final = {
     "none": "it returned NoneType, which is neither True nor False nor a reason",
     "number": "it returned int, which is neither",
     "greedy": "MemoryError",
-    "exit": "its process ended with the code 3",
-    "vanish": "its process ended with the code 4",
+    "exit": "its process ended by itself with the code 3",
+    "vanish": "its process ended by itself with the code 4",
 }
 
 
@@ -165,7 +165,7 @@ def test_a_moderator_outlives_its_server(tmp_path: Path, run: Run) -> None:
         async with moderators(tmp_path) as made:
             hanging = asyncio.ensure_future(made.judge(LAB, asked_of(tmp_path, f"hang {noted}")))
             await wait_until_async(lambda: noted.exists() and noted.read_text("ascii"), "the callable hangs")
-        with pytest.raises(NoVerdictError, match="its process ended by SIGKILL"):
+        with pytest.raises(NoVerdictError, match="its process was ended by SIGKILL"):
             await hanging
         await wait_until_async(lambda: not is_alive(int(noted.read_text("ascii"))), "what it has started has ended")
 
@@ -182,7 +182,7 @@ def test_a_moderator_outlives_its_server(tmp_path: Path, run: Run) -> None:
         ("judge = 1", "TypeError: judge is not a plain function"),
         ("async def judge(content): ...", "TypeError: judge is not a plain function"),
         ("import sys\nsys.exit('enough')", "SystemExit: enough"),
-        ("import os\nos._exit(7)", "its process ended with the code 7"),
+        ("import os\nos._exit(7)", "its process ended by itself with the code 7"),
     ],
 )
 def test_a_callable_that_cannot_be_loaded_is_asked(tmp_path: Path, run: Run, source: str, why: str) -> None:

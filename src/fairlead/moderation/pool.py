@@ -1,12 +1,8 @@
 """Moderators as their server holds them: started when needed, asked in turn, replaced when they do not answer."""
 
 import asyncio
-import os
+import itertools
 import shutil
-import signal
-import socket
-import sys
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -16,11 +12,11 @@ from typing import Final
 import msgspec
 
 from fairlead.moderation.protocol import LINE_BYTES_MAX, Failure, Question, Ready, Said, Verdict, line_of
+from fairlead.processes.child import Child, Program
 
 _START_SECONDS: Final = 60.0
 _LINE_MAX: Final = 50
 """How many files of one workspace may want a verdict at a time: each lies on the disk until it has one."""
-_KEPT_ENVIRONMENT: Final = ("PATH", "LANG", "LC_ALL", "HOME")
 _SAID: Final = msgspec.json.Decoder(Said)
 
 
@@ -59,6 +55,7 @@ class Moderators:
         self._lines: dict[str, _Line] = {}
         self._idle: list[_Moderator] = []
         self._all: set[_Moderator] = set()
+        self._numbers = itertools.count()
 
     async def begin(self) -> None:
         """Start the first, which shows that the callable can be loaded. ModeratorNotStartedError; OSError."""
@@ -124,7 +121,7 @@ class Moderators:
 
     async def _start(self) -> "_Moderator":
         try:
-            moderator = await _Moderator.launch(self._settings)
+            moderator = await _Moderator.launch(self._settings, next(self._numbers))
         except OSError as error:
             raise ModeratorNotStartedError(str(error)) from error
         self._all.add(moderator)
@@ -149,39 +146,36 @@ class _Line:
 
 
 class _Moderator:
-    """One process, the socket to it, and a folder of its own."""
+    """One process, and the socket to it."""
 
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        folder: Path,
-    ) -> None:
-        self._process = process
+    def __init__(self, child: Child, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._child = child
         self._reader = reader
         self._writer = writer
-        self._folder = folder
-        self._watching = asyncio.ensure_future(self._watch())
 
     @classmethod
-    async def launch(cls, settings: ModerationSettings) -> "_Moderator":
+    async def launch(cls, settings: ModerationSettings, number: int) -> "_Moderator":
         """Start a process; it has yet to come. OSError."""
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=settings.folder))
-        ours, theirs = socket.socketpair()
+        folder = settings.folder / str(number)
+        program = Program(
+            "fairlead.moderation",
+            ("--memory", str(settings.memory), settings.source),
+            {"TMPDIR": str(folder)},
+            ("HOME",),
+            folder=folder,
+        )
+        child, line = await Child.start_connected(program)
         try:
-            with theirs:
-                process = await _spawn(settings, folder, theirs.fileno())
-            return cls(process, *await asyncio.open_unix_connection(sock=ours, limit=LINE_BYTES_MAX), folder)
+            return cls(child, *await asyncio.open_unix_connection(sock=line, limit=LINE_BYTES_MAX))
         except BaseException:
-            ours.close()
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            line.close()
+            await child.end("its start was given up", 0)
             raise
 
     @property
     def is_gone(self) -> bool:
         """Whether it has ended while nobody asked."""
-        return self._reader.at_eof() or self._process.returncode is not None
+        return self._reader.at_eof() or self._child.is_ending
 
     async def come(self) -> None:
         """Return when it has loaded the callable; ModeratorNotStartedError with what has kept it from that."""
@@ -198,30 +192,18 @@ class _Moderator:
         return await self._heard(seconds)
 
     async def end(self) -> None:
-        """End the process with all it has started, and clear up after it; ending it again does nothing."""
-        if self._process.returncode is None:
-            self._kill()
+        """End the process with all it has started; ending it again does nothing."""
+        await self._child.end("nobody asks it any more", 0)
         self._writer.close()
-        await asyncio.shield(self._watching)
         with suppress(OSError):
             await self._writer.wait_closed()
-        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-
-    async def _watch(self) -> None:
-        """End what the process has started, at once when it has ended: later its number may be somebody else's."""
-        await self._process.wait()
-        self._kill()
-
-    def _kill(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _heard(self, seconds: float) -> Said:
         try:
             async with asyncio.timeout(seconds):
                 line = await self._reader.readline()
                 if not line.endswith(b"\n"):
-                    raise NoVerdictError(f"its process ended {_how(await self._process.wait())}")
+                    raise NoVerdictError(f"its process {(await asyncio.shield(self._child.exited)).words}")
         except TimeoutError as error:
             raise NoVerdictError(f"it has said nothing for {seconds:g} s") from error
         except OSError as error:
@@ -233,45 +215,6 @@ class _Moderator:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise NoVerdictError("it has said what it may not") from error
         return said
-
-
-async def _spawn(settings: ModerationSettings, folder: Path, descriptor: int) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",  # nothing is imported from the folder it is in
-        "-m",
-        "fairlead.moderation",
-        "--fd",
-        str(descriptor),
-        "--memory",
-        str(settings.memory),
-        settings.source,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        pass_fds=(descriptor,),
-        start_new_session=True,  # Ctrl-C is meant for us; and what it starts can be ended with it
-        cwd=folder,
-        env=_environment(folder),
-    )
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """Only what a Python program needs: no secret of ours. What it leaves in the temporary folder goes with it."""
-    kept = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
-    paths = os.environ.get("PYTHONPATH", "")
-    if paths:
-        kept["PYTHONPATH"] = os.pathsep.join(str(Path(path).resolve()) for path in paths.split(os.pathsep) if path)
-    return {**kept, "TMPDIR": str(folder)}
-
-
-def _how(code: int) -> str:
-    if code >= 0:
-        return f"with the code {code}"
-    try:
-        return f"by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"by signal {-code}"
 
 
 def _empty(folder: Path) -> None:

@@ -165,9 +165,10 @@ class PartnerStarted(msgspec.Struct, frozen=True):
 
 
 class PartnerStopped(msgspec.Struct, frozen=True):
-    """The built-in partner ended without being asked to; the next call starts it again."""
+    """The built-in partner ended without being asked to, and how; the next call starts it again."""
 
     code: int | None
+    died: str
 
 
 class AssetCopied(msgspec.Struct, frozen=True):

@@ -6,21 +6,20 @@ program's standard input is a pipe of ours: when we die, however we die, it ends
 """
 
 import asyncio
-import os
 import secrets
 import socket
-import sys
-from contextlib import suppress
 from typing import Final
 
 from fairlead.observing.observations import Observer, PartnerStarted, PartnerStopped
+from fairlead.processes.child import Child, Program
+from fairlead.processes.exits import Exit
+from fairlead.processes.restarts import Restarts
 
 PROCEDURAL: Final = "fairlead.partners.procedural"
 SIMULATOR: Final = "fairlead.partners.simulator"
 _BACKLOG: Final = 1024
 _STOP_SECONDS: Final = 5.0
-_RESTART_FIRST: Final = 0.2
-_RESTART_MAX: Final = 10.0
+_RESTART_FIRST: Final = 0.4
 _STEADY_SECONDS: Final = 30.0
 
 
@@ -39,16 +38,17 @@ class PartnerProgram:
 
     async def supervise(self) -> None:
         """Start the program whenever somebody wants it and it does not run, until cancelled; then stop it."""
-        pause = _RESTART_FIRST
-        loop = asyncio.get_running_loop()
+        restarts, loop = Restarts(_RESTART_FIRST, steady=_STEADY_SECONDS), asyncio.get_running_loop()
         try:
             while True:
                 await self._wanted()
                 started = loop.time()
-                code = await self._run_once()
-                self._observe(PartnerStopped(code))
-                pause = _RESTART_FIRST if loop.time() - started > _STEADY_SECONDS else min(pause * 2, _RESTART_MAX)
-                await asyncio.sleep(pause)
+                try:
+                    ended = await self._run_once()
+                except OSError as error:  # the machine has no process, or no memory, to give right now
+                    ended = Exit(None, None, f"it could not be started: {error.strerror}")
+                self._observe(PartnerStopped(ended.code, ended.reason or ended.words))
+                await asyncio.sleep(restarts.pause_after(loop.time() - started))
         finally:
             self._socket.close()
 
@@ -62,41 +62,22 @@ class PartnerProgram:
         finally:
             loop.remove_reader(self._socket.fileno())
 
-    async def _run_once(self) -> int | None:
+    async def _run_once(self) -> Exit:
         descriptor = self._socket.fileno()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            self._module,
-            "--fd",
-            str(descriptor),
-            "--exit-with-stdin",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            pass_fds=(descriptor,),
-            start_new_session=True,  # Ctrl-C is meant for us; we stop it when our runs have ended
-            env=_environment(self.token),
+        child = await Child.start(
+            Program(
+                self._module,
+                ("--fd", str(descriptor), "--exit-with-stdin"),
+                {"PROCEDURAL_TOKEN": self.token},
+                ("TMPDIR",),
+                (descriptor,),
+                is_tied=True,
+                shares_errors=True,
+            )
         )
-        self._observe(PartnerStarted(process.pid))
+        self._observe(PartnerStarted(child.pid))
         try:
-            return await process.wait()
+            return await asyncio.shield(child.exited)
         finally:
-            if process.returncode is None:
-                await _stop(process)
-
-
-def _environment(token: str) -> dict[str, str]:
-    """Only what a Python program needs, and the shared token: no other secret of ours."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH") if name in os.environ}
-    return {**kept, "PROCEDURAL_TOKEN": token}
-
-
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), _STOP_SECONDS)
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+            if not child.exited.done():
+                await child.end("the server ends", _STOP_SECONDS, by_signal=True)

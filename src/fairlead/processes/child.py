@@ -1,0 +1,148 @@
+"""One child process, from its start to its end, with everything it starts and everything it writes."""
+
+import asyncio
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any, Final
+
+from fairlead.processes.environment import child_environment
+from fairlead.processes.exits import Exit, exit_of
+from fairlead.processes.tree import ProcessTree
+
+LAST_WORDS_BYTES: Final = 16_384
+_END_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A Python program to start: `python -m module arguments`.
+
+    It gets `environment` and what every program needs, the variables named in `passed_on`, and the open `descriptors`
+    by their numbers. It works in `folder`, which is made for it and removed after it; without one it works where we do.
+    With `is_tied` its standard input is a pipe that ends when we do, however we do. What it writes to its standard
+    error is kept for its last words, or, where it `shares_errors`, goes where ours goes.
+    """
+
+    module: str
+    arguments: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    passed_on: Sequence[str] = ()
+    descriptors: Sequence[int] = ()
+    folder: Path | None = None
+    is_tied: bool = False
+    shares_errors: bool = False
+
+
+class Child:
+    """A process that was started. `exited` is set when it has ended and nothing it has started is left."""
+
+    def __init__(
+        self, tree: ProcessTree, status: Coroutine[Any, Any, int | None], errors: IO[bytes] | None, folder: Path | None
+    ) -> None:
+        """Watch a process. `status` waits for its end; `errors` is where its standard error goes, and becomes ours."""
+        self.tree: Final = tree
+        self.exited: Final[asyncio.Future[Exit]] = asyncio.get_running_loop().create_future()
+        self.folder: Final = folder
+        self._errors = errors
+        self._reason: str | None = None
+        self._watching: Final = asyncio.ensure_future(self._watch(status))
+
+    @classmethod
+    async def start(cls, program: Program) -> "Child":
+        """Start a program. OSError when that cannot be; nothing is left of it then."""
+        if program.folder is not None:
+            program.folder.mkdir(mode=0o700)
+        with ExitStack() as undone:
+            if program.folder is not None:
+                undone.callback(shutil.rmtree, program.folder, ignore_errors=True)
+            errors = None if program.shares_errors else undone.enter_context(unnamed_file(program.folder))
+            process = await _spawn(program, errors)
+            undone.pop_all()
+        return cls(ProcessTree(process.pid), process.wait(), errors, program.folder)
+
+    @classmethod
+    async def start_connected(cls, program: Program) -> "tuple[Child, socket.socket]":
+        """Start a program with `--fd N`, its end of a pair of sockets; the other end is returned. OSError."""
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                arguments = ("--fd", str(theirs.fileno()), *program.arguments)
+                descriptors = (theirs.fileno(), *program.descriptors)
+                child = await cls.start(replace(program, arguments=arguments, descriptors=descriptors))
+        except BaseException:
+            ours.close()
+            raise
+        return child, ours
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self.tree.pid
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it has ended, or is about to because we have said so."""
+        return self._reason is not None or self.exited.done()
+
+    def kill(self, reason: str) -> None:
+        """End it with all it has started, at once. The first reason that was given counts."""
+        self._reason = self._reason or reason
+        if not self.exited.done():
+            self.tree.kill()
+
+    async def end(self, reason: str, seconds: float = _END_SECONDS, *, by_signal: bool = False) -> Exit:
+        """Give it some seconds to end by itself, asked to `by_signal` or otherwise, then kill it."""
+        self._reason = self._reason or reason
+        if by_signal and not self.exited.done():
+            self.tree.terminate()
+        await asyncio.wait({self._watching}, timeout=seconds)
+        self.kill(reason)
+        await asyncio.shield(self._watching)
+        return self.exited.result()
+
+    async def _watch(self, status: Coroutine[Any, Any, int | None]) -> None:
+        code = await status
+        self.tree.kill()  # what it has left behind, now: its number may soon be somebody else's
+        words = _take_last_words(self._errors)
+        ran_out = self.tree.ran_out_of_memory
+        self.exited.set_result(exit_of(code, self._reason, words, ran_out_of_memory=ran_out))
+        if self.folder is not None:
+            await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+
+def unnamed_file(folder: Path | None) -> IO[bytes]:
+    """A file nobody else finds: what a child may put in the place of one with a name is not for us to read."""
+    return tempfile.TemporaryFile(dir=folder)
+
+
+async def _spawn(program: Program, errors: IO[bytes] | None) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",  # nothing is imported from the folder it is in
+        "-m",
+        program.module,
+        *program.arguments,
+        stdin=asyncio.subprocess.PIPE if program.is_tied else asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=errors,
+        pass_fds=tuple(program.descriptors),
+        start_new_session=True,  # Ctrl-C is meant for us; and what it starts can be ended with it
+        cwd=program.folder,
+        env=child_environment(program.environment, passed_on=program.passed_on),
+    )
+
+
+def _take_last_words(errors: IO[bytes] | None) -> str:
+    """The end of what the process has written, which is all there is to say why it died."""
+    if errors is None:
+        return ""
+    with errors as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS_BYTES))
+        return file.read(LAST_WORDS_BYTES).decode("utf-8", "replace")

@@ -1,0 +1,47 @@
+"""How a process has ended, and why."""
+
+import signal
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The end of a process.
+
+    `signal` is the name of the one that ended it, else `code` is its own; None for both where nobody could tell.
+    `reason` says why we ended it, and is None where it ended by itself. `last_words` is the end of what it wrote to
+    its standard error.
+    """
+
+    signal: str | None
+    code: int | None
+    reason: str | None = None
+    last_words: str = ""
+    is_out_of_memory: bool = False
+    """Whether the system ended it for want of memory: known where its tree is counted, likely for a foreign SIGKILL."""
+
+    @property
+    def words(self) -> str:
+        """How it has ended, as the rest of a sentence."""
+        if self.signal is not None:
+            return f"was ended by {self.signal}"
+        if self.code is None:
+            return "ended, and nobody could tell how"
+        return f"ended by itself with the code {self.code}"
+
+
+def exit_of(
+    status: int | None, reason: str | None = None, last_words: str = "", *, ran_out_of_memory: bool = False
+) -> Exit:
+    """The end of a process by its status: a code, or a signal as a negative number."""
+    name = None if status is None or status >= 0 else signal_name(-status)
+    is_out_of_memory = reason is None and (ran_out_of_memory or name == "SIGKILL")
+    return Exit(name, status, reason, last_words, is_out_of_memory)
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal; of one without a name its number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,55 @@
+"""Heartbeats: a child that does not answer for some seconds is ended, whatever holds it up.
+
+The server's own delays do not count: while its event loop is late it cannot hear an answer that has long come, and so
+nobody is judged by that time.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+BEATS: Final = 4
+"""How many beats fit the time a child has to answer: it is ended when it has missed them all."""
+_LATE: Final = 0.5
+"""By how much of a beat the loop may be late and still judge."""
+
+
+class Beating(Protocol):
+    """Somebody whose heartbeat is listened for."""
+
+    def beat(self, *, counts: bool) -> None:
+        """Ask for a sign of life if none is awaited yet; else note that a beat was missed, if it `counts`."""
+        ...
+
+
+class Pulse:
+    """What is known of the heartbeat of one child: how many beats it has missed since it was asked."""
+
+    def __init__(self) -> None:
+        self.is_awaited = False
+        self._missed = 0
+
+    def ask(self) -> None:
+        """Note that it was asked."""
+        self.is_awaited, self._missed = True, 0
+
+    def hear(self) -> None:
+        """Note that it has answered."""
+        self.is_awaited = False
+
+    def miss(self) -> bool:
+        """Note a missed beat; whether it was the last it had."""
+        self._missed += 1
+        return self._missed >= BEATS
+
+
+async def keep_beating(children: Iterable[Beating], seconds: float) -> None:
+    """Ask every child of a collection that changes, for ever; each has `seconds` to answer. Until cancelled."""
+    loop = asyncio.get_running_loop()
+    pause = seconds / BEATS
+    while True:
+        due = loop.time() + pause
+        await asyncio.sleep(pause)
+        counts = loop.time() - due <= _LATE * pause
+        for child in list(children):
+            child.beat(counts=counts)
