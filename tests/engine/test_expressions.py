@@ -1,6 +1,7 @@
 """Arithmetic written by callers: what it may say, and what is refused before it is worked out."""
 
 import math
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -192,12 +193,44 @@ def test_a_refusal_does_not_say_why(expression: str, reason: str) -> None:
         "1" * 4001,
         "1 if 0 else " * 250 + "1",
         "abs(" * 500 + "1" + ")" * 500,
+        "lambda:" * 190 + "1",
+        "lambda:" * 500 + "1",
+        "lambda x=" * 400 + "1" + ":1" * 400,
+        "[" * 190 + "]" * 190,
+        "{1:" * 190 + "1" + "}" * 190,
+        "a." + "b." * 1900 + "c",
+        "a" + "[0]" * 1000,
+        "a" + "()" * 1900,
+        "await " * 600 + "a",
+        "[x for x in " * 150 + "a" + "]" * 150,
+        "f'{" * 60 + "a" + "}'" * 60,
     ],
 )
 def test_an_expression_takes_the_machine_with_it(expression: str) -> None:
     """What would grow large, or nest deep, is refused before it does."""
     with pytest.raises(ExpressionError):
         evaluate(expression, {})
+
+
+_PIECES = [
+    *("lambda:", "lambda x:", "(", ")", "[", "]", "{", "}", "1", "a", "+", "-", "not ", " if ", " else ", "abs(", ","),
+    *("*", "**", ".b", "[0]", " for x in a", ":=", "=", ":", "'", "f'{", "await ", "yield ", "\\", "\n", "<<"),
+]
+
+
+@pytest.mark.req("S-02")
+@given(
+    piece=st.lists(st.sampled_from(_PIECES), min_size=1, max_size=4).map("".join),
+    times=st.integers(1, 1_000),
+    end=st.lists(st.sampled_from(_PIECES), max_size=3).map("".join),
+    close=st.sampled_from(["", ")", "]", "}", ":1", "}'"]),
+)
+def test_expression_of_any_shape_ends_in_a_number_or_a_clear_refusal(
+    piece: str, times: int, end: str, close: str
+) -> None:
+    """However deep and in whatever words: there is no error but ours, least of all one of recursion."""
+    with suppress(ExpressionError):
+        assert isinstance(evaluate((piece * times + end + close * times)[:4_000], {"a": 3}), int | float)
 
 
 def test_a_value_that_is_not_finite_goes_through() -> None:

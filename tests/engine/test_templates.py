@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 from fairlead.engine.templates import fill
 
 _VALUES = {"a": 3, "b": 2.5, "c": "text", "d": [10, 20], "e": {"key": "held", "7": "seven"}, "f": True, "w": 6}
+_DEEP: list[Any] = []
+for _ in range(100_000):
+    _DEEP = [_DEEP]
+_HOSTILE = {**_VALUES, "minus": -1, "huge": 10**5000, "deep": _DEEP}
 
 
 @pytest.mark.parametrize(
@@ -75,12 +79,20 @@ def test_a_template_is_read_unlike_python_reads_it(template: str) -> None:
         "{d:5}",
         "{c:>{w:{a}}}",
         "{c:>{q}}",
+        "{minus:c}",
+        "{huge:f}",
+        "{huge!r}",
+        "{deep}",
+        "{a" + "[0]" * 1_000 + "}",
+        "{a" + "[" * 1_000 + "}",
+        "{" * 1_001,
     ],
 )
 def test_a_place_opens_into_the_program(template: str) -> None:
-    """Attributes, and whatever there is not, are a ValueError."""
-    with pytest.raises(ValueError, match=r"\w"):
-        fill(template, _VALUES)
+    """Attributes, whatever there is not, and what cannot be shown are a short ValueError."""
+    with pytest.raises(ValueError, match=r"\w") as refused:
+        fill(template, _HOSTILE)
+    assert len(str(refused.value)) < 1_000
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,8 @@ def limits_fault(value: Any, at: At, declared: Declared) -> Fault | None:
     choices = _choices(declared)
     if choices:
         chosen = value if declared.options.get("multiselect") and isinstance(value, list) else [value]
-        if any(choice not in choices for choice in chosen):
+        known = {choice for choice in choices if isinstance(choice, str)}  # so that many choices of many are no square
+        if not all((isinstance(choice, str) and choice in known) or choice in choices for choice in chosen):
             return faults.value_not_in_list(at, value, choices)
     return None
 

@@ -31,7 +31,9 @@ def evaluate(expression: str, names: Mapping[str, Value]) -> Number:
 
     ExpressionError says what is wrong with it.
     """
-    result = _Evaluation(names).value_of(_parse(expression), 0)
+    tree = _parse(expression)
+    _check_depth(tree)
+    result = _Evaluation(expression, names).value_of(tree)
     try:
         if isinstance(result, (int, float)) and math.isfinite(result):
             return result
@@ -46,22 +48,34 @@ def _parse(expression: str) -> ast.expr:
     if len(expression) > _LONGEST:
         raise ExpressionError(f"The expression has {len(expression)} characters, and {_LONGEST} is the most.")
     try:
-        # In brackets it may go on over several lines, as the box it is written in suggests.
-        return ast.parse(f"({expression}\n)", mode="eval").body
+        return ast.parse(_bracketed(expression), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ExpressionError(f"The expression cannot be read: {expression.strip()[:200]}") from None
 
 
-class _Evaluation:
-    """One walk through an expression."""
+def _bracketed(expression: str) -> str:
+    """In brackets it may go on over several lines, as the box it is written in suggests."""
+    return f"({expression}\n)"
 
-    def __init__(self, names: Mapping[str, Value]) -> None:
+
+def _check_depth(tree: ast.expr) -> None:
+    """Refuse a tree that is too deep before anything walks it by recursion, whatever its nodes are."""
+    level: list[ast.AST] = [tree]
+    for _ in range(_DEEPEST + 2):  # the outermost, and what only says how a name is used
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise ExpressionError(f"The expression is nested more than {_DEEPEST} deep.")
+
+
+class _Evaluation:
+    """One walk through an expression that is not too deep."""
+
+    def __init__(self, expression: str, names: Mapping[str, Value]) -> None:
+        self._expression = expression
         self._names = names
 
-    def value_of(self, node: ast.expr, depth: int) -> Any:
-        if depth > _DEEPEST:
-            raise ExpressionError(f"The expression is nested more than {_DEEPEST} deep.")
-        deeper = depth + 1
+    def value_of(self, node: ast.expr) -> Any:
         result: Any
         match node:
             case ast.Constant(value=bool() | int() | float() as number):
@@ -69,20 +83,24 @@ class _Evaluation:
             case ast.Name(id=name):
                 result = self._named(name)
             case ast.UnaryOp(op=sign, operand=operand):
-                result = _worked_out(_UNARY[type(sign)], self.value_of(operand, deeper))
+                result = _worked_out(_UNARY[type(sign)], self.value_of(operand))
             case ast.BinOp(op=sign, left=left, right=right) if type(sign) in _BINARY:
-                result = _worked_out(_BINARY[type(sign)], self.value_of(left, deeper), self.value_of(right, deeper))
+                result = _worked_out(_BINARY[type(sign)], self.value_of(left), self.value_of(right))
             case ast.BoolOp(op=sign, values=parts):
-                result = self._deciding(isinstance(sign, ast.Or), parts, deeper)
+                result = self._deciding(isinstance(sign, ast.Or), parts)
             case ast.Compare():
-                result = self._compared(node, deeper)
+                result = self._compared(node)
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                result = self.value_of(body if self.value_of(test, deeper) else orelse, deeper)
+                result = self.value_of(body if self.value_of(test) else orelse)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
-                result = self._called(name, arguments, deeper)
+                result = self._called(name, arguments)
             case _:
-                raise ExpressionError(f"The expression may not hold this: {ast.unparse(node)[:200]}")
+                raise ExpressionError(f"The expression may not hold this: {self._text_of(node)[:200]}")
         return result
+
+    def _text_of(self, node: ast.expr) -> str:
+        """A part of the expression as its caller wrote it; `ast.unparse` would need many calls for each level."""
+        return ast.get_source_segment(_bracketed(self._expression), node) or self._expression.strip()
 
     def _named(self, name: str) -> Value:
         if name not in self._names:
@@ -90,31 +108,31 @@ class _Evaluation:
             raise ExpressionError(f"There is no value {name[:200]}; there are: {known}.")
         return self._names[name]
 
-    def _deciding(self, decides: bool, parts: Sequence[ast.expr], depth: int) -> Any:  # noqa: FBT001 -- a truth value
+    def _deciding(self, decides: bool, parts: Sequence[ast.expr]) -> Any:  # noqa: FBT001 -- a truth value
         """The first part that decides an `and` or an `or`, else the last, as Python has it."""
         value: Any = None
         for part in parts:
-            value = self.value_of(part, depth)
+            value = self.value_of(part)
             if bool(value) is decides:
                 break
         return value
 
-    def _compared(self, node: ast.Compare, depth: int) -> bool:
-        left = self.value_of(node.left, depth)
+    def _compared(self, node: ast.Compare) -> bool:
+        left = self.value_of(node.left)
         for sign, part in zip(node.ops, node.comparators, strict=True):
             if type(sign) not in _COMPARISONS:
                 raise ExpressionError("The expression compares in a way that is not known.")
-            right = self.value_of(part, depth)
+            right = self.value_of(part)
             if not _worked_out(_COMPARISONS[type(sign)], left, right):
                 return False
             left = right
         return True
 
-    def _called(self, name: str, arguments: Sequence[ast.expr], depth: int) -> Any:
+    def _called(self, name: str, arguments: Sequence[ast.expr]) -> Any:
         if name not in _FUNCTIONS:
             known = ", ".join(_FUNCTIONS)
             raise ExpressionError(f"There is no function {name[:200]}; there are: {known}.")
-        return _worked_out(_FUNCTIONS[name], *(self.value_of(argument, depth) for argument in arguments))
+        return _worked_out(_FUNCTIONS[name], *(self.value_of(argument) for argument in arguments))
 
 
 def _worked_out(work: Callable[..., Any], *values: Any) -> Any:

@@ -38,6 +38,8 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
         pattern = re.compile(question["pattern"], question["flags"])
     except (re.error, OverflowError, RecursionError) as reason:
         return {"faulty": str(reason)}
+    except MemoryError:
+        return {"faulty": "it needs too much memory"}
     try:
         return _asked(pattern, question)
     except (re.error, IndexError) as reason:

@@ -54,10 +54,9 @@ def tracks(path: Path) -> list[Track]:
         size = path.stat().st_size
         movie = dict(boxes(index))
         scale, _ = _times(movie[b"mvhd"])
-        found = [_track(dict(boxes(body)), scale, size) for kind, body in boxes(index) if kind == b"trak"]
+        return _all_tracks(index, scale, size)
     except (struct.error, KeyError, IndexError, ZeroDivisionError) as error:
         raise ValueError("The video is broken: its index cannot be read.") from error
-    return [track for track in found if track is not None]
 
 
 def read_index(path: Path) -> bytes:
@@ -120,7 +119,22 @@ def boxes(body: bytes) -> Iterator[tuple[bytes, bytes]]:
         offset += size
 
 
-def _track(body: Mapping[bytes, bytes], movie_scale: int, file_bytes: int) -> Track | None:
+def _all_tracks(index: bytes, scale: int, file_bytes: int) -> list[Track]:
+    """The tracks of an index.
+
+    Together they have at most as many packets as the file has bytes: a few hundred bytes are enough to say that a track
+    has millions, so that a bound for each track alone would let the work grow with the square of the file.
+    """
+    found, left = [], min(file_bytes, _PACKETS_MAX)
+    for kind, body in boxes(index):
+        track = _track(dict(boxes(body)), scale, file_bytes, left) if kind == b"trak" else None
+        if track is not None:
+            found.append(track)
+            left -= len(track.places)
+    return found
+
+
+def _track(body: Mapping[bytes, bytes], movie_scale: int, file_bytes: int, packets_max: int) -> Track | None:
     media = dict(boxes(body[b"mdia"]))
     kind = _KINDS.get(media[b"hdlr"][8:12])
     if kind is None:
@@ -138,7 +152,8 @@ def _track(body: Mapping[bytes, bytes], movie_scale: int, file_bytes: int) -> Tr
         edited, skipped = _first_edit(edits)
         seconds = edited / movie_scale or seconds
     named = {name.decode("latin-1"): value for name, value in settings}
-    return Track(kind, codec.decode("latin-1"), named, _places(table, file_bytes), seconds, max(skipped, 0))
+    places = _places(table, file_bytes, packets_max)
+    return Track(kind, codec.decode("latin-1"), named, places, seconds, max(skipped, 0))
 
 
 def _times(box: bytes) -> tuple[int, int]:
@@ -155,13 +170,18 @@ def _first_edit(box: bytes) -> tuple[int, int]:
     return int(duration), int(start)
 
 
-def _places(table: Mapping[bytes, bytes], file_bytes: int) -> list[tuple[int, int]]:
-    """Where the packets are: chunks by their offsets, filled as the table of runs says."""
-    sizes = _sizes(table[b"stsz"], file_bytes)
+def _places(table: Mapping[bytes, bytes], file_bytes: int, packets_max: int) -> list[tuple[int, int]]:
+    """Where the packets are: chunks by their offsets, filled as the table of runs says.
+
+    Runs name their first chunks in ascending order (ISO/IEC 14496-12, 8.7.4), so that each chunk belongs to one run.
+    """
+    sizes = _sizes(table[b"stsz"], file_bytes, packets_max)
     offsets = _numbers(table[b"co64"][4:], 8) if b"co64" in table else _numbers(table[b"stco"][4:], 4)
     runs = list(struct.iter_unpack(">III", table[b"stsc"][8 : 8 + (len(table[b"stsc"]) - 8) // 12 * 12]))
     if sum(sizes) > file_bytes:
         raise ValueError("The video has more packets than fit into it.")
+    if any(after <= first for (first, _, _), (after, _, _) in pairwise([(0, 0, 0), *runs])):
+        raise ValueError("The video is broken: its runs of chunks are not in order.")
     found: list[tuple[int, int]] = []
     for (first, count, _), (after, _, _) in pairwise([*runs, (len(offsets) + 1, 0, 0)]):
         for offset in offsets[first - 1 : after - 1]:
@@ -174,9 +194,9 @@ def _places(table: Mapping[bytes, bytes], file_bytes: int) -> list[tuple[int, in
     return found
 
 
-def _sizes(box: bytes, file_bytes: int) -> Sequence[int]:
+def _sizes(box: bytes, file_bytes: int, packets_max: int) -> Sequence[int]:
     each, count = struct.unpack_from(">II", box, 4)
-    if count > _PACKETS_MAX or each * count > file_bytes:
+    if count > packets_max or each * count > file_bytes:
         raise ValueError("The video has more packets than fit into it.")
     return [each] * count if each else _numbers(box[8:], 4)
 

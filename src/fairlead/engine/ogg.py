@@ -16,18 +16,19 @@ _REVERSED: Final = bytes(int(f"{value:08b}"[::-1], 2) for value in range(256))
 def packets(stream: bytes) -> list[bytes]:
     """The packets of a stream that has only one logical one. ValueError where it is broken."""
     found: list[bytes] = []
-    unfinished = b""
+    unfinished: list[bytes] = []  # joined once, because a packet may go on over any number of pages
     for flags, lacing, body in _pages(stream):
         start = 0
         if not flags & _CONTINUED:
-            unfinished = b""
+            unfinished.clear()
         length = 0
         for value in lacing:
             length += value
             if value < _SEGMENTS_MAX:
-                found.append(unfinished + body[start : start + length])
-                unfinished, start, length = b"", start + length, 0
-        unfinished += body[start : start + length]
+                found.append(b"".join((*unfinished, body[start : start + length])))
+                unfinished.clear()
+                start, length = start + length, 0
+        unfinished.append(body[start : start + length])
     return found
 
 

@@ -15,6 +15,8 @@ _PLACE: Final = re.compile(r"(\w+)((?:\[[^\[\]]+\])*)")
 _INDEX: Final = re.compile(r"\[([^\[\]]+)\]")
 _WIDEST: Final = 1000
 _NESTED_MOST: Final = 1
+_QUOTED: Final = 500
+"""The most characters of a place, which its errors repeat."""
 _CONVERSIONS: Final[Mapping[str, Callable[[Any], str]]] = {"r": repr, "s": str, "a": ascii}
 
 
@@ -38,6 +40,8 @@ def _filled(template: str, values: Mapping[str, Any], nested: int) -> str:
 
 
 def _shown(place: str, shown_as: str, conversion: str | None, values: Mapping[str, Any], nested: int) -> str:
+    if len(place) > _QUOTED:
+        raise ValueError(f"The place {{{place[:_QUOTED]}}} is longer than {_QUOTED} characters.")
     if "{" in shown_as:
         if nested >= _NESTED_MOST:
             raise ValueError(f"The place {{{place}}} is nested too deeply.")
@@ -45,14 +49,14 @@ def _shown(place: str, shown_as: str, conversion: str | None, values: Mapping[st
     if any(len(digits) > len(str(_WIDEST)) or int(digits) > _WIDEST for digits in re.findall(r"\d+", shown_as)):
         raise ValueError(f"The place {{{place}}} asks for more than {_WIDEST} characters or digits.")
     value = _found(place, values)
-    if conversion is not None:
-        if conversion not in _CONVERSIONS:
-            raise ValueError(f"The place {{{place}}} has an unknown conversion: !{conversion}.")
-        value = _CONVERSIONS[conversion](value)
+    if conversion is not None and conversion not in _CONVERSIONS:
+        raise ValueError(f"The place {{{place}}} has an unknown conversion: !{conversion}.")
     try:
-        return format(value, shown_as)
-    except (TypeError, ValueError) as reason:
-        raise ValueError(f"The value of {{{place}}} cannot be shown as '{shown_as}': {reason}.") from None
+        return format(value if conversion is None else _CONVERSIONS[conversion](value), shown_as)
+    except RecursionError:
+        raise ValueError(f"The value of {{{place}}} is nested too deeply to be shown.") from None
+    except (TypeError, ValueError, OverflowError) as reason:
+        raise ValueError(f"The value of {{{place}}} cannot be shown as '{shown_as[:_QUOTED]}': {reason}.") from None
 
 
 def _found(place: str, values: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ import re
 import secrets
 import string
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -38,6 +39,8 @@ _NO_MASK_SIDE: Final = 64
 _SAVED_COMPRESSION: Final = 4
 _SHOWN_COMPRESSION: Final = 1
 _WEBP_METHODS: Final = MappingProxyType({"default": 4, "fastest": 0, "slowest": 6})
+_SVG_START: Final = re.compile(rb"<svg\b")
+_SVG_STARTS_MAX: Final = 8
 _SVG_OPENING: Final = re.compile(rb"""<svg\b(?:[^>"']|"[^"]*"|'[^']*')*>""")
 _OLD_HIDDEN: Final = MappingProxyType({"prompt": "PROMPT", "extra_pnginfo": "EXTRA_PNGINFO"})
 HIDDEN: Final = MappingProxyType({"prompt": ["PROMPT"], "extra_pnginfo": ["EXTRA_PNGINFO"]})
@@ -355,7 +358,9 @@ def save_svg(
 
 
 def _described(document: bytes, texts: Mapping[str, Any]) -> bytes:
-    opening = _SVG_OPENING.search(document)
+    # Each attempt may read to the end of the document, so their number is bounded.
+    starts = islice(_SVG_START.finditer(document), _SVG_STARTS_MAX)
+    opening = next(filter(None, (_SVG_OPENING.match(document, start.start()) for start in starts)), None)
     if not texts or opening is None or opening[0].endswith(b"/>"):
         return document
     # What would end the section is split over two.

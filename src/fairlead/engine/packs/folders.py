@@ -15,7 +15,6 @@ from typing import Any, Final
 from fairlead.engine.node_context import NodeContext
 
 KINDS: Final = ("input", "output", "temp")
-_ANNOTATED: Final = re.compile(r"(?P<name>.*?)\s*\[(?P<kind>input|output|temp)\]", re.DOTALL)
 _NUMBERED: Final = re.compile(r"(?P<prefix>.+)_\d{5,9}_")
 _UNUSUAL: Final = re.compile(r"[^\w. -]")
 _NAME_LENGTH_MAX: Final = 100
@@ -55,8 +54,10 @@ class PackFolders:
 
     def named(self, name: str) -> tuple[str, str]:
         """The kind and the bare name that a text such as `picture.png [output]` means."""
-        annotated = _ANNOTATED.fullmatch(name)
-        return (annotated["kind"], annotated["name"]) if annotated else ("input", name)
+        for kind in KINDS:
+            if name.endswith(f"[{kind}]"):
+                return kind, name.removesuffix(f"[{kind}]").rstrip()
+        return "input", name
 
     def kept(self, ui: Mapping[str, Any], context: NodeContext) -> Mapping[str, Any]:
         """Hand over every file that is shown, once each; what is shown then names it as the job does."""

@@ -28,7 +28,7 @@ _PARAMETERS_MAX: Final = 32
 _DROPPED_MAX: Final = 64
 _DROPPED_ENTRY_BYTES: Final = 300
 _DROPPED_BYTES: Final = 4096
-_LINK_QUERY: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s?#]*)[?#]\S*")
+_LINK_QUERY: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,31}://[^\s?#]*)[?#]\S*")
 
 
 class ModelListEntry(msgspec.Struct, frozen=True, omit_defaults=True):
