@@ -31,7 +31,7 @@ _LISTS: Final = (
 
 def token(workspace: str, expires: int = 4_000_000_000) -> str:
     """Sign a token for a workspace, as the issuer would."""
-    claims = {"sub": "somebody", "workspace": workspace, "exp": expires}
+    claims = {"sub": "somebody", "workspace": workspace, "exp": expires, "iss": "https://id.example", "aud": "attacked"}
     return jwt.encode(claims, JWT_SECRET, "HS256")
 
 
@@ -43,6 +43,8 @@ def environment(packs: Path) -> dict[str, str]:
         "FAIRLEAD_ENGINE_MEMORY_MIB": "1500",
         "FAIRLEAD_ENGINE_HOSTS": "3",
         "FAIRLEAD_JWT_SECRET": JWT_SECRET,
+        "FAIRLEAD_JWT_ISSUER": "https://id.example",
+        "FAIRLEAD_JWT_AUDIENCE": "attacked",
         "FAIRLEAD_PROVIDER_FAKE_KEY": SECRET,
         "FAIRLEAD_PROVIDER_MOCK_KEY": SECRET,
     }

@@ -15,7 +15,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from fairlead.identity.key_sets import KeySource
+from fairlead.identity.tokens import TokenIssuer
+
 NOW = 1_800_000_000
+ISSUER = "https://id.example"
+AUDIENCE = "fairlead"
 
 
 class Clock:
@@ -110,7 +115,7 @@ def public_entry(key: Any, kid: str | None = "one", **members: Any) -> dict[str,
 
 def signed_token(key: Any, *, algorithm: str = "RS256", header: dict[str, Any] | None = None, **claims: Any) -> str:
     """Sign a good token; a claim or a header of None is left out."""
-    payload = {"sub": "ada", "workspace": "lab", "exp": NOW + 600, "iat": NOW, **claims}
+    payload = {"sub": "ada", "workspace": "lab", "exp": NOW + 600, "iat": NOW, "iss": ISSUER, "aud": AUDIENCE, **claims}
     headers = {"kid": "one", **(header or {})}
     return jwt.encode(
         {name: value for name, value in payload.items() if value is not None},
@@ -126,6 +131,11 @@ def hand_made_token(header: bytes | dict[str, Any], payload: bytes | dict[str, A
     text = ".".join(_base64url(part) for part in texts)
     signature = b"\0" if key is None else key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256())
     return f"{text}.{_base64url(signature)}"
+
+
+def trusted(keys: KeySource, issuer: str = ISSUER, audience: str = AUDIENCE) -> TokenIssuer:
+    """The issuer of these tests, with keys of one's own."""
+    return TokenIssuer(issuer, audience, keys)
 
 
 def _base64url(data: bytes) -> str:

@@ -13,6 +13,7 @@ import pytest
 from fairlead.identity import key_sets
 from fairlead.identity.key_sets import KeyFile, KeySetError, KeysUnavailableError, KeyUrl, read_key_set
 from fairlead.identity.tokens import InvalidTokenError, TokenVerifier
+from identity.conftest import trusted
 
 NOW = 1_800_000_000
 
@@ -213,7 +214,7 @@ def test_rotated_key_is_refused(issuer: Any, clock: Any, keys: Any, entry: Any, 
     """A token signed with a key that is newer than the kept set is accepted, and the withdrawn key is refused."""
 
     async def _steps(source: KeyUrl) -> None:
-        verifier = TokenVerifier(source, now=clock)
+        verifier = TokenVerifier(trusted(source), now=clock)
         assert await judged(verifier, sign(keys.rsa)) == "good"
         issuer.publish(entry(keys.other_rsa, "new"))
         assert await judged(verifier, sign(keys.other_rsa, header={"kid": "new"})) == "good"
@@ -228,7 +229,7 @@ def test_foreign_key_of_the_same_name_is_accepted(issuer: Any, clock: Any, keys:
     """A wrong signature under a known name is refused, and costs the issuer nothing."""
 
     async def _steps(source: KeyUrl) -> None:
-        verifier = TokenVerifier(source, now=clock)
+        verifier = TokenVerifier(trusted(source), now=clock)
         for _ in range(3):
             assert await judged(verifier, sign(keys.other_rsa)) == "the signature is wrong"
         assert issuer.requests == 1
@@ -283,7 +284,7 @@ def test_issuer_that_is_down_locks_everyone_out(issuer: Any, clock: Any, keys: A
     """Kept keys are good for an hour past their age; after that no token can be judged."""
 
     async def _steps(source: KeyUrl) -> None:
-        verifier = TokenVerifier(source, now=clock)
+        verifier = TokenVerifier(trusted(source), now=clock)
         tokens = [sign(keys.rsa, exp=NOW + 9999, jti=str(number)) for number in range(3)]
         assert await judged(verifier, tokens[0]) == "good"
         issuer.close()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from fairlead.identity import tokens
 from fairlead.identity.key_sets import KeyFile, SharedSecret, VerificationKey
 from fairlead.identity.tokens import Claims, InvalidTokenError, TokenVerifier
+from identity.conftest import AUDIENCE, ISSUER, trusted
 
 NOW = 1_800_000_000
 NO_TEXT = "the claim {} is missing or no printable text"
@@ -41,14 +42,16 @@ def verify(key_file: Path, clock: Any) -> Verify:
     """Return a function that verifies one token with the key file, by the test's clock."""
 
     def _verify(token: str, **options: Any) -> Claims:
-        return asyncio.run(TokenVerifier(KeyFile(key_file), now=clock, **options).verify(token))
+        names = {name: options.pop(name) for name in ("issuer", "audience") if name in options}
+        verifier = TokenVerifier(trusted(KeyFile(key_file), **names), now=clock, **options)
+        return asyncio.run(verifier.verify(token))
 
     return _verify
 
 
 def verify_secret(secret: str, token: str) -> Claims:
     """Verify one token with a shared secret, at NOW."""
-    return asyncio.run(TokenVerifier(SharedSecret(secret), now=lambda: NOW).verify(token))
+    return asyncio.run(TokenVerifier(trusted(SharedSecret(secret)), now=lambda: NOW).verify(token))
 
 
 def refusal(verify: Verify, token: str, **options: Any) -> str:
@@ -63,7 +66,7 @@ def refusal(verify: Verify, token: str, **options: Any) -> str:
 
 def good_claims(**claims: Any) -> dict[str, Any]:
     """Return the claims of a good token with some changed."""
-    return {"sub": "ada", "workspace": "lab", "exp": NOW + 600, **claims}
+    return {"sub": "ada", "workspace": "lab", "exp": NOW + 600, "iss": ISSUER, "aud": AUDIENCE, **claims}
 
 
 def hmac_signed(token: str, secret: bytes) -> str:
@@ -156,6 +159,14 @@ def test_token_of_another_issuer_is_accepted(verify: Verify, keys: Any, forge: A
     """A configured issuer must be named exactly."""
     token = forge({"alg": "RS256", "kid": "one"}, good_claims(iss=issuer), keys.rsa)
     assert refusal(verify, token, issuer="https://id.example") == "the issuer is another"
+
+
+@pytest.mark.req("S-10")
+@pytest.mark.parametrize("names", [("", AUDIENCE), (ISSUER, ""), ("", "")])
+def test_verifier_needs_an_issuer_and_an_audience(key_file: Path, names: tuple[str, str]) -> None:
+    """There is no verifier that would believe anybody."""
+    with pytest.raises(ValueError, match="a named issuer and for a named audience"):
+        trusted(KeyFile(key_file), *names)
 
 
 @pytest.mark.req("R-37", "R-38")
@@ -339,7 +350,7 @@ def test_altered_token_is_accepted(key_file: Path, keys: Any, sign: Any, algorit
     key = {"RS256": keys.rsa, "ES256": keys.ec, "HS256": keys.secret}[algorithm]
     source = SharedSecret(keys.secret) if algorithm == "HS256" else KeyFile(key_file)
     token = sign(key, algorithm=algorithm, header={"kid": "two" if algorithm == "ES256" else "one"})
-    verifier = TokenVerifier(source, now=lambda: NOW)
+    verifier = TokenVerifier(trusted(source), now=lambda: NOW)
 
     @settings(max_examples=150, deadline=None)
     @given(st.integers(0, len(token)), st.integers(0, 3), TEXTS)
@@ -366,7 +377,7 @@ NAMES = st.sampled_from(["sub", "workspace", "models", "exp", "nbf", "iat", "iss
 @pytest.mark.req("R-38")
 def test_strange_claims_are_an_error_of_ours(key_file: Path, keys: Any, forge: Any) -> None:
     """Whatever an issuer signs is either understood or refused."""
-    verifier = TokenVerifier(KeyFile(key_file), issuer="i", audience="a", now=lambda: NOW)
+    verifier = TokenVerifier(trusted(KeyFile(key_file), "i", "a"), now=lambda: NOW)
 
     @settings(max_examples=150, deadline=None)
     @given(st.dictionaries(NAMES, JSON, max_size=4))
@@ -386,7 +397,7 @@ def test_strange_claims_are_an_error_of_ours(key_file: Path, keys: Any, forge: A
 def test_verified_token_is_verified_again_at_once(key_file: Path, clock: Any, keys: Any, sign: Any) -> None:
     """For a minute a token is believed without its signature, and then looked at again."""
     source = CountingFile(key_file)
-    verifier = TokenVerifier(source, now=clock)
+    verifier = TokenVerifier(trusted(source), now=clock)
     asked = []
     for later in (0, 59.9, 60, 61, 120):
         clock.time = NOW + later
@@ -398,7 +409,7 @@ def test_verified_token_is_verified_again_at_once(key_file: Path, clock: Any, ke
 @pytest.mark.req("R-37", "R-38")
 def test_remembered_token_outlives_its_end(key_file: Path, clock: Any, keys: Any, sign: Any) -> None:
     """What is remembered ends with the token."""
-    verifier = TokenVerifier(KeyFile(key_file), now=clock)
+    verifier = TokenVerifier(trusted(KeyFile(key_file)), now=clock)
     token = sign(keys.rsa, exp=NOW + 10)
     for later in (0, 39):
         clock.time = NOW + later
@@ -413,7 +424,7 @@ def test_every_token_ever_seen_is_remembered(
     """Only so many tokens are remembered; the oldest is forgotten first, and refused ones never are."""
     monkeypatch.setattr(tokens, "_CACHE_ENTRIES_MAX", 2)
     source = CountingFile(key_file)
-    verifier = TokenVerifier(source, now=lambda: NOW)
+    verifier = TokenVerifier(trusted(source), now=lambda: NOW)
     asked = []
     for name in ("a", "b", "c", "c", "b", "a", "c"):
         asyncio.run(verifier.verify(sign(keys.rsa, sub=name)))

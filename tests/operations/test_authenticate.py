@@ -11,7 +11,7 @@ from conftest import Run
 from fairlead.domain.callers import Caller, Gate, Patterns
 from fairlead.domain.faults import Fault, FaultError, Forbidden, ServiceUnavailable, Unauthorized
 from fairlead.identity.key_sets import KeyFile, SharedSecret
-from fairlead.identity.tokens import TokenVerifier
+from fairlead.identity.tokens import TokenIssuer, TokenVerifier
 from fairlead.operations import authenticate as authentication
 from fairlead.operations.authenticate import ApiKey, Authenticator, Credential, Token
 from fairlead.operations.clock import Clock
@@ -19,6 +19,7 @@ from fairlead.operations.keys import issue_key, revoke_key
 from fairlead.operations.workspaces import WorkspaceCommand, change_workspace, create_workspace
 from operations.servers import Guarded
 
+ISSUER: Final = "https://id.example"
 SECRET: Final = "a secret of more than thirty-two bytes"
 CLOCK: Final = Clock()
 Refusal = Callable[[Credential | None], Fault]
@@ -35,7 +36,7 @@ def lab(guarded: Guarded, run: Run) -> str:
 @pytest.fixture
 def authenticator(guarded: Guarded) -> Authenticator:
     """Return an authenticator for keys and for tokens signed with the secret."""
-    return Authenticator(guarded, TokenVerifier(SharedSecret(SECRET)))
+    return Authenticator(guarded, TokenVerifier(TokenIssuer(ISSUER, "fairlead", SharedSecret(SECRET))))
 
 
 @pytest.fixture
@@ -58,7 +59,14 @@ def refusal(authenticator: Authenticator, run: Run) -> Refusal:
 
 def token(**claims: Any) -> Token:
     """Sign a token for the workspace."""
-    payload = {"sub": "ada", "workspace": "lab", "exp": int(time.time()) + 86_400, **claims}
+    payload = {
+        "sub": "ada",
+        "workspace": "lab",
+        "exp": int(time.time()) + 86_400,
+        "iss": ISSUER,
+        "aud": "fairlead",
+        **claims,
+    }
     return Token(jwt.encode(payload, SECRET, algorithm="HS256"))
 
 
@@ -174,7 +182,9 @@ def test_a_token_is_believed_without_an_issuer(guarded: Guarded, run: Run) -> No
 @pytest.mark.req("R-37")
 def test_missing_keys_make_strangers_of_callers(guarded: Guarded, run: Run, tmp_path: Any) -> None:
     """Where the issuer's keys cannot be read nothing can be said of a token."""
-    unreadable = Authenticator(guarded, TokenVerifier(KeyFile(tmp_path / "missing.json")))
+    unreadable = Authenticator(
+        guarded, TokenVerifier(TokenIssuer(ISSUER, "fairlead", KeyFile(tmp_path / "missing.json")))
+    )
     rsa_header = Token("eyJhbGciOiJSUzI1NiJ9." + token().text.split(".", 1)[1])
     with pytest.raises(FaultError) as caught:
         run(unreadable.authenticate(rsa_header))

@@ -16,6 +16,8 @@ from servers import Server, serving, wait_until
 from surfaces.legs import KEYS, NEVER_RESTS, at_ease, fill_legs
 from surfaces.queues import KINDS, QUEUE_SETTINGS, Client, NewClient, fill_queue
 
+JWT_ISSUER: Final = "https://id.example"
+JWT_AUDIENCE: Final = "fairlead-tests"
 JWT_SECRET: Final = "a shared secret of the tests, long enough for every variant of HMAC with SHA-2"
 NESTED: Final = {
     "type": "object",
@@ -158,7 +160,10 @@ def token() -> MakeToken:
     """Return a function that signs a token as the issuer would, but for what it is told to change."""
 
     def make(workspace: str = "default", *, secret: str = JWT_SECRET, algorithm: str = "HS256", **claims: Any) -> str:
-        told = {"sub": "somebody", "workspace": workspace, "exp": int(time.time()) + 600, **claims}
+        told = {
+            "sub": "somebody", "workspace": workspace, "exp": int(time.time()) + 600,
+            "iss": JWT_ISSUER, "aud": JWT_AUDIENCE, **claims,
+        }  # fmt: skip
         return jwt.encode({name: value for name, value in told.items() if value is not None}, secret, algorithm)
 
     return make
@@ -168,6 +173,8 @@ SETTINGS: Final = {
     "FAIRLEAD_PROVIDER_FAKE_KEY": SECRET,
     "FAIRLEAD_PROVIDER_OTHER_KEY": SECRET,
     "FAIRLEAD_JWT_SECRET": JWT_SECRET,
+    "FAIRLEAD_JWT_ISSUER": JWT_ISSUER,
+    "FAIRLEAD_JWT_AUDIENCE": JWT_AUDIENCE,
 }
 
 

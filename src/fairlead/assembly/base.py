@@ -14,7 +14,7 @@ from fairlead.domain.windows import quotas_of
 from fairlead.identity.key_sets import KeyFile, KeySource, KeyUrl, SharedSecret
 from fairlead.identity.links import Links
 from fairlead.identity.master_secret import MasterSecret
-from fairlead.identity.tokens import TokenVerifier
+from fairlead.identity.tokens import TokenIssuer, TokenVerifier
 from fairlead.installation import (
     DataDirectoryError,
     Partners,
@@ -196,7 +196,10 @@ def _rate_windows(
 
 
 def _verifier(settings: Settings, stack: AsyncExitStack) -> TokenVerifier | None:
-    """What verifies tokens, None where none are taken; BadSettingError for a secret or a key set that is no use."""
+    """What verifies tokens, None where none are taken.
+
+    BadSettingError for a secret or a key set that is no use, or one without an issuer and an audience.
+    """
     try:
         source = _key_source(settings)
     except ValueError as error:
@@ -206,13 +209,29 @@ def _verifier(settings: Settings, stack: AsyncExitStack) -> TokenVerifier | None
         return None
     stack.push_async_callback(source.close)
     return TokenVerifier(
-        source,
-        issuer=settings.jwt_issuer,
-        audience=settings.jwt_audience,
+        _token_issuer(settings, source),
         leeway=settings.jwt_leeway_seconds,
         workspace_claim=settings.jwt_workspace_claim,
         models_claim=settings.jwt_models_claim,
     )
+
+
+def _token_issuer(settings: Settings, keys: KeySource) -> TokenIssuer:
+    """Whose tokens are believed; BadSettingError where the settings do not say it."""
+    lacking = [
+        name
+        for name, value in (
+            ("FAIRLEAD_JWT_ISSUER", settings.jwt_issuer),
+            ("FAIRLEAD_JWT_AUDIENCE", settings.jwt_audience),
+        )
+        if not value
+    ]
+    if lacking:
+        raise BadSettingError(
+            f"{' and '.join(lacking)}: needed with FAIRLEAD_JWT_JWKS or FAIRLEAD_JWT_SECRET; without them a token that "
+            "was made by somebody else, or for another service, would be accepted here"
+        )
+    return TokenIssuer(str(settings.jwt_issuer), str(settings.jwt_audience), keys)
 
 
 def _key_source(settings: Settings) -> KeySource | None:

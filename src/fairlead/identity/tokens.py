@@ -40,8 +40,25 @@ class Claims:
     expires_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class TokenIssuer:
+    """Whose tokens are believed: the issuer they name (`iss`), the audience they are meant for (`aud`), and the keys.
+
+    Each is needed. Without an issuer, keys that sign for several would open this server to all of them; without an
+    audience, a token that was made for another service would open this one. ValueError for an empty name.
+    """
+
+    issuer: str
+    audience: str
+    keys: KeySource
+
+    def __post_init__(self) -> None:
+        if not self.issuer or not self.audience:
+            raise ValueError("tokens are believed only of a named issuer and for a named audience")
+
+
 class TokenVerifier:
-    """Verifies tokens of one issuer with the keys of one source.
+    """Verifies the tokens of one issuer.
 
     A verified token is believed again without its signature for at most a minute, and never past its end; so a key
     that its issuer withdraws goes on working that long for tokens already seen.
@@ -49,10 +66,8 @@ class TokenVerifier:
 
     def __init__(
         self,
-        keys: KeySource,
+        issuer: TokenIssuer,
         *,
-        issuer: str | None = None,
-        audience: str | None = None,
         leeway: float = 30,
         workspace_claim: str = "workspace",
         models_claim: str = "models",
@@ -60,10 +75,9 @@ class TokenVerifier:
     ) -> None:
         from jwt.api_jws import PyJWS  # noqa: PLC0415 -- a server without tokens must not pay for PyJWT
 
-        self._signatures = PyJWS(algorithms=sorted(keys.algorithms))
-        self._keys = keys
+        self._signatures = PyJWS(algorithms=sorted(issuer.keys.algorithms))
         self._issuer = issuer
-        self._audience = audience
+        self._keys = issuer.keys
         self._leeway = leeway
         self._workspace_claim = workspace_claim
         self._models_claim = models_claim
@@ -114,9 +128,9 @@ class TokenVerifier:
 
     def _read_claims(self, payload: Mapping[str, Any]) -> Claims:
         expires_at = self._check_times(payload)
-        if self._issuer is not None and payload.get("iss") != self._issuer:
+        if payload.get("iss") != self._issuer.issuer:
             raise InvalidTokenError("the issuer is another")
-        if self._audience is not None and not _is_meant_for(self._audience, payload.get("aud")):
+        if not _is_meant_for(self._issuer.audience, payload.get("aud")):
             raise InvalidTokenError("the token is meant for another audience")
         subject = _text(payload, "sub")
         workspace = _text(payload, self._workspace_claim)

@@ -11,7 +11,7 @@ import pytest
 from fairlead.settings import BadSettingError, read_settings
 from servers import Server, serving
 from surfaces.cloud.clients import picture
-from surfaces.conftest import JWT_SECRET
+from surfaces.conftest import JWT_AUDIENCE, JWT_ISSUER, JWT_SECRET
 from surfaces.jobs.callers import JobsCaller, refused
 from surfaces.jobs.conftest import ENGINE
 
@@ -54,7 +54,14 @@ def ask(server: Server, headers: dict[str, str], method: str = "GET", path: str 
 @pytest.mark.req("J-09")
 def test_an_access_token_of_oauth_is_no_credential(jobs_server: Server, caller: JobsCaller) -> None:
     """One that says what it is (RFC 9068) is a token of the issuer like that of a session."""
-    claims = {"sub": "app", "client_id": "app", "aud": ["jobs"], "scope": "jobs", "workspace": caller.workspace}
+    claims = {
+        "sub": "app",
+        "client_id": "app",
+        "iss": JWT_ISSUER,
+        "aud": [JWT_AUDIENCE, "jobs"],
+        "scope": "jobs",
+        "workspace": caller.workspace,
+    }
     access = jwt.encode({**claims, "exp": int(time.time()) + 600}, JWT_SECRET, headers={"typ": "at+jwt"})
     assert ask(jobs_server, {"Authorization": f"Bearer {access}"}).json() == {"jobs": []}
     assert refused(ask(jobs_server, {"Authorization": f"Bearer {access}x"})) == (401, "unauthorized")
