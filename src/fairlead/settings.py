@@ -12,6 +12,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fairlead.domain.brand import brand_name, header_prefix
 from fairlead.domain.jobs.assets import read_hash
@@ -142,6 +143,12 @@ def _static_token(text: str) -> str:
 def _database_url(text: str) -> str:
     if not text.startswith(("sqlite:///", "postgresql://")):
         raise ValueError("must be sqlite:///PATH or postgresql://…")
+    try:
+        urlsplit(text).port  # noqa: B018 -- reading it checks it
+    except ValueError:  # what a driver would say of it may hold a part of the password
+        raise ValueError(
+            "has a port that is no number; in a password, characters such as / : @ and # are written as %2F %3A %40 %23"
+        ) from None
     return text
 
 
@@ -158,6 +165,7 @@ class Settings:
         None,
         "The database URL; empty means SQLite in the data directory, postgresql://… shares one between servers.",
         _database_url,
+        shown=False,  # it may hold a password, as may the addresses below
     )
     host: str = _option("127.0.0.1", "The address to listen on.")
     port: int = _option(8080, "The port to listen on; 0 takes a free one.", _integer(0, 65535))
@@ -314,7 +322,9 @@ class Settings:
     static_token: str | None = _option(
         None, "The one token that opens a self_hosted jobs API; empty lets everybody in.", _static_token, shown=False
     )
-    jwt_jwks: str | None = _option(None, "A file or URL with the JSON Web Key Set of the token issuer (RS256, ES256).")
+    jwt_jwks: str | None = _option(
+        None, "A file or URL with the JSON Web Key Set of the token issuer (RS256, ES256).", shown=False
+    )
     jwt_secret: str | None = _option(None, "A shared secret for HS256 tokens, instead of a key set.", shown=False)
     jwt_issuer: str | None = _option(None, "The issuer (`iss`) tokens must name; needed to take tokens.")
     jwt_audience: str | None = _option(None, "The audience (`aud`) tokens must name; needed to take tokens.")
@@ -326,7 +336,7 @@ class Settings:
     )
     log_format: str = _option("auto", "json, text, or auto: text at a terminal.", _choice("auto", "json", "text"))
     otlp_endpoint: str | None = _option(
-        None, "Where to send OpenTelemetry traces (OTLP over HTTP); needs fairlead[telemetry].", _base_url
+        None, "Where to send OpenTelemetry traces (OTLP over HTTP); needs fairlead[telemetry].", _base_url, shown=False
     )
     provider_options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     """What is given per provider, as `<name>_<option>` in lower case: keys, weights, addresses and their parts."""

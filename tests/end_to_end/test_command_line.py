@@ -1,5 +1,6 @@
 """The command line as people and scripts meet it: what it prints, what it refuses, and with which exit status."""
 
+import io
 import json
 import re
 import signal
@@ -24,6 +25,8 @@ from fairlead.cli import commands, main
 from fairlead.installation import CATALOG
 from fairlead.storage.migrate import HEAD
 from servers import COMMAND, Server, ServerFailedError, environment, serving
+
+_NO_KEY: Final = "00000000-0000-7000-8000-000000000000"
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,46 @@ def test_a_key_cannot_be_revoked_or_twice(used: Server, ran: Command) -> None:
     assert "there is no living key" in again.err
 
 
+@pytest.mark.req("S-10")
+def test_key_on_standard_input_is_revoked_without_being_shown(
+    used: Server, ran: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With - the key itself is read; the answers tell its id, and a second time is refused."""
+    made = used.cli("keys", "create", "default", "--json")
+    for status, words in ((0, f"Revoked {made['id']}."), (1, "there is no living key that is this one")):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(made["key"].encode() + b"\n")))
+        done = ran("keys", "revoke", "-", "--data", str(used.data))
+        assert (done.status, words in done.out + done.err) == (status, True)
+        assert made["key"] not in done.out + done.err
+
+
+@pytest.mark.req("S-10")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("keys", "revoke", "{secret}"),
+        ("keys", "set", "{secret}", "--budget", "1"),
+        ("keys", "revoke", _NO_KEY, "{secret}"),
+        ("provider-keys", "set", "fal", "{secret}", "--workspace", "default"),
+        ("webhooks", "secret", "default", "{secret}"),
+        ("serve", "{secret}"),
+        ("audit", "--database", "postgresql://user:{secret}/x@127.0.0.1:5432/x"),
+        ("audit", "--database", "postgresql://user:{secret}@127.0.0.1:port/x"),
+        ("audit", "--database", "mysql://user:{secret}@127.0.0.1/x"),
+        ("audit", "--database", "postgresql://user:{secret}@127.0.0.1:1/x"),
+    ],
+    ids=" ".join,
+)
+def test_secret_among_the_arguments_is_not_repeated(ran: Command, used: Server, arguments: tuple[str, ...]) -> None:
+    """A secret that was written where it does not belong is in the shell's history; it is not in what we print."""
+    filled = [argument.format(secret=used.key) for argument in arguments]
+    place = () if "--database" in arguments else ("--data", str(used.data))
+    done = ran(*filled, *place)
+    assert done.status != 0
+    assert used.key[:12] not in done.out + done.err
+    assert len(done.err) > 20
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -275,8 +318,8 @@ _MISTAKES: Final = [
     ),
     pytest.param(("workspaces", "credit", "default", "9" * 30, "--data", "{data}"), "9999", id="too much"),
     pytest.param(("workspaces", "create", "x", "--cap", "NaN", "--data", "{data}"), "'NaN'", id="a cap of nothing"),
-    pytest.param(("keys", "revoke", "nothing", "--data", "{data}"), "no living key", id="unknown key"),
-    pytest.param(("keys", "set", "nothing", "--budget", "1", "--data", "{data}"), "no living key", id="no key to set"),
+    pytest.param(("keys", "revoke", _NO_KEY, "--data", "{data}"), "no living key", id="unknown key"),
+    pytest.param(("keys", "set", _NO_KEY, "--budget", "1", "--data", "{data}"), "no living key", id="no key to set"),
     pytest.param(("keys", "create", "default", "--budget", "x", "--data", "{data}"), "'x'", id="no budget"),
     pytest.param(("runs", "show", "nothing", "--data", "{data}"), "no run with the id nothing", id="unknown run"),
     pytest.param(("usage", "--by", "week", "--data", "{data}"), "day, model, key", id="no group"),

@@ -66,6 +66,9 @@ def main() -> None:
     """
     try:
         sys.exit(commands(standalone_mode=False))
+    except click.UsageError as error:
+        _loaded("key_ids:hide_arguments")(error).show()
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from fairlead.cli.key_ids import READ_IT, KeyId, read_key
 from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_dollars, with_times
 from fairlead.cli.workspaces import names_of, organization_changes, organization_options, settings_of
 from fairlead.domain.billing.budgets import Budget, BudgetPeriod, changed_budget
@@ -77,7 +78,7 @@ def create(
 
 
 @keys.command("set")
-@click.argument("key_id")
+@click.argument("key_id", type=KeyId())
 @click.option("--budget", metavar="DOLLARS", help="What its runs may cost in a period; `none` for no bound.")
 @click.option("--budget-period", type=click.Choice(_PERIODS), help="When the budget is whole again, in UTC.")
 @organization_options
@@ -145,18 +146,26 @@ def list_command(data: str | None, database: str | None, as_json: bool) -> None:
 
 
 @keys.command()
-@click.argument("key_id")
+@click.argument("key_id", type=KeyId(or_read=True))
 @data_option
 def revoke(key_id: str, data: str | None, database: str | None) -> None:
-    """Revoke a key by its id, for good. No further run is admitted with it."""
+    """Revoke a key by its id, for good. No further run is admitted with it.
 
-    async def work() -> bool:
+    With - in the place of the id, the key itself is read from standard input.
+    """
+    text = read_key() if key_id == READ_IT else None
+
+    async def work() -> str | None:
         async with opened_database(settings_of(data, database)) as opened:
-            return await operations.revoke_key(opened, key_id, Clock())
+            found = key_id if text is None else await operations.find_key(opened, text)
+            is_revoked = found is not None and await operations.revoke_key(opened, found, Clock())
+            return found if is_revoked else None
 
-    if not asyncio.run(work()):
-        raise click.ClickException(f"there is no living key with the id {key_id}; `fairlead keys list` shows them")
-    click.echo(f"Revoked {key_id}.")
+    revoked = asyncio.run(work())
+    if revoked is None:
+        which = "that is this one" if text is not None else f"with the id {key_id}"
+        raise click.ClickException(f"there is no living key {which}; `fairlead keys list` shows them")
+    click.echo(f"Revoked {revoked}.")
 
 
 def _limit(dollars: str) -> int:

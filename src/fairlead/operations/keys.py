@@ -12,7 +12,16 @@ from fairlead.storage import budgets, callers
 from fairlead.storage.callers import UnknownKeyError
 from fairlead.storage.database import Database
 
-__all__ = ["IssuedKey", "UnknownKeyError", "change_budget", "change_key", "issue_key", "list_keys", "revoke_key"]
+__all__ = [
+    "IssuedKey",
+    "UnknownKeyError",
+    "change_budget",
+    "change_key",
+    "find_key",
+    "issue_key",
+    "list_keys",
+    "revoke_key",
+]
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SECRET_BYTES: Final = 32
@@ -63,6 +72,12 @@ async def issue_key(
         )
     )
     return issued
+
+
+async def find_key(database: Database, text: str) -> str | None:
+    """The id of a key, living or revoked, by the key itself; None for one that was never issued here."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return await database.read(lambda c: callers.key_id_by_digest(c, digest))
 
 
 async def revoke_key(database: Database, key_id: str, clock: Clock) -> bool:

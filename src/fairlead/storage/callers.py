@@ -251,6 +251,12 @@ def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
     return done.rowcount > 0
 
 
+def key_id_by_digest(connection: Connection, digest: str) -> str | None:
+    """The id of a key, living or revoked, by its digest."""
+    found: str | None = connection.scalar(select(api_keys.c.id).where(api_keys.c.digest == digest))
+    return found
+
+
 def caller_by_key(connection: Connection, digest: str) -> Caller | None:
     """Who a key belongs to, by its digest; None for unknown and revoked keys."""
     row = connection.execute(_CALLER_BY_KEY.where(api_keys.c.digest == digest)).mappings().first()
