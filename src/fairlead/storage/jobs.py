@@ -18,6 +18,7 @@ from fairlead.storage.job_labels import Marks, find_labelled, mark_job, remove_m
 from fairlead.storage.needed_files import delete_needed
 from fairlead.storage.prepared import PreparedQuery, is_sqlite
 from fairlead.storage.public_ids import JobByPublicId
+from fairlead.storage.released import ReleasedLookup
 from fairlead.storage.tables import job_events, jobs, servers, workspaces
 
 _BRIEF: Final = (
@@ -179,15 +180,9 @@ def events_of(connection: Connection, workspace_id: str, job_id: str) -> Sequenc
     return [StoredEvent(*row) for row in rows]
 
 
-def released_jobs(connection: Connection, limit: int) -> Sequence[tuple[str, str]]:
-    """Jobs that wait for a server, the oldest first: their ids and those of their workspaces."""
-    found = connection.execute(
-        select(jobs.c.id, jobs.c.workspace_id)
-        .where(job_in_state((JobState.RELEASED,)))
-        .order_by(jobs.c.created_at)
-        .limit(limit)
-    )
-    return [(row[0], row[1]) for row in found]
+def released_jobs(connection: Connection, behind: str, limit: int) -> Sequence[tuple[str, str]]:
+    """Jobs that wait for a server, some of each workspace, as `ReleasedLookup.find` says."""
+    return _RELEASED.find(connection, behind, limit)
 
 
 def unwanted_jobs(connection: Connection, server_id: str) -> Sequence[str]:
@@ -285,6 +280,7 @@ def _by_number(condition: ColumnElement[bool]) -> PreparedQuery:
     return PreparedQuery(statement, ("workspace", "numbers"))
 
 
+_RELEASED: Final = ReleasedLookup(jobs, jobs.c.number)
 _FIND: Final = JobByPublicId(_BRIEF)
 _FIND_WHOLE: Final = JobByPublicId(_WHOLE)
 _BY_NUMBER_IN_SQLITE: Final = _by_number(

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, inspect, select, text
 from fairlead.storage.database import Database
 from fairlead.storage.tables import metadata
 
-HEAD: Final = "0011"
+HEAD: Final = "0012"
 """The revision of the tables in `tables.py`; a test fails when the folder of revisions disagrees."""
 _LOCK: Final = 0x666C6B  # "flk": names the lock among those of other programs on the same server
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, bindparam, func, select
 
 from fairlead.domain.runs.states import WAITING, RunState
 from fairlead.storage.entry_statements import in_state
+from fairlead.storage.released import ReleasedLookup
 from fairlead.storage.tables import run_results, runs, workspaces
 
 _ONE: Final = (
@@ -34,6 +35,8 @@ _AHEAD: Final = (
     .select_from(runs)
     .where(runs.c.workspace_id == bindparam("workspace"), in_state(WAITING), runs.c.place < bindparam("before"))
 )
+
+_RELEASED: Final = ReleasedLookup(runs, runs.c.place)
 
 
 class QueuedRun(msgspec.Struct, frozen=True):
@@ -71,12 +74,9 @@ def _ahead(connection: Connection, workspace_id: str, place: int) -> int:
     return int(connection.execute(_AHEAD, {"workspace": workspace_id, "before": place}).scalar_one())
 
 
-def released_runs(connection: Connection, limit: int) -> Sequence[tuple[str, str]]:
-    """Runs that wait for a worker, the oldest first: their ids and those of their workspaces."""
-    found = connection.execute(
-        select(runs.c.id, runs.c.workspace_id).where(in_state((RunState.RELEASED,))).order_by(runs.c.id).limit(limit)
-    )
-    return [(row[0], row[1]) for row in found]
+def released_runs(connection: Connection, behind: str, limit: int) -> Sequence[tuple[str, str]]:
+    """Runs that wait for a worker, some of each workspace, as `ReleasedLookup.find` says."""
+    return _RELEASED.find(connection, behind, limit)
 
 
 def waiting_since(connection: Connection, before: int, limit: int) -> Sequence[tuple[str, str]]:

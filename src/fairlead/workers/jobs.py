@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -11,12 +10,12 @@ from fairlead.operations.jobs.abandon import JobAbandoner
 from fairlead.operations.jobs.claim import JobClaimer
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.nodes import NodeCatalog
+from fairlead.workers.released import ReleasedWork
 from fairlead.workers.rounds import look_for_ever
 
 _LOOK_SECONDS: Final = 1.0
 _TAKE_OVER_EVERY: Final = 5
 _FORGET_EVERY: Final = 60
-_TOLD_MAX: Final = 10_000
 
 
 class JobWorker:
@@ -40,18 +39,14 @@ class JobWorker:
         self._nodes = nodes
         self._forgets = forgets
         self._observe = observe
-        self._told = deque[tuple[str, str]]()
-        self._known = set[str]()
+        self._released = ReleasedWork()
         self._tasks = set[asyncio.Task[None]]()
         self._is_stopping = False
         executor.freed = self._take_next
 
     def tell(self, released: Sequence[tuple[str, str]]) -> None:
         """Hear of jobs that may be claimed. What does not fit is found later."""
-        for job_id, workspace_id in released:
-            if len(self._told) < _TOLD_MAX and job_id not in self._known:
-                self._known.add(job_id)
-                self._told.append((job_id, workspace_id))
+        self._released.tell(released)
         self._take_next()
 
     def stop(self) -> None:
@@ -72,8 +67,8 @@ class JobWorker:
         await self._nodes.follow_catalog()
         if rounds % _TAKE_OVER_EVERY == 0:
             await self._claimer.take_over()
-        if not self._told:
-            self.tell(await self._claimer.find_released())
+        self._released.refresh(await self._claimer.find_released(self._released.last_workspace))
+        self._take_next()
         await self._claimer.pass_on_cancels()
         await self._claimer.use_room()
         while await self._claimer.time_out():
@@ -86,9 +81,8 @@ class JobWorker:
                     pass
 
     def _take_next(self) -> None:
-        while self._told and not self._is_stopping and self._executor.reserve():
-            job_id, workspace_id = self._told.popleft()
-            task = asyncio.get_running_loop().create_task(self._take(job_id, workspace_id))
+        while self._released and not self._is_stopping and self._executor.reserve():
+            task = asyncio.get_running_loop().create_task(self._take(*self._released.take()))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -98,4 +92,4 @@ class JobWorker:
         except Exception as error:  # noqa: BLE001 -- a bug must not cost the others
             self._observe(UnexpectedError(f"claim {job_id}", error))
         finally:
-            self._known.discard(job_id)
+            self._released.forget(job_id)

@@ -1,17 +1,16 @@
 """The worker of the queue: claims released runs as soon as it is told of them, and looks for what it was not told."""
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.execute import Execution
+from fairlead.workers.released import ReleasedWork
 from fairlead.workers.rounds import look_for_ever
 
 _LOOK_SECONDS: Final = 1.0
-_TOLD_MAX: Final = 10_000
 _CLAIMS_AT_ONCE: Final = 64
 _CLAIMS_SECONDS: Final = 5.0
 
@@ -26,18 +25,14 @@ class QueueWorker:
         self._claimer = claimer
         self._places = places
         self._observe = observe
-        self._told = deque[tuple[str, str]]()
-        self._known = set[str]()
+        self._released = ReleasedWork()
         self._tasks = set[asyncio.Task[None]]()
         self._working = 0
         self._is_stopping = False
 
     def tell(self, released: Sequence[tuple[str, str]]) -> None:
         """Hear of runs that may be claimed. What does not fit is found later."""
-        for run_id, workspace_id in released:
-            if len(self._told) < _TOLD_MAX and run_id not in self._known:
-                self._known.add(run_id)
-                self._told.append((run_id, workspace_id))
+        self._released.tell(released)
         self._take_next()
 
     def stop(self) -> None:
@@ -54,18 +49,18 @@ class QueueWorker:
                 await asyncio.wait(self._tasks, timeout=_CLAIMS_SECONDS)
 
     async def _look(self) -> None:
-        if self._working < self._places and not self._told:
-            self.tell(await self._claimer.find_released())
+        if self._places:
+            self._released.refresh(await self._claimer.find_released(self._released.last_workspace))
+            self._take_next()
         await self._claimer.pass_on_cancels()
         await self._claimer.use_room()
         while await self._claimer.time_out():
             pass
 
     def _take_next(self) -> None:
-        while self._told and self._has_place() and not self._is_stopping:
-            run_id, workspace_id = self._told.popleft()
+        while self._released and self._has_place() and not self._is_stopping:
             self._working += 1
-            task = asyncio.get_running_loop().create_task(self._take(run_id, workspace_id))
+            task = asyncio.get_running_loop().create_task(self._take(*self._released.take()))
             self._tasks.add(task)
             task.add_done_callback(self._claimed)
 
@@ -92,6 +87,6 @@ class QueueWorker:
     def _one_less(self, run_id: str) -> None:
         # Known until it has ended: what was read before its claim may name it afterwards, and a second claim of this
         # server in the same millisecond would look like the first.
-        self._known.discard(run_id)
+        self._released.forget(run_id)
         self._working -= 1
         self._take_next()

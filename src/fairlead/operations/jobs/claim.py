@@ -63,9 +63,12 @@ class JobClaimer:
         if job is not None:
             self.executor.begin(job)
 
-    async def find_released(self) -> Sequence[tuple[str, str]]:
-        """Jobs that wait for a server, the oldest first: ids and workspaces. What nobody told of is found here."""
-        return await self._find("find released jobs", lambda c: jobs.released_jobs(c, FOUND_AT_ONCE))
+    async def find_released(self, behind: str = "") -> Sequence[tuple[str, str]]:
+        """Jobs that wait for a server, some of each workspace, those behind the workspace `behind` first.
+
+        Ids and workspaces. What nobody told of is found here.
+        """
+        return await self._find("find released jobs", lambda c: jobs.released_jobs(c, behind, FOUND_AT_ONCE))
 
     async def pass_on_cancels(self) -> None:
         """Stop the jobs executed here that were cancelled, through whichever server that was."""

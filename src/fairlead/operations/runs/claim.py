@@ -1,6 +1,7 @@
 """Claiming: released runs get a worker, here or on another server; what waits too long is withdrawn (docs/queue.md)."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,10 +62,13 @@ class Claimer:
             return None
         return self.executor.start(run)
 
-    async def find_released(self) -> list[tuple[str, str]]:
-        """Runs that wait for a worker, the oldest first: ids and workspaces. What no wake-up told of is found here."""
+    async def find_released(self, behind: str = "") -> Sequence[tuple[str, str]]:
+        """Runs that wait for a worker, some of each workspace, those behind the workspace `behind` first.
+
+        Ids and workspaces. What no wake-up told of is found here.
+        """
         try:
-            return list(await self.database.read(lambda c: queue.released_runs(c, FOUND_AT_ONCE)))
+            return await self.database.read(lambda c: queue.released_runs(c, behind, FOUND_AT_ONCE))
         except DatabaseUnavailableError as error:
             self.observe(DatabaseTrouble("find released runs", str(error)))
             return []
