@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead.domain.billing.rates import Pricing
-from fairlead.domain.catalog.models import Catalog, Leg, Model, Operation
+from fairlead.domain.catalog.models import Catalog, Leg, Model
+from fairlead.domain.catalog.operations import Operation
 from fairlead.installation import authored_flag, catalog_folders, provider_files
 from fairlead.operations.catalog import read_catalog
 from fairlead.operations.clock import Clock

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 NAME: Final = "fake"
+_ALTERNATES: Final = ("fal", "wavespeed", "runware", "higgsfield")
 SECRET: Final = "fake-partner-secret"
 _HEAD_MAX: Final = 64 * 1024
 _REASONS: Final = {200: "OK", 302: "Found", 400: "Bad Request"}
@@ -416,6 +417,7 @@ def leg_text(provider: str = NAME, call: str = "json", *, price: str = "0.01", c
         f'[[legs]]\nprovider = "{provider}"\ncall = "{call}"\n\n'
         f'[[legs.rate_cards]]\nversion = "{provider}-1"\neffective = 2020-01-01\n\n'
         f'[[legs.rate_cards.components]]\nunit = "run"\nprice = "{price}"\n{component}\n'
+        + ('[legs.strict]\nfields = ["/prompt", "/other"]\n\n' if provider in _ALTERNATES else "")
     )
 
 

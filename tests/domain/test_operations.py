@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.domain.catalog.models import SOLE, Document, Leg, Model, Operation
+from fairlead.domain.catalog.models import Document, Leg, Model
+from fairlead.domain.catalog.operations import SOLE, Operation
 from fairlead.domain.conditions import Condition
 from fairlead.domain.pointers import parse_pointer
 

@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from fairlead.domain.callers import Caller, Gate, Patterns
-from fairlead.domain.catalog.models import Document, Leg, Model, Operation
+from fairlead.domain.catalog.models import Document, Leg, Model
+from fairlead.domain.catalog.operations import Operation
+from fairlead.domain.catalog.strict_forms import StrictField, StrictForm
 from fairlead.domain.conditions import Condition
 from fairlead.domain.faults import (
     Fault,
@@ -29,7 +31,8 @@ GENERATE: Final = Operation("generate")
 def leg(provider: str, *operations: str) -> Leg:
     """Return a leg that serves some operations."""
     calls = dict.fromkeys(operations, "call")
-    return Leg(provider, calls, calls, ())
+    served = tuple(one for one in (EDIT, GENERATE) if one.name in operations)
+    return Leg(provider, calls, calls, (), strict=StrictForm([StrictField(("text",))], served))
 
 
 BOTH: Final = ("edit", "generate")

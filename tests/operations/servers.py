@@ -121,6 +121,15 @@ SCHEMA: Final = {
 }
 DONE: Final = {"data": "x", "used": 1, "status": "done"}
 
+ALTERNATES: Final = ("spare", "third")
+_STRICT_FORM: Final = """
+[legs.rate_cards.components.strict]
+requested = [{ product = ["/count"] }]
+
+[legs.strict]
+fields = ["/n", "/count"]
+"""
+
 Hook = Callable[[], Awaitable[None]]
 _PLAIN: Final = Wish()
 _SECRETS: Final[Mapping[str, Sequence[Secret]]] = {"locked": (Secret(OURS),)}
@@ -153,10 +162,13 @@ def model_text(name: str, provider: str, call: str, *, price: str = "0.10", head
     return MODEL.format(name=name, provider=provider, call=call, price=price, head=head) + more
 
 
-def leg_text(provider: str, call: str = "now", *, price: str = "0.10", more: str = "") -> str:
-    """A further leg of a model file; `more` is what else it says, such as its translation."""
+def leg_text(provider: str, call: str = "now", *, price: str = "0.10", more: str = "", strict: str = "") -> str:
+    """A further leg of a model file; `more` is what else it says, such as its translation.
+
+    `strict` is what else it says of bodies in the provider's own form.
+    """
     text = model_text("x", provider, call, price=price)
-    return f"\n{text[text.index('[[legs]]') :]}{more}"
+    return f"\n{text[text.index('[[legs]]') :]}{_STRICT_FORM + strict if provider in ALTERNATES else ''}{more}"
 
 
 def idempotency_key(name: str = "key-1", fingerprint: str = "call-1", expires_at: int = 2**60) -> IdempotencyKey:

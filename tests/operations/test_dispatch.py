@@ -20,6 +20,7 @@ from operations.servers import CENT, DOLLAR, DONE, Partner, Server, leg_text, mo
 from storage.bookings import Books
 
 _EDIT = '[[operations]]\nname = "edit"\nedit = true\nwhen = [{ at = "/image" }]\n[[operations]]\nname = "generate"\n\n'
+_STRICT_EDIT = 'operations = [{ name = "edit", when = [{ at = "/count" }] }, { name = "generate" }]\n'
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def folder(folder: Path) -> Path:
         "twice-later": ("plain", "later", "", leg_text("spare", "later")),
         "steady": ("plain", "now", "", leg_text("careful", price="0.20")),
         "locked-twice": ("locked", "now", "", leg_text("spare")),
-        "editor": ("plain", "now", _EDIT, leg_text("spare")),
+        "editor": ("plain", "now", _EDIT, leg_text("spare", strict=_STRICT_EDIT)),
     }
     for name, (provider, call, head, more) in models.items():
         (folder / f"{name}.toml").write_text(model_text(name, provider, call, head=head, more=more))

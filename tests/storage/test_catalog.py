@@ -13,6 +13,7 @@ from fairlead.domain.catalog.models import Catalog
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.money import from_dollars
 from fairlead.storage.catalog import fingerprint, load_catalog
+from fairlead.storage.catalog_files import Offer
 
 GOOD = """\
 id = "acme/one"
@@ -51,7 +52,7 @@ price = "0.05"
 date = 2028-05-06
 """
 SCHEMA = '{\n "type": "object",\n "properties": {\n  "n": {"type": "integer", "default": 1}\n }\n}\n'
-CALLS = {"acme": frozenset({"image", "video"}), "fal": frozenset({"queue"})}
+OFFERS = {"acme": Offer(frozenset({"image", "video"})), "fal": Offer(frozenset({"queue"}))}
 FLAG = "x-service-input-schema-authored"
 
 Load = Callable[[], Catalog]
@@ -68,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
 def mistake(folder: Path) -> tuple[str, int, str]:
     """Load a bad folder and return file, line and reason."""
     with pytest.raises(BadFileError) as caught:
-        load_catalog([folder], CALLS, FLAG)
+        load_catalog([folder], OFFERS, FLAG)
     return Path(caught.value.file).name, caught.value.line, caught.value.reason
 
 
@@ -81,7 +82,7 @@ def spoil(folder: Path, old: str, new: str, name: str = "one.toml") -> None:
 
 def test_a_good_file_is_not_read_as_it_stands(folder: Path) -> None:
     """Everything a file says is in the model."""
-    model = load_catalog([folder], CALLS, FLAG).models["acme/one"]
+    model = load_catalog([folder], OFFERS, FLAG).models["acme/one"]
     assert (model.native.provider, model.charges_on_policy_rejection) == ("acme", "no")
     assert (model.native.calls, model.native.names) == ({"run": "image"}, {"run": "one"})
     assert model.retirement is not None
@@ -97,7 +98,7 @@ def test_a_good_file_is_not_read_as_it_stands(folder: Path) -> None:
 @pytest.mark.req("R-07", "R-08")
 def test_another_document_is_served_than_calls_are_validated_against(folder: Path) -> None:
     """The schema file stands in the OpenAPI document as it is, and is the one that validates."""
-    model = load_catalog([folder], CALLS, FLAG).models["acme/one"]
+    model = load_catalog([folder], OFFERS, FLAG).models["acme/one"]
     document = json.loads(model.openapi.content)
     body = document["paths"]["/v2/models/acme/one"]["post"]["requestBody"]
     assert body["content"]["application/json"]["schema"] == json.loads(SCHEMA)
@@ -110,7 +111,7 @@ def test_another_document_is_served_than_calls_are_validated_against(folder: Pat
 def test_a_model_without_a_schema_is_said_to_have_one(folder: Path) -> None:
     """Without an authored schema the document says so and takes any object."""
     spoil(folder, 'input_schema = "one.json"\n', "")
-    model = load_catalog([folder], CALLS, FLAG).models["acme/one"]
+    model = load_catalog([folder], OFFERS, FLAG).models["acme/one"]
     document = json.loads(model.openapi.content)
     assert model.input_schema is None
     assert document[FLAG] is False
@@ -179,7 +180,7 @@ def test_a_mistake_in_a_schema_file_is_named_wrongly(folder: Path, old: str, new
 def test_a_property_that_allows_anything_is_refused(folder: Path) -> None:
     """A schema may be a plain true."""
     spoil(folder, '{"type": "integer", "default": 1}', "true", "one.json")
-    assert load_catalog([folder], CALLS, FLAG).ids == ("acme/one",)
+    assert load_catalog([folder], OFFERS, FLAG).ids == ("acme/one",)
 
 
 def test_a_model_is_declared_twice(folder: Path) -> None:
@@ -194,7 +195,7 @@ def test_a_successor_in_the_catalog_is_refused(folder: Path) -> None:
     """A successor may be any model, of any file."""
     spoil(folder, "2028-05-06", '2028-05-06\nsuccessor = "acme/two"')
     (folder / "two.toml").write_text(GOOD.replace("acme/one", "acme/two"))
-    assert load_catalog([folder], CALLS, FLAG).ids == ("acme/one", "acme/two")
+    assert load_catalog([folder], OFFERS, FLAG).ids == ("acme/one", "acme/two")
 
 
 @pytest.mark.parametrize("content", [b'id = "\xff"', b"#" * (4 * 1024 * 1024 + 1)])
@@ -207,13 +208,13 @@ def test_a_file_that_cannot_be_read_is_left_out(folder: Path, content: bytes) ->
 @pytest.mark.req("R-03")
 def test_an_edited_file_keeps_the_build(folder: Path) -> None:
     """The build changes with the model's file and with its schema, and with nothing else."""
-    builds = [load_catalog([folder], CALLS, FLAG).build]
+    builds = [load_catalog([folder], OFFERS, FLAG).build]
     spoil(folder, "0.03", "0.04")
-    builds.append(load_catalog([folder], CALLS, FLAG).build)
+    builds.append(load_catalog([folder], OFFERS, FLAG).build)
     spoil(folder, '"default": 1', '"default": 2', "one.json")
-    builds.append(load_catalog([folder], CALLS, FLAG).build)
+    builds.append(load_catalog([folder], OFFERS, FLAG).build)
     (folder / "notes.txt").write_text("not ours")
-    assert load_catalog([folder], CALLS, FLAG).build == builds[-1]
+    assert load_catalog([folder], OFFERS, FLAG).build == builds[-1]
     assert len(set(builds)) == 3
 
 
@@ -245,5 +246,5 @@ def test_a_change_is_not_noticed(folder: Path, change: Callable[[Path], Any]) ->
 
 def test_a_folder_that_is_missing_breaks_the_catalog(tmp_path: Path) -> None:
     """No folder, no models."""
-    assert load_catalog([tmp_path / "none"], CALLS, FLAG).ids == ()
+    assert load_catalog([tmp_path / "none"], OFFERS, FLAG).ids == ()
     assert fingerprint([tmp_path / "none"]) == ()

@@ -5,14 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.domain.billing.rates import Case, Factor, Measured, Reading, Requested
-from fairlead.domain.catalog.models import Assets, Model, Operation
+from fairlead.domain.billing.rates import (
+    Case,
+    Factor,
+    Measured,
+    Reading,
+    Requested,
+    StrictPointers,
+    StrictQuantity,
+)
+from fairlead.domain.catalog.models import Assets, Model
+from fairlead.domain.catalog.operations import Operation
+from fairlead.domain.catalog.strict_forms import StrictField
 from fairlead.domain.catalog.translations import Move, Translation
 from fairlead.domain.conditions import Condition
 from fairlead.domain.declarations import BadFileError
 from fairlead.storage.catalog import load_catalog
+from fairlead.storage.catalog_files import Offer
 
-CALLS = {"acme": frozenset({"image", "edits"}), "fal": frozenset({"queue"})}
+OFFERS = {"acme": Offer(frozenset({"image", "edits"})), "fal": Offer(frozenset({"queue"}), is_alternate=True)}
 FLAG = "x-service-input-schema-authored"
 GOOD = """\
 id = "acme/paint"
@@ -73,6 +84,19 @@ effective = 2026-01-01
 [[legs.rate_cards.components]]
 unit = "run"
 price = "0.05"
+requested = { product = [{ at = "/n", otherwise = "1" }] }
+
+[legs.rate_cards.components.strict]
+at_most = "9"
+requested = [
+    { operations = ["edit"], product = [{ at = "/seconds", otherwise = "5" }] },
+    { when = [{ at = "/prompt" }], product = ["count(/pictures/*)"] },
+]
+cases = [{ when = [{ at = "/prompt", present = false }], price = "0.06" }]
+
+[legs.strict]
+fields = ["/prompt", { at = "/seconds", values = ["5"] }, { at = "/pictures/*", at_most = 3 }]
+operations = [{ name = "edit", when = [{ at = "/pictures" }] }, { name = "generate" }]
 
 [legs.translation]
 fields = [
@@ -101,7 +125,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def model(path: Path) -> Model:
     """Return the good model."""
-    return load_catalog([path.parent], CALLS, FLAG).models["acme/paint"]
+    return load_catalog([path.parent], OFFERS, FLAG).models["acme/paint"]
 
 
 @pytest.mark.req("R-16", "R-36")
@@ -166,6 +190,30 @@ def test_a_price_is_not_read_as_it_stands(model: Model) -> None:
     )
 
 
+@pytest.mark.req("S-01")
+def test_strict_form_is_read_as_it_stands(model: Model) -> None:
+    """A leg has the fields a strict body may say, what it means by them, and where prices read it."""
+    leg = model.legs[1]
+    assert leg.strict is not None
+    assert leg.strict.fields == (
+        StrictField(("prompt",)),
+        StrictField(("seconds",), frozenset({"5"})),
+        StrictField(("pictures", "*"), at_most=3),
+    )
+    assert leg.strict.operations == (
+        Operation("edit", (Condition(("pictures",)),), is_edit=True),
+        Operation("generate"),
+    )
+    assert leg.rate_cards[0].components[0].strict == StrictPointers(
+        quantities=(
+            StrictQuantity(Requested((Factor(("seconds",), otherwise=Decimal(5)),)), frozenset({"edit"})),
+            StrictQuantity(Requested((Factor(("pictures", "*"), Reading.COUNT),)), when=(Condition(("prompt",)),)),
+        ),
+        cases=(Case(6_000_000, None, (Condition(("prompt",), present=False),)),),
+        at_most=Decimal(9),
+    )
+
+
 _LEG = '[[legs]]\nprovider = "fal"\ncall = "queue"\n'
 _PART = "[[legs.rate_cards.components]]"
 _EDITS = 'edit = "edits"'
@@ -173,6 +221,13 @@ _QUEUE = 'call = "queue"'
 _LARGE = 'when = [{ at = "/size", equals = ["4k"] }]'
 _TWICE = '[[legs]]\nprovider = "acme"\ncall = "image"\n'
 _NOTHING = "{run}\" }\ntranslation = { fields = [{ from = '/a', to = '/b' }] }"
+
+_SECOND = '[[legs.rate_cards.components]]\nunit = "run"'
+_TABLE = "[legs.rate_cards.components.strict]"
+_POINTERS = GOOD[GOOD.index(_TABLE) : GOOD.index("[legs.strict]")]
+_STRICT = GOOD[GOOD.index("[legs.strict]") : GOOD.index("[legs.translation]")]
+_MEANT = 'operations = [{ name = "edit", when = [{ at = "/pictures" }] }, { name = "generate" }]\n'
+_FIELDS = 'fields = ["/prompt", { at = "/seconds", values = ["5"] }, { at = "/pictures/*", at_most = 3 }]'
 
 _MISTAKES = {
     # what is wrong: (what is replaced, by what, the beginning of the line that is named, and the reason)
@@ -209,6 +264,26 @@ _MISTAKES = {
     "a name for nothing": ("names = { edit", "names = { edti", "names = {", "'edti' is no operation"),
     "no lifetime": ("lifetime_hours = 2", "lifetime_hours = 0", "assets = {", "lifetime_hours"),
     "no pointer": ('"/content/*[type=draft]/id"', '"content"', "draft_of", "draft_of"),
+    "no form of strict bodies": (_STRICT, "", '[[legs]]\nprovider = "fal"', "needs [legs.strict]"),
+    "no strict pointers": (_POINTERS, "", _SECOND, "this price depends on the body, so it needs 'strict'"),
+    "a strict price of a field nobody may say": ('"/seconds", otherwise', '"/second", otherwise', _TABLE, "/second:"),
+    "a strict case of a field nobody may say": ('"/prompt", present', '"/promt", present', _TABLE, "/promt: it is"),
+    "a strict price for nothing": ('operations = ["edit"]', 'operations = ["run"]', _TABLE, "'run' is nothing that"),
+    "a strict operation for nothing": (
+        '{ name = "edit", when',
+        '{ name = "run", when',
+        "operations = [{",
+        "no operation",
+    ),
+    "a strict operation by a field nobody may say": (
+        '[{ at = "/pictures" }]',
+        '[{ at = "/pics" }]',
+        "operations = [{",
+        "/pics",
+    ),
+    "strict operations that are not told apart": (_MEANT, "", "[legs.strict]", "a strict body means edit, generate"),
+    "no strict fields": (_FIELDS, "fields = []", "fields = []", "fields"),
+    "a strict field with a filter": ('at = "/pictures/*"', 'at = "/pictures/*[a=b]"', "fields = [", "fields"),
     "no name": ('name = "large"', 'name = "Large"', 'name = "Large"', "name"),
 }
 
@@ -221,7 +296,7 @@ def test_a_mistake_is_named_at_another_line(path: Path, old: str, new: str, mark
     text = GOOD.replace(old, new)
     path.write_text(text)
     with pytest.raises(BadFileError) as caught:
-        load_catalog([path.parent], CALLS, FLAG)
+        load_catalog([path.parent], OFFERS, FLAG)
     assert reason in caught.value.reason
     line = text.count("\n", 0, text.index(marker)) + 1
     assert (Path(caught.value.file).name, caught.value.line) == ("paint.toml", line)

@@ -81,6 +81,9 @@ effective = 2020-01-01
 unit = "image"
 price = "0.02"
 
+[legs.strict]
+fields = ["/text", "/image_size/width", "/image_size/height", "/mood", "/model", "/anything/*"]
+
 [legs.translation]
 fields = [
     { from = "/prompt", to = "/text" },
@@ -110,6 +113,13 @@ effective = 2020-01-01
 unit = "image"
 price = "0.03"
 cases = [{ operations = ["edit"], price = "0.04" }]
+
+[legs.rate_cards.components.strict]
+cases = [{ operations = ["generate"], price = "0.03" }]
+
+[legs.strict]
+fields = ["/prompt", "/picture"]
+operations = [{ name = "edit", when = [{ at = "/picture" }] }, { name = "generate" }]
 
 [legs.translation]
 fields = [{ from = "/prompt", to = "/prompt" }, { from = "/image", to = "/picture" }]

@@ -93,5 +93,10 @@ def text_of(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) else None
 
 
+def exact_text_of(value: Any) -> str | None:
+    """The same, but None for a text that spells a boolean: some partners take the text "false" for true."""
+    return None if isinstance(value, str) and value.lower() in ("true", "false") else text_of(value)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -5,6 +5,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from fairlead.domain.jobs.errors import JOB_ERRORS
+from fairlead.domain.money import UNITS_PER_DOLLAR
 from fairlead.observing.observations import (
     AnswerLeftRaw,
     AssetCopied,
@@ -23,6 +24,7 @@ from fairlead.observing.observations import (
     JournalWaiting,
     ModerationFailed,
     Observation,
+    PartnerReportedMore,
     PartnerStopped,
     ProviderNotConfigured,
     ProviderRests,
@@ -107,9 +109,24 @@ class _LegCounters:
             ("provider", "credential"),
             registry=registry,
         )
+        self._reported_more = Counter(
+            "fairlead_runs_reported_more",
+            "Runs for which a provider reported more than was held.",
+            ("model", "provider"),
+            registry=registry,
+        )
+        self._uncharged = Counter(
+            "fairlead_uncharged_dollars",
+            "What these runs would have cost beyond their charge.",
+            ("model", "provider"),
+            registry=registry,
+        )
 
-    def observe(self, observation: CallRepeated | RunRedirected | ProviderRests) -> None:
+    def observe(self, observation: CallRepeated | RunRedirected | ProviderRests | PartnerReportedMore) -> None:
         match observation:
+            case PartnerReportedMore(model_id=model, provider=provider):
+                self._reported_more.labels(model, provider).inc()
+                self._uncharged.labels(model, provider).inc(observation.excess / UNITS_PER_DOLLAR)
             case CallRepeated(provider=provider):
                 self._repeated.labels(provider).inc()
             case RunRedirected(from_provider=first, to_provider=second):
@@ -245,7 +262,7 @@ class Metrics:
                 self._faults.labels(result).inc()
             case AssetCopied() | AssetCopyFailed():
                 self._assets.observe(observation)
-            case CallRepeated() | RunRedirected() | ProviderRests():
+            case CallRepeated() | RunRedirected() | ProviderRests() | PartnerReportedMore():
                 self._legs.observe(observation)
             case WebhookTried():
                 self._webhooks.observe(observation)

@@ -58,6 +58,24 @@ class AnswerLeftRaw(msgspec.Struct, frozen=True):
     provider: str
 
 
+class PartnerReportedMore(msgspec.Struct, frozen=True):
+    """A partner reports more than was held for; the charge stays at the hold, and the rest is at our expense (S-01).
+
+    `charged` is what the run costs, `reported` what it would cost at the reported quantities (10^-8 dollars).
+    """
+
+    run_id: str
+    model_id: str
+    provider: str
+    charged: int
+    reported: int
+
+    @property
+    def excess(self) -> int:
+        """What the run would have cost beyond its charge."""
+        return self.reported - self.charged
+
+
 class CallRepeated(msgspec.Struct, frozen=True):
     """A call that a provider did not take is sent again: the number of the try, and the pause before it (seconds)."""
 
@@ -337,6 +355,7 @@ Observation: TypeAlias = (
     | DeadlinePassed
     | RunRedirected
     | AnswerLeftRaw
+    | PartnerReportedMore
     | CallRepeated
     | ProviderRests
     | ProviderNotConfigured

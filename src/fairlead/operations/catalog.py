@@ -13,6 +13,7 @@ from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Obser
 from fairlead.operations.clock import Clock
 from fairlead.providers.spec import Provider
 from fairlead.storage.catalog import fingerprint, load_catalog
+from fairlead.storage.catalog_files import Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,11 @@ class CatalogKeeper:
     ) -> None:
         self._folders = folders
         self._flag = flag
-        self._calls = _calls(providers)
+        self._offers = _offers(providers)
         self._clock = clock
         self._observe = observe
         self._seen = fingerprint(folders)
-        self.current: Catalog = load_catalog(folders, self._calls, flag)
+        self.current: Catalog = load_catalog(folders, self._offers, flag)
         self.loaded_at = clock.now_ms()
         """When the catalog in force, and every rate card in it, was read (ms since 1970)."""
         observe(CatalogLoaded(self.current.build, len(self.current.models)))
@@ -53,7 +54,7 @@ class CatalogKeeper:
         """Read the files again. A mistake in them is observed and changes nothing."""
         self._seen = fingerprint(self._folders)
         try:
-            catalog = load_catalog(self._folders, self._calls, self._flag)
+            catalog = load_catalog(self._folders, self._offers, self._flag)
         except BadFileError as error:
             self._observe(CatalogRefused(str(error)))
             return
@@ -87,7 +88,7 @@ class CatalogKeeper:
 
 def read_catalog(folders: Sequence[Path], providers: Mapping[str, Provider], flag: str) -> Catalog:
     """Read the catalog's files without a server; BadFileError. `flag` is what schema documents are marked with."""
-    return load_catalog(folders, _calls(providers), flag)
+    return load_catalog(folders, _offers(providers), flag)
 
 
 def write_snapshots(catalog: Catalog, folder: Path) -> int:
@@ -101,6 +102,6 @@ def write_snapshots(catalog: Catalog, folder: Path) -> int:
     return len(wanted)
 
 
-def _calls(providers: Mapping[str, Provider]) -> dict[str, frozenset[str]]:
+def _offers(providers: Mapping[str, Provider]) -> dict[str, Offer]:
     """What each provider offers, as model files may name it."""
-    return {name: frozenset(provider.calls) for name, provider in providers.items()}
+    return {name: Offer(frozenset(provider.calls), provider.is_alternate) for name, provider in providers.items()}

@@ -12,26 +12,32 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.domain.catalog.models import Catalog, Document, Leg, Model, Operation, Retirement
+from fairlead.domain.catalog.models import Catalog, Document, Leg, Model, Retirement
+from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.catalog.schema import InputSchema, strong_etag
 from fairlead.domain.declarations import BadFileError, line_of_json, line_of_toml, read_json, read_toml
 from fairlead.domain.identifiers import is_model_id
 from fairlead.domain.pointers import parse_pointer
 from fairlead.storage.catalog_files import (
-    MistakeError,
     ModelFile,
+    Offer,
     assets_of,
     billed_operations_of,
     check_priced_operations,
     leg_of,
     operations_of,
 )
+from fairlead.storage.rate_files import MistakeError
 
 _FILE_MAX: Final = 4 * 1024 * 1024
+_NO_STRICT_FORM: Final = (
+    "callers may send bodies in the form of {!r} (strict_mode), so this leg needs [legs.strict]: "
+    "in 'fields' the fields of the provider that such a body may have, each of which is priced or costs nothing"
+)
 
 
-def load_catalog(folders: Sequence[Path], calls: Mapping[str, frozenset[str]], flag: str) -> Catalog:
-    """Read every model file below some folders. `calls` names what each provider offers.
+def load_catalog(folders: Sequence[Path], offers: Mapping[str, Offer], flag: str) -> Catalog:
+    """Read every model file below some folders. `offers` names what each provider offers.
 
     `flag` is the extension of schema documents that says whether a schema is authored (R-08). BadFileError for the
     first file that cannot be used; also for a successor or a canonical id that is no model.
@@ -40,7 +46,7 @@ def load_catalog(folders: Sequence[Path], calls: Mapping[str, frozenset[str]], f
     for path in _model_files(folders):
         text = _read(path)
         digest.update(text.encode())
-        model = _model(path, text, calls, digest, flag)
+        model = _model(path, text, offers, digest, flag)
         if model.id in models:
             raise BadFileError(str(path), line_of_toml(text, ["id"]), f"{model.id} is declared twice")
         models[model.id], origins[model.id] = model, (path, text)
@@ -87,7 +93,7 @@ def _read(path: Path) -> str:
         raise BadFileError(str(path), 1, f"cannot be read: {error}") from error
 
 
-def _model(path: Path, text: str, calls: Mapping[str, frozenset[str]], digest: Any, flag: str) -> Model:
+def _model(path: Path, text: str, offers: Mapping[str, Offer], digest: Any, flag: str) -> Model:
     read = read_toml(text, str(path), ModelFile)
     if not is_model_id(read.id):
         raise BadFileError(str(path), line_of_toml(text, ["id"]), f"{read.id!r} is not a model id")
@@ -101,7 +107,7 @@ def _model(path: Path, text: str, calls: Mapping[str, frozenset[str]], digest: A
         operations = operations_of(read)
         return Model(
             id=read.id,
-            legs=_legs(read, operations, calls),
+            legs=_legs(read, operations, offers),
             charges_on_policy_rejection=read.charges_on_policy_rejection,
             openapi=Document(content, strong_etag(content)),
             input_schema=schema,
@@ -116,11 +122,13 @@ def _model(path: Path, text: str, calls: Mapping[str, frozenset[str]], digest: A
         raise BadFileError(str(path), line_of_toml(text, error.steps), error.reason) from error
 
 
-def _legs(read: ModelFile, operations: Sequence[Operation], calls: Mapping[str, frozenset[str]]) -> tuple[Leg, ...]:
+def _legs(read: ModelFile, operations: Sequence[Operation], offers: Mapping[str, Offer]) -> tuple[Leg, ...]:
     """The legs of a model, its own provider's first; MistakeError."""
     check_priced_operations(read)
     segment = read.id.partition("/")[2]
-    legs = tuple(leg_of(leg, ["legs", str(number)], operations, calls, segment) for number, leg in enumerate(read.legs))
+    legs = tuple(
+        leg_of(leg, ["legs", str(number)], operations, offers, segment) for number, leg in enumerate(read.legs)
+    )
     if legs[0].translation is not None:
         raise MistakeError(["legs", "0", "translation"], "the native leg takes the native body: nothing to translate")
     names = [leg.provider for leg in legs]
@@ -129,6 +137,9 @@ def _legs(read: ModelFile, operations: Sequence[Operation], calls: Mapping[str, 
             raise MistakeError(["legs", str(number), "provider"], "two legs of one provider")
     if set(legs[0].calls) != {operation.name for operation in operations}:
         raise MistakeError(["legs", "0", "calls"], "the native leg must serve every operation")
+    for number, leg in enumerate(legs[1:], start=1):
+        if leg.strict is None and offers[leg.provider].is_alternate:
+            raise MistakeError(["legs", str(number)], _NO_STRICT_FORM.format(leg.provider))
     return legs
 
 

@@ -1,76 +1,33 @@
 """The shape of a model file (docs/catalog-files.md), and how what it says becomes records of the domain."""
 
 import datetime
-import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from typing import Annotated, Any, Final, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from fairlead.domain.billing.rates import Case, Component, Factor, Measured, RateCard, Reading, Requested
-from fairlead.domain.catalog.models import SOLE, Assets, Leg, Operation
+from fairlead.domain.catalog.models import Assets, Leg
+from fairlead.domain.catalog.operations import SOLE, Operation
 from fairlead.domain.catalog.translations import Move, Translation
 from fairlead.domain.conditions import ConditionFile, conditions
-from fairlead.domain.money import UNITS_PER_DOLLAR, from_dollars
 from fairlead.domain.pointers import Pointer, is_plural, parse_pointer
-
-_CHARGE_MAX: Final = 1_000_000 * UNITS_PER_DOLLAR
-"""What one run may cost at the most: a price with a slip of the decimal point is refused when it is loaded."""
-_READ: Final = re.compile(r"(?P<reading>count|length|bytes)\((?P<at>(/.*)?)\)")
+from fairlead.storage.rate_files import MistakeError, Name, RateCardFile, rate_cards_of
+from fairlead.storage.strict_files import StrictFormFile, check_strict_prices, strict_form_of
 
 _PointerText = Annotated[str, msgspec.Meta(pattern=r"^/.+$", max_length=256)]
-_FactorText = Annotated[str, msgspec.Meta(pattern=r"^(/.+|(count|length)\(/.+\)|bytes\(\))$", max_length=256)]
-_PriceText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,8})?$")]
-_NumberText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?$")]
-_Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
 
 
-class _FactorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    at: _FactorText
-    values: dict[str, _NumberText] = {}
-    otherwise: _NumberText | None = None
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a provider offers to model files: its calls, and whether callers may name it in `model_provider`."""
 
-
-class _RequestedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    product: Annotated[list[_FactorText | _FactorFile], msgspec.Meta(min_length=1)]
-    scale: _NumberText = "1"
-    unless: _PointerText | None = None
-
-
-class _MeasuredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    answer: _PointerText | None = None
-    header: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9-]+$")] | None = None
-    count: _PointerText | None = None
-    scale: _NumberText = "1"
-
-
-class _CaseFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    price: _PriceText
-    operations: Annotated[list[_Name], msgspec.Meta(min_length=1)] | None = None
-    when: list[ConditionFile] = []
-
-
-class _ComponentFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    unit: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    price: _PriceText
-    at_most: _NumberText = "1"
-    beyond: _NumberText = "0"
-    whole: bool = False
-    requested: _RequestedFile | None = None
-    measured: _MeasuredFile | None = None
-    cases: Annotated[list[_CaseFile], msgspec.Meta(max_length=64)] = []
-
-
-class _RateCardFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    version: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    effective: datetime.date
-    components: Annotated[list[_ComponentFile], msgspec.Meta(min_length=1, max_length=32)]
-    stale_after: datetime.date | None = None
+    calls: frozenset[str]
+    is_alternate: bool = False
 
 
 class _OperationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: _Name
+    name: Name
     when: list[ConditionFile] = []
     edit: bool = False
 
@@ -104,13 +61,14 @@ class LegFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One way to run the model."""
 
     provider: str
-    rate_cards: Annotated[list[_RateCardFile], msgspec.Meta(min_length=1)]
+    rate_cards: Annotated[list[RateCardFile], msgspec.Meta(min_length=1)]
     call: str | None = None
     calls: dict[str, str] = {}
     name: str | None = None
     names: dict[str, str] = {}
     fixed: dict[str, Any] = {}
     translation: _TranslationFile | None = None
+    strict: StrictFormFile | None = None
 
 
 class RetirementFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -141,15 +99,6 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     draft_of: _PointerText | None = None
     assets: _AssetsFile | None = None
     canonical_id: str | None = None
-
-
-class MistakeError(Exception):
-    """Something in a model file contradicts something else; `steps` lead to where."""
-
-    def __init__(self, steps: Sequence[str], reason: str) -> None:
-        super().__init__(reason)
-        self.steps = list(steps)
-        self.reason = reason
 
 
 def operations_of(read: ModelFile) -> tuple[Operation, ...]:
@@ -188,12 +137,35 @@ def leg_of(
     read: LegFile,
     steps: Sequence[str],
     operations: Sequence[Operation],
-    calls: Mapping[str, frozenset[str]],
+    offers: Mapping[str, Offer],
     segment: str,
 ) -> Leg:
     """One leg, checked against what its provider offers; MistakeError. `segment` is the model part of the id."""
-    if read.provider not in calls:
+    by_operation = _calls_of(read, steps, operations, offers)
+    names = {operation: read.names.get(operation, read.name or segment) for operation in by_operation}
+    cards = rate_cards_of(read.rate_cards, steps)
+    form = None
+    if read.strict is not None:
+        form = strict_form_of(read.strict, [*steps, "strict"], operations, by_operation)
+        check_strict_prices(form, read.fixed, cards, steps)
+    return Leg(
+        provider=read.provider,
+        calls=by_operation,
+        names=names,
+        fixed=read.fixed,
+        rate_cards=cards,
+        translation=None if read.translation is None else _translation(read.translation, [*steps, "translation"]),
+        strict=form,
+    )
+
+
+def _calls_of(
+    read: LegFile, steps: Sequence[str], operations: Sequence[Operation], offers: Mapping[str, Offer]
+) -> Mapping[str, str]:
+    """The calls of a leg by operation; MistakeError."""
+    if read.provider not in offers:
         raise MistakeError([*steps, "provider"], f"unknown provider {read.provider!r}")
+    calls = offers[read.provider].calls
     if (read.call is None) == (not read.calls):
         raise MistakeError(steps, "a leg needs either 'call' or 'calls'")
     by_operation = read.calls or {operation.name: str(read.call) for operation in operations}
@@ -201,21 +173,13 @@ def leg_of(
     for operation, call in by_operation.items():
         if operation not in known:
             raise MistakeError([*steps, "calls"], f"{operation!r} is no operation of this model")
-        if call not in calls[read.provider]:
-            offered = ", ".join(sorted(calls[read.provider]))
+        if call not in calls:
+            offered = ", ".join(sorted(calls))
             where = [*steps, "call" if read.call is not None else "calls"]
             raise MistakeError(where, f"the provider {read.provider!r} has no call {call!r}; it has {offered}")
     if unknown := next((operation for operation in read.names if operation not in known), None):
         raise MistakeError([*steps, "names"], f"{unknown!r} is no operation of this model")
-    names = {operation: read.names.get(operation, read.name or segment) for operation in by_operation}
-    return Leg(
-        provider=read.provider,
-        calls=by_operation,
-        names=names,
-        fixed=read.fixed,
-        rate_cards=_rate_cards(read, steps),
-        translation=None if read.translation is None else _translation(read.translation, [*steps, "translation"]),
-    )
+    return by_operation
 
 
 def _operations(key: str, read: Sequence[_OperationFile]) -> tuple[Operation, ...]:
@@ -228,76 +192,6 @@ def _operations(key: str, read: Sequence[_OperationFile]) -> tuple[Operation, ..
             raise MistakeError([key, str(number)], "only the last operation may be without conditions")
         found.append(Operation(entry.name, conditions(entry.when), entry.edit))
     return tuple(found)
-
-
-def _rate_cards(read: LegFile, steps: Sequence[str]) -> tuple[RateCard, ...]:
-    return tuple(_rate_card(card, [*steps, "rate_cards", str(number)]) for number, card in enumerate(read.rate_cards))
-
-
-def _rate_card(read: _RateCardFile, steps: Sequence[str]) -> RateCard:
-    components = []
-    for number, part in enumerate(read.components):
-        try:
-            components.append(_component(part))
-        except ValueError as error:
-            raise MistakeError([*steps, "components", str(number)], str(error)) from error
-    most = sum(max(one.price, *(case.price for case in one.cases), 0) * one.at_most for one in components)
-    if most > _CHARGE_MAX:
-        reason = f"the card {read.version!r} could charge more than {_CHARGE_MAX // UNITS_PER_DOLLAR} dollars"
-        raise MistakeError(steps, reason)
-    return RateCard(read.version, read.effective, tuple(components), read.stale_after)
-
-
-def _component(read: _ComponentFile) -> Component:
-    return Component(
-        unit=read.unit,
-        price=from_dollars(read.price),
-        at_most=Decimal(read.at_most),
-        requested=None if read.requested is None else _requested(read.requested),
-        measured=None if read.measured is None else _measured(read.measured),
-        cases=tuple(_case(case) for case in read.cases),
-        beyond=Decimal(read.beyond),
-        whole=read.whole,
-    )
-
-
-def _case(read: _CaseFile) -> Case:
-    operations = None if read.operations is None else frozenset(read.operations)
-    if problem := next(filter(None, (one.problem() for one in read.when)), None):
-        raise ValueError(problem)
-    return Case(from_dollars(read.price), operations, conditions(read.when))
-
-
-def _requested(read: _RequestedFile) -> Requested:
-    return Requested(
-        product=tuple(_factor(entry) for entry in read.product),
-        scale=Decimal(read.scale),
-        unless=_pointer(read.unless),
-    )
-
-
-def _factor(read: str | _FactorFile) -> Factor:
-    """A factor as a file writes it: a pointer, `count(…)`, `length(…)` or `bytes()`, or a table with more to say."""
-    if isinstance(read, str):
-        read = _FactorFile(at=read)
-    called = _READ.fullmatch(read.at)
-    return Factor(
-        at=parse_pointer(read.at if called is None else called["at"]),
-        reading=Reading.VALUE if called is None else Reading(called["reading"]),
-        values={text: Decimal(number) for text, number in read.values.items()},
-        otherwise=None if read.otherwise is None else Decimal(read.otherwise),
-    )
-
-
-def _measured(read: _MeasuredFile) -> Measured:
-    if sum(found is not None for found in (read.answer, read.header, read.count)) != 1:
-        raise ValueError("'measured' needs one of 'answer', 'count' and 'header'")
-    return Measured(
-        answer=_pointer(read.answer or read.count),
-        header=None if read.header is None else read.header.lower(),
-        scale=Decimal(read.scale),
-        counted=read.count is not None,
-    )
 
 
 def _translation(read: _TranslationFile, steps: Sequence[str]) -> Translation:

@@ -11,6 +11,7 @@ from decimal import Decimal
 import msgspec
 
 from fairlead.domain.billing.rates import Component, Pricing, RateCard, price_of, quantity_asked
+from fairlead.domain.billing.strict_rates import price_strictly, quantity_strictly
 from fairlead.domain.money import times
 
 
@@ -54,7 +55,7 @@ def estimate(card: RateCard, asked: Pricing) -> Estimate:
     least = most = 0
     is_priced = False
     for component in card.components:
-        price = price_of(component, asked)
+        price = price_strictly(component, asked) if asked.is_strict else price_of(component, asked)
         if price == 0:
             continue
         is_priced = True
@@ -80,6 +81,11 @@ def estimate_queued(card: RateCard, asked: Pricing, today: datetime.date, *, byo
 
 def _bounded(component: Component, asked: Pricing) -> Decimal | None:
     """The most a component can come to for a body; None where the body does not bound it."""
-    if component.requested is not None:
+    if asked.is_strict and component.strict is not None and component.strict.quantities:
+        found = quantity_strictly(component, asked)
+        return None if found is None else min(found, component.most_strictly)
+    if component.requested is not None and not asked.is_strict:
         return quantity_asked(component, component.requested, asked)
-    return component.at_most if component.measured is None else None
+    if component.measured is not None:
+        return None
+    return component.most_strictly if asked.is_strict else component.at_most

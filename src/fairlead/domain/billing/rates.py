@@ -63,13 +63,15 @@ class Requested:
 class Measured:
     """A quantity in the partner's answer: a place in its JSON or one of its headers, scaled.
 
-    `counted`: how many values stand at that place, instead of the number that does.
+    `counted`: how many values stand at that place, instead of the number that does. `capped`: the number is only good
+    up to what was held, so a larger one does not mean that the partner made more than was asked.
     """
 
     answer: Pointer | None = None
     header: str | None = None
     scale: Decimal = _ONE
     counted: bool = False
+    capped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,27 @@ class Case:
     price: int
     operations: frozenset[str] | None = None
     when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StrictQuantity:
+    """Where a body in the provider's own form has a quantity; for some operations, or where conditions hold."""
+
+    requested: Requested
+    operations: frozenset[str] | None = None
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StrictPointers:
+    """How a component is priced from a body in the provider's own form (S-01): the first quantity and case that apply.
+
+    Where none applies, `at_most` is held, at the dearest price of the component.
+    """
+
+    quantities: tuple[StrictQuantity, ...]
+    cases: tuple[Case, ...]
+    at_most: Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +120,18 @@ class Component:
     cases: tuple[Case, ...] = ()
     beyond: Decimal = Decimal(0)
     whole: bool = False
+    strict: StrictPointers | None = None
+
+    @property
+    def dearest(self) -> int:
+        """The highest price of a unit, whatever a body says."""
+        strict = () if self.strict is None else self.strict.cases
+        return max(self.price, *(case.price for case in (*self.cases, *strict)), 0)
+
+    @property
+    def most_strictly(self) -> Decimal:
+        """The most units that a strict run can be charged for."""
+        return self.at_most if self.strict is None else self.strict.at_most
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +163,25 @@ class Quote(msgspec.Struct, frozen=True):
 class Pricing(msgspec.Struct, frozen=True):
     """What a price depends on before the partner is asked: the body, its size in bytes, and the operation it means.
 
-    `defaults` are the model's own for top-level fields the caller left out.
+    `defaults` are the model's own for top-level fields the caller left out. `is_strict`: the body is in the provider's
+    own form, which has no such defaults, and is read by the strict pointers of a card.
     """
 
     body: Mapping[str, Any]
     defaults: Mapping[str, Any] = msgspec.field(default_factory=dict)
     size: int = 0
     operation: str | None = None
+    is_strict: bool = False
+
+
+class Charge(msgspec.Struct, frozen=True):
+    """What a completed generation costs, and what it would cost at the quantities the partner reports.
+
+    Both are 10^-8 dollars. `reported` is more than `amount` only where the partner reports more than was held for.
+    """
+
+    amount: int
+    reported: int
 
 
 def card_in_force(cards: Sequence[RateCard], today: datetime.date) -> RateCard | None:
@@ -162,16 +209,19 @@ def quote(card: RateCard, asked: Pricing) -> Quote:
     return Quote(card, tuple(quantities), tuple(prices), amount, least)
 
 
-def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> int:
-    """Price a completed generation from what the partner reports (R-28, R-29), in 10^-8 dollars, never above the hold.
+def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> Charge:
+    """Price a completed generation from what the partner reports (R-28, R-29), never above the hold.
 
     `answer` is the partner's decoded JSON, or None where it answered bytes; `headers` are asked for lower-case names.
     """
-    amount = held.least
+    amount, beyond = held.least, 0
     for component, price, upper in zip(held.card.components, held.prices, held.quantities, strict=True):
         if component.measured is not None:
-            amount += times(price, min(upper, _measured(component, component.measured, answer, headers, upper)))
-    return amount
+            quantity = _measured(component, component.measured, answer, headers, upper)
+            amount += times(price, min(upper, quantity))
+            if quantity > upper and not component.measured.capped:
+                beyond += times(price, quantity - upper)
+    return Charge(amount, amount + beyond)
 
 
 def price_of(component: Component, asked: Pricing) -> int:
@@ -198,7 +248,7 @@ def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> D
         if number is None:
             return None
         product *= number
-    return min(_billable(component, product * wanted.scale), component.at_most)
+    return min(billable(component, product * wanted.scale), component.at_most)
 
 
 def _factor(factor: Factor, asked: Pricing) -> Decimal | int | None:
@@ -229,13 +279,13 @@ def _measured(
     component: Component, measured: Measured, answer: Any, headers: Mapping[str, str], otherwise: Decimal
 ) -> Decimal:
     if measured.counted and answer is not None:
-        return _billable(component, sum(1 for _ in find_all(answer, measured.answer or ())) * measured.scale)
+        return billable(component, sum(1 for _ in find_all(answer, measured.answer or ())) * measured.scale)
     found = first(answer, measured.answer) if measured.answer is not None else headers.get(measured.header or "")
     number = _number(found)
-    return otherwise if number is None else _billable(component, number * measured.scale)
+    return otherwise if number is None else billable(component, number * measured.scale)
 
 
-def _billable(component: Component, quantity: Decimal) -> Decimal:
+def billable(component: Component, quantity: Decimal) -> Decimal:
     """The units of a quantity that are paid for."""
     left = max(quantity - component.beyond, Decimal(0)) if component.beyond else quantity
     return left.to_integral_value(ROUND_CEILING) if component.whole else left

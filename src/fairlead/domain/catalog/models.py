@@ -2,37 +2,21 @@
 
 import datetime
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fairlead.domain.billing.rates import RateCard
 from fairlead.domain.callers import Caller
+from fairlead.domain.catalog.operations import SOLE, Operation, meant
 from fairlead.domain.catalog.schema import InputSchema
+from fairlead.domain.catalog.strict_forms import StrictForm
 from fairlead.domain.catalog.translations import Translation
-from fairlead.domain.conditions import Condition, all_hold
 from fairlead.domain.faults import ModelNotFound
 from fairlead.domain.pointers import Pointer, find_all
 
 SUGGESTIONS_MAX: Final = 3
 _SUGGESTION_LIKENESS: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One thing a model does: meant by a body for which every condition holds (R-16).
-
-    `is_edit` marks the operation of an editable model that an input picture selects; it travels as a form with files
-    at many partners, which is why it has refusals of its own (R-11, R-14).
-    """
-
-    name: str
-    when: tuple[Condition, ...] = ()
-    is_edit: bool = False
-
-
-SOLE: Final = Operation("run")
-"""The operation of a model that has only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +33,7 @@ class Leg:
 
     `name` is the provider's own name of the model, by operation where it has several; `fixed` are top-level fields the
     provider wants and callers do not send. The first leg of a model is its native one and needs no translation.
+    `strict` is what a body in the provider's own form may say; every leg that callers can name has it.
     """
 
     provider: str
@@ -57,6 +42,7 @@ class Leg:
     rate_cards: tuple[RateCard, ...]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     translation: Translation | None = None
+    strict: StrictForm | None = None
 
     def call(self, operation: str) -> str | None:
         """The call that serves an operation; None when this provider does not."""
@@ -111,12 +97,12 @@ class Model:
 
     def operation(self, body: Any) -> Operation:
         """What a body asks for (R-16); the last operation where no conditions single out another."""
-        return _meant(self.operations, body)
+        return meant(self.operations, body)
 
     def billed_operation(self, body: Any, operation: Operation) -> str | None:
         """What a body is priced as; None for a model whose prices know no operations."""
         if self.billed_as:
-            return _meant(self.billed_as, body).name
+            return meant(self.billed_as, body).name
         return operation.name if len(self.operations) > 1 else None
 
     def draft(self, body: Any) -> str | None:
@@ -143,12 +129,6 @@ class Model:
     def is_retired(self, today: datetime.date) -> bool:
         """Whether its retirement date has come; a future date changes nothing (R-06)."""
         return self.retirement is not None and self.retirement.date <= today
-
-
-def _meant(operations: Sequence[Operation], body: Any) -> Operation:
-    if len(operations) == 1:  # as most models have, and every run asks
-        return operations[0]
-    return next((one for one in operations if all_hold(one.when, body)), operations[-1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ The six refusals of an explicit `model_provider` are checked one after another; 
 a later one would. What a check needs is given as a value; a gate that cannot be read is `unknown` (domain/callers.py).
 """
 
-from collections.abc import Callable, Collection
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from fairlead.domain.callers import Caller, provider_gate, refuse_gate, refuse_policy
-from fairlead.domain.catalog.models import Leg, Model, Operation
+from fairlead.domain.catalog.models import Leg, Model
+from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.faults import Fault, FaultError, InvalidInput, KeyConflict
 
 EDIT_PREFIX: Final = "this request's image selects the edit operation"
@@ -30,7 +31,8 @@ class Wish(msgspec.Struct, frozen=True):
 class Selection(msgspec.Struct, frozen=True):
     """The leg that serves a run, those that may after it, and how.
 
-    `strict`: the body is the provider's own form. `byok`: with the caller's own credential, unbilled (R-17).
+    `strict`: the body is in the provider's own form, and `operation` is what it means there. `byok`: with the caller's
+    own credential, unbilled (R-17).
     """
 
     leg: Leg
@@ -41,13 +43,17 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What a selection is decided on. `alternates` are the providers `model_provider` may name."""
+    """What a selection is decided on. `alternates` are the providers `model_provider` may name.
+
+    `operation` is what the body means as a native one; `body` is as it was sent.
+    """
 
     caller: Caller
     model: Model
     wish: Wish
     operation: Operation
     alternates: Collection[str]
+    body: Mapping[str, Any] = {}
 
 
 Check = Callable[[Facts], Fault | None]
@@ -67,8 +73,11 @@ def select(facts: Facts, is_ready: Callable[[str], bool]) -> Selection:
     leg = model.leg(wish.provider)
     if leg is None:
         raise FaultError(_not_served(wish.provider))
-    strict = wish.strict and leg is not native
-    return Selection(leg, facts.operation, _fallbacks(facts, leg, is_ready), strict)
+    if not _is_strict(facts, leg):
+        return Selection(leg, facts.operation, _fallbacks(facts, leg, is_ready))
+    if leg.strict is None:
+        raise FaultError(InvalidInput(f"{wish.provider[:64]} takes no bodies in its own form for {model.id}."))
+    return Selection(leg, leg.strict.operation(facts.body), strict=True)
 
 
 def _fallbacks(facts: Facts, first: Leg, is_ready: Callable[[str], bool]) -> tuple[Leg, ...]:
@@ -85,6 +94,11 @@ def _fallbacks(facts: Facts, first: Leg, is_ready: Callable[[str], bool]) -> tup
         and refuse_gate(facts.caller, provider_gate(leg.provider), "") is None
         and facts.caller.providers.allow(leg.provider)
     )
+
+
+def _is_strict(facts: Facts, leg: Leg) -> bool:
+    """Whether the body is in the form of a leg's provider; the native leg takes native bodies in any mode."""
+    return facts.wish.strict and leg is not facts.model.native
 
 
 def _unregistered(facts: Facts) -> Fault | None:
@@ -115,7 +129,7 @@ def _gated(facts: Facts) -> Fault | None:
 
 def _no_leg(facts: Facts) -> Fault | None:
     leg = facts.model.leg(str(facts.wish.provider))
-    serves = leg is not None and leg.call(facts.operation.name) is not None
+    serves = leg is not None and (_is_strict(facts, leg) or leg.call(facts.operation.name) is not None)
     return None if serves else _not_served(str(facts.wish.provider))
 
 

@@ -32,7 +32,14 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.plan import LegPlan, Request, plan_leg
 from fairlead.operations.runs.replay import Replayer
-from fairlead.operations.runs.requests import check_body, completed_body, earlier_operation, pricing_of
+from fairlead.operations.runs.requests import (
+    check_body,
+    check_within_card,
+    completed_body,
+    earlier_operation,
+    pricing_of,
+    strict_pricing_of,
+)
 from fairlead.operations.runs.results import Answer, dropped_json
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
@@ -195,18 +202,18 @@ class Admitter:
             await self._confirm_exhausted(caller)
         body = read_body(command.content)
         completed = completed_body(model, body)
-        operation = model.operation(completed)
         selection = select(
-            Facts(caller, model, command.wish, operation, self._alternates), self._exchange.is_configured
+            Facts(caller, model, command.wish, model.operation(completed), self._alternates, body),
+            self._exchange.is_configured,
         )
-        _check_body(model, completed, command.wish, selection)
-        draft = model.draft(completed)
-        earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
-        asked = pricing_of(model, completed, len(command.content), operation, earlier)
-        request = Request(
-            command.run_id, model, operation.name, command.content, asked, selection.strict, selection.byok
-        )
+        _check_unknown(model, completed, command.wish)
+        if selection.strict:
+            asked = strict_pricing_of(selection.leg, body, len(command.content), selection.operation)
+        else:
+            asked = await self._asked(caller, model, completed, len(command.content), selection)
+        request = Request(command.run_id, model, selection.operation.name, command.content, asked, selection.byok)
         plan, selection = self._first(request, selection)
+        check_within_card(plan.quote.card, asked)
         return AdmittedRun(
             run_id=command.run_id,
             workspace_id=caller.workspace_id,
@@ -220,6 +227,15 @@ class Admitter:
             traceparent=command.traceparent,
             credential=await self._own(caller, plan) if selection.byok else None,
         )
+
+    async def _asked(
+        self, caller: Caller, model: Model, body: dict[str, Any], size: int, selection: Selection
+    ) -> Pricing:
+        """What the price of a native body depends on; FaultError where the model does not take it."""
+        check_body(model, body)
+        draft = model.draft(body)
+        earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
+        return pricing_of(model, body, size, selection.operation, earlier)
 
     async def _is_replay(self, command: RunCommand) -> bool:
         """Whether a call's key was used before: telling its result again costs nothing."""
@@ -285,10 +301,8 @@ def _is_unpaid(caller: Caller, model: Model, wish: Wish) -> bool:
     return wish.provider is None and model.native.provider in caller.own_keys
 
 
-def _check_body(model: Model, body: dict[str, Any], wish: Wish, selection: Selection) -> None:
-    """Hold a body against the model's schema; not one in another provider's form (R-13)."""
-    if not selection.strict:
-        check_body(model, body)
+def _check_unknown(model: Model, body: dict[str, Any], wish: Wish) -> None:
+    """Refuse fields the model's schema does not declare, where the caller wants that (R-15)."""
     schema = model.input_schema
     if schema is not None and wish.reject_unknown and (violations := schema.unknown_fields(body)):
         raise FaultError(InputRejected(violations))

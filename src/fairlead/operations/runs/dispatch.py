@@ -14,6 +14,7 @@ import msgspec
 from fairlead.domain.billing.rates import charge
 from fairlead.domain.catalog.translations import translate_back
 from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, InternalError, ProviderError, Upstream
+from fairlead.domain.money import as_dollars
 from fairlead.domain.runs.entries import Acceptance, Redirection, RunEntry
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
 from fairlead.domain.runs.retries import is_about_the_form, may_be_waited_for, may_go_elsewhere
@@ -22,6 +23,7 @@ from fairlead.observing.observations import (
     CallRepeated,
     CancelPassedOn,
     Observer,
+    PartnerReportedMore,
     RunRedirected,
     UnexpectedError,
 )
@@ -229,13 +231,30 @@ class Dispatcher:
     async def _served(self, course: _Course, plan: LegPlan, outcome: Outcome) -> Served:
         """The end of a run. It fell back wherever it was not served as selected, were it for want of a credential."""
         run = course.run
-        charged = _charge(run, plan, outcome)
+        charged = self._charged(course, plan, outcome)
         if isinstance(outcome, Completed) and outcome.answer is not None:
             if plan.leg is not run.model.native:
                 outcome = self._translated(run, plan, outcome)
             elif run.model.assets.at:
                 outcome = await self._linked(run, plan, outcome)
         return Served(outcome, plan, charged, plan.leg is not run.selection.leg, tuple(course.events))
+
+    def _charged(self, course: _Course, plan: LegPlan, outcome: Outcome) -> int:
+        """The price of a run at the rates of the leg that served it, never above what is held for it.
+
+        A partner that reports more than was held for is at our expense, which is observed and told in the statement.
+        """
+        run = course.run
+        if not is_billed(run, outcome):
+            return 0
+        if not isinstance(outcome, Completed):
+            return plan.hold
+        found = charge(plan.quote, outcome.answer, outcome.headers)
+        if found.reported > found.amount:
+            self._observe(PartnerReportedMore(run.run_id, run.model.id, plan.provider, found.amount, found.reported))
+            detail = f"{as_dollars(found.reported)} dollars by what was reported, {as_dollars(found.amount)} charged"
+            course.events.append(RunEntry("more reported than held", run.attempt, detail, self._clock.now_ms()))
+        return min(plan.hold, found.amount)
 
     async def _linked(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
         """A result with our links in it, where the partner's could be copied (R-36)."""
@@ -271,12 +290,3 @@ def is_billed(run: AdmittedRun, outcome: Outcome) -> bool:
     if isinstance(outcome, Completed):
         return True
     return run.model.bills_refusals and isinstance(outcome.fault, ContentPolicyViolation)
-
-
-def _charge(run: AdmittedRun, plan: LegPlan, outcome: Outcome) -> int:
-    """The price of a run at the rates of the leg that served it, never above what is held for it."""
-    if not is_billed(run, outcome):
-        return 0
-    if not isinstance(outcome, Completed):
-        return plan.hold
-    return min(plan.hold, charge(plan.quote, outcome.answer, outcome.headers))

@@ -8,10 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.domain.billing.rates import Pricing, Quote, RateCard, card_in_force, quote
+from fairlead.domain.billing.strict_rates import quote_strict
 from fairlead.domain.catalog.models import Leg, Model
+from fairlead.domain.catalog.strict_forms import RUN_ID
 from fairlead.domain.catalog.translations import translate
 
-_RUN: Final = "{run}"
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -51,7 +52,6 @@ class Request(msgspec.Struct, frozen=True):
     operation: str
     content: bytes
     asked: Pricing
-    strict: bool = False
     byok: bool = False
 
 
@@ -65,8 +65,12 @@ def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None
     if call is None or card is None:
         return None
     body, dropped = _body(request, leg)
-    priced = _unpaid(card) if request.byok else quote(card, request.asked)
+    priced = _unpaid(card) if request.byok else _quote(card, request.asked)
     return LegPlan(leg, call, leg.names[request.operation], body, priced, dropped)
+
+
+def _quote(card: RateCard, asked: Pricing) -> Quote:
+    return quote_strict(card, asked) if asked.is_strict else quote(card, asked)
 
 
 def _unpaid(card: RateCard) -> Quote:
@@ -81,7 +85,7 @@ def _card(leg: Leg, version: str) -> RateCard | None:
 
 def _body(request: Request, leg: Leg) -> tuple[bytes, tuple[str, ...]]:
     """The body for a leg, and what could not be said in it (R-10, R-12, R-13)."""
-    if request.strict:
+    if request.asked.is_strict:
         return request.content, ()
     if leg.translation is None:
         return _with(request.content, _added(request, leg)), ()
@@ -105,7 +109,7 @@ def _lacks_model(request: Request) -> bool:
 
 def _fixed(request: Request, leg: Leg) -> dict[str, Any]:
     return {
-        name: value.replace(_RUN, request.run_id) if isinstance(value, str) else value
+        name: value.replace(RUN_ID, request.run_id) if isinstance(value, str) else value
         for name, value in leg.fixed.items()
     }
 

@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from fairlead.domain.billing.rates import Pricing
+from fairlead.domain.billing.rates import Pricing, RateCard
+from fairlead.domain.billing.strict_rates import beyond_card
 from fairlead.domain.callers import Caller
-from fairlead.domain.catalog.models import Model, Operation
+from fairlead.domain.catalog.models import Leg, Model
+from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.faults import FaultError, InputRejected, ServiceUnavailable, Violation
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.runs import operation_of_work
@@ -41,6 +43,23 @@ def pricing_of(model: Model, body: dict[str, Any], size: int, operation: Operati
         size=size,
         operation=model.billed_operation(body, operation) if earlier is None else earlier,
     )
+
+
+def strict_pricing_of(leg: Leg, body: dict[str, Any], size: int, operation: Operation) -> Pricing:
+    """What the price of a body in a provider's own form depends on; FaultError(InputRejected) for one it cannot have.
+
+    The body is what was sent: the provider reads nothing that is not in it.
+    """
+    violations = () if leg.strict is None else leg.strict.violations(body, leg.fixed)
+    if violations:
+        raise FaultError(InputRejected(violations))
+    return Pricing(body, size=size, operation=operation.name, is_strict=True)
+
+
+def check_within_card(card: RateCard, asked: Pricing) -> None:
+    """Refuse a strict body that asks for more than its card can charge; FaultError(InputRejected)."""
+    if asked.is_strict and (violations := beyond_card(card, asked)):
+        raise FaultError(InputRejected(violations))
 
 
 async def earlier_operation(database: Database, caller: Caller, draft: str) -> str | None:

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fairlead.domain.billing.rates import Pricing
 from fairlead.domain.catalog.models import Leg, Model
+from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.runs.body import read_body
 from fairlead.domain.runs.entries import IdempotencyKey, LiveRun
@@ -46,14 +48,17 @@ class Resumer:
         if model is None or leg is None:
             return None
         try:
-            body = completed_body(model, read_body(found.request))
+            sent = read_body(found.request)
+            body = sent if found.strict else completed_body(model, sent)
             credential = await self._own(found) if found.byok else None
         except FaultError:
             return None
-        operation = model.operation(body)
-        defaults = model.input_schema.defaults if model.input_schema else {}
-        asked = Pricing(body, defaults, len(found.request), found.operation)
-        request = Request(found.run_id, model, operation.name, found.request, asked, found.strict, found.byok)
+        operation = _operation(model, leg, body, found)
+        if operation is None:
+            return None
+        defaults = model.input_schema.defaults if model.input_schema and not found.strict else {}
+        asked = Pricing(body, defaults, len(found.request), found.operation, found.strict)
+        request = Request(found.run_id, model, operation.name, found.request, asked, found.byok)
         plan = plan_leg(request, leg, self.clock.today(), found.rate_version)
         if plan is None:
             return None
@@ -93,6 +98,15 @@ class Resumer:
         if found.key_id is None:
             return None
         return IdempotencyKey(found.key_id, "", self.clock.now_ms() + self.keys_kept_ms)
+
+
+def _operation(model: Model, leg: Leg, body: dict[str, Any], found: LiveRun) -> Operation | None:
+    """What a body means; None for a strict one that the leg does not take any more and nobody was sent yet."""
+    if not found.strict:
+        return model.operation(body)
+    if leg.strict is None or (found.handle is None and leg.strict.violations(body, leg.fixed)):
+        return None
+    return leg.strict.operation(body)
 
 
 def _selected(model: Model, leg: Leg, found: LiveRun) -> Leg:

@@ -1,0 +1,31 @@
+"""Operations: what a body may ask of a model (R-16)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairlead.domain.conditions import Condition, all_hold
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing a model does: meant by a body for which every condition holds (R-16).
+
+    `is_edit` marks the operation of an editable model that an input picture selects; it travels as a form with files
+    at many partners, which is why it has refusals of its own (R-11, R-14).
+    """
+
+    name: str
+    when: tuple[Condition, ...] = ()
+    is_edit: bool = False
+
+
+SOLE: Final = Operation("run")
+"""The operation of a model that has only one."""
+
+
+def meant(operations: Sequence[Operation], body: Any) -> Operation:
+    """The first operation whose conditions a body meets; the last where no other is meant."""
+    if len(operations) == 1:  # as most models have, and every run asks
+        return operations[0]
+    return next((one for one in operations if all_hold(one.when, body)), operations[-1])

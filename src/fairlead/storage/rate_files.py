@@ -1,0 +1,193 @@
+"""Rate cards in model files (docs/catalog-files.md): their fields as msgspec reads them, and the domain's records."""
+
+import datetime
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Annotated, Final
+
+import msgspec
+
+from fairlead.domain.billing.rates import (
+    Case,
+    Component,
+    Factor,
+    Measured,
+    RateCard,
+    Reading,
+    Requested,
+    StrictPointers,
+    StrictQuantity,
+)
+from fairlead.domain.conditions import ConditionFile, conditions
+from fairlead.domain.money import UNITS_PER_DOLLAR, from_dollars
+from fairlead.domain.pointers import Pointer, parse_pointer
+
+_CHARGE_MAX: Final = 1_000_000 * UNITS_PER_DOLLAR
+"""What one run may cost at the most: a price with a slip of the decimal point is refused when it is loaded."""
+_READ: Final = re.compile(r"(?P<reading>count|length|bytes)\((?P<at>(/.*)?)\)")
+
+_PointerText = Annotated[str, msgspec.Meta(pattern=r"^/.+$", max_length=256)]
+_FactorText = Annotated[str, msgspec.Meta(pattern=r"^(/.+|(count|length)\(/.+\)|bytes\(\))$", max_length=256)]
+_PriceText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,8})?$")]
+_NumberText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?$")]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
+
+
+class MistakeError(Exception):
+    """Something in a model file contradicts something else; `steps` lead to where."""
+
+    def __init__(self, steps: Sequence[str], reason: str) -> None:
+        super().__init__(reason)
+        self.steps = list(steps)
+        self.reason = reason
+
+
+class _FactorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    at: _FactorText
+    values: dict[str, _NumberText] = {}
+    otherwise: _NumberText | None = None
+
+
+class _RequestedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    product: Annotated[list[_FactorText | _FactorFile], msgspec.Meta(min_length=1)]
+    scale: _NumberText = "1"
+    unless: _PointerText | None = None
+
+
+class _MeasuredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    answer: _PointerText | None = None
+    header: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9-]+$")] | None = None
+    count: _PointerText | None = None
+    scale: _NumberText = "1"
+    capped: bool = False
+
+
+class _CaseFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    price: _PriceText
+    operations: Annotated[list[Name], msgspec.Meta(min_length=1)] | None = None
+    when: list[ConditionFile] = []
+
+
+class _StrictQuantityFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    product: Annotated[list[_FactorText | _FactorFile], msgspec.Meta(min_length=1)]
+    scale: _NumberText = "1"
+    unless: _PointerText | None = None
+    operations: Annotated[list[Name], msgspec.Meta(min_length=1)] | None = None
+    when: list[ConditionFile] = []
+
+
+class _StrictPointersFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    requested: Annotated[list[_StrictQuantityFile], msgspec.Meta(max_length=16)] = []
+    cases: Annotated[list[_CaseFile], msgspec.Meta(max_length=64)] = []
+    at_most: _NumberText | None = None
+
+
+class _ComponentFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    unit: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    price: _PriceText
+    at_most: _NumberText = "1"
+    beyond: _NumberText = "0"
+    whole: bool = False
+    requested: _RequestedFile | None = None
+    measured: _MeasuredFile | None = None
+    cases: Annotated[list[_CaseFile], msgspec.Meta(max_length=64)] = []
+    strict: _StrictPointersFile | None = None
+
+
+class RateCardFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A rate card of a leg."""
+
+    version: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    effective: datetime.date
+    components: Annotated[list[_ComponentFile], msgspec.Meta(min_length=1, max_length=32)]
+    stale_after: datetime.date | None = None
+
+
+def rate_cards_of(read: Sequence[RateCardFile], steps: Sequence[str]) -> tuple[RateCard, ...]:
+    """The rate cards of a leg; MistakeError. `steps` lead to the leg."""
+    return tuple(_rate_card(card, [*steps, "rate_cards", str(number)]) for number, card in enumerate(read))
+
+
+def _rate_card(read: RateCardFile, steps: Sequence[str]) -> RateCard:
+    components = []
+    for number, part in enumerate(read.components):
+        try:
+            components.append(_component(part))
+        except ValueError as error:
+            raise MistakeError([*steps, "components", str(number)], str(error)) from error
+    most = sum(one.dearest * max(one.at_most, one.most_strictly) for one in components)
+    if most > _CHARGE_MAX:
+        reason = f"the card {read.version!r} could charge more than {_CHARGE_MAX // UNITS_PER_DOLLAR} dollars"
+        raise MistakeError(steps, reason)
+    return RateCard(read.version, read.effective, tuple(components), read.stale_after)
+
+
+def _component(read: _ComponentFile) -> Component:
+    return Component(
+        unit=read.unit,
+        price=from_dollars(read.price),
+        at_most=Decimal(read.at_most),
+        requested=None if read.requested is None else _requested(read.requested),
+        measured=None if read.measured is None else _measured(read.measured),
+        cases=tuple(_case(case) for case in read.cases),
+        beyond=Decimal(read.beyond),
+        whole=read.whole,
+        strict=None if read.strict is None else _strict(read.strict, read.at_most),
+    )
+
+
+def _strict(read: _StrictPointersFile, at_most: str) -> StrictPointers:
+    quantities = []
+    for one in read.requested:
+        if problem := next(filter(None, (entry.problem() for entry in one.when)), None):
+            raise ValueError(problem)
+        operations = None if one.operations is None else frozenset(one.operations)
+        quantities.append(StrictQuantity(_requested(one), operations, conditions(one.when)))
+    return StrictPointers(
+        tuple(quantities), tuple(_case(case) for case in read.cases), Decimal(read.at_most or at_most)
+    )
+
+
+def _case(read: _CaseFile) -> Case:
+    operations = None if read.operations is None else frozenset(read.operations)
+    if problem := next(filter(None, (one.problem() for one in read.when)), None):
+        raise ValueError(problem)
+    return Case(from_dollars(read.price), operations, conditions(read.when))
+
+
+def _requested(read: _RequestedFile | _StrictQuantityFile) -> Requested:
+    return Requested(
+        product=tuple(_factor(entry) for entry in read.product),
+        scale=Decimal(read.scale),
+        unless=_pointer(read.unless),
+    )
+
+
+def _factor(read: str | _FactorFile) -> Factor:
+    """A factor as a file writes it: a pointer, `count(…)`, `length(…)` or `bytes()`, or a table with more to say."""
+    if isinstance(read, str):
+        read = _FactorFile(at=read)
+    called = _READ.fullmatch(read.at)
+    return Factor(
+        at=parse_pointer(read.at if called is None else called["at"]),
+        reading=Reading.VALUE if called is None else Reading(called["reading"]),
+        values={text: Decimal(number) for text, number in read.values.items()},
+        otherwise=None if read.otherwise is None else Decimal(read.otherwise),
+    )
+
+
+def _measured(read: _MeasuredFile) -> Measured:
+    if sum(found is not None for found in (read.answer, read.header, read.count)) != 1:
+        raise ValueError("'measured' needs one of 'answer', 'count' and 'header'")
+    return Measured(
+        answer=_pointer(read.answer or read.count),
+        header=None if read.header is None else read.header.lower(),
+        scale=Decimal(read.scale),
+        counted=read.count is not None,
+        capped=read.capped,
+    )
+
+
+def _pointer(text: str | None) -> Pointer | None:
+    return None if text is None else parse_pointer(text)
