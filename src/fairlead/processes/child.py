@@ -109,9 +109,9 @@ class Child:
 
     async def _watch(self, status: Coroutine[Any, Any, int | None]) -> None:
         code = await status
-        self.tree.kill()  # what it has left behind, now: its number may soon be somebody else's
-        words = _take_last_words(self._errors)
         ran_out = self.tree.ran_out_of_memory
+        await asyncio.to_thread(self.tree.clear)
+        words = _take_last_words(self._errors)
         self.exited.set_result(exit_of(code, self._reason, words, ran_out_of_memory=ran_out))
         if self.folder is not None:
             await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)

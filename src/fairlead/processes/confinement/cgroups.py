@@ -1,0 +1,142 @@
+"""Control groups (version 2), where the server may make them: a tree of processes counted and ended as one.
+
+Ending a group cannot be outrun by a process that forks, and memory counts whatever it is: the processes' own, shared,
+or files in memory. A service has such groups where systemd delegates them (`Delegate=yes`), a container seldom.
+"""
+
+import errno
+import itertools
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from fairlead.processes.confinement.descendants import descendants
+
+_OWN: Final = Path("/proc/self/cgroup")
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_KIND: Final = "cgroup2"
+_BEGINNING: Final = "fairlead-"
+_OWN_LEAF: Final = "server"
+_CONTROLLERS: Final = ("memory", "pids")
+_numbers: Final = itertools.count()
+
+
+class ControlGroup:
+    """The group of one tree of processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder: Final = folder
+        self.counts_memory: Final = (folder / "memory.max").exists()
+        """Whether memory is bounded here."""
+
+    def bound(self, memory: int, processes: int) -> None:
+        """Bound the memory in bytes (0 no bound), of which none is swapped out, and the number of threads; OSError."""
+        bounds = {"pids.max": processes}
+        if memory:
+            bounds |= {"memory.max": memory, "memory.swap.max": 0, "memory.oom.group": 1}
+        for name, value in bounds.items():
+            if (self.folder / name).exists():
+                (self.folder / name).write_text(str(value), "utf-8")
+
+    def add(self, pid: int) -> None:
+        """Have a process in it, with all that it starts from now on; OSError."""
+        (self.folder / "cgroup.procs").write_text(str(pid), "utf-8")
+
+    def kill(self) -> None:
+        """Kill every process of it, at once; OSError where the system cannot (before Linux 5.14)."""
+        (self.folder / "cgroup.kill").write_text("1", "utf-8")
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """Whether the system has killed a process of it because its memory was used up."""
+        with suppress(OSError, ValueError):
+            events = dict(line.split() for line in (self.folder / "memory.events").read_text("utf-8").splitlines())
+            return int(events.get("oom_kill", "0")) > 0
+        return False
+
+    def remove(self) -> None:
+        """Remove it once it is empty; one that is not stays."""
+        with suppress(OSError):
+            self.folder.rmdir()
+
+
+class ControlGroups:
+    """Where a server makes groups."""
+
+    def __init__(self, parent: Path) -> None:
+        self._parent: Final = parent
+
+    def create(self) -> ControlGroup:
+        """Make a group; OSError."""
+        folder = self._parent / f"{_BEGINNING}{os.getpid()}-{next(_numbers)}"
+        folder.mkdir()
+        return ControlGroup(folder)
+
+    def end_left(self) -> None:
+        """End what servers have left that are gone, and remove their groups."""
+        for folder in self._parent.glob(f"{_BEGINNING}*-*"):
+            owner = folder.name.removeprefix(_BEGINNING).partition("-")[0]
+            if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+                group = ControlGroup(folder)
+                with suppress(OSError):
+                    group.kill()
+                group.remove()
+
+
+def find_control_groups(root: Path | None = None) -> ControlGroups | None:
+    """Where this server may make groups, those with bounds where it can have that; None where it may not at all.
+
+    `root` is the folder of this process's own group, where it is known.
+    """
+    own = _own_folder() if root is None else root
+    if own is None or not os.access(own, os.W_OK):
+        return None
+    groups = ControlGroups(own)
+    try:
+        with suppress(OSError):
+            _delegate(own)
+        group = groups.create()
+    except OSError:
+        return None
+    is_whole = (group.folder / "cgroup.kill").exists()
+    group.remove()
+    return groups if is_whole else None
+
+
+def _own_folder() -> Path | None:
+    """The folder of the group this process is in."""
+    with suppress(OSError, StopIteration):
+        mounts = (line.split() for line in _MOUNTS.read_text("utf-8", "replace").splitlines())
+        mount = next(fields for fields in mounts if fields[fields.index("-") + 1] == _KIND)
+        lines = _OWN.read_text("utf-8", "replace").splitlines()
+        path = next(line.removeprefix("0::") for line in lines if line.startswith("0::"))
+        folder = Path(mount[4]) / os.path.relpath(path, mount[3])
+        return folder if folder.is_dir() else None
+    return None
+
+
+def _delegate(own: Path) -> None:
+    """Have groups below ours count memory and processes; OSError where it is not to be had.
+
+    Only a group without processes of its own can do that, so they move to one below it, if all of them are ours.
+    """
+    offered = (own / "cgroup.controllers").read_text("utf-8").split()
+    wanted = " ".join(f"+{name}" for name in _CONTROLLERS if name in offered)
+    if not wanted:
+        return
+    control = own / "cgroup.subtree_control"
+    try:
+        control.write_text(wanted, "utf-8")
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        inside = {int(pid) for pid in (own / "cgroup.procs").read_text("utf-8").split()}
+        ours = {os.getpid(), *(process.pid for process in descendants(os.getpid()))}
+        if not inside <= ours:
+            raise  # a terminal's, say: the others are not ours to move
+        leaf = own / _OWN_LEAF
+        leaf.mkdir(exist_ok=True)
+        for pid in inside:
+            (leaf / "cgroup.procs").write_text(str(pid), "utf-8")
+        control.write_text(wanted, "utf-8")

@@ -1,0 +1,181 @@
+"""Everything a process has started, however it hides: found, counted, and ended.
+
+A descendant may begin a session and lose its parent. It then becomes a child of the next ancestor that keeps orphans
+(`limits.keep_orphans`), which a confined process does and cannot undo; so it stays below the process it came from, and
+where that has ended below the one that started it.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PROCESSES: Final = Path("/proc")
+_PAUSE_SECONDS: Final = 0.002
+_END_SECONDS: Final = 5.0
+_DEAD: Final = ("Z", "X")
+_KIB: Final = 1024
+
+children: Final[set[int]] = set()
+"""The numbers of the children of this process that somebody looks after, until they are cleared up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of this machine as the kernel tells of it."""
+
+    pid: int
+    parent: int
+    is_dead: bool
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a tree of processes takes: how many they are, their threads, and the memory they hold in bytes."""
+
+    processes: int
+    threads: int
+    memory: int
+
+
+def processes() -> Mapping[int, Process]:
+    """Every process that can be seen, by its number; none on systems without /proc."""
+    found = (_read(folder) for folder in _PROCESSES.glob("[0-9]*"))
+    return {process.pid: process for process in found if process is not None}
+
+
+def descendants(pid: int, among: Mapping[int, Process] | None = None) -> Sequence[Process]:
+    """The living processes below one."""
+    children: dict[int, list[Process]] = {}
+    for process in (processes() if among is None else among).values():
+        children.setdefault(process.parent, []).append(process)
+    found, ahead = [], [pid]
+    while ahead:
+        below = children.get(ahead.pop(), [])
+        found += [process for process in below if not process.is_dead]
+        ahead += [process.pid for process in below]
+    return found
+
+
+def end_descendants(pid: int, *, keep: Collection[int] = ()) -> Collection[int]:
+    """Kill everything below a process but `keep` and what is below those; which these were.
+
+    It ends after some seconds, whether something is left or not.
+    """
+    until = time.monotonic() + _END_SECONDS
+    killed: set[int] = set()
+    while time.monotonic() < until and (strays := _without(pid, keep)):
+        for process in strays:
+            _kill(process.pid)
+            killed.add(process.pid)
+        time.sleep(_PAUSE_SECONDS)
+    return killed
+
+
+def end_tree(pid: int) -> None:
+    """Kill a process that has not been waited for yet, and everything below it. The calling thread waits for that.
+
+    Where the process is a child of this one, it is still to be waited for; those below it are not.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGSTOP)  # so that what loses its parent comes to it, and is found below it
+    killed = end_descendants(pid)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    _kill(pid)
+    until = time.monotonic() + _END_SECONDS
+    while (process := _read(_PROCESSES / str(pid))) and not process.is_dead and time.monotonic() < until:
+        time.sleep(_PAUSE_SECONDS)
+    for number in killed:
+        with suppress(ChildProcessError):  # it has another parent, who waits for it
+            os.waitpid(number, os.WNOHANG)
+
+
+def end_orphans() -> int:
+    """Kill and wait for the confined processes that have become children of this one; how many.
+
+    They are what a confined process has left behind when it ended by itself, and not among its `children`.
+    """
+    if sys.platform != "linux":
+        return 0
+    filters = _filters_of(os.getpid())
+    everything = processes()
+    orphans = [
+        process.pid
+        for process in everything.values()
+        if process.parent == os.getpid() and process.pid not in children and _filters_of(process.pid) > filters
+    ]
+    for orphan in orphans:
+        end_tree(orphan)
+        _wait_for(orphan)
+    return len(orphans)
+
+
+def tree_usage(pid: int, above: int = 0) -> Usage:
+    """What a process and everything below it take.
+
+    Pages that several share are counted once where the first count is `above` so many bytes; that takes longer.
+    """
+    everything = processes()
+    tree = [*([everything[pid]] if pid in everything else []), *descendants(pid, everything)]
+    memory = sum(_resident(process.pid) for process in tree)
+    if above and memory > above and len(tree) > 1:
+        memory = sum(_proportional(process.pid) for process in tree)
+    return Usage(len(tree), sum(process.threads for process in tree), memory)
+
+
+def _without(pid: int, keep: Collection[int]) -> Sequence[Process]:
+    everything = {number: process for number, process in processes().items() if number not in keep}
+    return descendants(pid, everything)
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _wait_for(pid: int) -> None:
+    until = time.monotonic() + _END_SECONDS
+    with suppress(ChildProcessError):
+        while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < until:
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _read(folder: Path) -> Process | None:
+    with suppress(OSError, ValueError, IndexError):  # it has just ended
+        fields = folder.joinpath("stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        return Process(int(folder.name), int(fields[1]), fields[0] in _DEAD, int(fields[17]))
+    return None
+
+
+def _filters_of(pid: int) -> int:
+    """How many filters of system calls a process has."""
+    return next((int(value) for name, value in _lines(pid, "status") if name == "Seccomp_filters"), 0)
+
+
+def _resident(pid: int) -> int:
+    """The memory of a process that is in no file: its own, and what it shares."""
+    return _KIB * sum(int(value.split()[0]) for name, value in _lines(pid, "status") if name in _IN_NO_FILE)
+
+
+def _proportional(pid: int) -> int:
+    """The same with its share of what several have; all of it where the process lets nobody see."""
+    found = {name: int(value.split()[0]) for name, value in _lines(pid, "smaps_rollup") if name in _SHARES}
+    return _KIB * sum(found.values()) if found else _resident(pid)
+
+
+_IN_NO_FILE: Final = ("RssAnon", "RssShmem", "VmSwap")
+_SHARES: Final = ("Pss_Anon", "Pss_Shmem", "SwapPss")
+
+
+def _lines(pid: int, name: str) -> Iterator[tuple[str, str]]:
+    with suppress(OSError):
+        for line in (_PROCESSES / str(pid) / name).read_text("utf-8", "replace").splitlines():
+            key, _, value = line.partition(":")
+            yield key, value
