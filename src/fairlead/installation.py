@@ -28,9 +28,11 @@ LOCAL: Final = "local"
 PACKAGE: Final = Path(fairlead.__file__).parent
 CATALOG: Final = PACKAGE / "catalog"
 SNAPSHOTS: Final = PACKAGE / "snapshots"
+_SIMULATED_PAIR: Final = "id-5f3a9c1e7b20:secret-8d41f6b2a97c"
+"""Words that no answer of the simulator says: what partners repeat of a credential is taken out of their answers."""
 _SIMULATED: Final = {
-    Scheme.HEADER: "simulated:simulated",  # some vendors take an id and a secret in one header
-    Scheme.PAIR: "simulated:simulated",
+    Scheme.HEADER: _SIMULATED_PAIR,  # some vendors take an id and a secret in one header
+    Scheme.PAIR: _SIMULATED_PAIR,
     Scheme.JWT: "simulated-access:simulated-secret-of-32-characters!!",
 }
 """What the partner simulator is shown (partners/simulator/PROTOCOL.md): it takes any but obviously bad ones."""

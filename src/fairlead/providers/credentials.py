@@ -62,6 +62,16 @@ class Credential:
             case Scheme.JWT:
                 return {names[0]: prefix + self._signed(now)}
 
+    def secrets(self) -> tuple[str, ...]:
+        """What must not come back from a partner that was shown it: the text, its parts, and what tokens are worth.
+
+        Of a token only the signature is secret: its head is that of any token, and its claims prove nothing alone. The
+        private key of a service account is never shown to anybody.
+        """
+        if self.auth.scheme is Scheme.JWT and self.auth.algorithm == "RS256":
+            return (self._token.rpartition(".")[2],)
+        return (self.text, *self.text.split(":", 1), self._token.rpartition(".")[2])
+
     def _part(self, number: int) -> str:
         parts = self.text.partition(":")
         if not parts[2]:

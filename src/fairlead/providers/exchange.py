@@ -1,4 +1,7 @@
-"""One exchange for every partner: send, wait, poll, and read the answer. No code per partner."""
+"""One exchange for every partner: send, wait, poll, and read the answer. No code per partner.
+
+This is the one place where a partner's answer enters; no credential of ours comes in with it (redaction.py).
+"""
 
 import asyncio
 import re
@@ -26,6 +29,7 @@ from fairlead.providers.classify import (
 )
 from fairlead.providers.credentials import OWN, BadCredentialError, Credential, Credentials
 from fairlead.providers.forms import UnusableFileError, write_form
+from fairlead.providers.redaction import Redactor
 from fairlead.providers.spec import Asking, Call, Polling, Protocol, Provider
 
 _JSON: Final = "application/json"
@@ -61,6 +65,7 @@ class Exchange:
         self._credentials = credentials
         self._fixed = {name: {"Content-Type": _JSON, **provider.headers} for name, provider in providers.items()}
         self._following = 0
+        self._redactors: dict[str, tuple[tuple[str, ...], Redactor]] = {}
 
     def is_configured(self, provider: str, *, own_credential: bool = False) -> bool:
         """Whether we have what a partner wants to be called with: a whole address, and a credential or the caller's."""
@@ -108,13 +113,14 @@ class Exchange:
                     return written
                 headers["Content-Type"], body = written
             url = provider.base_url + _filled(call.path, {"model": order.model})
-            reply = await self._transport.send(
+            answered = await self._transport.send(
                 "POST", url, headers, body, seconds=call.timeout, limit=call.answer_limit
             )
         except BadCredentialError as error:
             return _bad_credential(provider, credential, error)
         except TransportError as error:
             return _failed(error)
+        reply = await self._redactor(provider, credential).clean(answered)
         reading = classify_answer(provider, call, reply)
         return Accepted(reading.handle, credential.label) if isinstance(reading, Accepted) else reading
 
@@ -214,7 +220,7 @@ class Exchange:
             headers.pop("Content-Type", None)
             body = b""
         try:
-            return await self._transport.send(
+            answered = await self._transport.send(
                 asking.method,
                 url,
                 headers,
@@ -225,6 +231,20 @@ class Exchange:
             )
         except TransportError as error:
             return _of_accepted(_failed(error))
+        return await self._redactor(provider, credential).clean(answered)
+
+    def _redactor(self, provider: Provider, credential: Credential) -> Redactor:
+        """What takes the credentials of a call out of its answer: the one it was shown, and all of ours there.
+
+        It is remembered as long as these are the same; a caller's own credential is not remembered.
+        """
+        shown = tuple(text for one in self._credentials.all(provider.name) for text in one.secrets())
+        if credential.label == OWN:
+            return Redactor((*shown, *credential.secrets()))
+        known = self._redactors.get(provider.name)
+        if known is None or known[0] != shown:
+            known = self._redactors[provider.name] = (shown, Redactor(shown))
+        return known[1]
 
     def _headers(self, provider: Provider, call: Call, credential: Credential) -> dict[str, str]:
         headers = {**self._fixed[provider.name], **call.headers, **self._credentials.headers(credential)}

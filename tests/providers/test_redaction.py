@@ -1,0 +1,164 @@
+"""No answer of a partner holds a secret of ours behind the point where it enters, whatever its form was (S-10)."""
+
+import asyncio
+import base64
+import json
+import string
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus, unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.http_client.replies import Reply
+from fairlead.providers.redaction import Redactor
+
+pytestmark = pytest.mark.req("S-10")
+
+_KEY = "sk-proj-Zx9+Qw/7=mK2~pL5_vB8.nT3"
+_TEXTS = st.text(alphabet=st.characters(codec="ascii", categories=("L", "N", "P", "S")), min_size=12, max_size=80)
+SECRETS = st.one_of(st.just(_KEY), _TEXTS, st.text(alphabet=string.hexdigits, min_size=16, max_size=40))
+
+Form = Callable[[str], str]
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def _every_percent(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode())
+
+
+def _every_escape(text: str) -> str:
+    return "".join(f"\\u{ord(char):04x}" for char in text)
+
+
+def _every_other(text: str) -> str:
+    return "".join(f"%{ord(char):02x}" if number % 2 else char for number, char in enumerate(text))
+
+
+def _basic(text: str) -> str:
+    return base64.b64encode(f"user:{text}".encode()).decode()
+
+
+_FORMS: dict[str, Form] = {
+    "plain": str,
+    "percent": lambda text: quote(text, safe=""),
+    "percent, lower": lambda text: quote(text, safe="").replace("%2F", "%2f").replace("%2B", "%2b"),
+    "percent, form": quote_plus,
+    "percent, every": _every_percent,
+    "percent, some": _every_other,
+    "JSON": _escaped,
+    "JSON, every": _every_escape,
+    "JSON, slashes": lambda text: _escaped(text).replace("/", "\\/"),
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64, URL": lambda text: base64.urlsafe_b64encode(text.encode()).decode().rstrip("="),
+    "Basic": _basic,
+    "hexadecimal": lambda text: text.encode().hex(),
+    "query": lambda text: "https://x.example/r?key=" + quote(text) + "&alt=media",
+}
+
+
+def _decodings(text: str) -> list[str]:
+    """What a reader can make of a text who takes off percent signs, escapes and base64."""
+    found = [text]
+    for _ in range(3):
+        found.append(unquote(found[-1]))
+        try:
+            found.append(json.loads(f'"{found[-1]}"'))
+        except ValueError:
+            found.append(found[-1].replace("\\/", "/").replace('\\"', '"').replace("\\\\", "\\"))
+    return found
+
+
+def _is_looked_for(forms: list[str]) -> bool:
+    """Base64 of base64 is not looked for."""
+    return sum(form in {"base64", "base64, URL", "Basic", "hexadecimal"} for form in forms) < 2
+
+
+def _redacted(secret: str, text: str) -> str:
+    cleaned = Redactor([secret]).redact(text.encode())
+    return "" if cleaned is None else cleaned.decode()
+
+
+@given(
+    secret=SECRETS,
+    forms=st.lists(st.sampled_from(sorted(_FORMS)), min_size=1, max_size=2).filter(_is_looked_for),
+    around=st.tuples(st.text('ab{}:," %\\/', max_size=20), st.text('ab{}:," %\\/', max_size=20)),
+)
+def test_no_form_of_a_secret_is_left(secret: str, forms: list[str], around: tuple[str, str]) -> None:
+    """One form in another, with anything before and after it: no reader gets the secret out of what is left."""
+    spelled = secret
+    for form in forms:
+        spelled = _FORMS[form](spelled)
+    left = _redacted(secret, around[0] + spelled + around[1])
+    assert not any(secret in read for read in _decodings(left))
+    assert _FORMS[forms[0]](secret) not in left
+
+
+@given(secret=SECRETS, cut=st.integers(0, 80), length=st.integers(1, 80), around=st.text("xyz ", max_size=9))
+def test_no_long_part_of_a_secret_is_left(secret: str, cut: int, length: int, around: str) -> None:
+    """The first and last characters may name a key; half of it may not be told, and never sixteen characters."""
+    part = secret[cut : cut + length]
+    left = _redacted(secret, around + part + "…" + around)
+    bound = max(8, min(16, len(secret) // 2))
+    for start in range(len(secret) - bound + 1):
+        assert secret[start : start + bound] not in left
+    if len(part) < min(4, bound) and part not in around:
+        assert part in left
+
+
+@given(text=st.text(max_size=300))
+def test_text_without_the_secret_is_the_same_object(text: str) -> None:
+    """What holds no secret is not copied, whatever escapes it has."""
+    content = text.encode("utf-8", "surrogatepass")
+    assert Redactor([_KEY]).redact(content) is content
+
+
+@pytest.mark.parametrize("form", sorted(_FORMS))
+def test_documents_stay_whole_and_as_long(form: str) -> None:
+    """A JSON document with a secret in it is the same document with asterisks."""
+    before = json.dumps({"error": {"message": f"bad key {_FORMS[form](_KEY)}!", "code": 7}})
+    after = _redacted(_KEY, before)
+    assert len(after) == len(before)
+    document = json.loads(after)
+    assert document["error"]["message"].startswith("bad key ")
+    assert document["error"]["code"] == 7
+    assert "**" in document["error"]["message"]
+
+
+@pytest.mark.parametrize("place", [0, 1, 256 * 1024 - 20, 256 * 1024 - 1, 256 * 1024, 700_000, 1_048_500])
+def test_secret_in_a_large_answer_is_found_wherever_it_lies(place: int) -> None:
+    """A large body is looked through in pieces; a secret that lies across two is found too."""
+    body = bytearray(b"x" * 2**20)
+    spelled = quote(_KEY, safe="").encode()
+    body[place : place + len(spelled)] = spelled
+    cleaned = asyncio.run(Redactor([_KEY]).clean(Reply(200, {}, bytes(body))))
+    assert cleaned.content == bytes(body).replace(spelled, b"*" * len(spelled))
+
+
+def test_headers_are_cleaned_and_an_innocent_answer_is_handed_on() -> None:
+    """Header values pass the same way; an answer without a secret is the same object."""
+    redactor = Redactor([_KEY])
+    told = Reply(200, {"content-type": f"text/{_KEY}", "x-echo": base64.b64encode(_KEY.encode()).decode()}, b"{}")
+    cleaned = asyncio.run(redactor.clean(told))
+    assert cleaned.headers["content-type"] == "text/" + "*" * len(_KEY)
+    assert "*" * 40 in cleaned.headers["x-echo"]
+    innocent = Reply(200, {"content-type": "application/json"}, b'{"a": "b\\u00e9%20"}')
+    assert asyncio.run(redactor.clean(innocent)) is innocent
+
+
+def test_secret_in_too_many_layers_takes_the_answer_with_it() -> None:
+    """What cannot be taken out is not handed on: the status is all that is left."""
+    spelled = _KEY
+    for _ in range(3):
+        spelled = _every_percent(spelled) if _ == 1 else _every_escape(spelled)
+    cleaned = asyncio.run(Redactor([_KEY]).clean(Reply(500, {"x": "y"}, spelled.encode())))
+    assert _KEY not in "".join(_decodings(cleaned.content.decode()))
+
+
+def test_redactor_shows_nothing() -> None:
+    """Its own words hold no secret."""
+    assert _KEY not in repr(Redactor([_KEY]))
