@@ -28,6 +28,7 @@ from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.newsroom import Bulletin, Newsroom
 from fairlead.operations.keys import issue_key
+from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
 from fairlead.storage.database import open_database
 from fairlead.storage.migrate import migrate
@@ -116,7 +117,7 @@ async def _serve(listener: socket.socket, folder: Path) -> None:
     await migrate(database)
     workspace_id = await create_workspace(database, WorkspaceCommand(name="lab"), clock)
     key = await issue_key(database, "lab", "a key", None, _PREFIX, clock)
-    callers = CloudCallers(Authenticator(database, None), _PREFIX)
+    callers = CloudCallers(Authenticator(database, None), RateWindows(database, (), clock, print), _PREFIX)
     application = CloudSocket(newsroom, callers, _nothing_left, print)
     config = uvicorn.Config(
         application, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False

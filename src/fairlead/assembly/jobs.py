@@ -353,7 +353,7 @@ def _file_links(base: Base) -> Links:
 
 
 def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog, verbs: _Verbs) -> CloudSurface:
-    callers = CloudCallers(base.authenticator, settings.key_prefix)
+    callers = CloudCallers(base.authenticator, base.windows, settings.key_prefix)
     reader, canceller = verbs.reader, verbs.canceller
     features = features_of(settings.upload_limit_mib * 2**20)
     return CloudSurface(

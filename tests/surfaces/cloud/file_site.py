@@ -29,6 +29,7 @@ from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.moderation import Moderation
 from fairlead.operations.jobs.views import FileViews
 from fairlead.operations.keys import issue_key
+from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
 from fairlead.storage.blobs import local_blobs
 from fairlead.storage.database import Database, open_database
@@ -81,7 +82,7 @@ class Site:
         views = FileViews(self.files, blobs, self.links, self._render, self.clock, self.folder / "spool")
         reader = AssetReader(self.links, blobs, database, self.clock, lambda id_: lambda c: find_file_of_id(c, id_))
         authenticator = Authenticator(database, None)
-        callers = CloudCallers(authenticator, "flk_")
+        callers = CloudCallers(authenticator, RateWindows(database, (), self.clock, self.seen.append), "flk_")
         uploads = UploadHandlers(callers, self.files, views, limit=LIMIT)
         shown = ViewHandlers(callers, views, reader, BaseUrls())
         table = (

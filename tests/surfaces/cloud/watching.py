@@ -21,6 +21,7 @@ from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.newsroom import NewsLimits, Newsroom
 from fairlead.operations.keys import IssuedKey, issue_key
+from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
 from fairlead.storage.database import Database
 from fairlead.surfaces.asgi import Receive, Scope, Send
@@ -56,7 +57,9 @@ class House:
         self.key = ""
         self.key_id = ""
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
-        callers = CloudCallers(Authenticator(database, None), "flk_")
+        callers = CloudCallers(
+            Authenticator(database, None), RateWindows(database, (), _CLOCK, self.seen.append), "flk_"
+        )
         self.socket = CloudSocket(self.newsroom, callers, self._count, self.seen.append, recheck)
         config = uvicorn.Config(
             self._answer, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False

@@ -285,6 +285,6 @@ def describe_cloud() -> Description:
         error=CloudError,
         routes=tuple(_routes()),
         path_parameters=_PATH,
-        refusals={Access.CREDENTIAL: (401, 403, 500, 503), Access.NOTHING: (500, 503)},
+        refusals={Access.CREDENTIAL: (401, 403, 429, 500, 503), Access.NOTHING: (500, 503)},
         headers_of={416: ("content-range!",), 429: ("retry-after",), 503: ("retry-after",)},
     )

@@ -74,7 +74,7 @@ class CloudSocket:
         if (await receive())["type"] != "websocket.connect":
             return
         try:
-            caller = await self._caller(scope)
+            caller = await self._callers.watcher(HTTPConnection(scope))
             subscription = self._newsroom.subscribe(caller.workspace_id)
         except FaultError as error:
             await _refuse(scope, send, error)
@@ -91,11 +91,6 @@ class CloudSocket:
             pass  # the client has left
         finally:
             subscription.close()
-
-    async def _caller(self, scope: Scope) -> Caller:
-        connection = HTTPConnection(scope)
-        token = connection.query_params.get("token")
-        return await (self._callers.caller(connection) if token is None else self._callers.caller_of_token(token))
 
     async def _serve(self, scope: Scope, socket: "_Socket", ended: asyncio.Future[Ending]) -> tuple[int, str] | None:
         """Tell and hear until one of the two is over; the code and the reason to close with, if it is for us to do."""
@@ -124,7 +119,7 @@ class CloudSocket:
     async def _may_still_watch(self, scope: Scope) -> bool:
         """Whether the credential is still good; where that cannot be told, it counts as good."""
         try:
-            await self._caller(scope)
+            await self._callers.known_watcher(HTTPConnection(scope))
         except FaultError as error:
             return not isinstance(error.fault, Unauthorized | Forbidden)
         return True
