@@ -196,6 +196,14 @@ class Settings:
     )
     key_prefix: str = _option("flk_", "What API keys begin with; tells a key from a token in a Bearer header.")
     body_limit_mib: int = _option(64, "The largest body of a run, in MiB.", _integer(1, 1024))
+    body_values: int = _option(20_000, "The values that the JSON body of a run may hold.", _integer(100, 10_000_000))
+    workflow_values: int = _option(
+        100_000, "The values that the JSON of a submitted workflow may hold.", _integer(100, 10_000_000)
+    )
+    document_values: int = _option(
+        50_000, "The values that a JSON document of an editor may hold.", _integer(100, 10_000_000)
+    )
+    answer_values: int = _option(50_000, "The values that a partner's JSON answer may hold.", _integer(100, 10_000_000))
     deadline_seconds: float = _option(
         600.0, "How long a synchronous call is held; the run goes on after it.", _number(0.01, 86_400)
     )

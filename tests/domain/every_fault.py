@@ -10,6 +10,7 @@ _TOLD: Final = Upstream(422, "the seed is too large")
 EVERY: Final[tuple[Fault, ...]] = (
     faults.InvalidInput("Send an object.", _TOLD),
     faults.BodyTooLarge(1024),
+    faults.TooManyValues(20_000),
     faults.KeyConflict("used for another call"),
     faults.InputRejected(
         (

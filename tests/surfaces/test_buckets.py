@@ -53,6 +53,7 @@ _TABLE: Final[list[tuple[Fault, int, str, str, dict[str, str]]]] = [
     (faults.InvalidInput("no", Upstream(500, "secret")), 400, "invalid_input", "no", {"upstream-status": "500"}),
     (faults.InvalidInput("no", Upstream(None, "secret")), 400, "invalid_input", "no", _NONE),
     (faults.BodyTooLarge(9), 413, "invalid_input", "The request body is larger than 9 bytes.", _NONE),
+    (faults.TooManyValues(9), 413, "invalid_input", "The request body holds more than 9 values.", _NONE),
     (faults.KeyConflict("used"), 409, "invalid_input", "used", _NONE),
     (
         faults.ContentPolicyViolation("input", Upstream(400, "secret")),

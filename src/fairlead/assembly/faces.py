@@ -79,6 +79,7 @@ def _estimate_handlers(settings: Settings, base: Base, runs: Runs) -> EstimateHa
         native_aliases=brand(settings).native_aliases,
         key_prefix=settings.key_prefix,
         body_limit=settings.body_limit_mib * 1024 * 1024,
+        body_values=settings.body_values,
     )
 
 
@@ -92,6 +93,7 @@ def _run_handler(settings: Settings, base: Base, runs: Runs) -> RunHandler:
         native_aliases=brand(settings).native_aliases,
         key_prefix=settings.key_prefix,
         body_limit=settings.body_limit_mib * 1024 * 1024,
+        body_values=settings.body_values,
         deadline_seconds=settings.deadline_seconds,
         base_urls=_base_urls(settings),
         keys_kept_ms=settings.idempotency_hours * HOUR_MS,
@@ -114,6 +116,7 @@ def _queue_handlers(settings: Settings, base: Base, runs: Runs) -> QueueHandlers
         native_aliases=brand(settings).native_aliases,
         key_prefix=settings.key_prefix,
         body_limit=settings.body_limit_mib * 1024 * 1024,
+        body_values=settings.body_values,
         backlog=settings.queue_backlog,
         keys_kept_ms=settings.idempotency_hours * HOUR_MS,
         now_ms=base.clock.now_ms,

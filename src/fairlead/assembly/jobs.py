@@ -319,6 +319,7 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
         base_urls,
         brand(settings).partner_key_fields,
         settings.body_limit_mib * 2**20,
+        settings.workflow_values,
         archive=settings.jobs_surface != CLOUD,
     )
     asset_handlers = AssetHandlers(
@@ -364,12 +365,13 @@ def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatal
                 reader,
                 brand(settings).partner_key_fields,
                 settings.body_limit_mib * 2**20,
+                settings.workflow_values,
             ),
             JobHandlers(callers, reader, canceller),
             QueueHandlers(callers, reader, canceller),
             HistoryHandlers(callers, reader),
             NodeHandlers(callers, nodes),
-            EditorHandlers(callers, EditorDocuments(base.database, base.clock), features),
+            EditorHandlers(callers, EditorDocuments(base.database, base.clock), settings.document_values, features),
             *_file_handlers(settings, base, working, callers),
         ),
         socket=CloudSocket(working.newsroom, callers, reader.remaining, base.observe, features=features),

@@ -103,7 +103,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     transport = Transport(trusted=[provider.base_url for provider in providers.values() if not provider.missing])
     stack.push_async_callback(transport.close)
     credentials = Credentials(providers, base.partners.secrets)
-    exchange = Exchange(providers, transport, credentials)
+    exchange = Exchange(providers, transport, credentials, settings.answer_values)
     results = Results(base.assets.blobs)
     replayer = _replayer(settings, base, results)
     journal = _journal(base, stack)

@@ -1,8 +1,9 @@
 """Every way a call can fail, as data (R-19).
 
     Fault
-    ├── request-level    InvalidInput  BodyTooLarge  KeyConflict  InputRejected  ContentPolicyViolation
-    │                    ProviderError  ProviderTimeout  InsufficientCredits  BudgetExceeded  ModelNotFound
+    ├── request-level    InvalidInput  BodyTooLarge  TooManyValues  KeyConflict  InputRejected
+    │                    ContentPolicyViolation  ProviderError  ProviderTimeout  InsufficientCredits
+    │                    BudgetExceeded  ModelNotFound
     └── transport-level  Unauthorized  Forbidden  ConcurrencyLimitExceeded  CommittedSpendExceeded  StillRunning
                          ClientDisconnected  InternalError  DeadlineExceeded  NotEnabled  ServiceUnavailable
                          RateLimited  Cancelled  QueueTimeout  RequestNotFound  QueueBacklogFull
@@ -38,6 +39,12 @@ class InvalidInput(msgspec.Struct, frozen=True):
 
 class BodyTooLarge(msgspec.Struct, frozen=True):
     """The request body passed the cap, in bytes."""
+
+    limit: int
+
+
+class TooManyValues(msgspec.Struct, frozen=True):
+    """The request body is JSON with more values than it may have."""
 
     limit: int
 
@@ -215,6 +222,7 @@ class QueueBacklogFull(msgspec.Struct, frozen=True):
 Fault: TypeAlias = (
     InvalidInput
     | BodyTooLarge
+    | TooManyValues
     | KeyConflict
     | InputRejected
     | ContentPolicyViolation
@@ -261,7 +269,7 @@ class FaultError(Exception):
 def bucket(fault: Fault) -> str:  # noqa: PLR0911, PLR0912, C901 -- one total table; splitting it would hide a missing row
     """Name the bucket of a fault: the nineteen values of R-19, spelled as on the wire and in the books."""
     match fault:
-        case InvalidInput() | BodyTooLarge() | KeyConflict() | InputRejected():
+        case InvalidInput() | BodyTooLarge() | TooManyValues() | KeyConflict() | InputRejected():
             return "invalid_input"
         case ContentPolicyViolation():
             return "content_policy_violation"

@@ -14,11 +14,13 @@ from urllib.parse import urlsplit
 
 import jiter
 
+from fairlead.documents.values import has_more_values
 from fairlead.http_client.transport import Transport, TransportError
 
 _FETCH_SECONDS: Final = 5.0
 _SET_BYTES_MAX: Final = 256 * 1024
 _SET_KEYS_MAX: Final = 100
+_SET_VALUES_MAX: Final = 10_000
 _CANDIDATES_MAX: Final = 4
 _RSA_BITS: Final = range(2048, 8192 + 1)
 _SECRET_BYTES_MIN: Final = 32
@@ -265,6 +267,8 @@ def read_key_set(text: bytes) -> tuple[VerificationKey, ...]:
     """Read a JSON Web Key Set, leaving out the keys that are not for us; KeySetError when it is none."""
     if len(text) > _SET_BYTES_MAX:
         raise KeySetError(f"it is larger than {_SET_BYTES_MAX} bytes")
+    if has_more_values(text, _SET_VALUES_MAX):
+        raise KeySetError(f"it holds more than {_SET_VALUES_MAX} values")
     try:
         document = jiter.from_json(text, allow_inf_nan=False, catch_duplicate_keys=True)
     except ValueError as error:

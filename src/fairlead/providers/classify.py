@@ -148,9 +148,14 @@ def _without_query(word: str) -> str:
     return word.partition("?")[0].partition("#")[0] if "://" in word else word
 
 
+def is_json(reply: Reply) -> bool:
+    """Whether an answer says that it is JSON."""
+    return "json" in reply.headers.get("content-type", "").lower()
+
+
 def _json_of(reply: Reply) -> Any:
     """The decoded body where it is JSON, else MISSING: signs and results are looked for in it alike."""
-    if "json" not in reply.headers.get("content-type", "").lower():
+    if not is_json(reply):
         return MISSING
     try:
         return jiter.from_json(reply.content, allow_inf_nan=False, cache_mode="keys")

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from fairlead.documents.limits import TooManyValuesError, check_values
 from fairlead.domain.faults import InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable
 from fairlead.domain.identifiers import provider_setting
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
@@ -25,6 +26,7 @@ from fairlead.providers.classify import (
     classify_answer,
     classify_poll,
     classify_result,
+    is_json,
     read_handle,
 )
 from fairlead.providers.credentials import OWN, BadCredentialError, Credential, Credentials
@@ -32,6 +34,8 @@ from fairlead.providers.forms import UnusableFileError, write_form
 from fairlead.providers.redaction import Redactor
 from fairlead.providers.spec import Asking, Call, Polling, Protocol, Provider
 
+ANSWER_VALUES: Final = 50_000
+"""What a partner's answer may hold where nothing else is said."""
 _JSON: Final = "application/json"
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 _POLL_ANSWER_SECONDS: Final = 30.0
@@ -57,9 +61,16 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Exchange:
-    """Speaks to every partner that has a file."""
+    """Speaks to every partner that has a file. An answer in JSON may hold `answer_values`, or it cannot be read."""
 
-    def __init__(self, providers: Mapping[str, Provider], transport: Transport, credentials: Credentials) -> None:
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        transport: Transport,
+        credentials: Credentials,
+        answer_values: int = ANSWER_VALUES,
+    ) -> None:
+        self._answer_values = answer_values
         self.providers = providers
         self._transport = transport
         self._credentials = credentials
@@ -120,7 +131,7 @@ class Exchange:
             return _bad_credential(provider, credential, error)
         except TransportError as error:
             return _failed(error)
-        reply = await self._redactor(provider, credential).clean(answered)
+        reply = await self._redactor(provider, credential).clean(await self._readable(answered))
         reading = classify_answer(provider, call, reply)
         return Accepted(reading.handle, credential.label) if isinstance(reading, Accepted) else reading
 
@@ -231,7 +242,7 @@ class Exchange:
             )
         except TransportError as error:
             return _of_accepted(_failed(error))
-        return await self._redactor(provider, credential).clean(answered)
+        return await self._redactor(provider, credential).clean(await self._readable(answered))
 
     def _redactor(self, provider: Provider, credential: Credential) -> Redactor:
         """What takes the credentials of a call out of its answer: the one it was shown, and all of ours there.
@@ -245,6 +256,15 @@ class Exchange:
         if known is None or known[0] != shown:
             known = self._redactors[provider.name] = (shown, Redactor(shown))
         return known[1]
+
+    async def _readable(self, reply: Reply) -> Reply:
+        """An answer of which something may be made; one of too many values is as good as none."""
+        try:
+            if is_json(reply):
+                await check_values(reply.content, self._answer_values)
+        except TooManyValuesError:
+            return Reply(reply.status, reply.headers, b"")
+        return reply
 
     def _headers(self, provider: Provider, call: Call, credential: Credential) -> dict[str, str]:
         headers = {**self._fixed[provider.name], **call.headers, **self._credentials.headers(credential)}

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 
 from fairlead.domain.deployments import DeploymentFaultError
-from fairlead.domain.faults import FaultError, RequestNotFound
+from fairlead.domain.faults import BodyTooLarge, FaultError, RequestNotFound, TooManyValues
 from fairlead.domain.jobs.asset_faults import AssetFaultError
 from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.registry import RegistryFaultError
@@ -55,6 +55,15 @@ def refused_method(error: HTTPException, scope: Scope) -> tuple[str, Headers]:
     """What to say of a method that a path does not know, and the header that names those it knows."""
     allowed = (error.headers or {}).get("Allow", "").encode()
     return f"{scope['method'][:_METHOD_SHOWN]} is not possible here.", [(b"allow", allowed)]
+
+
+def too_much(fault: BodyTooLarge | TooManyValues) -> str:
+    """What to say of a body that is too large, or holds too much."""
+    match fault:
+        case BodyTooLarge(limit):
+            return f"The request body is larger than {limit} bytes."
+        case TooManyValues(limit):
+            return f"The request body holds more than {limit} values."
 
 
 class Surface:

@@ -106,8 +106,8 @@ def _violations_of(error: jsonschema_rs.ValidationError) -> list[Violation]:
             keyword = kind.name
             name, bound = _BOUNDS.get(keyword, (keyword, None))
             ctx = {bound: kind.value} if bound is not None else None
-            echo = _echo(error.instance)
-            return [Violation(path, _message(error, bound), name, ctx, echo, has_input=echo is not None)]
+            repeated = echo(error.instance)
+            return [Violation(path, _message(error, bound), name, ctx, repeated, has_input=repeated is not None)]
 
 
 def _message(error: jsonschema_rs.ValidationError, bound: str | None) -> str:
@@ -122,9 +122,10 @@ def _unexpected(path: tuple[str | int, ...]) -> Violation:
     return Violation(path, "Extra inputs are not permitted", "extra_forbidden")
 
 
-def _echo(value: Any) -> Any:
+def echo(value: Any) -> Any:
     """Echo a small scalar back; long texts (prompts, inline images) and containers stay out of the answer."""
-    if isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= _ECHO_MAX):
+    is_number = isinstance(value, bool | float) or (isinstance(value, int) and value.bit_length() <= _ECHO_MAX)
+    if is_number or (isinstance(value, str) and len(value) <= _ECHO_MAX):
         return value
     return None
 

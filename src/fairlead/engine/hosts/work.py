@@ -9,6 +9,7 @@ from typing import Any, Final
 import jiter
 import msgspec
 
+from fairlead.documents.fitting import fitted
 from fairlead.domain.jobs.events import Ending, Failed, Place
 from fairlead.engine.cache import ResultCache
 from fairlead.engine.documents import read_document
@@ -36,6 +37,8 @@ from fairlead.engine.node_context import Stop, looking_context
 from fairlead.engine.validation import InvalidGraphError, validate
 
 _NOBODY: Final = Place("", "")
+_TOLD_BYTES_MAX: Final = 28 * 1024
+"""Of what is wrong with a workflow, and again of what is wrong with its nodes: both stand in one answer."""
 _INVALID_PROMPT: Final = "invalid_prompt"
 
 
@@ -87,7 +90,7 @@ class Workbench:
             return self._runner().run(self._checked(order, line))
         except InvalidGraphError as error:
             faults = {node: found.as_dict() for node, found in error.node_faults.items()}
-            return Refused(order.job, _json(error.fault.as_dict()), _json(faults))
+            return Refused(order.job, _told(error.fault.as_dict()), _told(faults))
         except BadGraphError as error:
             return _refused(order, Fault(_INVALID_PROMPT, "The workflow cannot be read.", str(error)))
         except Exception as error:  # noqa: BLE001 -- out of memory, or a class no check has foreseen: it is the workflow's
@@ -107,7 +110,7 @@ class Workbench:
             validated.outputs,
             len(validated.graph),
             sum(node.class_type in self._loaded.partner_nodes for node in validated.graph.values()),
-            _json(faults),
+            _told(faults),
         )
 
     def describe(self, order: Describe) -> Described:
@@ -123,7 +126,7 @@ class Workbench:
 
 
 def _refused(order: Check, fault: Fault) -> Refused:
-    return Refused(order.job, _json(fault.as_dict()))
+    return Refused(order.job, _told(fault.as_dict()))
 
 
 def _end(line: JobLine, ending: Ending) -> None:
@@ -145,3 +148,8 @@ def _written(graph: Graph) -> bytes:
 def _json(value: Any) -> bytes:
     """As JSON: what packs declare may hold anything."""
     return msgspec.json.encode(plain(value, FRAME_BYTES_MAX // 2, WRITTEN))
+
+
+def _told(faults: dict[str, Any]) -> bytes:
+    """What is wrong, as JSON within a bound: it repeats values of the workflow, and words of nodes."""
+    return fitted(plain(faults, FRAME_BYTES_MAX // 2, WRITTEN), _TOLD_BYTES_MAX)

@@ -7,6 +7,7 @@ from fairlead.domain.billing.strict_rates import beyond_card
 from fairlead.domain.callers import Caller
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.operations import Operation
+from fairlead.domain.catalog.schema import echo
 from fairlead.domain.faults import FaultError, InputRejected, ServiceUnavailable, Violation
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.runs import operation_of_work
@@ -24,8 +25,9 @@ def _other_model(model: Model, body: dict[str, Any]) -> tuple[Violation, ...]:
     named = body.get("model")
     if model.input_schema is None or not model.input_schema.declares_model or named in (model.id, model.name):
         return ()
-    message, expected = f"The path names {model.id}.", {"expected": model.name}
-    return (Violation(("body", "model"), message, "model_mismatch", expected, named, has_input=True),)
+    message, expected, repeated = f"The path names {model.id}.", {"expected": model.name}, echo(named)
+    where = ("body", "model")
+    return (Violation(where, message, "model_mismatch", expected, repeated, has_input=repeated is not None),)
 
 
 def check_body(model: Model, body: dict[str, Any]) -> None:

@@ -8,10 +8,12 @@ from starlette.requests import Request
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.jobs.faults import BadSubmission, JobFaultError
 from fairlead.surfaces.asgi import Receive, read_whole
+from fairlead.surfaces.json_bodies import read_json, read_small_json
 
 BODY_MAX: Final = 2**20
 """The largest body of everything that is no workflow and no file."""
 _DIGITS_MAX: Final = 15
+_REASON_MAX: Final = 300
 T = TypeVar("T")
 
 
@@ -21,9 +23,15 @@ async def read_content(request: Request, limit: int = BODY_MAX) -> bytes:
     return await read_whole(request.scope, receive, limit)
 
 
+async def read_document(request: Request, values: int, limit: int = BODY_MAX) -> bytes:
+    """A JSON document of at most `limit` bytes and `values` values, not decoded; FaultError, or CallerLeftError."""
+    receive = cast("Receive", request.receive)  # as above
+    return await read_json(request.scope, receive, limit, values)
+
+
 async def read_fields(request: Request, fields: type[T]) -> T:
     """A small JSON body; one that is empty has no fields. JobFaultError, FaultError."""
-    return decoded(await read_content(request) or b"{}", fields)
+    return decoded(await read_small_json(request, BODY_MAX) or b"{}", fields)
 
 
 def decoded(content: bytes, fields: type[T]) -> T:
@@ -36,7 +44,7 @@ def decoded(content: bytes, fields: type[T]) -> T:
 
 def reason(error: Exception) -> str:
     """What is wrong with a JSON document, in words for who sent it."""
-    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:_REASON_MAX]
 
 
 def whole_number(request: Request, name: str, default: int, least: int, most: int) -> int:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from fairlead.domain.editor_documents import DocumentInfo
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.operations.editor import DOCUMENT_BYTES_MAX, EditorDocuments
-from fairlead.surfaces.cloud.bodies import decoded, read_content
+from fairlead.surfaces.cloud.bodies import decoded, read_content, read_document
 from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.documents import SystemStats, UserFile, UserStatus, UserStorage
 from fairlead.surfaces.cloud.wire import FEATURES, answer
@@ -51,6 +51,7 @@ class EditorHandlers:
 
     callers: CloudCallers
     documents: EditorDocuments
+    document_values: int
     features: Mapping[str, Any] = field(default_factory=lambda: dict(FEATURES))
 
     async def show_features(self, _request: Request) -> Response:
@@ -93,7 +94,7 @@ class EditorHandlers:
     async def change_settings(self, request: Request) -> Response:
         """`POST /settings`: change some, and leave the others as they are."""
         caller = await self.callers.caller(request)
-        changes = decoded(await read_content(request), dict[str, msgspec.Raw])
+        changes = decoded(await read_document(request, self.document_values), dict[str, msgspec.Raw])
         await self.documents.change_settings(caller, {name: bytes(raw) for name, raw in changes.items()})
         return answer({})
 
@@ -106,7 +107,7 @@ class EditorHandlers:
     async def change_setting(self, request: Request) -> Response:
         """`POST /settings/{id}`: change one."""
         caller = await self.callers.caller(request)
-        content = bytes(decoded(await read_content(request), msgspec.Raw))
+        content = bytes(decoded(await read_document(request, self.document_values), msgspec.Raw))
         await self.documents.change_settings(caller, {request.path_params["setting"]: content})
         return answer({})
 

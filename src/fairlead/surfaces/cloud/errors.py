@@ -7,9 +7,9 @@ that read no more than a sentence.
 
 from typing import Final, NamedTuple, assert_never
 
-import msgspec
 from starlette.exceptions import HTTPException
 
+from fairlead.documents.fitting import fitted
 from fairlead.domain.faults import (
     BodyTooLarge,
     BudgetExceeded,
@@ -37,6 +37,7 @@ from fairlead.domain.faults import (
     RequestNotFound,
     ServiceUnavailable,
     StillRunning,
+    TooManyValues,
     Unauthorized,
     bucket,
 )
@@ -65,10 +66,9 @@ from fairlead.domain.jobs.faults import (
 from fairlead.domain.money import as_dollars
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
 from fairlead.surfaces.cloud.documents import CloudError, CloudErrorTold
-from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method, too_much
 
 _NO_PATH: Final = RequestNotFound(detail="There is nothing at this path.")
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class _Worded(NamedTuple):
@@ -87,9 +87,9 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
         told = error.fault.error
         same = {"code": told.get("type"), "message": told.get("message")}
         body = {"error": told, "node_errors": error.fault.node_errors, **same}
-        return refused(400, _encode(body), "invalid_workflow")
+        return refused(400, fitted(body), "invalid_workflow")
     worded, beside = _worded(error, scope)
-    content = _encode(error_document(worded.type, worded.message))
+    content = fitted(error_document(worded.type, worded.message))
     result = worded.result or worded.type
     return refused(worded.status, content, result, retry_after=worded.retry_after, beside=beside)
 
@@ -160,8 +160,8 @@ def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one tota
             return _Worded(400, name, detail)
         case KeyConflict(detail):
             return _Worded(409, name, detail)
-        case BodyTooLarge(limit):
-            return _Worded(413, name, f"The request body is larger than {limit} bytes.")
+        case BodyTooLarge() | TooManyValues():
+            return _Worded(413, name, too_much(fault))
         case Unauthorized(detail):
             return _Worded(401, name, detail)
         case InsufficientCredits(available):

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.submit import Submitter
-from fairlead.surfaces.cloud.bodies import read_content
+from fairlead.surfaces.cloud.bodies import read_document
 from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.documents import PromptInfo, PromptTaken
 from fairlead.surfaces.cloud.submissions import read_submission
@@ -25,11 +25,12 @@ class PromptHandlers:
     reader: JobReader
     key_fields: Sequence[str]
     body_limit: int
+    workflow_values: int
 
     async def submit_prompt(self, request: Request) -> Response:
         """`POST /prompt`: a job is durable when this answers; outputs that are wrong are left out and named."""
         caller = await self.callers.caller(request)
-        content = await read_content(request, self.body_limit)
+        content = await read_document(request, self.workflow_values, self.body_limit)
         new = read_submission(content, self.key_fields, request.headers.get("comfy-usage-source"))
         job = await self.submitter.submit(caller, new)
         taken: PromptTaken = {

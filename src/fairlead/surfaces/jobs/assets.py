@@ -1,7 +1,7 @@
 """Assets of the jobs API: sent, made from a hash, read, fetched, deleted (J-14)."""
 
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,7 +11,6 @@ from fairlead.domain.jobs.assets import Asset
 from fairlead.domain.media import is_shown
 from fairlead.operations.assets import AssetReader, ServedAsset
 from fairlead.operations.jobs.assets import Assets
-from fairlead.surfaces.asgi import Receive, read_whole
 from fairlead.surfaces.assets import content_response
 from fairlead.surfaces.forms import read_form
 from fairlead.surfaces.forwarding import BaseUrls
@@ -21,6 +20,7 @@ from fairlead.surfaces.jobs.credentials import JobCallers
 from fairlead.surfaces.jobs.documents import AssetShown
 from fairlead.surfaces.jobs.routes import PREFIX
 from fairlead.surfaces.jobs.wire import answer
+from fairlead.surfaces.json_bodies import read_small_json
 from fairlead.surfaces.ranges import UnsatisfiableRangeError
 from fairlead.surfaces.router.wire import as_time
 
@@ -51,8 +51,7 @@ class AssetHandlers:
     async def make_asset(self, request: Request) -> Response:
         """`POST /assets/from-hash`: an asset of bytes that need not be sent again."""
         caller = await self.callers.caller(request)
-        receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
-        digest, new = read_from_hash(await read_whole(request.scope, receive, BODY_MAX))
+        digest, new = read_from_hash(await read_small_json(request, BODY_MAX))
         return self._told(request, *await self.assets.add_known(caller, digest, new))
 
     async def seek_hash(self, request: Request) -> Response:

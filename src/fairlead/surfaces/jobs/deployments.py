@@ -1,7 +1,7 @@
 """Deployments as the jobs API has them: made, released, stopped, started, deleted (J-10, J-15)."""
 
 from dataclasses import dataclass
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from fairlead.domain.deployments import BadDeployment, Deployment, DeploymentFaultError, Release, ReleaseState
 from fairlead.operations.deployments import Deployments
-from fairlead.surfaces.asgi import Receive, read_whole
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.jobs.addresses import Address, address_of, base_of, port_of
 from fairlead.surfaces.jobs.credentials import JobCallers
@@ -25,6 +24,7 @@ from fairlead.surfaces.jobs.documents import (
 from fairlead.surfaces.jobs.errors import NoDeploymentsError
 from fairlead.surfaces.jobs.routes import PREFIX
 from fairlead.surfaces.jobs.wire import answer
+from fairlead.surfaces.json_bodies import read_small_json
 from fairlead.surfaces.router.wire import as_time
 
 _BODY_MAX: Final = 64 * 1024
@@ -150,8 +150,7 @@ def _id(request: Request) -> str:
 
 
 async def _body(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
-    receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
-    content = await read_whole(request.scope, receive, _BODY_MAX)
+    content = await read_small_json(request, _BODY_MAX)
     try:
         content.decode()
         return decoder.decode(content or b"{}")

@@ -7,9 +7,9 @@ again. What failed inside is told to the log alone.
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, assert_never
 
-import msgspec
 from starlette.exceptions import HTTPException
 
+from fairlead.documents.fitting import fitted
 from fairlead.domain.deployments import (
     BadDeployment,
     DeploymentFault,
@@ -47,6 +47,7 @@ from fairlead.domain.faults import (
     RequestNotFound,
     ServiceUnavailable,
     StillRunning,
+    TooManyValues,
     Unauthorized,
 )
 from fairlead.domain.jobs.asset_faults import (
@@ -82,10 +83,9 @@ from fairlead.domain.jobs.faults import (
 )
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
 from fairlead.surfaces.jobs.documents import JobsError, JobsErrorCode, JobsErrorTold
-from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method, too_much
 
 _WAIT_SECONDS: Final = 5
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class NoListError(HTTPException):
@@ -146,7 +146,7 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
         told["organization_id"] = worded.organization_id
     if worded.details:
         told["details"] = worded.details
-    content = _encode(JobsError(error=told))
+    content = fitted(JobsError(error=told))
     return refused(worded.status, content, worded.code, retry_after=worded.retry_after, beside=beside)
 
 
@@ -263,8 +263,8 @@ def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one tota
             return _Worded(422, "invalid_request", detail)
         case InputRejected() | ContentPolicyViolation() | ModelNotFound() | Cancelled():
             return _Worded(422, "invalid_request", "A partner's model cannot be run with what it was given.")
-        case BodyTooLarge(limit):
-            return _Worded(413, "invalid_request", f"The request body is larger than {limit} bytes.")
+        case BodyTooLarge() | TooManyValues():
+            return _Worded(413, "invalid_request", too_much(fault))
         case Unauthorized(detail):
             return _Worded(401, "unauthorized", detail)
         case InsufficientCredits() | BudgetExceeded():

@@ -22,7 +22,7 @@ from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.watch import JobWatcher, Watch
-from fairlead.surfaces.asgi import Receive, header, read_whole
+from fairlead.surfaces.asgi import Receive, header
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.jobs.addresses import address_of, api_base
 from fairlead.surfaces.jobs.credentials import JobCallers
@@ -31,6 +31,7 @@ from fairlead.surfaces.jobs.errors import NoLabelsError, NoListError
 from fairlead.surfaces.jobs.queries import read_list_query
 from fairlead.surfaces.jobs.submissions import read_submission
 from fairlead.surfaces.jobs.wire import answer, class_names, event, job_document, log_document, page_document
+from fairlead.surfaces.json_bodies import read_json
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _STREAMED: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -55,13 +56,14 @@ class JobHandlers:
     base_urls: BaseUrls
     key_fields: Sequence[str]
     body_limit: int
+    workflow_values: int
     archive: bool = True
 
     async def submit_job(self, request: Request) -> Response:
         """`POST /jobs`: a job is durable when this answers (J-12)."""
         caller, deployment = await self.callers.admitted(request)
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
-        content = await read_whole(request.scope, receive, self.body_limit)
+        content = await read_json(request.scope, receive, self.body_limit, self.workflow_values)
         placement = None if deployment is None else placement_in(deployment)
         new = read_submission(content, self.key_fields, header(request.scope, b"idempotency-key"))
         if new.labels and not self.archive:

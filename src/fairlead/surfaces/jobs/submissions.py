@@ -11,6 +11,7 @@ from fairlead.domain.jobs.labels import fault_of_labels
 from fairlead.domain.runs.replays import KEY_MAX
 
 METADATA_BYTES_MAX: Final = 64 * 1024
+_REASON_MAX: Final = 300
 _KEY_BYTES_MAX: Final = 8 * 1024
 _ABSENT: Final = msgspec.Raw(b"null")
 _RESERVED: Final = ("webhook_url", "inputs")
@@ -58,7 +59,7 @@ def _body(content: bytes) -> _Body:
     except RecursionError as error:
         raise _bad("The body is nested too deeply.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _bad(f"The body is no JSON object that can be submitted: {error}.") from error
+        raise _bad(f"The body is no JSON object that can be submitted: {str(error)[:_REASON_MAX]}.") from error
 
 
 def _workflow(raw: msgspec.Raw) -> bytes:

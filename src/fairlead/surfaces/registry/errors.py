@@ -2,9 +2,9 @@
 
 from typing import Final, NamedTuple, assert_never
 
-import msgspec
 from starlette.exceptions import HTTPException
 
+from fairlead.documents.fitting import fitted
 from fairlead.domain.faults import (
     BodyTooLarge,
     ClientDisconnected,
@@ -17,6 +17,7 @@ from fairlead.domain.faults import (
     RateLimited,
     RequestNotFound,
     ServiceUnavailable,
+    TooManyValues,
     Unauthorized,
 )
 from fairlead.domain.registry import (
@@ -32,11 +33,10 @@ from fairlead.domain.registry import (
 )
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
 from fairlead.surfaces.registry.wire import ErrorName, ShownError
-from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method, too_much
 
 _SHOWN: Final = 100
 _NO_PATH: Final = RequestNotFound(detail="There is nothing at this path.")
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class _Worded(NamedTuple):
@@ -51,7 +51,7 @@ class _Worded(NamedTuple):
 def refusal(error: Exception, scope: Scope) -> Refusal:
     """Word anything that goes wrong in the registry."""
     worded, beside = _worded(error, scope)
-    content = _encode(ShownError(worded.error, worded.message))
+    content = fitted(ShownError(worded.error, worded.message))
     return refused(worded.status, content, worded.error, retry_after=worded.retry_after, beside=beside)
 
 
@@ -102,8 +102,8 @@ def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911 -- one table, a row a faul
             return _Worded(403, "forbidden", detail)
         case RequestNotFound(detail=detail):
             return _Worded(404, "not_found", detail)
-        case BodyTooLarge(limit):
-            return _Worded(413, "body_too_large", f"The request body is larger than {limit} bytes.")
+        case BodyTooLarge() | TooManyValues():
+            return _Worded(413, "body_too_large", too_much(fault))
         case RateLimited(window, limit, retry_after):
             return _Worded(429, "rate_limited", f"The quota of {limit} requests per {window} is spent.", retry_after)
         case ClientDisconnected():

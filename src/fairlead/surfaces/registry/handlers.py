@@ -1,7 +1,7 @@
 """Answers the registry's routes: reading is everybody's, changing takes a credential (G-01)."""
 
 from dataclasses import dataclass
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -20,9 +20,9 @@ from fairlead.domain.registry import (
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.registry import Registry
-from fairlead.surfaces.asgi import Receive, read_whole
 from fairlead.surfaces.credentials import key_or_token
 from fairlead.surfaces.cursors import read_cursor
+from fairlead.surfaces.json_bodies import read_small_json
 from fairlead.surfaces.registry.wire import answer, shown_node, shown_page, shown_publisher, shown_version
 
 BODY_MAX: Final = 64 * 1024
@@ -135,8 +135,7 @@ def _node_id(request: Request) -> str:
 
 async def _read(request: Request, entry: type[T]) -> T:
     """A body of JSON; RegistryFaultError, which repeats nothing of it but where it is wrong."""
-    receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
-    content = await read_whole(request.scope, receive, BODY_MAX)
+    content = await read_small_json(request, BODY_MAX)
     try:
         return msgspec.json.decode(content, type=entry)
     except RecursionError as error:

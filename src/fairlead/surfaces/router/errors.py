@@ -6,8 +6,7 @@ array (R-21). Both carry the bucket and the request id in headers.
 
 from typing import Final, assert_never
 
-import msgspec
-
+from fairlead.documents.fitting import fitted
 from fairlead.domain.faults import (
     BodyTooLarge,
     BudgetExceeded,
@@ -34,6 +33,7 @@ from fairlead.domain.faults import (
     RequestNotFound,
     ServiceUnavailable,
     StillRunning,
+    TooManyValues,
     Unauthorized,
     Upstream,
     Violation,
@@ -55,12 +55,12 @@ from fairlead.surfaces.router.headers import (
     HeaderNames,
     header_text,
 )
+from fairlead.surfaces.surface import too_much
 
 TIMEOUT_RETRY_SECONDS: Final = 5
 RUNNING_RETRY_SECONDS: Final = 2
 _UNITS_PER_CENT: Final = UNITS_PER_DOLLAR // 100
 _BUDGET_PERIODS: Final = {"day": "a day", "month": "a month", "total": "in all"}
-_encode: Final = msgspec.json.Encoder().encode
 
 
 def error_response(
@@ -72,21 +72,21 @@ def error_response(
     headers += _extra_headers(fault, names)
     status, detail = _status_and_detail(fault)
     if isinstance(fault, InputRejected):
-        return status, headers, _encode(InputError(detail=[_violation(found) for found in fault.violations]))
+        return status, headers, fitted(InputError(detail=[_violation(found) for found in fault.violations]))
     body: RouterError = {"detail": detail, "error_type": name}
     if isinstance(fault, InvalidInput) and (reason := _shown_reason(fault.upstream)):
         body["upstream_detail"] = reason
     if isinstance(fault, ContentPolicyViolation) and fault.subject:
         body["refusal_subject"] = fault.subject
-    return status, headers, _encode(body)
+    return status, headers, fitted(body)
 
 
 def _status_and_detail(fault: Fault) -> tuple[int, str]:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault
     match fault:
         case InvalidInput(detail):
             return 400, detail
-        case BodyTooLarge(limit):
-            return 413, f"The request body is larger than {limit} bytes."
+        case BodyTooLarge() | TooManyValues():
+            return 413, too_much(fault)
         case KeyConflict(detail):
             return 409, detail
         case InputRejected():

@@ -10,7 +10,8 @@ from starlette.responses import Response
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.estimate import Estimator
-from fairlead.surfaces.asgi import Receive, read_whole
+from fairlead.surfaces.asgi import Receive
+from fairlead.surfaces.json_bodies import read_json
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.runs import check_content_type, model_id_of
 from fairlead.surfaces.router.wire import estimate_query, estimate_response
@@ -28,6 +29,7 @@ class EstimateHandlers:
     native_aliases: frozenset[str]
     key_prefix: str
     body_limit: int
+    body_values: int
 
     async def estimate(self, request: Request, generation: Generation) -> Response:
         """Answer one estimate; FaultError travels to the application, which words it."""
@@ -37,6 +39,6 @@ class EstimateHandlers:
         provider = estimate_query(request.scope["query_string"], self.native_aliases)
         check_content_type(request.scope)
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
-        content = await read_whole(request.scope, receive, self.body_limit)
+        content = await read_json(request.scope, receive, self.body_limit, self.body_values)
         quoted = await self.estimator.estimate(caller, model, content, provider)
         return Response(_encode(estimate_response(quoted)), media_type="application/json")

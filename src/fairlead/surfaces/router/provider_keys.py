@@ -1,7 +1,7 @@
 """The routes of a workspace's own provider keys (R-17). A key comes in by PUT, and never goes out."""
 
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -14,7 +14,7 @@ from fairlead.domain.runs.body import read_body
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.rate_windows import RateWindows
-from fairlead.surfaces.asgi import Receive, read_whole
+from fairlead.surfaces.json_bodies import read_small_json
 from fairlead.surfaces.router.documents import ProviderKeyList, ProviderKeyShown
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.runs import check_content_type
@@ -54,8 +54,7 @@ class ProviderKeyHandlers:
         if fault := refuse_provider(caller, provider):
             raise FaultError(fault)
         check_content_type(request.scope)
-        receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
-        text = _key_of(await read_whole(request.scope, receive, _BODY_MAX))
+        text = _key_of(await read_small_json(request, _BODY_MAX))
         stored, is_new = await self.keys.put(caller.workspace_id, provider, text)
         return _answer(_told(stored), 201 if is_new else 200)
 

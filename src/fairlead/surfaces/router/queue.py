@@ -21,8 +21,9 @@ from fairlead.operations.runs.collect import Collector, RequestStatus
 from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.results import Answer
 from fairlead.operations.runs.watch import Watcher
-from fairlead.surfaces.asgi import REQUEST_ID, Receive, read_whole
+from fairlead.surfaces.asgi import REQUEST_ID, Receive
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.json_bodies import read_json
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import (
     CONTENT_TYPE,
@@ -56,6 +57,7 @@ class QueueHandlers:
     native_aliases: frozenset[str]
     key_prefix: str
     body_limit: int
+    body_values: int
     backlog: int
     keys_kept_ms: int
     now_ms: Callable[[], int]
@@ -70,7 +72,7 @@ class QueueHandlers:
             self.check_webhook(webhook)
         check_content_type(request.scope)
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
-        content = await read_whole(request.scope, receive, self.body_limit)
+        content = await read_json(request.scope, receive, self.body_limit, self.body_values)
         key = idempotency_key_of(request.scope, caller, content, self.now_ms() + self.keys_kept_ms)
         base = self.base_urls.of(request.scope)
         command = RunCommand(request.scope[REQUEST_ID], content, wish, key, base, traceparent_of(request.scope))

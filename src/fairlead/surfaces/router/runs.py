@@ -20,8 +20,9 @@ from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.results import Answer
-from fairlead.surfaces.asgi import Headers, Receive, Scope, Send, answer, has_left, header, read_whole
+from fairlead.surfaces.asgi import Headers, Receive, Scope, Send, answer, has_left, header
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.json_bodies import read_json
 from fairlead.surfaces.router.errors import committed_headers
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
@@ -55,6 +56,7 @@ class RunHandler:
     native_aliases: frozenset[str]
     key_prefix: str
     body_limit: int
+    body_values: int
     deadline_seconds: float
     base_urls: BaseUrls
     keys_kept_ms: int
@@ -71,7 +73,7 @@ class RunHandler:
         wish = run_wish(scope["query_string"], self.native_aliases) if generation.has_controls else NO_WISH
         self.admitter.check_native(caller, model, wish)
         check_content_type(scope)
-        content = await read_whole(scope, receive, self.body_limit)
+        content = await read_json(scope, receive, self.body_limit, self.body_values)
         until = self.now_ms() + self.keys_kept_ms
         key = idempotency_key_of(scope, caller, content, until) if generation.has_controls else None
         command = RunCommand(request_id, content, wish, key, self._base(scope, model, key), traceparent_of(scope))
