@@ -312,6 +312,7 @@ class Settings:
         "How long a server of a shared database may be silent before others take over its runs and jobs.",
         _number(2, 3600),
     )
+    connections: int = _option(20_000, "The connections a server may have open; 0 is no limit.", _integer(0, 1_000_000))
     silence_seconds: float = _option(
         120.0,
         "How long a connection may have no request under way before it is closed.",

@@ -48,7 +48,9 @@ async def _serve(settings: Settings, *, as_json: bool) -> None:
         async with running_server(settings) as server:
             reload_on_hangup(server)
             url = f"http://{settings.host}:{settings.port}"
-            web = WebServer(_config(server, settings), settings.silence_seconds, server.begin_stop)
+            web = WebServer(
+                _config(server, settings), settings.silence_seconds, server.begin_stop, settings.connections
+            )
             with web.capture_signals():  # whoever reads that it is ready may stop it in the same moment
                 _announce(server, settings, url, as_json=as_json)
                 await web.serve(sockets=[listener])

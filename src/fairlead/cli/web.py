@@ -1,10 +1,14 @@
-"""uvicorn as `serve` runs it: stopping is success, and no connection may be silent for ever."""
+"""uvicorn as `serve` runs it: stopping is success, no connection may be silent for ever, and every head has a bound.
+
+Neither uvicorn nor the parser in C below it bounds what a request says before its body: its address, its headers, the
+extensions of its chunks and the headers behind them.
+"""
 
 import asyncio
 import socket
 import weakref
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 from urllib.parse import unquote
 
 import httptools
@@ -20,6 +24,25 @@ _TICKS_BETWEEN_LOOKS: Final = 10
 """uvicorn ticks ten times a second."""
 _JOINED_MAX: Final = 64 * 1024
 """A larger answer is not copied to be one with its head, in bytes."""
+HEAD_BYTES: Final = 64 * 1024
+"""What the address and the headers of a request may have together."""
+TARGET_BYTES: Final = 16 * 1024
+FIELDS: Final = 128
+HEAD_SECONDS: Final = 30.0
+"""How long a head may take to arrive, from its first byte on."""
+PIPELINED: Final = 256
+"""The requests that may wait behind the one that is answered."""
+_PLAIN_BYTES: Final = 8 * 1024
+"""A head that came within as much needs no counting."""
+_FRAMING_PER_BYTE: Final = 16
+_FAREWELL_SECONDS: Final = 2.0
+_TOO_BUSY: Final = 503
+_REFUSALS: Final = {
+    408: b"The head of the request did not arrive within 30 seconds.",
+    414: b"The address of the request is longer than 16384 bytes.",
+    431: b"The head of the request has more than 65536 bytes or 128 fields.",
+    503: b"This server has as many connections as it may; try again soon.",
+}
 
 
 class LazyEvent:
@@ -95,19 +118,125 @@ class WebExchange(RequestResponseCycle):
 
 
 class WebProtocol(HttpToolsProtocol):
-    """uvicorn's connection, with exchanges of ours. The server closes it when it is idle: no timer for every answer."""
+    """uvicorn's connection, with exchanges of ours and bounded heads.
+
+    The server closes it when it is idle, or when a head takes too long: no timer for every answer.
+    """
+
+    connections_most: int = 0
+    """How many connections there may be; 0 is no limit."""
+    head_since: float | None = None
+    """Since when a head is under way that did not come at once, by the clock of the event loop."""
+    _in_head = False
+    _is_refused = False
+    _received = 0
+    """What has come of the head, or around the pieces of the body, in bytes; the body counts against it."""
+    _body_bytes = 0
+    _trailers = 0
+    _wrong: int | None = None
+    """The status of the refusal that stops the parser."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, unless there are as many connections as there may be."""
+        super().connection_made(transport)
+        if self.connections_most and len(self.connections) > self.connections_most:
+            self._refuse(_TOO_BUSY)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, within the bounds of a head."""
+        if self._is_refused:
+            return  # thrown away: a connection that is closed on unread bytes is reset, and nobody reads why
+        headers, body = self.headers, self._body_bytes
+        self._received = max(self._received, 0) + len(data)
+        super().data_received(data)
+        if self.headers is not headers:  # a request began within these bytes, and what is its own is not known
+            self._received = 0
+        elif not self._in_head:
+            self._received += body - self._body_bytes
+        if self._received > HEAD_BYTES + _FRAMING_PER_BYTE * self._body_bytes:
+            self._refuse(431)
+        elif self._in_head and self.head_since is None:
+            self.head_since = self.loop.time()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what the parser refuses, or what it was stopped for."""
+        if self._wrong is not None:
+            self._refuse(self._wrong)
+        elif not self._is_refused:
+            self._is_refused = True
+            super().send_400_response(msg)
+
+    def _refuse(self, status: int) -> None:
+        """Answer in plain words where nothing else is being answered, and part."""
+        if self._is_refused or self.transport.is_closing():
+            return
+        self._is_refused, self.head_since = True, None
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            self.transport.close()
+            return
+        words = _REFUSALS[status]
+        more = b"retry-after: 1\r\n" if status == _TOO_BUSY else b""
+        head = b"%bcontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n%bcontent-length: %d\r\n\r\n"
+        self.transport.write(head % (STATUS_LINE[status], more, len(words)) + words)
+        if status == _TOO_BUSY:
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self.loop.call_later(_FAREWELL_SECONDS, self.transport.abort)
+
+    def refuse_slow_head(self) -> None:
+        """End a connection whose head takes too long."""
+        self._refuse(408)
+
+    def _stop(self, status: int) -> NoReturn:
+        """Stop the parser, which then has `send_400_response` called."""
+        self._wrong = status
+        raise ValueError(status)
+
+    # What follows is called by the parser, or takes the place of what uvicorn would do.
 
     def on_message_begin(self) -> None:
         """Forget the request before."""
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
+        self._in_head = True
+        self._body_bytes = self._trailers = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the address."""
+        self.url += url
+        if len(self.url) > TARGET_BYTES:
+            self._stop(414)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header. Those behind a body, which would come too late for anybody, are dropped."""
+        if not self._in_head:
+            self._trailers += 1
+            if self._trailers > FIELDS:
+                self._stop(431)
+            return
+        if len(self.headers) >= FIELDS:
+            self._stop(431)
+        super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        self._body_bytes += len(body)
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """Begin an exchange as uvicorn does, without the limit, the root path and the state that we do not set.
 
         What asks for another protocol is left to it.
         """
+        is_short = self._received <= _PLAIN_BYTES and self.head_since is None
+        self._in_head, self.head_since = False, None
+        if not is_short and _size(self.url, self.headers) > HEAD_BYTES:
+            self._stop(431)
+        self._received = 0
         if self.parser.should_upgrade():
             self.scope = self._scope_at(b"", b"")
             super().on_headers_complete()
@@ -135,6 +264,8 @@ class WebProtocol(HttpToolsProtocol):
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((exchange, self.app))
+            if len(self.pipeline) > PIPELINED:
+                self._stop(431)
 
     def _scope_at(self, raw_path: bytes, query: bytes) -> HTTPScope:
         """The scope of the request whose head has just been read."""
@@ -181,6 +312,11 @@ class WebProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
+def _size(url: bytes, headers: Headers) -> int:
+    """What a head has in bytes, without its separators."""
+    return len(url) + sum(len(name) + len(value) for name, value in headers)
+
+
 class WebServer(uvicorn.Server):
     """A uvicorn server that closes connections on which no request has been under way for `patience` seconds.
 
@@ -190,8 +326,10 @@ class WebServer(uvicorn.Server):
     `begin_stop` is called before it waits for what is still being answered: streams would go on for ever.
     """
 
-    def __init__(self, config: uvicorn.Config, patience: float, begin_stop: Callable[[], None]) -> None:
-        config.http = WebProtocol
+    def __init__(
+        self, config: uvicorn.Config, patience: float, begin_stop: Callable[[], None], connections: int = 0
+    ) -> None:
+        config.http = type("BoundedProtocol", (WebProtocol,), {"connections_most": connections})
         configure_sockets(config)
         super().__init__(config)
         self._patience = patience
@@ -218,6 +356,10 @@ class WebServer(uvicorn.Server):
         silent: dict[Any, tuple[Any, float]] = {}
         for connection in list(self.server_state.connections):
             if isinstance(connection, SocketProtocol) and connection.is_open:
+                continue
+            since = getattr(connection, "head_since", None)
+            if since is not None and now - since > HEAD_SECONDS:
+                cast("WebProtocol", connection).refuse_slow_head()
                 continue
             exchange = getattr(connection, "cycle", None)
             if exchange is not None and not exchange.response_complete:

@@ -66,7 +66,9 @@ class Web:
 
 
 @asynccontextmanager
-async def serving(application: Application, *, keep_alive: int = 75, log_level: str = "warning") -> AsyncIterator[Web]:
+async def serving(
+    application: Application, *, keep_alive: int = 75, log_level: str = "warning", connections: int = 0
+) -> AsyncIterator[Web]:
     """Run a server around an application; nothing in it takes longer than PATIENCE."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
@@ -78,7 +80,7 @@ async def serving(application: Application, *, keep_alive: int = 75, log_level: 
         access_log=False,
         timeout_keep_alive=keep_alive,
     )
-    web = WebServer(config, PATIENCE, lambda: None)
+    web = WebServer(config, PATIENCE, lambda: None, connections)
     task = asyncio.create_task(web.serve(sockets=[listener]))
     try:
         async with asyncio.timeout(PATIENCE):
