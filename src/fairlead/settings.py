@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -30,6 +30,8 @@ CLOUD: Final = "cloud"
 SELF_HOSTED: Final = "self_hosted"
 _CALLABLE: Final = re.compile(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|.+\.py):[A-Za-z_]\w*")
 _STATIC_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{16,1000}")
+_LOOPBACK: Final = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+_HOST: Final = re.compile(r"[a-z0-9_.-]{1,253}")
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN: Final = re.compile(rf"(?=.{{1,189}}\Z){_LABEL}(?:\.{_LABEL})*")
 """A domain with room for a label before it (RFC 1035, 2.3.4)."""
@@ -111,6 +113,17 @@ def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(part.strip()) for part in parts)
 
 
+def _is_host(text: str) -> bool:
+    return _HOST.fullmatch(text) is not None if ":" not in text else isinstance(ip_address(text), IPv6Address)
+
+
+def _hosts(text: str) -> frozenset[str]:
+    hosts = frozenset(part.strip().lower() for part in text.split(","))
+    if len(hosts) > _NETWORKS_MAX or not all(map(_is_host, hosts)):
+        raise ValueError(f"must be at most {_NETWORKS_MAX} names or addresses, without scheme and port")
+    return hosts
+
+
 def _hashes(text: str) -> frozenset[str]:
     hashes = [part.strip() for part in text.split(",")]
     digests = [read_hash(part) for part in hashes]
@@ -174,6 +187,15 @@ class Settings:
     )
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = _option(
         (), "The addresses and networks of proxies whose forwarded headers are believed; empty is nobody.", _networks
+    )
+    allowed_hosts: frozenset[str] = _option(
+        frozenset(), "More host names that calls without a credential may name, with commas between.", _hosts
+    )
+    metrics_networks: tuple[IPv4Network | IPv6Network, ...] = _option(
+        _LOOPBACK, "The addresses and networks that may read /metrics where it has no token.", _networks
+    )
+    metrics_token: str | None = _option(
+        None, "The token that opens /metrics, as bearer; then nothing else does.", _static_token, shown=False
     )
     catalog: Path | None = _option(
         None, "A folder with more providers (providers/*.toml) and models (models/**/*.toml).", Path

@@ -28,7 +28,12 @@ MADE: dict[str, Fault] = {
     "request_not_found": faults.RequestNotFound(),
     "queue_backlog_full": faults.QueueBacklogFull(1),
 }
-ALSO_INVALID: tuple[Fault, ...] = (faults.BodyTooLarge(1), faults.KeyConflict("x"), faults.InputRejected(()))
+ALSO_INVALID: tuple[Fault, ...] = (
+    faults.BodyTooLarge(1),
+    faults.TooManyValues(1),
+    faults.KeyConflict("x"),
+    faults.InputRejected(()),
+)
 ALSO_UNPAID: tuple[Fault, ...] = (faults.BudgetExceeded(10, "month", 5, 3, 4),)
 ALSO_BUSY: tuple[Fault, ...] = (faults.CommittedSpendExceeded(1, 1), faults.StillRunning())
 

@@ -133,7 +133,7 @@ def _made(position: Any) -> str:
         pytest.param(lambda cursor: f" {cursor}", id="with a space"),
         pytest.param(lambda _: "A" * 512, id="of As"),
         pytest.param(lambda _: "A" * 513, id="too long"),
-        pytest.param(lambda _: "A" * 60_000, id="huge"),
+        pytest.param(lambda _: "A" * 15_000, id="huge"),
         pytest.param(lambda _: "cursor;DROP TABLE", id="of another alphabet"),
         pytest.param(lambda _: "курсор", id="of another script"),
         pytest.param(lambda _: "20", id="an offset"),

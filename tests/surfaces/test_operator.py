@@ -50,6 +50,8 @@ def test_a_metric_has_another_name(router: Server, partner: FakePartner) -> None
         "fairlead_runs_in_flight",
         "fairlead_journal_entries_waiting",
         "fairlead_callers_left_total",
+        "fairlead_event_loop_lag_seconds",
+        "fairlead_event_loop_lag_max_seconds",
         "fairlead_runs_outcome_unknown_total",
         "fairlead_events_total",
     } <= declared

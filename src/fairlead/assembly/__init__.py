@@ -19,6 +19,7 @@ from fairlead.operations.keys import IssuedKey
 from fairlead.settings import Settings
 from fairlead.surfaces.application import Application
 from fairlead.workers.janitor import Janitor
+from fairlead.workers.loop_watch import watch_loop
 
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
 
@@ -49,6 +50,7 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
         base = await ready_base(settings, clock or Clock(), observe, stack)
         runs = ready_runs(settings, base, metrics, stack)
         also.append(runs.watcher.observe)
+        kept(stack, watch_loop(metrics.loop.record))
         await runs.recovery.announce()
         kept(stack, runs.webhook_poster.work())
         kept(stack, runs.queue_worker.work())

@@ -44,6 +44,8 @@ from fairlead.storage.database import Database, open_database
 from fairlead.storage.migrate import migrate
 from fairlead.surfaces.application import OtherSurface
 from fairlead.surfaces.assets import AssetHandlers
+from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.hosts import KnownHosts
 from fairlead.surfaces.router.headers import HeaderNames
 from fairlead.workers.partner import PROCEDURAL, SIMULATOR, PartnerProgram
 
@@ -142,6 +144,12 @@ def kept(stack: AsyncExitStack, work: Any) -> None:
 def brand(settings: Settings) -> Brand:
     """What everything on the wire is spelled after."""
     return Brand(settings.brand, settings.header_prefix)
+
+
+def known_hosts(settings: Settings) -> KnownHosts:
+    """The hosts that calls without a credential may name."""
+    base_urls = BaseUrls(settings.public_base_url, settings.trusted_proxies)
+    return KnownHosts(base_urls, settings.allowed_hosts | {settings.host.lower()})
 
 
 def header_names(settings: Settings) -> HeaderNames:

@@ -1,7 +1,7 @@
 """The HTTP face: every surface's handlers, with what each needs."""
 
 from fairlead import __version__
-from fairlead.assembly.base import Base, Jobs, brand, header_names
+from fairlead.assembly.base import Base, Jobs, brand, header_names, known_hosts
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.installation import SNAPSHOTS
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
@@ -15,7 +15,7 @@ from fairlead.surfaces.application import Application
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.openapi.handlers import DocumentHandlers
 from fairlead.surfaces.openapi.served import Served
-from fairlead.surfaces.operator import OperatorHandlers
+from fairlead.surfaces.operator import MetricsAccess, OperatorHandlers
 from fairlead.surfaces.registry.handlers import RegistryHandlers
 from fairlead.surfaces.registry.surface import RegistrySurface
 from fairlead.surfaces.router.estimates import EstimateHandlers
@@ -41,7 +41,11 @@ def application(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, m
             UsageHandlers(authenticator, windows, UsageReader(base.database, base.clock), prefix),
         ),
         assets=base.assets.handlers,
-        operator=OperatorHandlers(lambda: _problems(base.database), lambda: (metrics.page(), CONTENT_TYPE)),
+        operator=OperatorHandlers(
+            lambda: _problems(base.database),
+            lambda: (metrics.page(), CONTENT_TYPE),
+            MetricsAccess(settings.metrics_networks, known_hosts(settings), settings.metrics_token),
+        ),
         document=DocumentHandlers(served(settings)),
         names=header_names(settings),
         observe=base.observe,

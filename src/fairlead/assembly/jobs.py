@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from fairlead.assembly.base import Base, Jobs, brand, header_names, kept
+from fairlead.assembly.base import Base, Jobs, brand, header_names, kept, known_hosts
 from fairlead.assembly.moderation import ready_moderation
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.domain.catalog.models import Catalog
@@ -337,7 +337,7 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
 def _job_callers(settings: Settings, base: Base, deployments: Deployments | None) -> JobCallers:
     """Who may call the jobs API."""
     is_self_hosted = settings.jobs_surface == SELF_HOSTED
-    opened = SelfHosted(DEFAULT_NAME, settings.static_token) if is_self_hosted else None
+    opened = SelfHosted(DEFAULT_NAME, settings.static_token, known_hosts(settings)) if is_self_hosted else None
     is_serverless = settings.jobs_surface == SERVERLESS
     return JobCallers(
         base.authenticator,

@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from fairlead.domain.jobs.errors import JOB_ERRORS
 from fairlead.domain.money import UNITS_PER_DOLLAR
+from fairlead.observing.loop_meter import LoopMeter
 from fairlead.observing.observations import (
     AnswerLeftRaw,
     AssetCopied,
@@ -224,6 +225,7 @@ class Metrics:
         self._queue = _QueueMeters(self.registry)
         self._jobs = _JobMeters(self.registry)
         self._runs = RunMeters()
+        self.loop = LoopMeter(self.registry)
         self.registry.register(self._runs)
         self.in_flight = Gauge("fairlead_runs_in_flight", "Runs under way in this process.", registry=self.registry)
         self._journal = Gauge(

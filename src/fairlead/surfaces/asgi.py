@@ -120,7 +120,7 @@ def base_url_of(scope: Scope, scheme: str | None = None, host: str | None = None
 
     The host is the one he named; where he named none that could stand in a link, the address he is connected to.
     """
-    return f"{scheme or scope['scheme']}://{host or _named_host(scope) or _own_host(scope)}"
+    return f"{scheme or scope['scheme']}://{host or named_host(scope) or _own_host(scope)}"
 
 
 def is_host(text: str) -> bool:
@@ -137,7 +137,8 @@ def _is_host(text: str) -> bool:
     return match["address"] is None or _is_ipv6(match["address"])
 
 
-def _named_host(scope: Scope) -> str | None:
+def named_host(scope: Scope) -> str | None:
+    """The host that a call names in its header, perhaps with a port; None for none, and for what can be no host."""
     value = header(scope, b"host")
     named = "" if value is None else value.decode("latin-1")
     return named if is_host(named) else None

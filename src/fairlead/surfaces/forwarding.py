@@ -6,10 +6,10 @@ link but a scheme, a host and a path prefix that are each just that (docs/revers
 
 import re
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
-from fairlead.surfaces.asgi import HOST_MAX, Scope, base_url_of, header, is_host
+from fairlead.surfaces.asgi import HOST_MAX, Scope, base_url_of, header, is_host, named_host
 
 PREFIX_MAX: Final = 128
 BASE_URL_MAX: Final = len("https://") + HOST_MAX + PREFIX_MAX
@@ -52,21 +52,40 @@ class BaseUrls:
         told = _told(scope).host if self._is_trusted(scope) else None
         return base_url_of(scope, host=told).partition("://")[2]
 
+    def named_host_of(self, scope: Scope) -> str | None:
+        """The host a call names, or a trusted proxy for it; None where it names none."""
+        told = _told(scope).host if self._is_trusted(scope) else None
+        return told or named_host(scope)
+
     def is_public(self, host: str) -> bool:
         """Whether a host is the one by which the operator says that callers reach us."""
         return self.public is not None and self.public.partition("://")[2].partition("/")[0].lower() == host.lower()
+
+    def caller_of(self, scope: Scope) -> IPv4Address | IPv6Address | None:
+        """The address of whoever called, behind the proxies that are trusted; None where it cannot be known.
+
+        Each proxy adds the address that it was called from, so the last one that is no proxy of ours is the caller's.
+        """
+        client = scope.get("client")
+        address = None if client is None else address_of(client[0])
+        if not self._is_trusted(scope):
+            return address
+        for told in reversed(_callers(scope)):
+            address = address_of(told)
+            if not self._is_proxy(address):
+                break
+        else:
+            return None
+        return address
 
     def _is_trusted(self, scope: Scope) -> bool:
         client = scope.get("client")
         if not self.trusted or client is None:  # a unix socket has no address, and nobody vouches for who is behind it
             return False
-        try:
-            peer = ip_address(client[0])
-        except ValueError:  # a test's client, or a server that names its peers otherwise
-            return False
-        if isinstance(peer, IPv6Address) and peer.ipv4_mapped is not None:
-            peer = peer.ipv4_mapped
-        return any(peer in network for network in self.trusted)
+        return self._is_proxy(address_of(client[0]))  # None is a test's client, or a server that names peers otherwise
+
+    def _is_proxy(self, address: IPv4Address | IPv6Address | None) -> bool:
+        return address is not None and any(address in network for network in self.trusted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +108,29 @@ def _told(scope: Scope) -> _Told:
         _host(_first(scope, b"x-forwarded-host")),
         _prefix(_first(scope, b"x-forwarded-prefix")),
     )
+
+
+def address_of(text: str) -> IPv4Address | IPv6Address | None:
+    """An address in words, as the IPv4 address it is where it is one within IPv6; None for what is no address."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return address if mapped is None else mapped
+
+
+def _callers(scope: Scope) -> list[str]:
+    """The addresses a proxy says a call came by, the caller's first: X-Forwarded-For, or Forwarded where that is all.
+
+    All headers of that name are one list (RFC 9110 section 5.3).
+    """
+    told = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for").decode("latin-1")
+    if told:
+        return [part.strip(" \t") for part in told.split(",")]
+    element = _first_element(_value(scope, b"forwarded"))
+    address = element.get("for", "")
+    return [address.partition("]")[0].removeprefix("[")] if address else []
 
 
 def _value(scope: Scope, name: bytes) -> str:

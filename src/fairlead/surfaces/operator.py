@@ -1,10 +1,45 @@
 """What an operator's tools ask: is it alive, is it ready, what does it count."""
 
-from collections.abc import Awaitable, Callable
+import hmac
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+
+from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
+from fairlead.surfaces.asgi import Scope, header
+from fairlead.surfaces.hosts import KnownHosts
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsAccess:
+    """Who may read the metrics, which tell what workspaces do: who has the token, or some networks where there is none.
+
+    Without a token the server must be sure who calls. Behind a proxy that it was not told of, everybody seems to come
+    from this machine: a public URL without a trusted proxy says that there may be one.
+    """
+
+    networks: Sequence[IPv4Network | IPv6Network]
+    hosts: KnownHosts
+    token: str | None = None
+
+    def check(self, scope: Scope) -> None:
+        """Refuse who may not: FaultError(Unauthorized or Forbidden)."""
+        if self.token is not None:
+            sent = header(scope, b"authorization") or b""
+            if not hmac.compare_digest(sent, b"Bearer " + self.token.encode()):
+                raise FaultError(Unauthorized("Send the token of FAIRLEAD_METRICS_TOKEN as bearer."))
+            return
+        self.hosts.check(scope)
+        address = self.hosts.base_urls.caller_of(scope)
+        if not self._is_told_apart() or address is None or not any(address in one for one in self.networks):
+            raise FaultError(Forbidden("Metrics are for the machine itself, or for who has FAIRLEAD_METRICS_TOKEN."))
+
+    def _is_told_apart(self) -> bool:
+        """Whether callers are told apart from a proxy in front of them."""
+        return self.hosts.base_urls.public is None or bool(self.hosts.base_urls.trusted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +48,7 @@ class OperatorHandlers:
 
     problems: Callable[[], Awaitable[list[str]]]
     metrics: Callable[[], tuple[bytes, str]]
+    access: MetricsAccess
 
     async def healthz(self, _request: Request) -> Response:
         """`GET /healthz`: the process answers."""
@@ -25,7 +61,8 @@ class OperatorHandlers:
             return JSONResponse({"status": "not ready", "problems": problems}, status_code=503)
         return JSONResponse({"status": "ready"})
 
-    async def metrics_page(self, _request: Request) -> Response:
-        """`GET /metrics`: Prometheus's text format."""
+    async def metrics_page(self, request: Request) -> Response:
+        """`GET /metrics`: Prometheus's text format, for those who may read it; FaultError."""
+        self.access.check(request.scope)
         content, media_type = self.metrics()
         return Response(content, media_type=media_type)

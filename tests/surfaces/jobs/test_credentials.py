@@ -119,6 +119,10 @@ def test_an_open_server_lets_anything_in(opened: Server) -> None:
     assert ask(opened, {}, path="/api/queue").status_code == 401
     for foreign in ({"Origin": "http://elsewhere.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
         assert refused(ask(opened, foreign, "POST", json={"workflow": picture()})) == (403, "forbidden")
+    for rebound in ({"Host": "elsewhere.example"}, {"Host": "elsewhere.example", "Sec-Fetch-Site": "same-origin"}):
+        assert refused(ask(opened, rebound)) == (403, "forbidden")
+        own_key = {**rebound, "X-API-Key": opened.key}
+        assert ask(opened, own_key).status_code == 200
     for own in ({"Origin": opened.url}, {"Sec-Fetch-Site": "same-origin", "Origin": "http://elsewhere.example"}):
         assert ask(opened, own).status_code == 200
 

@@ -18,6 +18,7 @@ from fairlead.operations.deployments import Deployments
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.surfaces.asgi import Scope, header
 from fairlead.surfaces.credentials import key_or_token
+from fairlead.surfaces.hosts import KnownHosts
 from fairlead.surfaces.jobs.addresses import address_of
 from fairlead.surfaces.jobs.errors import SsoRequiredError
 
@@ -30,13 +31,15 @@ class SelfHosted:
 
     workspace: str
     token: str | None
+    hosts: KnownHosts
 
     def admits(self, credential: Credential | None, scope: Scope) -> bool:
-        """Whether a call speaks for the workspace; FaultError for one that a page of another site has sent."""
+        """Whether a call speaks for the workspace; FaultError for one that a page of another site sends."""
         if self.token is not None:
             return credential is not None and hmac.compare_digest(credential.text.encode(), self.token.encode())
         if credential is not None:
             return False
+        self.hosts.check(scope)
         if _is_foreign(scope):
             raise FaultError(Forbidden("A page of another site may not call this service without a credential."))
         return True
