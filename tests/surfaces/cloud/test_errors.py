@@ -36,7 +36,8 @@ _OF_THE_JOBS_API: Final = {
     faults.TooManyStreams,
 }  # fmt: skip
 _STATUSES: Final = {
-    "InvalidInput": 400, "BodyTooLarge": 413, "TooManyValues": 413, "KeyConflict": 409, "InputRejected": 400, "ContentPolicyViolation": 400,
+    "TooManyValues": 413,
+    "InvalidInput": 400, "BodyTooLarge": 413, "KeyConflict": 409, "InputRejected": 400, "ContentPolicyViolation": 400,
     "ProviderError": 503, "ProviderTimeout": 503, "InsufficientCredits": 402, "BudgetExceeded": 402,
     "ModelNotFound": 400, "Unauthorized": 401, "Forbidden": 403, "NotEnabled": 403, "ConcurrencyLimitExceeded": 429,
     "CommittedSpendExceeded": 429, "StillRunning": 429, "RateLimited": 429, "ClientDisconnected": 499,
