@@ -12,8 +12,9 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from conftest import Run
+from damage import flip
 from fairlead.domain.catalog.models import Assets
-from fairlead.domain.faults import FaultError, Forbidden, RequestNotFound, ServiceUnavailable
+from fairlead.domain.faults import FaultError, Forbidden, InternalError, RequestNotFound, ServiceUnavailable
 from fairlead.domain.pointers import parse_pointer
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import Links
@@ -364,16 +365,27 @@ async def refused(desk: Desk, link: str, fault: Any) -> None:
         assert raised.value.fault == fault
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"half")])
-def test_a_damaged_blob_is_sent(desk: Desk, damage: Callable[[Path], Any], run: Run) -> None:
-    """A blob that is gone, or not as long as it was, is not found; another copy of the same bytes mends it."""
+@pytest.mark.req("S-08")
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        (Path.unlink, RequestNotFound()),
+        (lambda path: path.write_bytes(b"half"), InternalError()),
+        (flip, InternalError()),
+    ],
+    ids=["gone", "shorter", "flipped"],
+)
+def test_lost_blob_is_a_fault_until_it_is_copied_again(
+    desk: Desk, damage: Callable[[Path], Any], fault: Any, run: Run
+) -> None:
+    """A blob that is gone is not found, a damaged one is an error; another copy of the same bytes mends both."""
     desk.partner.script("/a", reply(200, PNG))
     answer = {"data": [{"url": f"{desk.partner.url}/a"}]}
 
     async def ask() -> None:
         (link,) = links_of(await desk.copy(answer))
         damage(desk.files()[0])
-        await refused(desk, link, RequestNotFound())
+        await refused(desk, link, fault)
         await desk.copy(answer)
         assert await desk.get(link) == PNG
 

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from conftest import Run
+from damage import blob_files, flip
 from fairlead.domain.callers import Caller
-from fairlead.domain.faults import Fault, FaultError, ProviderError, RequestNotFound, ServiceUnavailable
+from fairlead.domain.faults import Fault, FaultError, InternalError, ProviderError, RequestNotFound, ServiceUnavailable
 from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.domain.runs.queue import QueueStatus
 from fairlead.operations.runs.collect import RequestStatus
@@ -93,7 +94,7 @@ def test_a_result_is_kept_for_ever(
 def test_a_large_result_is_lost(
     server: Server, caller: Caller, partner: Partner, books: Books, tmp_path: Path, run: Run
 ) -> None:
-    """What is larger than a row should be is a blob; without it the result is gone, and the status still stands."""
+    """What is larger than a row should be is a blob; without it the result is gone, and the status says so."""
     partner.answers["/now"] = {**DONE, "data": "x" * INLINE_MAX}
     run(made(server, caller))
     (row,) = books.rows("SELECT content, blob, size FROM run_results")
@@ -102,7 +103,39 @@ def test_a_large_result_is_lost(
     assert len(answer.outcome.content) == row["size"]
     shutil.rmtree(tmp_path / "blobs")
     assert refused(run, server.collector.collect(caller, MODEL, FIRST)) == _EXPIRED
+    status = run(server.collector.status(caller, MODEL, FIRST))
+    assert (status.status, status.error_type) == (QueueStatus.COMPLETED, "request_not_found")
+
+
+@pytest.mark.req("S-08", "R-33", "R-34")
+def test_damaged_result_is_an_error_to_collectors_and_in_the_status(
+    server: Server, caller: Caller, partner: Partner, tmp_path: Path, run: Run
+) -> None:
+    """Bytes that are not those of the answer are never collected; the status has the bucket that collecting has."""
+    partner.answers["/now"] = {**DONE, "data": "x" * INLINE_MAX}
+    run(made(server, caller))
     assert run(server.collector.status(caller, MODEL, FIRST)).error_type is None
+    (blob,) = blob_files(tmp_path / "blobs")
+    flip(blob, 1000)
+    assert isinstance(refused(run, server.collector.collect(caller, MODEL, FIRST)), InternalError)
+    status = run(server.collector.status(caller, MODEL, FIRST))
+    assert (status.status, status.error_type) == (QueueStatus.COMPLETED, "internal_error")
+    flip(blob, 1000)
+    assert run(server.collector.status(caller, MODEL, FIRST)).error_type is None
+    assert isinstance(run(server.collector.collect(caller, MODEL, FIRST)), Answer)
+
+
+@pytest.mark.req("R-33")
+def test_status_of_a_run_stands_while_its_store_is_away(
+    server: Server, caller: Caller, partner: Partner, tmp_path: Path, run: Run
+) -> None:
+    """A result that cannot be read now is not lost: collecting it is tried again."""
+    partner.answers["/now"] = {**DONE, "data": "x" * INLINE_MAX}
+    run(made(server, caller))
+    shutil.rmtree(tmp_path / "blobs")
+    (tmp_path / "blobs").write_text("no folder")
+    assert run(server.collector.status(caller, MODEL, FIRST)).error_type is None
+    assert isinstance(refused(run, server.collector.collect(caller, MODEL, FIRST)), ServiceUnavailable)
 
 
 @pytest.mark.req("R-29", "R-34")

@@ -9,7 +9,8 @@ import pytest
 from blake3 import blake3
 
 from conftest import Run
-from fairlead.domain.faults import FaultError, ServiceUnavailable
+from damage import flip
+from fairlead.domain.faults import FaultError, InternalError, ServiceUnavailable
 from fairlead.domain.jobs.asset_faults import AssetFault, AssetFaultError, AssetNotFound, BlobNotFound, ContentBlocked
 from fairlead.domain.jobs.asset_references import REFERENCES_MAX
 from fairlead.domain.jobs.assets import NewAsset
@@ -81,8 +82,35 @@ def test_an_asset_without_its_bytes_is_sent(room: Room, run: Run) -> None:
     async def check() -> None:
         asset = await room.send(b"whole")
         assert await room.assets.find_whole(ME, asset.id) == asset
-        room.lying()[0].write_bytes(b"half")
+        (file,) = room.lying()
+        file.unlink()
         assert await refused(room.assets.find_whole(ME, asset.id)) == AssetNotFound()
+        file.write_bytes(b"half")
+        with pytest.raises(FaultError) as damaged:
+            await room.assets.find_whole(ME, asset.id)
+        assert isinstance(damaged.value.fault, InternalError)
+
+    run(check())
+
+
+@pytest.mark.req("S-08", "J-14")
+@pytest.mark.parametrize("lost", ["damaged", "missing"])
+def test_lost_bytes_are_not_known_until_they_are_sent_again(room: Room, lost: str, run: Run) -> None:
+    """Nobody makes an asset of bytes that cannot be had; whoever sends them mends what others have of them."""
+
+    async def check() -> None:
+        asset = await room.send(b"whole")
+        assert await room.assets.knows(ME, asset.blob)
+        (file,) = room.lying()
+        if lost == "damaged":
+            flip(file, 2)
+        else:
+            file.unlink()
+        assert not await room.assets.knows(ME, asset.blob)
+        assert await refused(room.assets.add_known(ME, asset.blob, NewAsset("b.png"))) == BlobNotFound()
+        await room.send(b"whole", "again.png")
+        assert await room.assets.knows(ME, asset.blob)
+        assert (await room.assets.find_whole(ME, asset.id)).id == asset.id
 
     run(check())
 

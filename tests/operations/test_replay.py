@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from conftest import Run
+from damage import blob_files, flip
 from fairlead.domain.callers import Caller
 from fairlead.domain.faults import (
     DeadlineExceeded,
     Fault,
     FaultError,
     InsufficientCredits,
+    InternalError,
     KeyConflict,
     ProviderError,
     ServiceUnavailable,
@@ -272,6 +274,19 @@ def test_a_result_that_cannot_be_read_is_run_again(
         shutil.rmtree(blobs)
         blobs.write_text("no folder any more")
     assert isinstance(refused(run, server, caller), kind)
+    assert partner.calls == ["POST /now"]
+
+
+@pytest.mark.req("S-08", "R-18")
+def test_damaged_result_is_never_replayed(
+    server: Server, caller: Caller, partner: Partner, folder: Path, run: Run
+) -> None:
+    """A kept result whose bytes have changed is an error of ours, and the run is not repeated."""
+    partner.answers["/now"] = {**DONE, "data": "x" * (INLINE_MAX + 1)}
+    run(server.answer(caller, key=KEY))
+    (blob,) = blob_files(folder.parent / "blobs")
+    flip(blob, 100)
+    assert isinstance(refused(run, server, caller), InternalError)
     assert partner.calls == ["POST /now"]
 
 

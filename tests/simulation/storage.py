@@ -13,7 +13,7 @@ from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.pool import StaticPool
 
 from fairlead.storage import ledger
-from fairlead.storage.blobs import BlobMissingError, BlobsUnavailableError, StoredBlob
+from fairlead.storage.blobs import BlobDamagedError, BlobMissingError, BlobsUnavailableError, StoredBlob
 from fairlead.storage.database import DatabaseUnavailableError
 from fairlead.storage.migrate import upgrade
 from fairlead.storage.prepared import sqlite_driver
@@ -153,6 +153,17 @@ class MemoryBlobs:
         if name not in self._blobs:
             raise BlobMissingError(name)
         return _once(self._blobs[name][start:end])
+
+    async def check(self, name: str, size: int) -> None:
+        """Look for a blob of a size."""
+        if name not in self._blobs:
+            raise BlobMissingError(name)
+        if len(self._blobs[name]) != size:
+            raise BlobDamagedError(name)
+
+    async def verify(self, name: str, size: int) -> None:
+        """Do the same: memory is not damaged."""
+        await self.check(name, size)
 
     async def size(self, name: str) -> int | None:
         """Give the size of a blob."""

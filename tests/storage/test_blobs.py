@@ -8,6 +8,7 @@ import stat
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -400,9 +401,9 @@ def test_copies_fill_the_disk(tmp_path: Path, run: Run) -> None:
     copies = LocalCopies(tmp_path, limit=10)
 
     for number, (name, size) in enumerate([("b", 5), ("c", 5), ("d", 4), ("e", 50)]):
-        os.utime(run(copies.path(name, size, some(size))), (number, number))
+        os.utime(run(copies.path(name, size, partial(some, size))), (number, number))
         if name == "c":
-            run(copies.path("b", 5, some(0)))
+            run(copies.path("b", 5, partial(some, 0)))
         if name == "d":
             assert {path.name for path in files(tmp_path)} == {"b", "d"}
     assert {path.name for path in files(tmp_path)} == {"e"}

@@ -18,6 +18,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
+from damage import blob_file, flip
 from databases import migrate_url
 from fairlead.domain.billing.books import UNLIMITED
 from fairlead.domain.callers import Billing
@@ -283,4 +284,34 @@ def test_a_blob_that_is_gone_breaks_off(site: Site) -> None:
         assert site.get().status_code == 404
     finally:
         away.rename(path)
+    assert site.get().content == CONTENT
+
+
+@pytest.mark.req("S-08", "R-36")
+def test_damaged_asset_is_an_error_before_the_first_byte(site: Site) -> None:
+    """Flipped bytes are never sent, whole or in part, nor promised to HEAD; who has the asset already keeps it."""
+    path = blob_file(site.blobs, BLAKE3)
+    flip(path, 1_000_000)
+    try:
+        for response in (site.get(), site.get(Range="bytes=5-9"), site.get(Range="bytes=1400000-")):
+            assert response.status_code == 500
+            assert response.headers["x-service-error-type"] == response.json()["error_type"] == "internal_error"
+            assert "damaged" in response.json()["detail"]
+        assert site.get(method="HEAD").status_code == 500
+        assert site.get(If_None_Match=f'"{BLAKE3}"').status_code == 304
+    finally:
+        flip(path, 1_000_000)
+    assert site.get().content == CONTENT
+
+
+@pytest.mark.req("S-08", "R-36")
+def test_cut_off_asset_is_an_error(site: Site) -> None:
+    """A file that has lost its end is damaged, not an asset that nobody knows."""
+    path = blob_file(site.blobs, BLAKE3)
+    path.chmod(0o600)
+    os.truncate(path, SIZE - 1)
+    try:
+        assert [site.get(method=method).status_code for method in ("GET", "HEAD")] == [500, 500]
+    finally:
+        path.write_bytes(CONTENT)
     assert site.get().content == CONTENT

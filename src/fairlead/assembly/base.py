@@ -28,7 +28,7 @@ from fairlead.installation import (
 )
 from fairlead.observing.logs import Logs
 from fairlead.observing.metrics import Metrics
-from fairlead.observing.observations import Observer, all_of
+from fairlead.observing.observations import BlobDamaged, BlobMissing, Observer, all_of
 from fairlead.observing.traces import otlp_traces
 from fairlead.operations.assets import AssetReader, AssetSweeper
 from fairlead.operations.authenticate import Authenticator
@@ -39,7 +39,7 @@ from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import bootstrap
 from fairlead.settings import BadSettingError, Settings
-from fairlead.storage.blobs import FileBlobs, local_blobs
+from fairlead.storage.blobs import BlobLostError, BlobMissingError, FileBlobs, local_blobs
 from fairlead.storage.database import Database, open_database
 from fairlead.storage.migrate import migrate
 from fairlead.surfaces.application import OtherSurface
@@ -186,12 +186,17 @@ async def _ready_database(settings: Settings, clock: Clock, stack: AsyncExitStac
 
 def _assets(settings: Settings, secret: MasterSecret, database: Database, clock: Clock, observe: Observer) -> Assets:
     try:
-        blobs = local_blobs((settings.data / "blobs").resolve())  # engine hosts are elsewhere, and are given paths
+        folder = (settings.data / "blobs").resolve()  # engine hosts are elsewhere, and are given paths
+        blobs = local_blobs(folder, lambda lost: observe(_lost_blob(lost)))
     except OSError as error:
         raise DataDirectoryError(f"the folder for blobs cannot be used: {error}") from error
     links = Links(secret.derive("signed links of assets"))
     handlers = AssetHandlers(AssetReader(links, blobs, database, clock), header_names(settings))
     return Assets(blobs, links, handlers, AssetSweeper(database, blobs, clock, observe))
+
+
+def _lost_blob(lost: BlobLostError) -> BlobMissing | BlobDamaged:
+    return BlobMissing(lost.name) if isinstance(lost, BlobMissingError) else BlobDamaged(lost.name)
 
 
 def _rate_windows(

@@ -181,7 +181,9 @@ class ClientDisconnected(msgspec.Struct, frozen=True):
 
 
 class InternalError(msgspec.Struct, frozen=True):
-    """We failed. The caller learns nothing of the cause; the log has it."""
+    """We failed. The caller learns nothing of the cause, but for a `detail` that it may act on; the log has it."""
+
+    detail: str | None = None
 
 
 class DeadlineExceeded(msgspec.Struct, frozen=True):

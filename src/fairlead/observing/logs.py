@@ -13,6 +13,8 @@ import msgspec
 from fairlead.observing.observations import (
     AnswerLeftRaw,
     AssetCopyFailed,
+    BlobDamaged,
+    BlobMissing,
     BlobTrouble,
     CatalogRefused,
     DatabaseTrouble,
@@ -37,6 +39,8 @@ LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _WARNINGS: Final = (
     AnswerLeftRaw,
     AssetCopyFailed,
+    BlobDamaged,
+    BlobMissing,
     BlobTrouble,
     CatalogRefused,
     DatabaseTrouble,

@@ -11,6 +11,8 @@ from fairlead.observing.observations import (
     AnswerLeftRaw,
     AssetCopied,
     AssetCopyFailed,
+    BlobDamaged,
+    BlobMissing,
     BlobTrouble,
     CallRepeated,
     CancelPassedOn,
@@ -43,6 +45,8 @@ from fairlead.observing.run_meters import PARTNER_SECONDS, RunMeters
 
 _EVENTS: Final = (
     AnswerLeftRaw,
+    BlobDamaged,
+    BlobMissing,
     BlobTrouble,
     CancelPassedOn,
     CatalogRefused,

@@ -214,6 +214,18 @@ class BlobTrouble(msgspec.Struct, frozen=True):
     error: str
 
 
+class BlobDamaged(msgspec.Struct, frozen=True):
+    """A blob was asked for whose bytes are not those that its name stands for; they were not handed out."""
+
+    blob: str
+
+
+class BlobMissing(msgspec.Struct, frozen=True):
+    """A blob was asked for that the database names and the store does not have."""
+
+    blob: str
+
+
 class AssetsSwept(msgspec.Struct, frozen=True):
     """Assets expired; blobs nobody named, and spooled files nobody wrote any more, were removed."""
 
@@ -376,6 +388,8 @@ Observation: TypeAlias = (
     | AssetCopyFailed
     | AssetsSwept
     | BlobTrouble
+    | BlobDamaged
+    | BlobMissing
     | ContentRefused
     | ModerationFailed
     | WebhookTried

@@ -1,14 +1,15 @@
 """Result assets: copied from partners, served by signed links, and forgotten when their time is up (R-36)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from fairlead.domain.assets import exchange_links, links_in
 from fairlead.domain.catalog.models import Assets
-from fairlead.domain.faults import FaultError, Forbidden, RequestNotFound, ServiceUnavailable
+from fairlead.domain.faults import FaultError, Forbidden, InternalError, RequestNotFound, ServiceUnavailable
 from fairlead.domain.media import HEAD_BYTES, extension, is_shown, media_type
 from fairlead.domain.pointers import Pointer
 from fairlead.http_client.transport import TransportError
@@ -26,6 +27,8 @@ from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets import Asset, delete_expired, find_asset, insert_assets, named_blobs
 from fairlead.storage.blobs import (
     FAN_OUT,
+    BlobDamagedError,
+    BlobMissingError,
     Blobs,
     BlobsUnavailableError,
     BlobTooLargeError,
@@ -342,7 +345,8 @@ class AssetReader:
             raise FaultError(_away()) from error
         if asset is None or (asset.expires_at is not None and asset.expires_at <= now):
             raise FaultError(RequestNotFound(expired=asset is not None))
-        await self._check_blob(asset)
+        with _worded():  # what cannot be sent whole is refused before the first byte is sent
+            await self._blobs.check(asset.blob, asset.size)
         return ServedAsset(
             blob=asset.blob,
             size=asset.size,
@@ -353,20 +357,14 @@ class AssetReader:
         )
 
     async def read(self, asset: ServedAsset, start: int, end: int) -> AsyncIterator[bytes]:
-        """Stream the bytes from `start` up to `end`, not included; FaultError when the store is away."""
-        try:
+        """Stream the bytes from `start` up to `end`, not included; FaultError where they cannot be sent."""
+        with _worded():
             return await self._blobs.read(asset.blob, start, end)
-        except BlobsUnavailableError as error:
-            raise FaultError(_away()) from error
 
-    async def _check_blob(self, asset: Kept) -> None:
-        """Refuse what cannot be sent whole, before the first byte is sent."""
-        try:
-            size = await self._blobs.size(asset.blob)
-        except BlobsUnavailableError as error:
-            raise FaultError(_away()) from error
-        if size != asset.size:
-            raise FaultError(RequestNotFound())
+    async def verify(self, asset: ServedAsset) -> None:
+        """Look whether the bytes could be sent; FaultError as `read`."""
+        with _worded():
+            await self._blobs.verify(asset.blob, asset.size)
 
 
 class AssetSweeper:
@@ -454,6 +452,23 @@ def shown_address(url: str) -> str:
 
 def _content_type(headers: Mapping[str, str]) -> str | None:
     return next((value for name, value in headers.items() if name.lower() == "content-type"), None)
+
+
+@contextmanager
+def _worded() -> Iterator[None]:
+    try:
+        yield
+    except BlobsUnavailableError as error:
+        raise FaultError(_away()) from error
+    except BlobMissingError as error:
+        raise FaultError(RequestNotFound()) from error
+    except BlobDamagedError as error:
+        raise FaultError(damaged()) from error
+
+
+def damaged() -> InternalError:
+    """What is said of stored bytes that are not those that were kept."""
+    return InternalError("The stored bytes are damaged, and are not sent. The server's operator is told.")
 
 
 def _away() -> ServiceUnavailable:

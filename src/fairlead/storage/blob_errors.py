@@ -6,7 +6,11 @@ class BlobTooLargeError(Exception):
 
 
 class BlobLostError(Exception):
-    """The bytes of a blob cannot be had any more; trying again does not help."""
+    """The bytes of the blob `name` cannot be had any more; trying again does not help."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 class BlobMissingError(BlobLostError):

@@ -11,8 +11,8 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
@@ -29,6 +29,7 @@ from fairlead.storage.blob_errors import (
     BlobsUnavailableError,
     BlobTooLargeError,
 )
+from fairlead.storage.blob_reading import BlobVerifier, read_download, read_file
 from fairlead.storage.blob_writer import SpooledWriter
 from fairlead.storage.local_copies import LocalCopies
 
@@ -107,8 +108,20 @@ class Blobs(Protocol):
         """Whether there is such a blob; BlobsUnavailableError."""
         ...
 
+    async def check(self, name: str, size: int) -> None:
+        """Look whether there is a blob of a size; BlobMissingError, BlobDamagedError, BlobsUnavailableError."""
+        ...
+
+    async def verify(self, name: str, size: int) -> None:
+        """The same, and compare its bytes with its name, as `read` does."""
+        ...
+
     async def read(self, name: str, start: int, end: int) -> AsyncIterator[bytes]:
-        """Stream the bytes from `start` up to `end`, not included; BlobMissingError, BlobsUnavailableError."""
+        """Stream the bytes from `start` up to `end`, not included; BlobMissingError, BlobsUnavailableError.
+
+        BlobDamagedError before the first byte for a blob of at most VERIFIED_BYTES_MAX; a larger one that is read
+        whole breaks off with it before the last.
+        """
         ...
 
     async def delete(self, name: str) -> None:
@@ -139,9 +152,9 @@ class FileBlobs(Blobs, Protocol):
         ...
 
     async def local_path(self, name: str) -> Path:
-        """Where a program of this machine can read a blob; it must not write there.
+        """Where a program of this machine can read a blob, verified as `read` does; it must not write there.
 
-        BlobMissingError, BlobsUnavailableError.
+        BlobMissingError, BlobDamagedError, BlobsUnavailableError.
         """
         ...
 
@@ -151,16 +164,25 @@ class StoredBlobs:
 
     With a LocalStore it must be on the store's own file system: a finished blob is moved, not copied. `parts` is how
     many bytes an upload to another store sends at once; `copies` keeps what programs of this machine read of another
-    store, and is not needed for a LocalStore.
+    store, and is not needed for a LocalStore. `report` is told of every blob that was asked for and is lost.
     """
 
     def __init__(
-        self, store: BlobStore, spool: Path, *, parts: int = _PART_BYTES, copies: LocalCopies | None = None
+        self,
+        store: BlobStore,
+        spool: Path,
+        *,
+        parts: int = _PART_BYTES,
+        copies: LocalCopies | None = None,
+        verifier: BlobVerifier | None = None,
+        report: Callable[[BlobLostError], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._spool = spool
         self._parts = parts
         self._copies = copies
+        self._verifier = verifier or BlobVerifier()
+        self._report = report
         self._root = Path(store.prefix) if isinstance(store, LocalStore) and store.prefix is not None else None
 
     def writer(self, limit: int) -> SpooledWriter:
@@ -183,24 +205,16 @@ class StoredBlobs:
         return adopted
 
     async def local_path(self, name: str) -> Path:
-        """Where a program of this machine can read a blob; it must not write there.
+        """Where a program of this machine can read a blob, verified as `read` does; it must not write there.
 
-        BlobMissingError, BlobsUnavailableError.
+        BlobMissingError, BlobDamagedError, BlobsUnavailableError.
         """
-        if self._root is not None:
+        with self._reporting(name):
+            if self._root is None:
+                return await self._local_copy(name)
             path = self._root / _path(name)
-            if not await asyncio.to_thread(path.is_file):
-                raise BlobMissingError(name)
+            await asyncio.to_thread(self._verifier.check, path, name)
             return path
-        if self._copies is None:
-            raise BlobsUnavailableError("no folder for local copies of blobs was given")
-        size = await self.size(name)
-        if size is None:
-            raise BlobMissingError(name)
-        try:
-            return await self._copies.path(name, size, await self.read(name, 0, size))
-        except OSError as error:
-            raise BlobsUnavailableError(str(error)) from error
 
     async def size(self, name: str) -> int | None:
         """The size of a blob in bytes, None when there is none; BlobsUnavailableError."""
@@ -215,34 +229,93 @@ class StoredBlobs:
         """Whether there is such a blob; BlobsUnavailableError."""
         return await self.size(name) is not None
 
+    async def check(self, name: str, size: int) -> None:
+        """Look whether there is a blob of a size; BlobMissingError, BlobDamagedError, BlobsUnavailableError."""
+        found = await self.size(name)
+        with self._reporting(name):
+            if found is None:
+                raise BlobMissingError(name)
+            if found != size:
+                raise BlobDamagedError(name)
+
+    async def verify(self, name: str, size: int) -> None:
+        """The same, and compare its bytes with its name, as `read` does."""
+        if self._root is None:
+            await self.check(name, size)
+            async for _ in await self.read(name, 0, 1):
+                pass
+            return
+        with self._reporting(name):
+            found = await asyncio.to_thread(self._verifier.check, self._root / _path(name), name)
+            if found.size != size:
+                raise BlobDamagedError(name)
+
     async def read(self, name: str, start: int, end: int) -> AsyncIterator[bytes]:
         """Stream the bytes from `start` up to `end`, not included; BlobMissingError, BlobsUnavailableError.
 
-        The stream may break off with BlobsUnavailableError as well.
+        BlobDamagedError before the first byte for a blob of at most VERIFIED_BYTES_MAX; a larger one that is read
+        whole breaks off with it before the last. The stream may break off with BlobsUnavailableError as well.
         """
-        size = await self.size(name)
-        if size is None:
-            raise BlobMissingError(name)
-        end = min(end, size)
+        with self._reporting(name):
+            if self._root is None:
+                stream = await self._read_elsewhere(name, start, end)
+            else:
+                stream = await read_file(self._root / _path(name), name, start, end, self._verifier)
+        return self._reported(name, stream)
+
+    async def _reported(self, name: str, stream: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+        with self._reporting(name):
+            async with aclosing(stream):
+                async for piece in stream:
+                    yield piece
+
+    async def _read_elsewhere(self, name: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
+        size = (await obstore.head_async(self._store, _path(name)))["size"]
+        start, end = min(start, size), min(end, size)
+        if size > self._verifier.limit:
+            return await self._downloaded(name, start, end)
+        return await read_download(await self._downloaded(name, 0, size), name, start, end, self._spool)
+
+    async def _downloaded(self, name: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
         if start >= end:
             return _chunks(())
-        if self._root is not None:
-            return self._pieces(_path(name), start, end)
-        try:
-            found = await obstore.get_async(self._store, _path(name), options={"range": (start, end)})
-        except FileNotFoundError as error:
-            raise BlobMissingError(name) from error
-        except (BaseError, OSError) as error:
-            raise BlobsUnavailableError(str(error)) from error
+        found = await obstore.get_async(self._store, _path(name), options={"range": (start, end)})
         return _chunks(found.stream(min_chunk_size=_READ_BYTES))
 
-    async def _pieces(self, path: str, start: int, end: int) -> AsyncIterator[bytes]:
-        """Read a local file piece by piece: ten times as fast as its stream, which reads 8 KiB at once."""
+    async def _local_copy(self, name: str) -> Path:
+        """A copy of a blob of another store; one that is damaged is made again."""
+        if self._copies is None:
+            raise BlobsUnavailableError("no folder for local copies of blobs was given")
+        size = (await obstore.head_async(self._store, _path(name)))["size"]
+        for is_last in (False, True):
+            path = await self._copies.path(name, size, lambda: self._whole(name, size))
+            try:
+                await asyncio.to_thread(self._verifier.check, path, name)
+            except BlobDamagedError:
+                await asyncio.to_thread(path.unlink, missing_ok=True)
+                if is_last:
+                    raise
+            else:
+                break
+        return path
+
+    async def _whole(self, name: str, size: int) -> AsyncIterator[bytes]:
+        async with aclosing(await self._read_elsewhere(name, 0, size)) as stream:
+            async for piece in stream:
+                yield piece
+
+    @contextmanager
+    def _reporting(self, name: str) -> Iterator[None]:
+        """Word what goes wrong while a blob is read, and report one that is lost."""
         try:
-            for place in range(start, end, _READ_BYTES):
-                yield bytes(
-                    await obstore.get_range_async(self._store, path, start=place, end=min(end, place + _READ_BYTES))
-                )
+            yield
+        except BlobLostError as error:
+            self._report(error)
+            raise
+        except FileNotFoundError as error:
+            missing = BlobMissingError(name)
+            self._report(missing)
+            raise missing from error
         except (BaseError, OSError) as error:
             raise BlobsUnavailableError(str(error)) from error
 
@@ -283,12 +356,15 @@ class StoredBlobs:
             raise BlobsUnavailableError(str(error)) from error
 
 
-def local_blobs(folder: Path) -> StoredBlobs:
-    """Blobs in a folder of this machine, made for its owner alone; OSError when it cannot be."""
+def local_blobs(folder: Path, report: Callable[[BlobLostError], None] = lambda _: None) -> StoredBlobs:
+    """Blobs in a folder of this machine, made for its owner alone; OSError when it cannot be.
+
+    `report` is told of every blob that was asked for and is lost.
+    """
     spool = folder / "spool"
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    return StoredBlobs(LocalStore(folder), spool)
+    return StoredBlobs(LocalStore(folder), spool, report=report)
 
 
 def _path(name: str) -> str:
@@ -321,12 +397,9 @@ def _remove_old(folder: Path, before: float) -> int:
     return removed
 
 
-async def _chunks(stream: Any) -> AsyncIterator[bytes]:
+async def _chunks(stream: Any) -> AsyncGenerator[bytes, None]:
     """The chunks of a stream as bytes; `()` is the stream without any."""
     if stream == ():
         return
-    try:
-        async for chunk in stream:
-            yield bytes(chunk)
-    except (BaseError, OSError) as error:
-        raise BlobsUnavailableError(str(error)) from error
+    async for chunk in stream:
+        yield bytes(chunk)

@@ -3,12 +3,13 @@
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 _BYTES_MAX: Final = 8 * 2**30
+_MODE: Final = 0o400
 
 
 class LocalCopies:
@@ -22,11 +23,11 @@ class LocalCopies:
         self._folder = folder
         self._limit = limit
 
-    async def path(self, name: str, size: int, content: AsyncIterator[bytes]) -> Path:
+    async def path(self, name: str, size: int, content: Callable[[], AsyncIterator[bytes]]) -> Path:
         """The copy of a blob, made of its bytes where there is none of that size; OSError, and what the bytes raise."""
         path = self._folder / name
         if not await asyncio.to_thread(_is_whole, path, size):
-            await self._write(path, content)
+            await self._write(path, content())
             await asyncio.to_thread(self._shrink, path)
         return path
 
@@ -37,7 +38,7 @@ class LocalCopies:
             with file:
                 async for chunk in content:
                     await asyncio.to_thread(file.write, chunk)
-            await asyncio.to_thread(os.replace, file.name, path)
+            await asyncio.to_thread(_place, file.name, path)
         finally:
             await asyncio.to_thread(Path(file.name).unlink, missing_ok=True)  # where it was not moved
 
@@ -59,6 +60,11 @@ class LocalCopies:
 def _new_file(folder: Path) -> Any:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return tempfile.NamedTemporaryFile("wb", dir=folder, delete=False)
+
+
+def _place(made: str, path: Path) -> None:
+    os.chmod(made, _MODE)  # noqa: PTH101 -- the name of a temporary file is a text
+    os.replace(made, path)  # noqa: PTH105 -- likewise
 
 
 def _is_whole(path: Path, size: int) -> bool:

@@ -22,6 +22,8 @@ _ONE: Final = (
         runs.c.finished_at,
         run_results.c.fault,
         run_results.c.expires_at,
+        run_results.c.blob,
+        run_results.c.size,
     )
     .outerjoin(run_results, run_results.c.run_id == runs.c.id)
     .where(
@@ -43,6 +45,7 @@ class QueuedRun(msgspec.Struct, frozen=True):
     """A queued run as its owner may see it. Times in ms since 1970; `position` is None once a worker has claimed it.
 
     `fault` is the failure that is kept of it; `kept_until` is None while it goes on, and when nothing is kept any more.
+    `blob` and `size` (bytes) are those of a result that is kept outside of the database.
     """
 
     run_id: str
@@ -54,6 +57,8 @@ class QueuedRun(msgspec.Struct, frozen=True):
     finished_at: int | None
     fault: bytes | None
     kept_until: int | None
+    blob: str | None = None
+    size: int | None = None
 
 
 def queued_run(connection: Connection, workspace_id: str, run_id: str) -> QueuedRun | None:
@@ -65,7 +70,7 @@ def queued_run(connection: Connection, workspace_id: str, run_id: str) -> Queued
     position = _ahead(connection, workspace_id, row.place) if state in WAITING else None
     return QueuedRun(
         row.id, row.model_id, state, position, row.created_at, row.claimed_at, row.finished_at, row.fault,
-        row.expires_at,
+        row.expires_at, row.blob, row.size,
     )  # fmt: skip
 
 

@@ -56,6 +56,7 @@ async def content_response(request: Request, asset: ServedAsset, reader: AssetRe
         headers["Content-Range"] = f"bytes {part.start}-{part.end - 1}/{asset.size}"
     status = 200 if part is None else 206
     if request.method == "HEAD":
+        await reader.verify(asset)
         return Response(status_code=status, headers=headers)
     content: AsyncIterator[Any] = await reader.read(asset, whole.start, whole.end)
     return StreamingResponse(content, status_code=status, headers=headers)

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from PIL import Image
 
+from damage import blob_files, flip
 from fairlead.identity.links import Links
 from surfaces.cloud.file_site import Site, opened, png, running_site
 
@@ -234,6 +235,40 @@ def test_a_damaged_file_is_sent(lite: Site) -> None:
     assert httpx.get(location).status_code == 404
     assert view(lite, channel="rgba").status_code == 404
     assert view(lite, res="64").status_code == 404
+
+
+@pytest.mark.req("S-08", "C-06")
+def test_damaged_file_is_an_error_however_it_is_looked_at(site: Site) -> None:
+    """Whole, in part, as a picture made of it, or under a mask: 500 in the envelope of this API, never its bytes."""
+    location = view(site).headers["location"]
+    assert view(site, res="64").status_code == 200
+    (path,) = (path for path in blob_files(site.folder) if path.read_bytes() == PNG)
+    flip(path, len(PNG) // 2)
+    answers = [
+        httpx.get(location),
+        httpx.head(location),
+        httpx.get(location, headers={"Range": "bytes=0-3"}),
+        view(site, channel="rgba"),
+        view(site, channel="rgb"),
+        view(site, preview="webp;90"),
+        view(site, res="65"),
+    ]
+    assert [answer.status_code for answer in answers] == [500] * len(answers)
+    assert {answer.json()["error"]["type"] for answer in answers if answer.content} == {"internal_error"}
+    assert all("damaged" in answer.json()["message"] for answer in answers if answer.content)
+    with site.client() as client:  # the same bytes, sent again, mend it for everybody
+        assert client.post("/api/upload/image", files={"image": ("again.png", PNG)}).status_code == 200
+    assert httpx.get(location).content == PNG
+
+
+@pytest.mark.req("S-08", "C-06")
+def test_damaged_thumbnail_is_made_again(lite: Site) -> None:
+    """A picture that was made of another needs no backup."""
+    known = set(blob_files(lite.folder))
+    good = view(lite, res="64")
+    (made,) = set(blob_files(lite.folder)) - known
+    flip(made, 20)
+    assert (view(lite, res="64").content, lite.renders) == (good.content, 2)
 
 
 def test_a_jpeg_loses_its_turn(lite: Site) -> None:

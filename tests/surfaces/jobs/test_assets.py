@@ -1,6 +1,7 @@
 """Assets of the jobs API: sent, made from a hash, fetched in part, deleted, and named in workflows (J-14)."""
 
 import io
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -8,6 +9,7 @@ import pytest
 from blake3 import blake3
 from PIL import Image
 
+from damage import blob_file, flip
 from fairlead.settings import BadSettingError, read_settings
 from surfaces.cloud.clients import holding
 from surfaces.jobs.callers import NOBODY, JobsCaller, refused
@@ -263,3 +265,35 @@ def test_a_hash_that_is_none_blocks_nothing() -> None:
     for wrong in ("blake3:00", "0" * 64, f"{_UNKNOWN},", "sha256:" + "0" * 64):
         with pytest.raises(BadSettingError, match=setting):
             read_settings({setting: wrong})
+
+
+def _store(caller: JobsCaller) -> Path:
+    return caller.server.data / "blobs"
+
+
+@pytest.mark.req("S-08", "J-14")
+@pytest.mark.parametrize(
+    ("lost", "status", "code"), [("damaged", 500, "upstream_error"), ("missing", 404, "not_found")]
+)
+def test_lost_asset_is_an_error_to_callers_and_to_jobs(caller: JobsCaller, lost: str, status: int, code: str) -> None:
+    """Its content is refused in whole and in part, a job that needs it fails and says why, and operators are told."""
+    asset = sent(caller, drawn(201 if lost == "damaged" else 202))
+    path = blob_file(_store(caller), asset["hash"].removeprefix("blake3:"))
+    content, kind = f"{_ASSETS}/{asset['id']}/content", f"Blob{lost.capitalize()}"
+    assert caller.ask("GET", content).status_code == 200
+    before = caller.server.metric("fairlead_events_total", kind=kind)
+    if lost == "damaged":
+        flip(path, 30)
+    else:
+        path.unlink()
+    for headers in ({}, {"Range": "bytes=0-3"}):
+        assert refused(caller.ask("GET", content, headers=headers)) == (status, code)
+    assert caller.ask("HEAD", content).status_code == status
+    assert caller.server.metric("fairlead_events_total", kind=kind) >= before + 3
+    assert len(caller.server.logged(kind)) >= 3
+    assert caller.ask("HEAD", f"{_ASSETS}/by-hash/{asset['hash']}").status_code == 404
+    submitted = caller.ask("POST", "/api/v2/jobs", json={"workflow": reference(asset)})
+    assert refused(submitted) == (422, "invalid_workflow" if lost == "damaged" else "missing_asset")
+    assert lost == "missing" or "damaged" in submitted.text
+    assert send(caller, drawn(201 if lost == "damaged" else 202), "again.png").status_code == 201
+    assert caller.ask("GET", content).status_code == 200

@@ -5,7 +5,8 @@ and known when they are kept.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import msgspec
@@ -33,10 +34,18 @@ from fairlead.domain.jobs.jobs import NewJob
 from fairlead.domain.media import media_type
 from fairlead.moderation.protocol import Question
 from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.operations.assets import damaged
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.files import Intake, WorkflowFiles, check_new
 from fairlead.storage.asset_records import add_asset, add_asset_of, delete_asset, find_assets
-from fairlead.storage.blobs import AdoptedBlob, BlobMissingError, BlobsUnavailableError, FileBlobs
+from fairlead.storage.blobs import (
+    AdoptedBlob,
+    BlobDamagedError,
+    BlobLostError,
+    BlobMissingError,
+    BlobsUnavailableError,
+    FileBlobs,
+)
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.workflow_files import NoNameLeftError, WorkflowFile, find_content
 
@@ -99,9 +108,8 @@ class Assets:
         return _asset(added[0]), added[1]
 
     async def knows(self, caller: Caller, digest: str) -> bool:
-        """Whether the workspace has a file with some bytes."""
-        now = self._clock.now_ms()
-        return await self._read(lambda c: find_content(c, caller.workspace_id, digest, now)) is not None
+        """Whether the workspace has a file with some bytes. Where they are lost it has none, and sends them again."""
+        return await self._content(caller, digest) is not None
 
     async def find(self, caller: Caller, asset_id: str) -> Asset:
         """An asset by its id; AssetFaultError(AssetNotFound)."""
@@ -114,11 +122,13 @@ class Assets:
         """An asset whose bytes can be sent whole; AssetFaultError(AssetNotFound)."""
         asset = await self.find(caller, asset_id)
         try:
-            size = await self._blobs.size(asset.blob)
+            await self._blobs.check(asset.blob, asset.size)
+        except BlobMissingError as error:
+            raise AssetFaultError(AssetNotFound()) from error
+        except BlobDamagedError as error:
+            raise FaultError(damaged()) from error
         except BlobsUnavailableError as error:
             raise FaultError(_away()) from error
-        if size != asset.size:
-            raise AssetFaultError(AssetNotFound())
         return asset
 
     async def delete(self, caller: Caller, asset_id: str) -> None:
@@ -173,19 +183,25 @@ class Assets:
         """Have bytes judged that the workspace has: perhaps a job has made them, or they came when others judged."""
         moderation = self._files.moderation
         moderation.check_hash(caller.workspace_id, digest)
-        if not moderation.looks_inside:
-            return
-        now = self._clock.now_ms()
-        file = await self._read(lambda c: find_content(c, caller.workspace_id, digest, now))
+        file = await self._content(caller, digest)
         if file is None:
             raise AssetFaultError(BlobNotFound())
-        try:
-            path = await self._blobs.local_path(digest)
-        except BlobMissingError as error:
-            raise AssetFaultError(BlobNotFound()) from error
-        except BlobsUnavailableError as error:
-            raise FaultError(_away()) from error
-        await moderation.check(caller.workspace_id, Question(str(path), file.size, digest))
+        if moderation.looks_inside:
+            with _worded():
+                path = await self._blobs.local_path(digest)
+            await moderation.check(caller.workspace_id, Question(str(path), file.size, digest))
+
+    async def _content(self, caller: Caller, digest: str) -> WorkflowFile | None:
+        """A file of the workspace with some bytes that can be read; None where it has none."""
+        now = self._clock.now_ms()
+        file = await self._read(lambda c: find_content(c, caller.workspace_id, digest, now))
+        if file is not None:
+            try:
+                with _worded():
+                    await self._blobs.verify(digest, file.size)
+            except AssetFaultError:
+                return None
+        return file
 
     async def _added(self, work: Work[T]) -> T:
         try:
@@ -206,6 +222,16 @@ class Assets:
         except DatabaseUnavailableError as error:
             self._observe(DatabaseTrouble("read assets", str(error)))
             raise FaultError(_away()) from error
+
+
+@contextmanager
+def _worded() -> Iterator[None]:
+    try:
+        yield
+    except BlobLostError as error:
+        raise AssetFaultError(BlobNotFound()) from error
+    except BlobsUnavailableError as error:
+        raise FaultError(_away()) from error
 
 
 async def _off_loop(workflow: bytes, read: Callable[[], T]) -> T:

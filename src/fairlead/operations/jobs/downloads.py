@@ -15,7 +15,7 @@ from fairlead.domain.jobs.filenames import is_web_link
 from fairlead.engine.hosts.desk import DeclinedError
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, TransportError, UnreachableError
 from fairlead.operations.assets import Fetch, shown_address
-from fairlead.storage.blobs import BlobMissingError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
+from fairlead.storage.blobs import BlobLostError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
 
 _OK: Final = 200
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -47,7 +47,7 @@ class Downloads:
         if (known := self._known.get(key)) and known[0] > asyncio.get_running_loop().time():
             try:
                 return await self._blobs.local_path(known[1])
-            except (BlobMissingError, BlobsUnavailableError):
+            except (BlobLostError, BlobsUnavailableError):
                 del self._known[key]
         task = self._under_way.get(key)
         if task is None:
@@ -56,7 +56,7 @@ class Downloads:
         blob = await asyncio.shield(task)  # others wait for it as well
         try:
             return await self._blobs.local_path(blob)
-        except (BlobMissingError, BlobsUnavailableError) as error:
+        except (BlobLostError, BlobsUnavailableError) as error:
             raise _declined(url, "it could not be kept") from error
 
     async def _download(self, key: tuple[str, str]) -> str:

@@ -32,6 +32,7 @@ from fairlead.operations.jobs.downloads import Downloads
 from fairlead.operations.jobs.moderation import Moderation
 from fairlead.storage.blobs import (
     AdoptedBlob,
+    BlobDamagedError,
     BlobMissingError,
     BlobsUnavailableError,
     BlobTooLargeError,
@@ -218,6 +219,8 @@ class WorkflowFiles:
             return await self._blobs.local_path(file.blob)
         except BlobMissingError as error:
             raise DeclinedError(NO_SUCH_FILE, f"The bytes of the file {_shown(name)} are gone.") from error
+        except BlobDamagedError as error:
+            raise DeclinedError(_NOT_NOW, f"The stored bytes of the file {_shown(name)} are damaged.") from error
         except BlobsUnavailableError as error:
             _decline(error)
 

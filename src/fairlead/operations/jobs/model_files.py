@@ -25,7 +25,7 @@ from fairlead.operations.assets import AssetReader, Fetch, shown_address
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.model_faults import PROVIDER
 from fairlead.storage.assets import Asset, insert_assets
-from fairlead.storage.blobs import BlobMissingError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
+from fairlead.storage.blobs import BlobLostError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
 from fairlead.storage.database import Database, DatabaseUnavailableError
 
 FILES_MAX: Final = 64
@@ -137,7 +137,7 @@ class ModelFiles:
                 return await self._downloaded(model, link)
         except DeclinedError as error:
             return error
-        except (TransportError, TimeoutError, BlobTooLargeError, BlobsUnavailableError, BlobMissingError, FaultError):
+        except (TransportError, TimeoutError, BlobTooLargeError, BlobsUnavailableError, BlobLostError, FaultError):
             return DeclinedError(PROVIDER, f"The result at {shown_address(link)} could not be fetched.")
 
     async def _own(self, link: str) -> tuple[Path, str] | None:
@@ -183,7 +183,7 @@ class ModelFiles:
     async def _path(self, blob: str) -> Path:
         try:
             return await self._blobs.local_path(blob)
-        except (BlobMissingError, BlobsUnavailableError) as error:
+        except (BlobLostError, BlobsUnavailableError) as error:
             raise FaultError(_away()) from error
 
 

@@ -5,7 +5,8 @@ Nothing is decoded here: pictures are made of pictures by an engine host, which 
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -18,10 +19,18 @@ from fairlead.domain.media import extension, is_shown
 from fairlead.engine.hosts.desk_host import EngineUnavailableError
 from fairlead.engine.hosts.protocol import Render, Rendered
 from fairlead.identity.links import Links
-from fairlead.operations.assets import ServedAsset
+from fairlead.operations.assets import ServedAsset, damaged
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.files import Intake, SavedName, WorkflowFiles, check_new
-from fairlead.storage.blobs import AdoptedBlob, BlobMissingError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
+from fairlead.storage.blobs import (
+    AdoptedBlob,
+    BlobDamagedError,
+    BlobLostError,
+    BlobMissingError,
+    BlobsUnavailableError,
+    BlobTooLargeError,
+    FileBlobs,
+)
 from fairlead.storage.workflow_files import WorkflowFile
 
 _CHANNELS: Final = frozenset({"rgb", "a"})
@@ -143,12 +152,8 @@ class FileViews:
 
     async def _check(self, file: WorkflowFile) -> None:
         """Refuse what cannot be sent whole, before the first byte is sent."""
-        try:
-            size = await self._blobs.size(file.blob)
-        except BlobsUnavailableError as error:
-            raise FaultError(_away()) from error
-        if size != file.size:
-            raise JobFaultError(FileNotFound(file.name))
+        with _worded(file.name):
+            await self._blobs.check(file.blob, file.size)
 
     async def _rendered(self, file: WorkflowFile, rendering: Rendering) -> tuple[AdoptedBlob, str]:
         """A picture made of a file. It is remembered, and its bytes stay for a day after nobody has named them."""
@@ -163,10 +168,16 @@ class FileViews:
         return made
 
     async def _is_there(self, made: AdoptedBlob) -> bool:
+        """Whether a picture that was made is still kept, whole; otherwise it is made again."""
         try:
-            return await self._blobs.size(made.name) == made.size
+            if not await self._blobs.exists(made.name):
+                return False
+            await self._blobs.verify(made.name, made.size)
+        except BlobLostError:
+            return False
         except BlobsUnavailableError as error:
             raise FaultError(_away()) from error
+        return True
 
     async def _make(
         self, file: WorkflowFile, rendering: Rendering, *, mask: Path | None = None
@@ -198,12 +209,20 @@ class FileViews:
             await asyncio.to_thread(target.unlink, missing_ok=True)
 
     async def _local(self, blob: str, name: str) -> Path:
-        try:
+        with _worded(name):
             return await self._blobs.local_path(blob)
-        except BlobMissingError as error:
-            raise JobFaultError(FileNotFound(name)) from error
-        except BlobsUnavailableError as error:
-            raise FaultError(_away()) from error
+
+
+@contextmanager
+def _worded(name: str) -> Iterator[None]:
+    try:
+        yield
+    except BlobMissingError as error:
+        raise JobFaultError(FileNotFound(name)) from error
+    except BlobDamagedError as error:
+        raise FaultError(damaged()) from error
+    except BlobsUnavailableError as error:
+        raise FaultError(_away()) from error
 
 
 def _away() -> ServiceUnavailable:

@@ -27,7 +27,8 @@ from fairlead.storage.queue import QueuedRun, queued_run
 class RequestStatus(msgspec.Struct, frozen=True):
     """How a queued run stands, and in how many seconds it is worth asking again.
 
-    `position` is how many are ahead of it, only while it waits; `error_type` the bucket it failed with.
+    `position` is how many are ahead of it, only while it waits; `error_type` the bucket that collecting it answers
+    with, only where that is no result: it failed, or its result was lost.
     """
 
     request_id: str
@@ -50,7 +51,12 @@ class Collector:
     async def status(self, caller: Caller, model_id: str, request_id: str) -> RequestStatus:
         """How a queued run stands; FaultError, RequestNotFound(expired) once its result is no longer kept."""
         check_reader(caller, model_id)
-        return self._status(caller, await find(self.database, caller, model_id, request_id))
+        found = await find(self.database, caller, model_id, request_id)
+        status = self._status(caller, found)
+        if found.blob is None or found.size is None:
+            return status
+        lost = await self.results.loss(found.blob, found.size)
+        return status if lost is None else msgspec.structs.replace(status, error_type=bucket(lost))
 
     def just_queued(self, caller: Caller, model_id: str, request_id: str, position: int) -> RequestStatus:
         """How a run stands that was taken into the queue this moment."""
@@ -122,5 +128,5 @@ def away() -> ServiceUnavailable:
 
 
 def _error_type(found: QueuedRun) -> str | None:
-    """The bucket collecting answers with, for a run that ended without a result."""
+    """The bucket collecting answers with, for a run that failed."""
     return None if found.fault is None else bucket(read_fault(found.fault))

@@ -4,11 +4,12 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.faults import Fault, FaultError, RequestNotFound, ServiceUnavailable
 from fairlead.domain.runs.entries import KeptResult
 from fairlead.domain.runs.failures import read_fault, write_fault
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
-from fairlead.storage.blobs import BlobMissingError, Blobs, BlobsUnavailableError
+from fairlead.operations.assets import damaged
+from fairlead.storage.blobs import BlobDamagedError, BlobMissingError, Blobs, BlobsUnavailableError
 
 INLINE_MAX: Final = 64 * 1024
 """A larger result is kept as a blob, in bytes."""
@@ -87,8 +88,25 @@ class Results:
             return b"".join([chunk async for chunk in await self._blobs.read(kept.blob, 0, kept.size or 0)])
         except BlobMissingError as error:
             raise ResultGoneError from error
+        except BlobDamagedError as error:
+            raise FaultError(damaged()) from error
         except BlobsUnavailableError as error:
             raise FaultError(ServiceUnavailable("The result cannot be read right now.")) from error
+
+    async def loss(self, blob: str, size: int) -> Fault | None:
+        """What `read` would fail with because the blob of a result is lost; None while it is there, or cannot be read.
+
+        What lies in a blob of more than VERIFIED_BYTES_MAX is not looked at.
+        """
+        try:
+            await self._blobs.verify(blob, size)
+        except BlobMissingError:
+            return RequestNotFound(expired=True)
+        except BlobDamagedError:
+            return damaged()
+        except BlobsUnavailableError:  # nobody knows now, and whoever collects it is told to come back
+            return None
+        return None
 
 
 def dropped_json(dropped: tuple[str, ...]) -> str | None:

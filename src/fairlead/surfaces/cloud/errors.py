@@ -184,7 +184,7 @@ def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one tota
             return _Worded(400, name, "A partner's model cannot be run with what it was given.")
         case ProviderError() | ProviderTimeout() | DeadlineExceeded() | QueueTimeout():
             return _Worded(503, name, "A partner's model has not answered as it should.")
-        case InternalError():
-            return _Worded(500, name, "The server failed. The request id names the failure in its log.")
+        case InternalError(detail):
+            return _Worded(500, name, detail or "The server failed. The request id names the failure in its log.")
         case _:
             assert_never(fault)

@@ -284,6 +284,8 @@ def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one tota
         case CommittedSpendExceeded() | StillRunning() | QueueBacklogFull():
             message = "The workspace has too much under way; wait for something to end."
             return _Worded(429, "queue_full", message, retry_after=_WAIT_SECONDS)
+        case InternalError(str(detail)):
+            return _FAILED._replace(message=detail)
         case ServiceUnavailable() | InternalError() | ProviderError() | ProviderTimeout():
             return _FAILED
         case DeadlineExceeded() | QueueTimeout():

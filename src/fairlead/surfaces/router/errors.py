@@ -121,8 +121,8 @@ def _status_and_detail(fault: Fault) -> tuple[int, str]:  # noqa: PLR0911, PLR09
             return 429, f"The quota of {limit} requests per {window} is spent."
         case ClientDisconnected():
             return 499, "The caller closed the connection."
-        case InternalError():
-            return 500, "The router failed. The request id names the failure in its log."
+        case InternalError(detail):
+            return 500, detail or "The router failed. The request id names the failure in its log."
         case DeadlineExceeded(seconds):
             return 504, f"The run did not end within {seconds:g} seconds. It goes on; nothing was rejected."
         case ServiceUnavailable(detail):
