@@ -320,6 +320,10 @@ class Settings:
         2048, "The memory such a process may take, in MiB; 0 is no limit.", _integer(0, 16_777_216)
     )
     upload_limit_mib: int = _option(100, "The largest file that may be uploaded, in MiB.", _integer(1, 65_536))
+    uploads: int = _option(256, "The files a server receives at a time, over all workspaces.", _integer(1, 100_000))
+    uploads_per_workspace: int = _option(
+        32, "Of them, the most of one workspace; it gets its share of them while others wait.", _integer(1, 100_000)
+    )
     file_link_seconds: int = _option(
         3600, "How long the signed links that /api/view redirects to are good.", _integer(1, 604_800)
     )

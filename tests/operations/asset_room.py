@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fairlead.domain.callers import Caller
 from fairlead.domain.jobs.assets import Asset, NewAsset
+from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.observing.observations import Observation
 from fairlead.operations.assets import AssetSweeper
@@ -37,7 +38,8 @@ class Room:
         downloads = Downloads(Transport().fetch, self.blobs, limit=1_000)
         files = WorkflowFiles(
             database, self.blobs, downloads, self.clock, self.seen.append,
-            Moderation(self.seen.append, blocked=blocked, judge=judge), upload_bytes=1_000, kept_ms=DAY_MS,
+            Moderation(self.seen.append, blocked=blocked, judge=judge), FairShares(10, 0),
+            upload_bytes=1_000, kept_ms=DAY_MS,
         )  # fmt: skip
         self.files = files
         self.sweeper = AssetSweeper(database, self.blobs, self.clock, self.seen.append)

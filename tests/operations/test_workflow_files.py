@@ -12,6 +12,7 @@ from conftest import Run
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError
 from fairlead.engine.hosts.desk import DeclinedError
+from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.observing.observations import DatabaseTrouble, Observation
 from fairlead.operations.assets import AssetSweeper
@@ -70,7 +71,7 @@ class Cabinet:
         self.downloads = Downloads(self.transport.fetch, self.blobs, limit=LIMIT, seconds=seconds)
         self.files = WorkflowFiles(
             self.database, self.blobs, self.downloads, self.clock, self.seen.append, Moderation(self.seen.append),
-            upload_bytes=LIMIT, output_bytes=LIMIT, kept_ms=7 * DAY_MS,
+            FairShares(10, 0), upload_bytes=LIMIT, output_bytes=LIMIT, kept_ms=7 * DAY_MS,
         )  # fmt: skip
 
     async def upload(self, content: bytes, name: str = "a.png", kind: str = "input", **how: Any) -> SavedName:

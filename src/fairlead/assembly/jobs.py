@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from fairlead.assembly.base import Base, Jobs, brand, header_names, kept, known_hosts
 from fairlead.assembly.moderation import ready_moderation
@@ -14,6 +15,7 @@ from fairlead.domain.jobs.partner_nodes import partner_nodes_document
 from fairlead.engine.hosts.desk_host import EngineUnavailableError
 from fairlead.engine.hosts.notes import AnswerFailed, HostEnded, HostNote, HostNotStarted, HostStarted
 from fairlead.engine.hosts.pool import Hosts, HostSettings
+from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links
 from fairlead.installation import DataDirectoryError
@@ -74,6 +76,8 @@ from fairlead.surfaces.jobs.jobs import JobHandlers as PublicJobHandlers
 from fairlead.surfaces.jobs.surface import JobsSurface
 from fairlead.workers.deployments import DeploymentWorker
 from fairlead.workers.jobs import JobWorker
+
+_UPLOADS_WAITING_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +249,7 @@ def _files(
         base.clock,
         base.observe,
         moderation,
+        FairShares(settings.uploads, _UPLOADS_WAITING_MAX, settings.uploads_per_workspace),
         upload_bytes=upload_bytes,
         kept_ms=kept_ms,
     )

@@ -18,6 +18,7 @@ from fairlead.domain.billing.books import UNLIMITED
 from fairlead.domain.callers import Billing
 from fairlead.engine.hosts.protocol import Render, Rendered
 from fairlead.engine.hosts.rendering import render
+from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links
 from fairlead.observing.observations import Observation, UnexpectedError
@@ -44,6 +45,9 @@ from fairlead.surfaces.surface import Surface, routes_of
 from servers import PLAIN, wait_until
 
 LIMIT: Final = 2_000_000
+UPLOADS: Final = 50
+UPLOADS_SHARE: Final = 40
+"""The uploads a site receives at a time, and the most of them of one workspace; nobody waits for a place."""
 DAY_MS: Final = 24 * 3_600_000
 
 
@@ -60,6 +64,7 @@ class Site:
         self.files: WorkflowFiles
         self.loop: asyncio.AbstractEventLoop
         self.renders = 0
+        self.uploads = FairShares(UPLOADS, 0, UPLOADS_SHARE)
         self._url = url
         self._surface: Surface
         self._server = uvicorn.Server(
@@ -77,7 +82,7 @@ class Site:
         downloads = Downloads(transport.fetch, blobs, limit=LIMIT)
         self.files = WorkflowFiles(
             database, blobs, downloads, self.clock, self.seen.append, Moderation(self.seen.append),
-            upload_bytes=LIMIT, kept_ms=7 * DAY_MS,
+            self.uploads, upload_bytes=LIMIT, kept_ms=7 * DAY_MS,
         )  # fmt: skip
         views = FileViews(self.files, blobs, self.links, self._render, self.clock, self.folder / "spool")
         reader = AssetReader(self.links, blobs, database, self.clock, lambda id_: lambda c: find_file_of_id(c, id_))

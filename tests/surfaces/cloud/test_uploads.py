@@ -5,6 +5,7 @@ import json
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from PIL.PngImagePlugin import PngInfo
 
 from servers import wait_until
-from surfaces.cloud.file_site import LIMIT, Site, opened, png, running_site
+from surfaces.cloud.file_site import LIMIT, UPLOADS_SHARE, Site, opened, png, running_site
 
 BYTES: Final = hashlib.shake_256(b"a file").digest(1_500_000)
 BOUNDARY: Final = b"a-boundary"
@@ -198,6 +199,27 @@ def test_a_file_past_the_limit_is_kept(lite: Site) -> None:
         answer = send(lite, body)
         assert (answer.status_code, answer.json()["error"]["type"]) == (413, "file_too_large")
     assert lite.left_files() == left
+
+
+@pytest.mark.req("S-03")
+def test_slow_uploads_of_one_workspace_leave_places_for_another(lite: Site) -> None:
+    """A workspace that fills its share is told to wait; the next one's upload is taken in, and all places come back."""
+    body = part("image", b"x" * LIMIT, "a.png") + END
+    head = (
+        f"POST /api/upload/image HTTP/1.1\r\nHost: x\r\nX-API-Key: {lite.key}\r\nContent-Length: {len(body)}\r\n"
+        f"Content-Type: multipart/form-data; boundary={BOUNDARY.decode()}\r\n\r\n"
+    )
+    with ExitStack() as stack:
+        for _ in range(UPLOADS_SHARE):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", lite.port)))
+            connection.sendall(head.encode() + body[:1_000])
+        wait_until(lambda: lite.uploads.in_use == UPLOADS_SHARE, "the share to be used")
+        refused = upload(lite, b"one more")
+        assert (refused.status_code, refused.json()["error"]["type"]) == (429, "too_many_uploads")
+        assert int(refused.headers["retry-after"]) > 0
+        assert upload(lite, b"another's", who=1).status_code == 200
+    wait_until(lambda: lite.uploads.in_use == 0, "the places to come back")
+    assert upload(lite, b"one more").status_code == 200
 
 
 @pytest.mark.req("C-02")

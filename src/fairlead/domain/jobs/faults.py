@@ -86,6 +86,13 @@ class FileTooLarge:
 
 
 @dataclass(frozen=True, slots=True)
+class TooManyUploads:
+    """As many files as the workspace's share are being received already, and none was done in time."""
+
+    retry_after: int = 10
+
+
+@dataclass(frozen=True, slots=True)
 class EngineUnavailable:
     """No engine host answers right now."""
 
@@ -134,6 +141,7 @@ class TooManyStreams:
     retry_after: int = 5
 
 
+FileFault: TypeAlias = FileNotFound | FileExists | BadFile | FileTooLarge | TooManyUploads
 JobFault: TypeAlias = (
     InvalidWorkflow
     | SubmissionRefused
@@ -147,10 +155,7 @@ JobFault: TypeAlias = (
     | SubscriptionInactive
     | JobQueueFull
     | JobNotFound
-    | FileNotFound
-    | FileExists
-    | BadFile
-    | FileTooLarge
+    | FileFault
     | EngineUnavailable
 )
 

@@ -6,7 +6,7 @@ and known when they are kept.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Final, TypeVar
 
 import msgspec
@@ -73,6 +73,10 @@ class Assets:
         self._database = database
         self._clock = clock
         self._observe = observe
+
+    def receiving(self, caller: Caller) -> AbstractAsyncContextManager[None]:
+        """Have one of the workspace's share of uploads under way inside; JobFaultError(TooManyUploads)."""
+        return self._files.receiving(caller.workspace_id)
 
     def receive(self, caller: Caller) -> Intake:
         """Begin an asset that is sent."""

@@ -13,6 +13,7 @@ from urllib.parse import urljoin
 from fairlead.domain.jobs.errors import IMAGE_DOWNLOAD
 from fairlead.domain.jobs.filenames import is_web_link
 from fairlead.engine.hosts.desk import DeclinedError
+from fairlead.fair_shares import FairShares, NoRoomError
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, TransportError, UnreachableError
 from fairlead.operations.assets import Fetch, shown_address
 from fairlead.storage.blobs import BlobLostError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
@@ -23,6 +24,9 @@ _REDIRECTS_MAX: Final = 5
 _KEPT_SECONDS: Final = 600.0
 _KEPT_MOST: Final = 1_000
 _AT_ONCE: Final = 16
+_SHARE_MAX: Final = 12
+"""The most of them for one workspace: hosts that never answer keep no other workspace waiting."""
+_WAITING_MAX: Final = 1_000
 
 
 class Downloads:
@@ -39,7 +43,7 @@ class Downloads:
         self._seconds = seconds
         self._known: OrderedDict[tuple[str, str], tuple[float, str]] = OrderedDict()
         self._under_way: dict[tuple[str, str], asyncio.Task[str]] = {}
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._places = FairShares(_AT_ONCE, _WAITING_MAX, _SHARE_MAX)
 
     async def path(self, workspace_id: str, url: str) -> Path:
         """Where a linked file lies. DeclinedError with the kind ImageDownloadError when it cannot be had (C-12)."""
@@ -60,10 +64,12 @@ class Downloads:
             raise _declined(url, "it could not be kept") from error
 
     async def _download(self, key: tuple[str, str]) -> str:
-        _, url = key
+        workspace_id, url = key
         try:
-            async with asyncio.timeout(self._seconds), self._turns:
+            async with asyncio.timeout(self._seconds), self._places.place(workspace_id):
                 blob = await self._fetched(url)
+        except NoRoomError as error:
+            raise _declined(url, "too many files are being downloaded") from error
         except (TimeoutError, TooSlowError) as error:
             raise _declined(url, f"it did not come within {self._seconds:g} seconds") from error
         except UnreachableError as error:

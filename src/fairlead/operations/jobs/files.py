@@ -5,14 +5,15 @@ has them; a name is a key and never a path.
 """
 
 import asyncio
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.errors import TOO_MUCH
-from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError
+from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError, TooManyUploads
 from fairlead.domain.jobs.filenames import (
     KINDS,
     FileReference,
@@ -25,6 +26,7 @@ from fairlead.domain.jobs.filenames import (
 )
 from fairlead.domain.media import HEAD_BYTES, media_type
 from fairlead.engine.hosts.desk import DeclinedError
+from fairlead.fair_shares import FairShares, NoRoomError
 from fairlead.moderation.protocol import Question
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock, new_id
@@ -59,6 +61,7 @@ _OUTPUT_BYTES: Final = 4 * 2**30
 _LISTED_MAX: Final = 100_000
 _EXPIRED_AT_ONCE: Final = 500
 _SHOWN: Final = 200
+_UPLOAD_WAIT_SECONDS: Final = 10.0
 _EXTENDING_TRIES: Final = 5
 _EXTENDING_PAUSE_SECONDS: Final = 0.2
 NO_SUCH_FILE: Final = "FileNotFoundError"
@@ -145,6 +148,7 @@ class WorkflowFiles:
 
     `upload_bytes` and `output_bytes` bound a file that is sent and one that a job makes. Uploads to `temp` live for
     `temp_ms`, those to `output` for `kept_ms`; inputs stay. `moderation` decides what is kept of that which is sent.
+    `uploads` are the places of files that are received at a time, which workspaces share.
     """
 
     def __init__(
@@ -155,6 +159,7 @@ class WorkflowFiles:
         clock: Clock,
         observe: Observer,
         moderation: Moderation,
+        uploads: FairShares,
         *,
         upload_bytes: int,
         kept_ms: int,
@@ -165,6 +170,7 @@ class WorkflowFiles:
         self._blobs = blobs
         self._downloads = downloads
         self.moderation = moderation
+        self._uploads = uploads
         self._clock = clock
         self._observe = observe
         self._upload_bytes = upload_bytes
@@ -175,6 +181,21 @@ class WorkflowFiles:
         """Begin a file that is sent, of at most `limit` bytes where that is less than uploads may have."""
         limit = self._upload_bytes if limit is None else min(limit, self._upload_bytes)
         return Intake(self, workspace_id, self._blobs.writer(limit), limit)
+
+    @asynccontextmanager
+    async def receiving(self, workspace_id: str) -> AsyncIterator[None]:
+        """Have one of the workspace's share of uploads under way inside; JobFaultError(TooManyUploads).
+
+        A caller that waits for a place sends meanwhile no more than the connection holds.
+        """
+        try:
+            await self._uploads.take(workspace_id, _UPLOAD_WAIT_SECONDS)
+        except NoRoomError as error:
+            raise JobFaultError(TooManyUploads()) from error
+        try:
+            yield
+        finally:
+            self._uploads.give_back(workspace_id)
 
     async def save(
         self, workspace_id: str, content: AdoptedBlob, name: str, kind: str, *, overwrite: bool = False

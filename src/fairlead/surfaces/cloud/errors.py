@@ -62,6 +62,7 @@ from fairlead.domain.jobs.faults import (
     SubmissionRefused,
     SubscriptionInactive,
     TooManyStreams,
+    TooManyUploads,
 )
 from fairlead.domain.money import as_dollars
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
@@ -147,6 +148,8 @@ def _job_fault(fault: JobFault, method: str) -> _Worded:  # noqa: PLR0911, PLR09
             return _Worded(400, "invalid_file", detail)
         case FileTooLarge(limit):
             return _Worded(413, "file_too_large", f"A file may have {limit} bytes.")
+        case TooManyUploads(retry_after):
+            return _Worded(429, "too_many_uploads", "Too many files are being received; try again soon.", retry_after)
         case EngineUnavailable(retry_after):
             return _Worded(503, "engine_unavailable", "No engine is ready to take work; try again soon.", retry_after)
         case _:

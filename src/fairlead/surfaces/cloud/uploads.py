@@ -39,7 +39,8 @@ class UploadHandlers:
         caller = await self._callers.caller(request)
         intake = self._files.receive(caller.workspace_id, self._limit)
         try:
-            form, name = await _read(request, intake, self._limit)
+            async with self._files.receiving(caller.workspace_id):
+                form, name = await _read(request, intake, self._limit)
             kind, overwrite = form.fields.get("type") or "input", flag(form.fields, "overwrite")
             return _saved(await intake.commit(name, kind, overwrite=overwrite))
         finally:
@@ -51,7 +52,8 @@ class UploadHandlers:
         limit = min(self._limit, _MASK_BYTES_MAX)
         intake = self._files.receive(caller.workspace_id, limit)
         try:
-            form, name = await _read(request, intake, limit)
+            async with self._files.receiving(caller.workspace_id):
+                form, name = await _read(request, intake, limit)
             kind, overwrite = form.fields.get("type") or "input", flag(form.fields, "overwrite")
             original = _original(form.fields.get("original_ref"))
             return _saved(await self._views.mask(caller, intake, original, name, kind, overwrite=overwrite))

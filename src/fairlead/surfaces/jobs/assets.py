@@ -43,7 +43,9 @@ class AssetHandlers:
         caller = await self.callers.caller(request)
         intake = self.assets.receive(caller)
         try:
-            name, new, expected = read_upload(await read_form(request, _FIELD, intake, self.limit))
+            async with self.assets.receiving(caller):
+                form = await read_form(request, _FIELD, intake, self.limit)
+            name, new, expected = read_upload(form)
             return self._told(request, *await self.assets.add(caller, intake, name, new, expected))
         finally:
             await intake.abort()

@@ -69,6 +69,7 @@ from fairlead.domain.jobs.faults import (
     DuplicateJob,
     EngineUnavailable,
     FileExists,
+    FileFault,
     FileNotFound,
     FileTooLarge,
     IdempotencyKeyUsed,
@@ -80,6 +81,7 @@ from fairlead.domain.jobs.faults import (
     SubmissionRefused,
     SubscriptionInactive,
     TooManyStreams,
+    TooManyUploads,
 )
 from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
 from fairlead.surfaces.jobs.documents import JobsError, JobsErrorCode, JobsErrorTold
@@ -184,10 +186,8 @@ def _job_fault(fault: JobFault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- o
             return _Worded(422, "invalid_workflow", "The workflow cannot be executed.")
         case BadSubmission("workflow_format_ui", message):
             return _Worded(422, "workflow_format_ui", message)
-        case BadSubmission(_, message) | BadFile(message):
+        case BadSubmission(_, message):
             return _Worded(422, "invalid_request", message)
-        case FileNotFound(name) | FileExists(name):
-            return _Worded(422, "missing_asset", f"The file {name[:200]} cannot be used.")
         case BadLabels(detail, key):
             return _Worded(422, "metadata_invalid", detail, None if key is None else {"key": key})
         case IdempotencyKeyUsed():
@@ -206,12 +206,25 @@ def _job_fault(fault: JobFault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- o
         case TooManyStreams(limit, retry_after):
             message = f"{limit} streams of this account are already open."
             return _Worded(429, "too_many_streams", message, retry_after=retry_after)
-        case FileTooLarge(limit):
-            return _Worded(413, "invalid_request", f"A file may have {limit} bytes.")
+        case FileNotFound() | FileExists() | BadFile() | FileTooLarge() | TooManyUploads():
+            return _file_fault(fault)
         case DuplicateJob() | EngineUnavailable():
             return _FAILED
         case _:
             assert_never(fault)
+
+
+def _file_fault(fault: FileFault) -> _Worded:
+    match fault:
+        case BadFile(message):
+            return _Worded(422, "invalid_request", message)
+        case FileNotFound(name) | FileExists(name):
+            return _Worded(422, "missing_asset", f"The file {name[:200]} cannot be used.")
+        case FileTooLarge(limit):
+            return _Worded(413, "invalid_request", f"A file may have {limit} bytes.")
+        case TooManyUploads(retry_after):
+            message = "Too many files are being received; try again soon."
+            return _Worded(429, "rate_limited", message, retry_after=retry_after)
 
 
 def _deployment_fault(fault: DeploymentFault) -> _Worded:
