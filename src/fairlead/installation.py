@@ -21,6 +21,7 @@ from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.spec import Auth, Call, Provider, Scheme
 from fairlead.providers.spec_files import SPECS, load_providers
 from fairlead.settings import BadSettingError, Settings
+from fairlead.storage.blobs import StoredBlobs, existing_blobs
 from fairlead.storage.database import Database, file_of, open_database
 from fairlead.storage.migrate import HEAD, revision_of
 
@@ -122,6 +123,11 @@ def provider_keys(
     """Workspaces' own provider keys. The built-in partner takes none: only this server may call it."""
     taken = {name: found.wants_credential and name != LOCAL for name, found in providers.items()}
     return ProviderKeys(database, Sealer(secret), taken, clock, changed)
+
+
+def stored_blobs(settings: Settings) -> StoredBlobs | None:
+    """The stored files, for a command: nothing is made. None where there is no data directory here."""
+    return existing_blobs((settings.data / "blobs").resolve()) if settings.data.is_dir() else None
 
 
 @asynccontextmanager

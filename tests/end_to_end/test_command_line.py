@@ -21,8 +21,10 @@ import httpx
 import pytest
 
 import fairlead
+from damage import blob_files, flip
 from fairlead.cli import commands, main
 from fairlead.installation import CATALOG
+from fairlead.operations.runs.results import INLINE_MAX
 from fairlead.storage.migrate import HEAD
 from servers import COMMAND, Server, ServerFailedError, environment, serving
 
@@ -126,6 +128,7 @@ _READING: Final = [
     pytest.param(("workspaces", "list"), "default", id="workspaces list"),
     pytest.param(("keys", "list"), "first key", id="keys list"),
     pytest.param(("audit",), "The books are right.", id="audit"),
+    pytest.param(("audit", "--blobs"), "The stored files are right.", id="audit --blobs"),
     pytest.param(("ledger", "show"), "local/procedural-text-1", id="ledger show"),
     pytest.param(("ledger", "show", "default", "--limit", "1"), "post", id="ledger show a workspace"),
     pytest.param(("usage",), "local/procedural-text-1", id="usage"),
@@ -176,6 +179,46 @@ def test_an_audit_hides_a_wrong_book(used: Server, ran: Command, tmp_path: Path)
     doctor = ran("doctor", "--database", url, "--json")
     assert doctor.status == 1
     assert [row["check"] for row in doctor.document if row["result"] == "problem"] == ["database and books"]
+
+
+@pytest.mark.req("S-08")
+def test_lost_files_are_told_while_the_server_runs(used: Server, ran: Command) -> None:
+    """Damaged and missing files are named, for people and scripts, with exit status 1, and in `doctor` too."""
+    body = {"prompt": "a sea", "width": 512, "height": 512, "seed": 3}
+    headers = {"Idempotency-Key": "kept"}
+    made = used.client.post("/v2/models/local/procedural-image-1", json=body, headers=headers)
+    assert (made.status_code, len(made.content) > INLINE_MAX) == (200, True)
+    data = ("--data", str(used.data))
+    (path,) = blob_files(used.data / "blobs")
+    assert ran("audit", "--blobs", *data).status == ran("doctor", *data).status == 0
+    flip(path, path.stat().st_size // 2)
+    people, scripts = ran("audit", "--blobs", *data), ran("audit", "--blobs", *data, "--json")
+    assert (people.status, scripts.status, scripts.document["clean"]) == (1, 1, False)
+    assert re.search(f"DAMAGED: {path.name}: named by result [0-9a-f-]+ of workspace [0-9a-f-]+", people.out)
+    assert "The stored files are WRONG." in people.out
+    assert (scripts.document["files"]["damaged"], scripts.document["files"]["missing"]) == (1, 0)
+    (finding,) = scripts.document["files"]["findings"]
+    assert (finding["problem"], finding["blob"], finding["named_by"][0]["kind"]) == ("damaged", path.name, "result")
+    assert ran("audit", *data).status == 0  # which reads no bytes
+    assert _problems(ran("doctor", *data, "--json")) == ["stored files"]
+    away = path.rename(path.with_name("away"))
+    plain = ran("audit", *data)
+    assert (plain.status, f"MISSING: {path.name}" in plain.out) == (1, True)
+    assert _problems(ran("doctor", *data, "--json")) == ["stored files"]
+    flip(away.rename(path), path.stat().st_size // 2)
+    assert ran("audit", "--blobs", *data).status == 0
+
+
+def test_audit_of_books_alone_says_that_no_file_was_looked_for(used: Server, ran: Command, tmp_path: Path) -> None:
+    """A machine with the database and without the data directory proves the books, and claims no more."""
+    url = f"sqlite:///{used.data}/fairlead.db"
+    told = ran("audit", "--database", url, "--data", str(tmp_path / "none"))
+    assert (told.status, "Stored files were not looked for" in told.out) == (0, True)
+    assert ran("audit", "--database", url, "--data", str(tmp_path / "none"), "--json").document["files"] is None
+
+
+def _problems(told: Ran) -> list[str]:
+    return [row["check"] for row in told.document if row["result"] == "problem"]
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["people", "scripts"])

@@ -29,6 +29,7 @@ print(*sys.modules, sep="\\n")
 """Starts what `fairlead serve` starts, on SQLite and without the engine, and names every module."""
 
 _OTHERS_COMMANDS: Final = (
+    "audit",
     "books",
     "catalog",
     "demo",

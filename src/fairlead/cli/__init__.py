@@ -12,7 +12,7 @@ import click
 import fairlead
 
 _PLACES: Final[Mapping[str, str]] = {
-    "audit": "books:audit",
+    "audit": "audit:audit",
     "catalog": "catalog:catalog",
     "demo": "demo:demo",
     "deployments": "deployments:deployments",

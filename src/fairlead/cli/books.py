@@ -1,4 +1,4 @@
-"""`fairlead audit` and `fairlead ledger`: the books."""
+"""`fairlead ledger`: the books."""
 
 import asyncio
 import csv
@@ -15,10 +15,7 @@ import msgspec
 from fairlead.cli.output import (
     data_option,
     json_option,
-    print_json,
     print_rows,
-    print_table,
-    shown,
     with_dollars,
     with_times,
 )
@@ -30,31 +27,6 @@ from fairlead.operations import books as operations
 _COLUMNS = ("created_at", "kind", "balance_change", "held_change", "model_id", "reason", "rate_version", "run_id")
 _MONEY = ("balance_change", "held_change")
 _EXPORTED: Final = operations.LedgerLine._fields
-
-
-@click.command()
-@data_option
-@json_option
-def audit(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
-    """Prove the books: every balance is the sum of its entries, every hold is settled or belongs to a live run.
-
-    Exits with status 1 when they do not add up. Runs whose outcome could not be known are listed: they were voided.
-    """
-
-    async def work() -> operations.AuditReport:
-        async with opened_database(settings_of(data, database)) as opened:
-            return await operations.audit(opened)
-
-    report = asyncio.run(work())
-    lost = [with_times(with_dollars(row, "hold"), "finished_at") for row in report.lost]
-    if as_json:
-        print_json(
-            {"clean": report.clean, "totals": report.totals, "disagreements": report.disagreements, "lost": lost}
-        )
-    else:
-        _print(report, lost)
-    if not report.clean:
-        raise click.exceptions.Exit(1)
 
 
 @click.group()
@@ -158,12 +130,3 @@ def _whole_file(path: Path) -> Iterator[TextIO]:
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _print(report: operations.AuditReport, lost: list[dict[str, Any]]) -> None:
-    print_table([[name.replace("_", " "), str(count)] for name, count in report.totals.items()], ("proven", "number"))
-    for row in report.disagreements:
-        click.echo(f"WRONG: {row['check']}: " + shown({key: value for key, value in row.items() if key != "check"}))
-    for row in lost:
-        click.echo(f"lost (voided): {shown(row)}")
-    click.echo("The books are right." if report.clean else "The books are WRONG.")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import resource
+import secrets
 import shutil
 import sys
 from collections.abc import Callable
@@ -12,9 +13,18 @@ import click
 
 from fairlead.cli.output import data_option, json_option, print_json, print_table
 from fairlead.cli.workspaces import settings_of
-from fairlead.installation import authored_flag, catalog_folders, opened_database, option_name, provider_files
+from fairlead.installation import (
+    authored_flag,
+    catalog_folders,
+    opened_database,
+    option_name,
+    provider_files,
+    stored_blobs,
+)
 from fairlead.operations.books import audit
 from fairlead.operations.catalog import read_catalog
+from fairlead.operations.clock import Clock
+from fairlead.operations.stored_files import BlobAudit, Count
 from fairlead.settings import Settings
 from fairlead.storage.database import file_of
 
@@ -104,6 +114,23 @@ def _books(settings: Settings) -> str:
     return f"{report.totals['entries']} entries add up"
 
 
+def _files(settings: Settings) -> str:
+    blobs = stored_blobs(settings)
+    file = file_of(settings.database_url())
+    if blobs is None or (file is not None and not file.exists()):
+        return "there are none yet"
+
+    async def work() -> Count:
+        async with opened_database(settings) as opened:
+            return await BlobAudit(opened, blobs, Clock()).sample(secrets.token_hex(1))
+
+    count = asyncio.run(work())
+    if not count.is_clean:
+        lost = f"{count.missing} missing and {count.damaged} damaged among {count.references} that were looked at"
+        raise _ProblemError(f"{lost}; see `fairlead audit --blobs`")
+    return f"{count.references} looked at, {count.blobs} of them read"
+
+
 _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("python", _python),
     ("data directory", _data_directory),
@@ -112,4 +139,5 @@ _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("catalog", _catalog),
     ("provider keys", _provider_keys),
     ("database and books", _books),
+    ("stored files", _files),
 )

@@ -46,7 +46,7 @@ _MODEL_CHARACTERS: Final = 64
 _SHOWN_CHARACTERS: Final = 200
 _LARGE_BYTES: Final = 256 * 1024
 _EXPIRED_AT_ONCE: Final = 500
-_GRACE_MS: Final = 24 * 3600 * 1000
+GRACE_MS: Final = 24 * 3600 * 1000
 """How old a blob nobody names must be before it is removed: one that was just written is about to be named."""
 _SPOOL_SECONDS: Final = 24 * 3600.0
 
@@ -403,7 +403,7 @@ class AssetSweeper:
             self._observe(AssetsSwept(expired, removed, abandoned))
 
     async def _remove_unnamed(self, page: Sequence[StoredBlob], now: int) -> int:
-        old = [blob.name for blob in page if blob.written_at < now - _GRACE_MS]
+        old = [blob.name for blob in page if blob.written_at < now - GRACE_MS]
         if not old:
             return 0
         named = await self._database.read(lambda c: named_blobs(c, old, now))

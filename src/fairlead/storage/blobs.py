@@ -10,8 +10,9 @@ SHA-256, which looks the same.
 import asyncio
 import os
 import re
+import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ __all__ = [
     "FileBlobs",
     "StoredBlob",
     "StoredBlobs",
+    "existing_blobs",
     "local_blobs",
 ]
 
@@ -52,6 +54,7 @@ BlobStore: TypeAlias = LocalStore | MemoryStore | S3Store | GCSStore | AzureStor
 FAN_OUT: Final = tuple(f"{number:02x}" for number in range(256))
 """The folders of the first level, by which a store is walked in parts."""
 
+_THOROUGH: Final = BlobVerifier(sys.maxsize, remembered_seconds=0)
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 _READ_BYTES: Final = 1024 * 1024
 _PART_BYTES: Final = 8 * 1024 * 1024
@@ -319,6 +322,29 @@ class StoredBlobs:
         except (BaseError, OSError) as error:
             raise BlobsUnavailableError(str(error)) from error
 
+    async def sizes(self, names: Sequence[str]) -> dict[str, int | None]:
+        """The sizes of blobs in bytes, None for those that are missing; BlobsUnavailableError."""
+        if self._root is None:
+            return {name: await self.size(name) for name in names}
+        paths = {name: self._root / _path(name) for name in names}
+        try:
+            return await asyncio.to_thread(_sizes, paths)
+        except OSError as error:
+            raise BlobsUnavailableError(str(error)) from error
+
+    async def compare(self, name: str) -> int:
+        """Read all of a blob, however large, and return its size.
+
+        BlobMissingError, BlobDamagedError, BlobsUnavailableError.
+        """
+        with self._reporting(name):
+            if self._root is not None:
+                return (await asyncio.to_thread(_THOROUGH.check, self._root / _path(name), name)).size
+            size: int = (await obstore.head_async(self._store, _path(name)))["size"]
+            async for _ in await read_download(await self._downloaded(name, 0, size), name, 0, 1, self._spool):
+                pass
+            return size
+
     async def delete(self, name: str) -> None:
         """Remove a blob; one that is not there is removed already. BlobsUnavailableError."""
         try:
@@ -367,6 +393,11 @@ def local_blobs(folder: Path, report: Callable[[BlobLostError], None] = lambda _
     return StoredBlobs(LocalStore(folder), spool, report=report)
 
 
+def existing_blobs(folder: Path) -> StoredBlobs:
+    """Blobs in a folder of this machine as they are, for those that only read; a folder that is not there has none."""
+    return StoredBlobs(LocalStore(folder) if folder.is_dir() else MemoryStore(), folder / "spool")
+
+
 def _path(name: str) -> str:
     """Where a blob is in its store: two levels of folders, so that none has too many entries."""
     if not _NAME.fullmatch(name):
@@ -385,6 +416,14 @@ def _move(spooled: Path, root: Path, target: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _sizes(paths: Mapping[str, Path]) -> dict[str, int | None]:
+    found: dict[str, int | None] = dict.fromkeys(paths)
+    for name, path in paths.items():
+        with suppress(FileNotFoundError):
+            found[name] = path.stat().st_size
+    return found
 
 
 def _remove_old(folder: Path, before: float) -> int:

@@ -1,0 +1,140 @@
+"""`fairlead audit`: the books and the stored files, proven."""
+
+import asyncio
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Final
+
+import click
+
+from fairlead.cli.output import (
+    data_option,
+    json_option,
+    print_json,
+    print_table,
+    shown,
+    with_dollars,
+    with_times,
+)
+from fairlead.cli.workspaces import settings_of
+from fairlead.installation import opened_database, stored_blobs
+from fairlead.operations import books as operations
+from fairlead.operations.clock import Clock
+from fairlead.operations.stored_files import BlobAudit, Count, Finding
+from fairlead.settings import Settings
+from fairlead.storage.blobs import BlobsUnavailableError
+from fairlead.storage.database import Database
+
+_LISTED_MAX: Final = 1000
+"""Of each kind of finding in one JSON document, which is held in memory; as lines all are printed."""
+_PROGRESS_SECONDS: Final = 5.0
+_FILES: Final = ("references", "blobs", "bytes", "damaged", "missing", "orphaned")
+
+
+@click.command()
+@click.option("--blobs", "thoroughly", is_flag=True, help="Read every stored file and compare it with its name.")
+@data_option
+@json_option
+def audit(thoroughly: bool, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """Prove the books, and that every stored file that the database names is there.
+
+    Exits with status 1 when the books do not add up, or a file is missing or damaged. Runs whose outcome could not be
+    known are listed: they were voided. A server may run meanwhile.
+    """
+    settings = settings_of(data, database)
+    listed = _Listed() if as_json else None
+
+    async def work() -> tuple[operations.AuditReport, Count | None]:
+        async with opened_database(settings) as opened:
+            report = await operations.audit(opened)
+            if listed is None:
+                _print(report)
+            return report, await _files(settings, opened, thoroughly, _print_finding if listed is None else listed.add)
+
+    try:
+        report, count = asyncio.run(work())
+    except BlobsUnavailableError as error:
+        raise click.ClickException(f"the stored files cannot be read: {error}") from error
+    is_clean = report.clean and (count is None or count.is_clean)
+    if listed is None:
+        _print_count(count, settings, thoroughly)
+    else:
+        files = None if count is None else {**asdict(count), "findings": listed.findings}
+        lost = _lost(report)
+        print_json({"clean": is_clean, "totals": report.totals, "disagreements": report.disagreements, "lost": lost,
+                    "files": files})  # fmt: skip
+    if not is_clean:
+        raise click.exceptions.Exit(1)
+
+
+async def _files(
+    settings: Settings,
+    opened: Database,
+    thoroughly: bool,  # noqa: FBT001 -- as click has passed it
+    tell: Callable[[Finding], None],
+) -> Count | None:
+    """Look after the stored files; None where this machine has none."""
+    blobs = stored_blobs(settings)
+    if blobs is None:
+        return None
+    auditor = BlobAudit(opened, blobs, Clock(), tell, _Progress().show)
+    return await (auditor.verify_all() if thoroughly else auditor.look_for_all())
+
+
+class _Listed:
+    """Findings for one document: a bounded number of each kind."""
+
+    def __init__(self) -> None:
+        self.findings: list[dict[str, Any]] = []
+        self._counts = Counter[str]()
+
+    def add(self, finding: Finding) -> None:
+        """Take one up, where there is room."""
+        self._counts[finding.problem] += 1
+        if self._counts[finding.problem] <= _LISTED_MAX:
+            named_by = [one._asdict() for one in finding.named_by]
+            self.findings.append({"problem": finding.problem, "blob": finding.blob, "named_by": named_by})
+
+
+class _Progress:
+    """Says every few seconds on standard error how far the reading of files is."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _PROGRESS_SECONDS
+
+    def show(self, done: int, parts: int, count: Count) -> None:
+        """Say so, if it is time."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _PROGRESS_SECONDS
+        print(f"{done * 100 // parts} %: {count.blobs} files, {count.bytes // 2**20} MiB", file=sys.stderr)  # noqa: T201 -- progress is no output
+
+
+def _print(report: operations.AuditReport) -> None:
+    print_table([[name.replace("_", " "), str(count)] for name, count in report.totals.items()], ("proven", "number"))
+    for row in report.disagreements:
+        click.echo(f"WRONG: {row['check']}: " + shown({key: value for key, value in row.items() if key != "check"}))
+    for row in _lost(report):
+        click.echo(f"lost (voided): {shown(row)}")
+    click.echo("The books are right." if report.clean else "The books are WRONG.")
+
+
+def _lost(report: operations.AuditReport) -> list[dict[str, Any]]:
+    return [with_times(with_dollars(row, "hold"), "finished_at") for row in report.lost]
+
+
+def _print_finding(finding: Finding) -> None:
+    named_by = ", ".join(f"{one.kind} {one.id} of workspace {one.workspace_id}" for one in finding.named_by)
+    click.echo(f"{finding.problem.upper()}: {finding.blob}: named by {named_by or 'nobody'}")
+
+
+def _print_count(count: Count | None, settings: Settings, thoroughly: bool) -> None:  # noqa: FBT001 -- as click has passed it
+    if count is None:
+        click.echo(f"Stored files were not looked for: there is no data directory {settings.data}.")
+        return
+    names = [name for name in _FILES if thoroughly or name not in ("blobs", "bytes", "orphaned")]
+    print_table([[name, str(getattr(count, name))] for name in names], ("stored files", "number"))
+    click.echo("The stored files are right." if count.is_clean else "The stored files are WRONG.")
