@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import fairlead
 from fairlead.domain.brand import Brand
 from fairlead.domain.identifiers import provider_setting
-from fairlead.identity.master_secret import MasterSecret, kept_secret, read_secret, secret_of
+from fairlead.identity.master_secret import Secrets
 from fairlead.identity.sealing import Sealer
+from fairlead.identity.secret_ring import FixedSecrets, SecretFile, secrets_of
 from fairlead.operations.clock import Clock
 from fairlead.operations.keys import IssuedKey
 from fairlead.operations.provider_keys import ProviderKeys
@@ -93,19 +94,24 @@ def prepare_data(settings: Settings) -> None:
         raise DataDirectoryError(f"the data directory {settings.data} cannot be used: {error}") from error
 
 
-def master_secret(settings: Settings, *, make: bool = True) -> MasterSecret:
-    """The server's secret: of the settings, else of its file, which is made where there is none.
+def secret_file(settings: Settings) -> Path | None:
+    """Where the server's master secrets are; None where a setting holds them."""
+    return None if settings.secret_key is not None else settings.data / "secret-key"
+
+
+def master_secret(settings: Settings, *, make: bool = True) -> Secrets:
+    """The server's master secrets: of the settings, else of their file, which is made where there is none.
 
     BadSettingError, or DataDirectoryError; the latter also for a missing file that is not to be made.
     """
     if settings.secret_key is not None:
         try:
-            return secret_of(settings.secret_key)
+            return FixedSecrets(secrets_of(settings.secret_key))
         except ValueError as error:
             raise BadSettingError(f"FAIRLEAD_SECRET_KEY: {error}") from None
     path = settings.data / "secret-key"
     try:
-        return kept_secret(path) if make else read_secret(path)
+        return SecretFile(path, make=make)
     except FileNotFoundError as error:
         hint = "`fairlead serve` makes it, or set FAIRLEAD_SECRET_KEY"
         raise DataDirectoryError(f"there is no secret at {path}; {hint}") from error
@@ -114,7 +120,7 @@ def master_secret(settings: Settings, *, make: bool = True) -> MasterSecret:
 
 
 def provider_keys(
-    secret: MasterSecret,
+    secret: Secrets,
     providers: Mapping[str, Provider],
     database: Database,
     clock: Clock,

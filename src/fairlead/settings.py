@@ -351,7 +351,7 @@ class Settings:
     )
     secret_key: str | None = _option(
         None,
-        "The server's secret, 32 bytes in base64; empty means the file `secret-key` in the data directory.",
+        "The server's secret, 32 bytes in base64, or several; empty means the file `secret-key` in the data directory.",
         shown=False,
     )
     static_token: str | None = _option(

@@ -13,7 +13,8 @@ from fairlead.domain.brand import Brand
 from fairlead.domain.windows import quotas_of
 from fairlead.identity.key_sets import KeyFile, KeySource, KeyUrl, SharedSecret
 from fairlead.identity.links import Links
-from fairlead.identity.master_secret import MasterSecret
+from fairlead.identity.master_secret import Secrets
+from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.identity.tokens import TokenIssuer, TokenVerifier
 from fairlead.installation import (
     DataDirectoryError,
@@ -37,6 +38,7 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.keys import IssuedKey
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.rate_windows import RateWindows
+from fairlead.operations.secrets import note_first_secret
 from fairlead.operations.workspaces import bootstrap
 from fairlead.settings import BadSettingError, Settings
 from fairlead.storage.blobs import BlobLostError, BlobMissingError, FileBlobs, local_blobs
@@ -67,7 +69,7 @@ class Base:
     database: Database
     first_key: IssuedKey | None
     alone: bool
-    secret: MasterSecret
+    secret: Secrets
     partners: Partners
     catalog: CatalogKeeper
     assets: Assets
@@ -98,6 +100,7 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
     found = _partners(settings, observe, stack)
     database, first_key = await _ready_database(settings, clock, stack)
     secret = master_secret(settings)
+    await note_first_secret(database, secret)
     authenticator = Authenticator(database, verifier)
     return Base(
         database=database,
@@ -184,13 +187,13 @@ async def _ready_database(settings: Settings, clock: Clock, stack: AsyncExitStac
     return database, first_key
 
 
-def _assets(settings: Settings, secret: MasterSecret, database: Database, clock: Clock, observe: Observer) -> Assets:
+def _assets(settings: Settings, secret: Secrets, database: Database, clock: Clock, observe: Observer) -> Assets:
     try:
         folder = (settings.data / "blobs").resolve()  # engine hosts are elsewhere, and are given paths
         blobs = local_blobs(folder, lambda lost: observe(_lost_blob(lost)))
     except OSError as error:
         raise DataDirectoryError(f"the folder for blobs cannot be used: {error}") from error
-    links = Links(secret.derive("signed links of assets"))
+    links = Links(DerivedKeys(secret, "signed links of assets"))
     handlers = AssetHandlers(AssetReader(links, blobs, database, clock), header_names(settings))
     return Assets(blobs, links, handlers, AssetSweeper(database, blobs, clock, observe))
 

@@ -18,6 +18,7 @@ from fairlead.engine.hosts.pool import Hosts, HostSettings
 from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links
+from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.installation import DataDirectoryError
 from fairlead.observing.observations import (
     EngineHostFailed,
@@ -355,7 +356,7 @@ def _job_callers(settings: Settings, base: Base, deployments: Deployments | None
 
 
 def _file_links(base: Base) -> Links:
-    return Links(base.secret.derive("signed links of files"), FILE_PATH)
+    return Links(DerivedKeys(base.secret, "signed links of files"), FILE_PATH)
 
 
 def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog, verbs: _Verbs) -> CloudSurface:

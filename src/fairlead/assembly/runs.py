@@ -24,7 +24,8 @@ from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
 from fairlead.operations.runs.watch import Watcher
-from fairlead.operations.webhooks import Webhooks, WebhookSecrets, allowed_addresses
+from fairlead.operations.webhook_secrets import WebhookSecrets
+from fairlead.operations.webhooks import Webhooks, allowed_addresses
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange

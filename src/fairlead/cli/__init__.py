@@ -24,6 +24,7 @@ _PLACES: Final[Mapping[str, str]] = {
     "provider-keys": "provider_keys:provider_keys_group",
     "registry": "registry:registry",
     "runs": "runs:runs",
+    "secret": "secret:secret",
     "serve": "serve:serve",
     "simulate": "simulate:simulate",
     "usage": "usage:usage",

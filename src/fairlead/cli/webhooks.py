@@ -12,7 +12,8 @@ from fairlead.domain.faults import FaultError
 from fairlead.domain.webhooks import Delivery, Try
 from fairlead.installation import master_secret, opened_database
 from fairlead.operations.clock import Clock
-from fairlead.operations.webhooks import DeliveryLog, WebhookSecrets, WorkspaceSecret
+from fairlead.operations.webhook_secrets import WebhookSecrets, WorkspaceSecret
+from fairlead.operations.webhooks import DeliveryLog
 from fairlead.operations.workspaces import find_workspace
 
 T = TypeVar("T")

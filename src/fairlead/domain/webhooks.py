@@ -62,6 +62,16 @@ class EndedRun(msgspec.Struct, frozen=True):
     base_url: str
 
 
+class KeptSecrets(msgspec.Struct, frozen=True):
+    """What is kept of a workspace's secrets: sealed ones by their numbers, and what the others derive from.
+
+    `origin` names that master secret; None in an installation that has noted none.
+    """
+
+    sealed: Mapping[int, bytes] = msgspec.field(default_factory=dict)
+    origin: str | None = None
+
+
 class DueDelivery(msgspec.Struct, frozen=True):
     """A delivery somebody has claimed until `lease`: whom to tell, of what, and which secret of the workspace signs.
 
@@ -75,6 +85,7 @@ class DueDelivery(msgspec.Struct, frozen=True):
     secret: int
     rotated_at: int | None
     run: EndedRun
+    kept: KeptSecrets = KeptSecrets()
 
 
 class Try(msgspec.Struct, frozen=True):

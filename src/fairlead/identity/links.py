@@ -7,6 +7,7 @@ spelled in the link. So nothing in a link can be changed, nor be written in anot
 import base64
 import hashlib
 import hmac
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -40,24 +41,29 @@ class LinkParts:
 
 
 class Links:
-    """Signs links below one path and verifies them, with a key of at least 32 bytes that never leaves the server."""
+    """Signs links below one path and verifies them, with keys of at least 32 bytes that never leave the server.
 
-    def __init__(self, key: bytes, path: str = ASSET_PATH) -> None:
-        if len(key) < KEY_BYTES_MIN:
+    Where the keys change, `key` says what they are now: the first signs, and links that the others signed are good too.
+    """
+
+    def __init__(self, key: bytes | Callable[[], Sequence[bytes]], path: str = ASSET_PATH) -> None:
+        self._keys = key if callable(key) else lambda: (key,)
+        if any(len(known) < KEY_BYTES_MIN for known in self._keys()):
             raise ValueError(f"the key of signed links has at least {KEY_BYTES_MIN} bytes")
-        self._key = key
         self._path = path
 
     def sign(self, id_: str, expires_at: int, name: str, disposition: str) -> str:
         """Path and query of a link that is good until `expires_at`, in seconds since 1970."""
-        signature = self._signature(id_, str(expires_at), disposition, name)
+        signature = self._signature(self._keys()[0], id_, str(expires_at), disposition, name)
         query = {"expires": str(expires_at), "disposition": disposition, "name": name, "signature": signature}
         return f"{self._path}{quote(id_, safe='')}?{urlencode(query)}"
 
     def verify(self, parts: LinkParts, now: float) -> int:
         """Return when a good link expires, in seconds since 1970; LinkRefusedError. Takes the same time for any."""
-        expected = self._signature(parts.id, parts.expires, parts.disposition, parts.name)
-        if not hmac.compare_digest(expected.encode(), parts.signature.encode("utf-8", "surrogatepass")):
+        given = parts.signature.encode("utf-8", "surrogatepass")
+        texts = (parts.id, parts.expires, parts.disposition, parts.name)
+        good = [hmac.compare_digest(self._signature(key, *texts).encode(), given) for key in self._keys()]
+        if not any(good):
             raise LinkRefusedError(expired=False)
         if not parts.expires.isdigit() or len(parts.expires) > _EXPIRES_CHARACTERS_MAX:
             raise LinkRefusedError(expired=False)
@@ -66,10 +72,10 @@ class Links:
             raise LinkRefusedError(expired=True)
         return expires_at
 
-    def _signature(self, *parts: str) -> str:
+    def _signature(self, key: bytes, *parts: str) -> str:
         # A list in JSON has one reading only, so that no text can pass from one part into the next.
         message = msgspec.json.encode(
             [_PURPOSE, self._path, *(part.encode("utf-8", "surrogatepass").hex() for part in parts)]
         )
-        digest = hmac.digest(self._key, message, hashlib.sha256)
+        digest = hmac.digest(key, message, hashlib.sha256)
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

@@ -11,11 +11,13 @@ import hmac
 import os
 import secrets
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 SECRET_BYTES: Final = 32
+ID_BYTES: Final = 8
 _FILE_BYTES_MAX: Final = 256
 _FORM: Final = f"must be {SECRET_BYTES} bytes in base64, as `openssl rand -base64 {SECRET_BYTES}` prints them"
 
@@ -24,15 +26,30 @@ class BadSecretError(ValueError):
     """A text or a file that holds no master secret. What it says never repeats what was found there."""
 
 
-class MasterSecret:
-    """Thirty-two secret bytes that nobody sees; BadSecretError for any other number."""
+class Secrets(Protocol):
+    """The master secrets that are good at the moment."""
 
-    __slots__ = ("_material",)
+    def known(self, *, fresh: bool = False) -> Sequence["MasterSecret"]:
+        """Those known: the current one first. `fresh` looks again where they come from, whenever that was last done."""
+        ...
+
+
+class MasterSecret:
+    """Thirty-two secret bytes that nobody sees; BadSecretError for any other number. Alone, it is the current one."""
+
+    __slots__ = ("_material", "id")
 
     def __init__(self, material: bytes) -> None:
         if len(material) != SECRET_BYTES:
             raise BadSecretError(_FORM)
         self._material = material
+        self.id: Final = self.derive("the name of this secret")[:ID_BYTES]
+        """What it is called where something was sealed with it; tells nothing of it."""
+
+    def known(self, *, fresh: bool = False) -> Sequence["MasterSecret"]:
+        """Itself."""
+        del fresh
+        return (self,)
 
     def __repr__(self) -> str:
         return "MasterSecret(…)"
@@ -86,12 +103,12 @@ def _make(path: Path) -> None:
             os.fsync(file.fileno())
         with suppress(FileExistsError):  # another was first: its secret is everybody's
             os.link(name, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         Path(name).unlink()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a new name in a folder durable: what is sealed must not outlive the secret."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

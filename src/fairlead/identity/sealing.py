@@ -1,66 +1,89 @@
 """Sealing of texts that are kept in the database and must not be read there: AES-256-GCM.
 
-What is sealed is bound to its workspace and its provider, so that a row copied to another workspace does not open.
-The form is one byte of version, twelve of nonce, then the ciphertext with its tag.
+What is sealed is bound to its workspace and to what it is, such as its provider, so that a row copied to another
+workspace does not open. The form is one byte of version, the name of the master secret that sealed it, twelve bytes of
+nonce, then the ciphertext with its tag. The first version had no name of a secret; it is still opened.
 """
 
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from fairlead.identity.master_secret import MasterSecret
+from fairlead.identity.master_secret import ID_BYTES, MasterSecret, Secrets
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 PURPOSE: Final = "provider keys"
-_VERSION: Final = b"\x01"
+PREFIX_BYTES: Final = 1 + ID_BYTES
+"""What is in front of all that one secret has sealed."""
+_NAMELESS: Final = b"\x01"
+_VERSION: Final = b"\x02"
 _NONCE_BYTES: Final = 12
 
 
 class CannotOpenError(Exception):
-    """It was sealed with another secret, for another workspace or provider, or was altered since."""
+    """It was sealed with another secret, for another workspace or purpose, or was altered since."""
 
     def __init__(self) -> None:
         super().__init__(self.__doc__)
 
 
 class Sealer:
-    """Seals and opens texts with a key derived from the master secret, at their first use."""
+    """Seals texts with the current master secret, and opens what any of the known ones has sealed."""
 
-    __slots__ = ("_cipher", "_secret")
+    __slots__ = ("_ciphers", "_secrets")
 
-    def __init__(self, secret: MasterSecret) -> None:
-        self._secret = secret
-        self._cipher: AESGCM | None = None
+    def __init__(self, secrets_: Secrets) -> None:
+        self._secrets = secrets_
+        self._ciphers: dict[bytes, AESGCM] = {}
 
     def __repr__(self) -> str:
         return "Sealer(…)"
 
-    def seal(self, workspace_id: str, provider: str, text: str) -> bytes:
-        """Seal a text for a workspace and a provider, under a nonce of its own."""
-        nonce = secrets.token_bytes(_NONCE_BYTES)
-        return _VERSION + nonce + self._ready().encrypt(nonce, text.encode(), _binding(workspace_id, provider))
+    @property
+    def prefix(self) -> bytes:
+        """What everything begins with that is sealed now."""
+        return _VERSION + self._secrets.known()[0].id
 
-    def open(self, workspace_id: str, provider: str, sealed: bytes) -> str:
-        """Open what was sealed for the same workspace and provider; CannotOpenError."""
+    def seal(self, workspace_id: str, what: str, text: str) -> bytes:
+        """Seal a text for a workspace and what it is, such as its provider, under a nonce of its own."""
+        nonce, current = secrets.token_bytes(_NONCE_BYTES), self._secrets.known()[0]
+        sealed = self._cipher(current).encrypt(nonce, text.encode(), _binding(_VERSION, workspace_id, what))
+        return _VERSION + current.id + nonce + sealed
+
+    def open(self, workspace_id: str, what: str, sealed: bytes) -> str:
+        """Open what was sealed for the same workspace and as the same; CannotOpenError."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 -- as in master_secret.py
 
-        nonce, content = sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
-        if sealed[:1] != _VERSION or len(nonce) != _NONCE_BYTES:
+        version = sealed[:1]
+        start = PREFIX_BYTES if version == _VERSION else len(_NAMELESS)
+        nonce, content = sealed[start : start + _NONCE_BYTES], sealed[start + _NONCE_BYTES :]
+        if version not in (_NAMELESS, _VERSION) or len(nonce) != _NONCE_BYTES:
             raise CannotOpenError
-        try:
-            return self._ready().decrypt(nonce, content, _binding(workspace_id, provider)).decode()
-        except InvalidTag:
-            raise CannotOpenError from None
+        for secret in self._candidates(sealed):
+            try:
+                return self._cipher(secret).decrypt(nonce, content, _binding(version, workspace_id, what)).decode()
+            except InvalidTag:
+                continue
+        raise CannotOpenError
 
-    def _ready(self) -> "AESGCM":
-        if self._cipher is None:
+    def _candidates(self, sealed: bytes) -> list[MasterSecret]:
+        """The secrets that may have sealed it; one that is not known is looked for where they come from."""
+        if sealed[:1] == _NAMELESS:
+            return list(self._secrets.known())
+        name = sealed[1:PREFIX_BYTES]
+        found = [secret for secret in self._secrets.known() if secret.id == name]
+        return found or [secret for secret in self._secrets.known(fresh=True) if secret.id == name]
+
+    def _cipher(self, secret: MasterSecret) -> "AESGCM":
+        found = self._ciphers.get(secret.id)
+        if found is None:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 -- as in master_secret.py
 
-            self._cipher = AESGCM(self._secret.derive(PURPOSE))
-        return self._cipher
+            found = self._ciphers[secret.id] = AESGCM(secret.derive(PURPOSE))
+        return found
 
 
-def _binding(workspace_id: str, provider: str) -> bytes:
+def _binding(version: bytes, workspace_id: str, what: str) -> bytes:
     """What a sealed text belongs to; a provider's name has no null character, so no two pairs have one binding."""
-    return b"\0".join((_VERSION, provider.encode(), workspace_id.encode()))
+    return b"\0".join((version, what.encode(), workspace_id.encode()))

@@ -6,12 +6,11 @@ same id: receivers are told at least once, and know by the id what they had befo
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from fairlead.domain.callers import Caller, refuse_model
-from fairlead.domain.faults import FaultError, RequestNotFound, ServiceUnavailable
+from fairlead.domain.faults import FaultError, RequestNotFound
 from fairlead.domain.runs.queue import is_request_id
 from fairlead.domain.webhooks import (
     Delivery,
@@ -23,13 +22,10 @@ from fairlead.domain.webhooks import (
     is_of_own_network,
     message_of,
     refuse_url,
-    secret_text,
     signed_headers,
-    signing_numbers,
 )
 from fairlead.http_client.addresses import is_public
 from fairlead.http_client.transport import TooSlowError, Transport, TransportError, UnreachableError
-from fairlead.identity.master_secret import MasterSecret
 from fairlead.observing.observations import (
     DatabaseTrouble,
     Observer,
@@ -38,10 +34,10 @@ from fairlead.observing.observations import (
     WebhookTried,
 )
 from fairlead.operations.clock import Clock
+from fairlead.operations.webhook_secrets import WebhookSecrets, available
 from fairlead.storage import webhooks
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.queue import queued_run
-from fairlead.storage.webhooks import SecretNumber
 
 T = TypeVar("T")
 
@@ -60,45 +56,6 @@ def allowed_addresses(*, private: bool) -> Callable[[IPAddress], bool]:
 
 def _public_or_own(address: IPAddress) -> bool:
     return is_public(address) or is_of_own_network(address)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceSecret:
-    """What a workspace's webhooks are signed with, as receivers are given it; when it was last rotated, in ms."""
-
-    text: str
-    rotated_at: int | None
-
-
-class WebhookSecrets:
-    """Workspaces' webhook secrets: derived from the server's own, so that none is stored."""
-
-    def __init__(self, database: Database, secret: MasterSecret, clock: Clock) -> None:
-        self._database = database
-        self._secret = secret
-        self._clock = clock
-
-    async def show(self, workspace_id: str) -> WorkspaceSecret:
-        """The secret of a workspace; FaultError(ServiceUnavailable)."""
-        found = await _available(self._database.read(lambda c: webhooks.secret_number(c, workspace_id)))
-        return self._told(workspace_id, found)
-
-    async def rotate(self, workspace_id: str) -> WorkspaceSecret:
-        """Sign with a new secret from now on, and for a day with the one before too; FaultError(ServiceUnavailable)."""
-        now = self._clock.now_ms()
-        found = await _available(self._database.write(lambda c: webhooks.rotate_secret(c, workspace_id, now)))
-        return self._told(workspace_id, found)
-
-    def signing(self, due: DueDelivery, now: int) -> Sequence[bytes]:
-        """The secrets that sign a delivery now, the newest first."""
-        numbers = signing_numbers(due.secret, due.rotated_at, now)
-        return [self._derive(due.workspace_id, number) for number in numbers]
-
-    def _told(self, workspace_id: str, found: SecretNumber) -> WorkspaceSecret:
-        return WorkspaceSecret(secret_text(self._derive(workspace_id, found.number)), found.rotated_at)
-
-    def _derive(self, workspace_id: str, number: int) -> bytes:
-        return self._secret.derive(f"webhooks of {workspace_id}: secret {number}")
 
 
 class Webhooks:
@@ -214,22 +171,14 @@ class DeliveryLog:
             raise FaultError(fault)
         if not is_request_id(request_id):
             raise FaultError(RequestNotFound())
-        found = await _available(self._database.read(lambda c: queued_run(c, caller.workspace_id, request_id)))
+        found = await available(self._database.read(lambda c: queued_run(c, caller.workspace_id, request_id)))
         if found is None or found.model_id != model_id:
             raise FaultError(RequestNotFound())
         return await self.of_run(request_id)
 
     async def of_run(self, run_id: str) -> Delivery | None:
         """The webhook of a run, whoever's it is: for operators."""
-        return await _available(self._database.read(lambda c: webhooks.delivery_of(c, run_id)))
-
-
-async def _available(work: Awaitable[T]) -> T:
-    """What a database answers; FaultError(ServiceUnavailable) where it is away."""
-    try:
-        return await work
-    except DatabaseUnavailableError as error:
-        raise FaultError(ServiceUnavailable("Webhooks cannot be read or changed right now.")) from error
+        return await available(self._database.read(lambda c: webhooks.delivery_of(c, run_id)))
 
 
 def _word(error: TransportError) -> str:

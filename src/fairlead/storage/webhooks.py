@@ -1,13 +1,19 @@
 """Webhooks as they are kept: who is to be told of a run's end, when next, and what became of each try."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from fairlead.domain.runs.states import RunState
-from fairlead.domain.webhooks import Delivery, DueDelivery, EndedRun, Prospect, Try
+from fairlead.domain.webhooks import Delivery, DueDelivery, EndedRun, KeptSecrets, Prospect, Try
 from fairlead.storage.prepared import Prepared
+from fairlead.storage.sealed_rows import (
+    find_origin,
+    forget_webhook_secrets,
+    keep_webhook_secrets,
+    webhook_secrets_of,
+)
 from fairlead.storage.tables import runs, webhook_deliveries, webhook_tries, workspaces
 
 _Row: TypeAlias = tuple[Any, ...]
@@ -86,14 +92,19 @@ def claim_due(connection: Connection, now: int, lease: int, limit: int) -> list[
         .with_for_update(skip_locked=True, of=webhook_deliveries)
     ).all()
     _DUE.run(connection, [(lease, row.run_id) for row in due])
-    return [_claimed(row, lease) for row in due]
+    if not due:
+        return []
+    sealed, origin = webhook_secrets_of(connection, {row.workspace_id for row in due}), find_origin(connection)
+    return [_claimed(row, lease, KeptSecrets(sealed[row.workspace_id], origin)) for row in due]
 
 
-def _claimed(row: Any, lease: int) -> DueDelivery:
+def _claimed(row: Any, lease: int, kept: KeptSecrets) -> DueDelivery:
     ended = EndedRun(
         row.run_id, row.model_id, RunState(row.state), row.reason or "", row.finished_at or 0, row.base_url or ""
     )
-    return DueDelivery(row.workspace_id, row.url, row.tries, lease, row.webhook_secret, row.webhook_rotated_at, ended)
+    return DueDelivery(
+        row.workspace_id, row.url, row.tries, lease, row.webhook_secret, row.webhook_rotated_at, ended, kept
+    )
 
 
 def record_try(connection: Connection, due: DueDelivery, done: Try, prospect: Prospect) -> bool:
@@ -162,6 +173,19 @@ def rotate_secret(connection: Connection, workspace_id: str, now: int) -> Secret
         .values(webhook_secret=workspaces.c.webhook_secret + 1, webhook_rotated_at=now)
     )
     return secret_number(connection, workspace_id)
+
+
+def kept_secrets(connection: Connection, workspace_id: str) -> tuple[SecretNumber, KeptSecrets]:
+    """Which secret a workspace signs with, and what is kept of its secrets."""
+    sealed = webhook_secrets_of(connection, [workspace_id])[workspace_id]
+    return secret_number(connection, workspace_id), KeptSecrets(sealed, find_origin(connection))
+
+
+def replace_secret(connection: Connection, workspace_id: str, now: int, seal: Callable[[int], bytes]) -> None:
+    """Sign with a new secret from now on, which `seal` gives for its number; those before the last are forgotten."""
+    number = rotate_secret(connection, workspace_id, now).number
+    keep_webhook_secrets(connection, [(workspace_id, number, seal(number))])
+    forget_webhook_secrets(connection, workspace_id, number - 1)
 
 
 def forget_deliveries(connection: Connection, before: int, limit: int) -> int:

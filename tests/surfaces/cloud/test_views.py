@@ -112,7 +112,7 @@ def test_a_link_to_an_asset_leads_to_a_file(shared: Site) -> None:
     """A link that was signed for another path, with the same key, is not one to a file."""
     location = view(shared).headers["location"]
     file_id = urlsplit(location).path.removeprefix("/files/")
-    other = Links(shared.links._key).sign(file_id, shared.now_ms // 1000 + 60, "p_00001_.png", "inline")
+    other = Links(shared.links._keys).sign(file_id, shared.now_ms // 1000 + 60, "p_00001_.png", "inline")
     assert httpx.get(shared.base_url + other.replace("/assets/", "/files/")).status_code == 403
 
 

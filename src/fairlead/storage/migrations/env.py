@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from fairlead.storage.tables import metadata
+from fairlead.storage.sealed_rows import metadata  # with its own tables in it
 
 connection = context.config.attributes["connection"]
 context.configure(connection=connection, target_metadata=metadata, render_as_batch=True, transaction_per_migration=True)

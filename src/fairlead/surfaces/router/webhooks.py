@@ -13,7 +13,8 @@ from fairlead.domain.faults import FaultError
 from fairlead.domain.webhooks import Delivery, Try, refuse_managing_secret
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.rate_windows import RateWindows
-from fairlead.operations.webhooks import DeliveryLog, WebhookSecrets, WorkspaceSecret
+from fairlead.operations.webhook_secrets import WebhookSecrets, WorkspaceSecret
+from fairlead.operations.webhooks import DeliveryLog
 from fairlead.surfaces.router.documents import WebhookDeliveries, WebhookDelivery, WebhookSecretShown, WebhookTry
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.runs import model_id_of

@@ -1,0 +1,96 @@
+"""Workspaces' webhook secrets: the first derives from the server's master secret, further ones are kept sealed.
+
+A further one is chance, so that rotating it is of use also where the master secret has come to be known.
+"""
+
+import base64
+import secrets as randomness
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.webhooks import DueDelivery, KeptSecrets, secret_text, signing_numbers
+from fairlead.identity.master_secret import MasterSecret, Secrets
+from fairlead.identity.sealing import CannotOpenError, Sealer
+from fairlead.operations.clock import Clock
+from fairlead.storage import webhooks
+from fairlead.storage.database import Database, DatabaseUnavailableError
+
+T = TypeVar("T")
+
+_SECRET_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSecret:
+    """What a workspace's webhooks are signed with, as receivers are given it; when it was last rotated, in ms."""
+
+    text: str
+    rotated_at: int | None
+
+
+class WebhookSecrets:
+    """Shows, rotates and signs with workspaces' webhook secrets."""
+
+    def __init__(self, database: Database, secrets: Secrets, clock: Clock) -> None:
+        self._database = database
+        self._secrets = secrets
+        self._sealer = Sealer(secrets)
+        self._clock = clock
+
+    async def show(self, workspace_id: str) -> WorkspaceSecret:
+        """The secret of a workspace; FaultError(ServiceUnavailable)."""
+        (number, rotated_at), kept = await available(
+            self._database.read(lambda c: webhooks.kept_secrets(c, workspace_id))
+        )
+        return WorkspaceSecret(secret_text(self._material(workspace_id, number, kept)), rotated_at)
+
+    async def rotate(self, workspace_id: str) -> WorkspaceSecret:
+        """Sign with a new secret from now on, and for a day with the one before too; FaultError(ServiceUnavailable)."""
+        now, text = self._clock.now_ms(), base64.b64encode(randomness.token_bytes(_SECRET_BYTES)).decode()
+
+        def seal(number: int) -> bytes:
+            return self._sealer.seal(workspace_id, name_of(number), text)
+
+        await available(self._database.write(lambda c: webhooks.replace_secret(c, workspace_id, now, seal)))
+        return await self.show(workspace_id)
+
+    def signing(self, due: DueDelivery, now: int) -> Sequence[bytes]:
+        """The secrets that sign a delivery now, the newest first."""
+        numbers = signing_numbers(due.secret, due.rotated_at, now)
+        return [self._material(due.workspace_id, number, due.kept) for number in numbers]
+
+    def _material(self, workspace_id: str, number: int, kept: KeptSecrets) -> bytes:
+        """A secret as it is kept, or as it derives; one that does not open any more is another one now."""
+        sealed = kept.sealed.get(number)
+        if sealed is not None:
+            try:
+                return base64.b64decode(self._sealer.open(workspace_id, name_of(number), sealed))
+            except CannotOpenError:
+                return derived_secret(self._secrets.known()[0], workspace_id, number)
+        return derived_secret(origin_of(self._secrets, kept.origin), workspace_id, number)
+
+
+def origin_of(secrets: Secrets, name: str | None) -> MasterSecret:
+    """The master secret that webhook secrets without a row derive from; the current one where that is not known."""
+    known = secrets.known()
+    return next((secret for secret in known if secret.id.hex() == name), known[0])
+
+
+def name_of(number: int) -> str:
+    """What a webhook secret is called when it is sealed."""
+    return f"webhook secret {number}"
+
+
+def derived_secret(master: MasterSecret, workspace_id: str, number: int) -> bytes:
+    """A webhook secret as it derives from a master secret."""
+    return master.derive(f"webhooks of {workspace_id}: secret {number}")
+
+
+async def available(work: Awaitable[T]) -> T:
+    """What a database answers; FaultError(ServiceUnavailable) where it is away."""
+    try:
+        return await work
+    except DatabaseUnavailableError as error:
+        raise FaultError(ServiceUnavailable("Webhooks cannot be read or changed right now.")) from error
