@@ -29,3 +29,17 @@ def test_pack_cannot_rewrite_a_file_after_it_was_handed_over(caller: Client, new
     (made,) = outputs["1"]["images"]
     assert _seen(other, "mine.txt", "input") == _TEXT.encode()
     assert _seen(caller, made["filename"], "output") == _TEXT.encode()
+
+
+@pytest.mark.req("S-08")
+def test_pack_cannot_change_a_file_that_it_was_given(caller: Client, new_cloud_client: NewCloudClient) -> None:
+    """It reads its input, which is the blob that others share, and there is no way to write, cut, move or list it."""
+    content = b"an input that two workspaces have " * 30
+    other = new_cloud_client()
+    for client in (caller, other):
+        sent = client.ask("POST", "/api/upload/image", files={"image": ("shared.txt", content)})
+        assert sent.status_code == 200, sent.text
+    job = caller.runs({"1": {"class_type": "Tamper", "inputs": {"name": "shared.txt"}}})
+    outputs = caller.get(f"/api/jobs/{job}")["outputs"]["1"]
+    assert (outputs["read"], outputs["ways"]) == ([len(content)], [])
+    assert _seen(other, "shared.txt", "input") == content

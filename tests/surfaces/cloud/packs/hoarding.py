@@ -1,6 +1,8 @@
-"""A node pack of the tests: it keeps hold of a file that it handed over, and writes on."""
+"""A node pack of the tests: it keeps hold of a file that it handed over and writes on, and tampers with its inputs."""
 
 import mmap
+import os
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -55,4 +57,49 @@ class WriteOn:
         return {"ui": {"written": [len(_open)]}}
 
 
-NODE_CLASS_MAPPINGS = {"HandOver": HandOver, "WriteOn": WriteOn}
+class Tamper:
+    """Tries every way to change the file behind an input."""
+
+    RETURN_TYPES: ClassVar[tuple[str, ...]] = ()
+    FUNCTION = "tamper"
+    OUTPUT_NODE = True
+    CATEGORY = "tests"
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:  # noqa: N802 -- the name node packs use
+        """Return the inputs: the name of a file."""
+        return {"required": {"name": ("STRING", {})}}
+
+    def tamper(self, name: str) -> dict[str, Any]:
+        """Say what of the file could be read, and which ways led to it."""
+        folders = import_module("folder_paths")
+        path = os.path.realpath(folders.get_annotated_filepath(name))
+        with open(path, "rb") as file:  # noqa: PTH123 -- as packs do it
+            read = len(file.read())
+            through = f"/proc/self/fd/{file.fileno()}"
+            ways: dict[str, Callable[[], object]] = {
+                "write": lambda: os.open(path, os.O_WRONLY),
+                "append": lambda: os.open(path, os.O_WRONLY | os.O_APPEND),
+                "reopen": lambda: os.open(through, os.O_RDWR),
+                "truncate": lambda: os.truncate(path, 1),
+                "cut": lambda: os.open(path, os.O_RDONLY | os.O_TRUNC),
+                "link": lambda: os.link(path, Path(folders.get_output_directory()) / "link"),
+                "move": lambda: os.rename(path, Path(folders.get_output_directory()) / "moved"),  # noqa: PTH104 -- likewise
+                "replace": lambda: os.rename(__file__, path),  # noqa: PTH104 -- likewise
+                "delete": lambda: os.unlink(path),  # noqa: PTH108 -- likewise
+                "list": lambda: os.listdir(os.path.dirname(path)),  # noqa: PTH208, PTH120 -- likewise
+            }
+            found = [way for way, attempt in ways.items() if _leads_on(attempt)]
+        _leads_on(lambda: os.chmod(path, 0))  # noqa: PTH101 -- whether it is done or only answered so, nobody may notice
+        return {"ui": {"read": [read], "ways": found}}
+
+
+def _leads_on(attempt: Callable[[], object]) -> bool:
+    try:
+        attempt()
+    except OSError:
+        return False
+    return True
+
+
+NODE_CLASS_MAPPINGS = {"HandOver": HandOver, "WriteOn": WriteOn, "Tamper": Tamper}
