@@ -5,7 +5,9 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from blake3 import blake3
 
+from damage import blob_file, flip
 from fake_partner import Behaviour, FakePartner, drop, hang, reply, reply_json
 from servers import wait_until
 from surfaces.legs import FAL, NATIVE, PICTURE, images
@@ -224,3 +226,34 @@ def test_the_submitter_left_at_once(client: Client, partner: FakePartner) -> Non
         lambda: [run for run in client.server.logged("RunEnded") if run["workspace"] == client.workspace], "the log"
     )
     assert [(run["result"], run["caller_left"]) for run in ended] == [("success", False)]
+
+
+@pytest.mark.req("S-08", "R-33")
+@pytest.mark.parametrize(
+    ("lost", "status", "bucket"), [("damaged", 500, "internal_error"), ("missing", 410, "request_not_found")]
+)
+def test_lost_result_is_an_error_and_its_status_says_which(
+    client: Client, partner: FakePartner, lost: str, status: int, bucket: str
+) -> None:
+    """Bytes that differ, or are gone, are no result: status, events and collecting agree, and the operator is told."""
+    content = b'{"data": "' + lost.encode() * 16 * 1024 + b'"}'
+    partner.script(NATIVE, reply(200, content))
+    request_id = client.queued()
+    assert "error_type" not in client.completed(request_id)
+    path = blob_file(client.server.data / "blobs", blake3(content).hexdigest())
+    kind = f"Blob{lost.capitalize()}"
+    before = client.server.metric("fairlead_events_total", kind=kind)
+    if lost == "damaged":
+        flip(path, 5_000)
+    else:
+        path.unlink()
+    is_refused(client.collect(request_id), status, bucket)
+    stands = client.stands(request_id)
+    assert (stands["status"], stands["error_type"]) == ("COMPLETED", bucket)
+    events = client.request("GET", f"/v2/models/fake/json-1/requests/{request_id}/events").text
+    assert f'"error_type":"{bucket}"' in events
+    assert client.server.metric("fairlead_events_total", kind=kind) == before + 3
+    assert client.charges(request_id) == ["0.01"]
+    path.write_bytes(content)
+    assert client.collect(request_id).content == content
+    assert "error_type" not in client.stands(request_id)
