@@ -80,7 +80,7 @@ def test_an_unknown_file_is_404(simulator: Any) -> None:
 
 def test_a_video_can_be_decoded(simulator: Any, tmp_path: Any) -> None:
     """The one clip is a real MP4 with frames."""
-    video = simulator.post("/fal/fal-ai/veo3/fast", {"prompt": "waves"}).json()
+    video = simulator.post("/fal/wan/v2.6/text-to-video", {"prompt": "waves"}).json()
     simulator.until(lambda: simulator.get(video["status_url"]), lambda document: document["status"] == "COMPLETED")
     result = simulator.get(video["response_url"]).json()["video"]
     path = tmp_path / "clip.mp4"

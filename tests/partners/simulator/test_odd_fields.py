@@ -58,7 +58,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/runway/v1/text_to_image": {"model": "m", "promptText": "x", "ratio": "1024:1024", "referenceImages": []},
     "/minimax/v1/video_generation": {"model": "m", "prompt": "x", "duration": 6, "first_frame_image": "x"},
     "/minimax/v2/video_generation": {"model": "m", "content": [TEXT, LINK], "duration": 5, "resolution": "768P"},
-    "/fal/fal-ai/flux/dev": {"prompt": "x", "image_size": {"width": 64, "height": 64}, "num_images": 1},
+    "/fal/fal-ai/flux-2-pro": {"prompt": "x", "image_size": {"width": 64, "height": 64}, "num_images": 1},
 }  # fmt: skip
 
 ODD: list[Any] = [None, -1, 2.0, 2.5, 1e30, True, "", "x", [], [[]], {}, [{}]]

@@ -25,12 +25,12 @@ def get(simulator: Any, path: str, headers: Mapping[str, str] = BEARER) -> Any:
 
 def image(uuid: str, **changes: Any) -> dict[str, Any]:
     """Make one of Runware's tasks."""
-    return {"taskType": "imageInference", "taskUUID": uuid, "model": "runware:101@1", "positivePrompt": "a", **changes}
+    return {"taskType": "imageInference", "taskUUID": uuid, "model": "bfl:2@1", "positivePrompt": "a", **changes}
 
 
 def video(uuid: str, **changes: Any) -> dict[str, Any]:
     """Make another, which is asynchronous."""
-    return image(uuid, taskType="videoInference", deliveryMethod="async", **changes)
+    return image(uuid, taskType="videoInference", model="klingai:5@3", deliveryMethod="async", **changes)
 
 
 def test_runware_answers_a_batch_task_by_task(simulator: Any) -> None:
@@ -95,7 +95,7 @@ def test_runware_takes_the_key_from_a_task_too(simulator: Any) -> None:
 
 def test_higgsfield_takes_a_pair_of_keys_either_way(simulator: Any) -> None:
     """One header or two, but never half a pair."""
-    path, body = "/higgsfield/kling-video/v3/std/text-to-video", {"prompt": "a boat"}
+    path, body = "/higgsfield/kling-video/v3.0/std/text-to-video", {"prompt": "a boat"}
     assert post(simulator, path, body, {"hf-api-key": "id", "hf-secret": "secret"})[0] == 200
     assert post(simulator, path, body, {"authorization": "Key id"}) == (401, {"detail": "Invalid credentials"})
     assert post(simulator, path, body, BEARER)[0] == 401
@@ -104,7 +104,9 @@ def test_higgsfield_takes_a_pair_of_keys_either_way(simulator: Any) -> None:
 def test_higgsfield_cancels_what_is_queued(simulator: Any) -> None:
     """A cancelled request says so for ever."""
     headers = {"authorization": "Key id:secret"}
-    _, request = post(simulator, "/higgsfield/wan/v3/text-to-video", {"prompt": "[[fault:stuck]]"}, headers)
+    _, request = post(
+        simulator, "/higgsfield/kling-video/v3.0/pro/text-to-video", {"prompt": "[[fault:stuck]]"}, headers
+    )
     cancelled = simulator.client.post(request["cancel_url"], headers=headers)
     if cancelled.status_code == 202:
         assert get(simulator, request["status_url"], headers)[1]["status"] == "canceled"
@@ -267,5 +269,5 @@ def test_freepik_enhances_skin_three_ways(simulator: Any) -> None:
 def test_wavespeed_waits_when_it_is_asked_to(simulator: Any) -> None:
     """The synchronous mode answers with a finished prediction."""
     body = {"prompt": "a boat", "enable_sync_mode": True}
-    _, answer = post(simulator, "/wavespeed/api/v3/wavespeed-ai/flux-dev", body)
+    _, answer = post(simulator, "/wavespeed/api/v3/wavespeed-ai/flux-kontext-pro/text-to-image", body)
     assert (answer["data"]["status"], len(answer["data"]["outputs"])) == ("completed", 1)

@@ -248,7 +248,7 @@ VENDORS = {
         unauthorized={"": 401, "code": 401},
     ),
     "higgsfield": Vendor(
-        path="/kling-video/v3/pro/text-to-video",
+        path="/kling-video/v3.0/pro/text-to-video",
         body={"prompt": "a boat", "duration": 5},
         headers={"authorization": "Key id:secret"},
         poll="/requests/{id}/status",

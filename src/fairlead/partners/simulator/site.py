@@ -67,6 +67,7 @@ class Site:
         creates = route is not None and route.is_creating
         call = self._call(scope, path, headers, body, parameters, creates=creates)
         entry = self._calls.note(call.vendor, call.method, path, call.query, headers, body, call.faults)
+        entry["made"] = call.made
         reply = await self._reply(route, call, receive)
         if reply is None:
             return

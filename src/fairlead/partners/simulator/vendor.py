@@ -89,6 +89,8 @@ class Call:
     body: bytes
     faults: Mapping[str, str]
     desk: Desk
+    made: list[dict[str, Any]] = field(default_factory=list)
+    """What this call makes the vendor do, as the log of calls tells it."""
 
     def value(self) -> Any:
         """Return the JSON body, whatever it is; Problem `invalid` when it is none."""

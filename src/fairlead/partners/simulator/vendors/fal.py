@@ -1,29 +1,23 @@
-"""fal (queue.fal.run): any app path is a queue; what an app answers is guessed from its name.
+"""fal (queue.fal.run): every app is a queue; what an app makes of a body is in its entry of `APPS`.
 
 The queue accepts whatever it is given: a bad request, a refusal and a failure show only when the response is fetched.
 """
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
-from fairlead.partners.simulator import checks, keys
+from fairlead.partners.simulator import keys
 from fairlead.partners.simulator.answers import retry_headers
-from fairlead.partners.simulator.media import Media, clip, glb, mp3, picture
+from fairlead.partners.simulator.media import Media, clip, picture
 from fairlead.partners.simulator.tasks import Task
 from fairlead.partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
+from fairlead.partners.simulator.work import App, Choice, Range, Work
 
 _FAULTS = frozenset(
     {"invalid", "refused", "refused-output", "failed", "stuck", "expired-link", "duplicate-webhook"}
 )  # fmt: skip
 _STATUSES = {"unauthorized": 401, "not_found": 404, "rate_limited": 429, "invalid": 422}
-_KIND_WORDS = {
-    "model": ("3d", "hunyuan3d", "hyper3d", "meshy", "trellis", "tripo"),
-    "audio": ("audio", "speech", "tts", "music", "sound", "eleven", "voice"),
-    "video": (
-        "video", "seedance", "kling", "veo", "wan", "sora", "minimax", "h3-max", "ray", "ltx", "hailuo", "luma", "sync",
-        "aleph", "happyhorse", "grok-imagine-video",
-    ),
-}  # fmt: skip
 _POLICY = "The content could not be processed because it contained material flagged by a content checker."
 _SIZES = {
     "square_hd": (1024, 1024),
@@ -35,6 +29,75 @@ _SIZES = {
 }
 
 
+_SIZE: Mapping[str, Any] = {
+    "size": "image_size",
+    "sizes": {**_SIZES, "auto": (2048, 2048)},
+    "default_size": (1024, 768),
+}
+_EDIT: Mapping[str, Any] = {
+    **_SIZE,
+    "default_size": (2048, 2048),
+    "needs": ("image_urls",),
+    "pictures": ("image_urls",),
+}
+_GEMINI: Mapping[str, Any] = {
+    "outputs": Range("num_images", 1, 4, 1),
+    "quality": Choice("resolution", ("1K", "2K", "4K"), "1K"),
+    "extras": ("enable_web_search",),
+}
+_IDEOGRAM: Mapping[str, Any] = {
+    "outputs": Range("num_images", 1, 8, 1),
+    "quality": Choice("rendering_speed", ("TURBO", "BALANCED", "QUALITY"), "BALANCED"),
+}
+_GPT: Mapping[str, Any] = {
+    "outputs": Range("num_images", 1, 10, 1),
+    "quality": Choice("quality", ("low", "medium", "high", "auto"), "high"),
+}
+_KLING: Mapping[str, Any] = {
+    "seconds": Range("duration", 3, 15, 5),
+    "shots": "multi_prompt",
+    "sound": ("generate_audio", True),
+    "extras": ("voice_ids", "elements"),
+}
+_SEEDANCE: Mapping[str, Any] = {
+    "seconds": Range("duration", 4, 15, 15, auto=15),
+    "quality": Choice("resolution", ("480p", "720p", "1080p", "4k"), "720p"),
+    "sound": ("generate_audio", True),
+}
+_H3: Mapping[str, Any] = {
+    "seconds": Range("duration", 4, 15, 5),
+    "quality": Choice("resolution", ("768p", "2k"), "768p"),
+}
+_STYLES = ("any", "realistic_image", "digital_illustration", "vector_illustration", "vector_illustration/engraving")
+APPS: Mapping[str, App] = {
+    "fal-ai/flux-2-pro": App("image", **_SIZE),
+    "fal-ai/flux-2-pro/edit": App("image", **_EDIT),
+    "fal-ai/gemini-3-pro-image-preview": App("image", **_GEMINI),
+    "fal-ai/gemini-3-pro-image-preview/edit": App("image", **_GEMINI, needs=("image_urls",), pictures=("image_urls",)),
+    "fal-ai/ideogram/v3": App("image", **_SIZE, **_IDEOGRAM),
+    "fal-ai/ideogram/v3/edit": App("image", **_IDEOGRAM, needs=("image_url", "mask_url"), pictures=("image_url",)),
+    "openai/gpt-image-2": App("image", **_SIZE, **_GPT),
+    "openai/gpt-image-2/edit": App("image", **_EDIT, **_GPT),
+    "fal-ai/recraft/v3/text-to-image": App("image", **_SIZE, quality=Choice("style", _STYLES, "realistic_image")),
+    "clarityai/crystal-upscaler": App("image", needs=("image_url",), pictures=("image_url",)),
+    "fal-ai/kling-video/v3/pro/text-to-video": App("video", **_KLING),
+    "fal-ai/kling-video/v3/pro/image-to-video": App(
+        "video", **_KLING, needs=("start_image_url",), pictures=("start_image_url",)
+    ),
+    "fal-ai/h3-max/text-to-video": App("video", **_H3),
+    "fal-ai/h3-max/image-to-video": App("video", **_H3, needs=("image_url",), pictures=("image_url",)),
+    "wan/v2.6/text-to-video": App(
+        "video", seconds=Range("duration", 5, 15, 5), quality=Choice("resolution", ("720p", "1080p"), "1080p")
+    ),
+    "bytedance/seedance-2.0/text-to-video": App("video", **_SEEDANCE),
+    "bytedance/seedance-2.0/image-to-video": App("video", **_SEEDANCE, needs=("image_url",), pictures=("image_url",)),
+    "bytedance/seedance-2.0/reference-to-video": App(
+        "video", **_SEEDANCE, pictures=("image_urls",), clips=("video_urls",)
+    ),
+}
+"""The apps that are known here; any other is answered 404, as one that does not exist."""
+
+
 def _problem(problem: Problem) -> Reply:
     status = problem.status or _STATUSES.get(problem.kind, 500)
     message = problem.message
@@ -43,27 +106,25 @@ def _problem(problem: Problem) -> Reply:
         if "Incorrect" in problem.message:
             message = "Invalid API key: the provided key does not exist or was revoked."
     elif problem.kind == "not_found":
-        message = "Request not found"
+        message = problem.message or "Request not found"
     return json_reply(status, {"detail": message}, *retry_headers(problem))
 
 
 def _submit(call: Call) -> Reply:
     body = call.json()
     app = call.parameters["app"].strip("/")
-    if app.count("/") < 1:
-        raise Problem("not_found")
-    task = call.submit(str(uuid.uuid4()), body, app=app, kind=_kind(app, body), seed=call.seed())
+    known = APPS.get(app)
+    if known is None:
+        raise Problem("not_found", f"Application '{app[:80]}' not found")
+    work: Work | Problem
+    try:
+        work = known.work(body)
+        call.made.append(work.document(app))
+    except Problem as problem:
+        work = problem
+    task = call.submit(str(uuid.uuid4()), body, app=app, work=work, kind=known.kind, seed=call.seed())
     call.notify(task, call.query.get("fal_webhook"), lambda: _webhook(call, task))
     return json_reply(200, {"status": "IN_QUEUE", **_addresses(call, task), "queue_position": 0})
-
-
-def _kind(app: str, body: Any) -> str:
-    if app.endswith(("-to-image", "/image", "/edit", "text-to-image", "upscaler")) and "video" not in app:
-        return "image"
-    for kind, words in _KIND_WORDS.items():
-        if any(word in app for word in words):
-            return kind
-    return "video" if isinstance(body, dict) and "video_url" in body else "image"
 
 
 def _addresses(call: Call, task: Task) -> dict[str, Any]:
@@ -120,6 +181,9 @@ def _failure(task: Task) -> tuple[int, dict[str, Any]] | None:
         return 422, _detail("prompt", "Input should be a valid string", "string_type", request)
     if task.has("refused") or (task.has("refused-output") and task.facts["kind"] != "image"):
         return 422, _detail("prompt", _POLICY, "content_policy_violation", request)
+    if isinstance(task.facts["work"], Problem):
+        problem = task.facts["work"]
+        return 422, _detail(problem.field, problem.message, "value_error", request)
     if task.has("failed"):
         return 500, _detail("", "Internal Server Error", "internal_server_error", request)
     return None
@@ -136,22 +200,14 @@ def _result(call: Call, task: Task) -> dict[str, Any]:
     match task.facts["kind"]:
         case "video":
             return {"video": _file(call, task, clip()), "seed": seed}
-        case "audio":
-            return {"audio": _file(call, task, mp3(2.0)), "seed": seed}
-        case "model":
-            return {"model_mesh": _file(call, task, glb()), "seed": seed}
         case _:
             return _images(call, task, seed)
 
 
 def _images(call: Call, task: Task, seed: object) -> dict[str, Any]:
-    size = task.request.get("image_size")
-    width, height = _SIZES.get(size, (1024, 1024)) if isinstance(size, str) else (1024, 1024)
-    if isinstance(size, dict):
-        width = checks.integer(size, "width", 14, 14_142, 512)
-        height = checks.integer(size, "height", 14, 14_142, 512)
     format_ = task.request.get("output_format")
-    count = checks.integer(task.request, "num_images", 1, 10, 1)
+    work = task.facts["work"]
+    width, height, count = work.width, work.height, work.outputs
     images = []
     for number in range(count):
         media = picture(format_ if format_ in ("png", "webp") else "jpeg", width, height, task.facts["seed"] + number)

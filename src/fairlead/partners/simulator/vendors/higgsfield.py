@@ -1,14 +1,27 @@
 """Higgsfield (platform.higgsfield.ai): the path names the application; requests are polled for at their status."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.partners.simulator import checks, keys
 from fairlead.partners.simulator.answers import error_reply, identifier, rejection, said
-from fairlead.partners.simulator.media import clip, picture
+from fairlead.partners.simulator.media import clip
 from fairlead.partners.simulator.tasks import Task
 from fairlead.partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
+from fairlead.partners.simulator.work import App, Range
 
-IMAGE_WORDS = ("soul", "image", "flux", "seedream", "nano-banana", "reve")
+_KLING: Mapping[str, Any] = {"seconds": Range("duration", 3, 15, 5), "shots": "multi_prompt", "sound": ("sound", True)}
+APPLICATIONS: Mapping[str, App] = {
+    f"kling-video/v3.0/{mode}/{kind}-to-video": App(
+        "video",
+        **_KLING,
+        needs=("prompt", "image_url") if kind == "image" else ("prompt",),
+        pictures=("image_url",) if kind == "image" else (),
+    )
+    for mode in ("std", "pro", "4k")
+    for kind in ("text", "image")
+}
+"""The applications that are known here; any other is answered 404, as one that does not exist."""
 
 _STATUSES = {"queued": "queued", "running": "in_progress", "ended": "completed", "cancelled": "canceled"}
 
@@ -41,12 +54,13 @@ def _key(call: Call) -> str | None:
 
 def _submit(call: Call) -> Reply:
     body, application = call.json(), call.parameters["application"]
-    if "/" not in application:
+    known = APPLICATIONS.get(application)
+    if known is None:
         raise Problem("not_found", "Not found")
     checks.text(body, "prompt", 10_000, required=True)
-    checks.number(body, "duration", 1, 60)
     checks.integer(body, "seed", 0, 2**32 - 1)
     checks.items(body, "image_urls", 20)
+    call.made.append(known.work(body).document(application))
     task = call.submit(identifier(), body, application=application, seed=call.seed())
     call.notify(task, call.query.get("hf_webhook"), lambda: _document(call, task))
     return json_reply(200, _document(call, task))
@@ -84,14 +98,9 @@ def _document(call: Call, task: Task) -> dict[str, Any]:
         case "failed":
             return document | {"status": "failed", "error": "Generation failed"}
         case None:
-            return document | (_outcome(call, task) if task.stage == "ended" else {})
-
-
-def _outcome(call: Call, task: Task) -> dict[str, Any]:
-    application = task.facts["application"]
-    if any(word in application for word in IMAGE_WORDS) and "video" not in application:
-        return {"images": [{"url": call.link(picture("png", seed=task.facts["seed"]), "image.png", task)}]}
-    return {"video": {"url": call.link(clip(), "video.mp4", task)}}
+            return document | (
+                {"video": {"url": call.link(clip(), "video.mp4", task)}} if task.stage == "ended" else {}
+            )
 
 
 VENDOR = Vendor(

@@ -6,9 +6,10 @@ from typing import Any
 
 from fairlead.partners.simulator import checks, keys
 from fairlead.partners.simulator.answers import error_reply, identifier, rejection, said, status_of
-from fairlead.partners.simulator.media import Media, clip, mp3, picture
+from fairlead.partners.simulator.media import clip, picture
 from fairlead.partners.simulator.tasks import Task
 from fairlead.partners.simulator.vendor import Call, JsonObject, Problem, Reply, Route, Vendor, json_reply
+from fairlead.partners.simulator.work import App, Choice, Range, Work
 
 KINDS = {
     "imageInference": "image",
@@ -17,12 +18,26 @@ KINDS = {
     "removeBackground": "image",
     "imageBackgroundRemoval": "image",
     "videoInference": "video",
-    "audioInference": "audio",
 }
 """What each type of task makes."""
 
+_IMAGES: Mapping[str, Any] = {
+    "outputs": Range("numberResults", 1, 20, 1),
+    "pictures": ("seedImage", "inputs.referenceImages"),
+    "extras": ("lora", "controlNet", "embeddings", "ipAdapters", "advancedFeatures", "refiner", "webhookURL"),
+}
+MODELS: Mapping[str, App] = {
+    "bfl:2@1": App("image", **_IMAGES),
+    "bfl:5@1": App("image", **_IMAGES),
+    "openai:gpt-image@2": App(
+        "image", **_IMAGES, quality=Choice("providerSettings.openai.quality", ("low", "medium", "high", "auto"), "auto")
+    ),
+    "klingai:5@3": App("video", seconds=Range("duration", 1, 60, 5)),
+}
+"""The models that are known here, by their AIR; any other is an invalid `model`."""
+
 TASKS_MAX = 100
-COSTS = {"image": 0.0026, "video": 0.14, "audio": 0.01}
+COSTS = {"image": 0.0026, "video": 0.14}
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _CODES = {
@@ -112,7 +127,9 @@ def _task(call: Call, task: JsonObject) -> tuple[list[dict[str, Any]], list[dict
     _check(task, KINDS[type_])
     kind = KINDS[type_]
     delivery = checks.one_of(task, "deliveryMethod", {"sync", "async"}, "async" if kind == "video" else "sync")
-    made = call.submit(uuid, task, kind=kind, seed=task.get("seed") or call.seed())
+    work = _work(task, kind)
+    call.made.append(work.document(str(task.get("model") or type_)))
+    made = call.submit(uuid, task, kind=kind, work=work, seed=task.get("seed") or call.seed())
     if delivery == "async":
         return [{"taskType": type_, "taskUUID": uuid}], []
     for fault in ("refused", "refused-output", "failed"):
@@ -133,11 +150,20 @@ def _check(task: JsonObject, kind: str) -> None:
         checks.integer(task, side, 64, 8192)
     checks.integer(task, "numberResults", 1, 20)
     checks.one_of(task, "outputType", {"URL", "base64Data", "dataURI"})
-    formats = {"image": {"JPG", "PNG", "WEBP"}, "video": {"MP4", "WEBM"}, "audio": {"MP3", "WAV"}}
+    formats = {"image": {"JPG", "PNG", "WEBP"}, "video": {"MP4", "WEBM"}}
     checks.one_of(task, "outputFormat", formats[kind])
     checks.one_of(task, "includeCost", {True, False})
-    checks.number(task, "duration", 0.5, 60)
     checks.integer(task, "seed", 0, 2**63 - 1)
+
+
+def _work(task: JsonObject, kind: str) -> Work:
+    """Return what a task makes; Problem `invalid` for a model that is not known, or of another kind."""
+    if not str(task["taskType"]).endswith("Inference"):
+        return App("image", pictures=("inputImage",)).work(task)
+    known = MODELS.get(task["model"])
+    if known is None or known.kind != kind:
+        raise Problem("invalid", f"No {kind} model has the AIR {task['model'][:80]!r}.", field="model")
+    return known.work(task)
 
 
 def _response(call: Call, uuid: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -155,13 +181,14 @@ def _response(call: Call, uuid: str) -> tuple[list[dict[str, Any]], list[dict[st
 
 
 def _results(call: Call, task: Task) -> list[dict[str, Any]]:
-    count = checks.integer(task.request, "numberResults", 1, 20, 1)
-    return [_result(call, task, number) for number in range(count)]
+    return [_result(call, task, number) for number in range(task.facts["work"].outputs)]
 
 
 def _result(call: Call, task: Task, number: int) -> dict[str, Any]:
     kind, seed = task.facts["kind"], task.facts["seed"] + number
-    media = _media(kind, task.request, seed)
+    work = task.facts["work"]
+    format_ = str(task.request.get("outputFormat") or "JPG").lower()
+    media = clip() if kind == "video" else picture(format_, work.width, work.height, seed)
     result = {
         "taskType": task.request["taskType"],
         "taskUUID": task.id,
@@ -179,15 +206,6 @@ def _result(call: Call, task: Task, number: int) -> dict[str, Any]:
             return result | {f"{kind}DataURI": f"data:{media.content_type};base64,{media.base64()}"}
         case _:
             return result | {f"{kind}URL": call.link(media, f"{kind}-{number}.{media.extension}", task)}
-
-
-def _media(kind: str, task: JsonObject, seed: int) -> Media:
-    if kind == "video":
-        return clip()
-    if kind == "audio":
-        return mp3(float(task.get("duration") or 1.0))
-    format_ = str(task.get("outputFormat") or "JPG").lower()
-    return picture(format_, int(task.get("width") or 1024), int(task.get("height") or 1024), seed)
 
 
 VENDOR = Vendor(

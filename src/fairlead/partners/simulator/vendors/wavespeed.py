@@ -1,18 +1,42 @@
 """WaveSpeed (api.wavespeed.ai/api/v3): the path names the model; answers are wrapped in code, message and data."""
 
-import re
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.partners.simulator import checks, keys
 from fairlead.partners.simulator.answers import error_reply, identifier, rejection, said, stamp, status_of
-from fairlead.partners.simulator.media import Media, clip, picture
+from fairlead.partners.simulator.media import clip, picture
 from fairlead.partners.simulator.tasks import Task
-from fairlead.partners.simulator.vendor import Call, JsonObject, Problem, Reply, Route, Vendor, json_reply
+from fairlead.partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
+from fairlead.partners.simulator.work import App, Choice, Range
 
 INPUTS = ("prompt", "image", "images", "video", "videos", "audio", "text")
 SENSITIVE = "Content flagged as potentially sensitive. Please try different prompts or images."
 
-_VIDEO = re.compile(r"video|[tirv]2v|flashvsr|kling|seedance|veo|sora|hailuo|wan-?\d")
+_FLUX: Mapping[str, Any] = {"outputs": Range("num_images", 1, 4, 1)}
+_KLING: Mapping[str, Any] = {
+    "seconds": Range("duration", 5, 10, 5),
+    "sound": ("sound", True),
+    "needs": ("prompt",),
+    "extras": ("voice_list",),
+}
+_WAN_SIZES = ("1280*720", "720*1280", "1920*1080", "1080*1920")
+MODELS: Mapping[str, App] = {
+    "wavespeed-ai/flux-kontext-pro": App("image", **_FLUX, needs=("image",), pictures=("image",)),
+    "wavespeed-ai/flux-kontext-pro/text-to-image": App("image", **_FLUX, needs=("prompt",)),
+    "wavespeed-ai/flashvsr": App("video", needs=("video",), clips=("video",)),
+    "wavespeed-ai/seedvr2/video": App("video", needs=("video",), clips=("video",)),
+    "wavespeed-ai/ultimate-image-upscaler": App("image", needs=("image",), pictures=("image",)),
+    "bytedance/seedream-v4.5": App("image", needs=("prompt",)),
+    "bytedance/seedream-v4.5/edit": App("image", needs=("images",), pictures=("images",)),
+    "kwaivgi/kling-v2.6-pro/text-to-video": App("video", **_KLING),
+    "kwaivgi/kling-v2.6-pro/image-to-video": App("video", **{**_KLING, "needs": ("image",)}, pictures=("image",)),
+    "alibaba/wan-2.6/text-to-video": App(
+        "video", seconds=Range("duration", 5, 15, 5), quality=Choice("size", _WAN_SIZES, "1280*720"), needs=("prompt",)
+    ),
+}
+"""The models that are known here; any other is answered 404, as one that does not exist."""
+
 _STATUSES = {"queued": "created", "running": "processing", "ended": "completed", "cancelled": "failed"}
 
 
@@ -31,14 +55,16 @@ def _problem(problem: Problem) -> Reply:
 
 def _submit(call: Call) -> Reply:
     body, model = call.json(), call.parameters["model"]
-    if "/" not in model:
+    known = MODELS.get(model)
+    if known is None:
         raise Problem("not_found", "model not found")
     checks.present({"input": [body[name] for name in INPUTS if body.get(name)]}, "input")
     checks.text(body, "prompt", 10_000)
     checks.integer(body, "seed", -1, 2_147_483_647)
-    checks.number(body, "duration", 1, 60)
     checks.one_of(body, "enable_sync_mode", {True, False})
-    task = call.submit(identifier().replace("-", ""), body, model=model, seed=call.seed())
+    work = known.work(body)
+    call.made.append(work.document(model))
+    task = call.submit(identifier().replace("-", ""), body, model=model, work=work, seed=call.seed())
     call.notify(task, call.query.get("webhook"), lambda: _document(call, task))
     if body.get("enable_sync_mode") and not task.has("stuck"):
         task.born -= task.clock.task_seconds
@@ -77,16 +103,11 @@ def _document(call: Call, task: Task) -> dict[str, Any]:
     if not ended:
         return document
     milliseconds = round((task.updated - task.created) * 1000)
-    media = _media(task.facts["model"], task.request, task.facts["seed"])
-    url = call.link(media, f"output.{media.extension}", task)
-    shown = {"outputs": [url], "has_nsfw_contents": [False], "executionTime": milliseconds}
+    work, seed = task.facts["work"], task.facts["seed"]
+    made = [clip() if work.kind == "video" else picture("jpeg", seed=seed + number) for number in range(work.outputs)]
+    urls = [call.link(media, f"output-{number}.{media.extension}", task) for number, media in enumerate(made)]
+    shown = {"outputs": urls, "has_nsfw_contents": [False] * len(urls), "executionTime": milliseconds}
     return document | shown | {"timings": {"inference": milliseconds}}
-
-
-def _media(model: str, body: JsonObject, seed: int) -> Media:
-    if body.get("video") or body.get("videos") or _VIDEO.search(model):
-        return clip()
-    return picture("jpeg", seed=seed)
 
 
 VENDOR = Vendor(
