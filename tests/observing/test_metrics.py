@@ -13,6 +13,7 @@ from fairlead.observing.observations import (
     DatabaseTrouble,
     FaultAnswered,
     JournalWaiting,
+    PartnerReportedMore,
     RunEnded,
     ServerReady,
     WebhookGivenUp,
@@ -104,6 +105,16 @@ def test_trouble_is_not_counted() -> None:
     assert 'fairlead_faults_answered_total{bucket="unauthorized"} 1.0' in page
     assert 'fairlead_events_total{kind="DatabaseTrouble"} 1.0' in page
     assert "fairlead_journal_entries_waiting 7.0" in page
+
+
+def test_report_beyond_a_hold_is_counted_with_what_it_costs_us() -> None:
+    """Runs for which a partner reported more, and the dollars that nobody was charged."""
+    metrics = Metrics()
+    for _ in range(2):
+        metrics.observe(PartnerReportedMore("run-1", "acme/x", "fal", charged=15_000_000, reported=40_000_000))
+    page = metrics.page().decode()
+    assert 'fairlead_runs_reported_more_total{model="acme/x",provider="fal"} 2.0' in page
+    assert 'fairlead_uncharged_dollars_total{model="acme/x",provider="fal"} 0.5' in page
 
 
 def test_a_copied_asset_is_not_counted() -> None:

@@ -24,11 +24,16 @@ def gate_of(partner: Partner) -> asyncio.Event:
 
 
 async def enqueue(
-    server: Server, caller: Caller, model: str = "plain-now", body: Mapping[str, Any] | None = None, number: int = 1
+    server: Server,
+    caller: Caller,
+    model: str = "plain-now",
+    body: Mapping[str, Any] | None = None,
+    number: int = 1,
+    wish: Wish = _UNWISHED,
 ) -> Queued:
     """Put a run into its workspace's queue, as the submit route does."""
     checked = server.admitter.check(caller, f"acme/{model}")
-    command = RunCommand(run_id(number), json.dumps(body or {}).encode(), _UNWISHED, None, BASE_URL)
+    command = RunCommand(run_id(number), json.dumps(body or {}).encode(), wish, None, BASE_URL)
     return await server.admitter.enqueue(caller, checked, command, QueueTicket(BACKLOG, BASE_URL))
 
 
