@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from fairlead.domain.brand import brand_name, header_prefix
 from fairlead.domain.jobs.assets import read_hash
 from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
+from fairlead.domain.storage_limits import StorageLimits
 
 _DEFAULT_DATA: Final = Path("fairlead-data")
 _PREFIX: Final = "FAIRLEAD_"
@@ -320,6 +321,10 @@ class Settings:
         2048, "The memory such a process may take, in MiB; 0 is no limit.", _integer(0, 16_777_216)
     )
     upload_limit_mib: int = _option(100, "The largest file that may be uploaded, in MiB.", _integer(1, 65_536))
+    storage_limit_mib: int = _option(
+        1_048_576, "What a workspace may keep in files, in MiB; 0 is no limit.", _integer(0, 10**12)
+    )
+    storage_files: int = _option(1_000_000, "The files a workspace may keep; 0 is no limit.", _integer(0, 10**12))
     uploads: int = _option(256, "The files a server receives at a time, over all workspaces.", _integer(1, 100_000))
     uploads_per_workspace: int = _option(
         32, "Of them, the most of one workspace; it gets its share of them while others wait.", _integer(1, 100_000)
@@ -379,6 +384,10 @@ class Settings:
     def database_url(self) -> str:
         """The database's URL, with the default filled in."""
         return self.database or f"sqlite:///{(self.data / 'fairlead.db').absolute()}"
+
+    def storage_limits(self) -> StorageLimits:
+        """What a workspace may keep that has no limits of its own."""
+        return StorageLimits(self.storage_limit_mib * 2**20, self.storage_files)
 
     def provider_keys_of(self, provider: str) -> list[tuple[str, int]]:
         """Our keys at a provider with their weights: `_KEY`, and any number of `_KEY_<N>`. BadSettingError."""

@@ -253,6 +253,7 @@ def _files(
         FairShares(settings.uploads, _UPLOADS_WAITING_MAX, settings.uploads_per_workspace),
         upload_bytes=upload_bytes,
         kept_ms=kept_ms,
+        limits=settings.storage_limits(),
     )
 
 
@@ -363,6 +364,7 @@ def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatal
     callers = CloudCallers(base.authenticator, base.windows, settings.key_prefix)
     reader, canceller = verbs.reader, verbs.canceller
     features = features_of(settings.upload_limit_mib * 2**20)
+    documents = EditorDocuments(base.database, base.clock, settings.storage_limits())
     return CloudSurface(
         owners=(
             PromptHandlers(
@@ -377,7 +379,7 @@ def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatal
             QueueHandlers(callers, reader, canceller),
             HistoryHandlers(callers, reader),
             NodeHandlers(callers, nodes),
-            EditorHandlers(callers, EditorDocuments(base.database, base.clock), settings.document_values, features),
+            EditorHandlers(callers, documents, settings.document_values, features),
             *_file_handlers(settings, base, working, callers),
         ),
         socket=CloudSocket(working.newsroom, callers, reader.remaining, base.observe, features=features),

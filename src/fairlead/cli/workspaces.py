@@ -36,6 +36,7 @@ _COLUMNS = (
     "sso_required",
 )
 _NONE = "none"
+_LIMIT_MAX = 10**12
 
 
 def settings_of(data: str | None, database: str | None) -> Settings:
@@ -183,6 +184,57 @@ def credit(workspace: str, dollars: str, reason: str, data: str | None, database
         print_json({"workspace": workspace, "balance": balance})
     else:
         click.echo(f"Booked {as_dollars(amount)} dollars into {workspace}; its balance is {balance}.")
+
+
+_STORAGE_COLUMNS = ("name", "bytes", "bytes_limit", "files", "files_limit", "own_limits")
+_USUAL = "default"
+_MIB = 2**20
+
+
+@workspaces.command()
+@data_option
+@json_option
+def storage(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """List what workspaces keep in files, and may keep; a limit of 0 is none."""
+    settings = settings_of(data, database)
+
+    async def work() -> list[dict[str, Any]]:
+        async with opened_database(settings) as opened:
+            return await operations.list_storage(opened, settings.storage_limits())
+
+    print_rows(asyncio.run(work()), _STORAGE_COLUMNS, as_json=as_json, empty="There are no workspaces.")
+
+
+@workspaces.command()
+@click.argument("workspace")
+@click.option("--mib", metavar="N", help="What it may keep, in MiB; `none`, or `default` for the setting's.")
+@click.option("--files", metavar="N", help="The files it may keep; `none`, or `default` for the setting's.")
+@data_option
+def limit_storage(workspace: str, mib: str | None, files: str | None, data: str | None, database: str | None) -> None:
+    """Limit what a workspace keeps in files. What it keeps already stays."""
+    changes: dict[str, int | None] = {}
+    if mib is not None:
+        changes["bytes_limit"] = _limit(mib, "--mib", _MIB)
+    if files is not None:
+        changes["files_limit"] = _limit(files, "--files", 1)
+
+    async def work() -> None:
+        async with opened_database(settings_of(data, database)) as opened:
+            await operations.limit_storage(opened, workspace, changes)
+
+    asyncio.run(work())
+    click.echo(f"Changed {workspace}.")
+
+
+def _limit(text: str, option: str, unit: int) -> int | None:
+    """A limit as the books have it: 0 for none, None for that of the settings."""
+    if text == _USUAL:
+        return None
+    if text == _NONE:
+        return 0
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _LIMIT_MAX):
+        raise click.BadParameter(f"must be 1 to {_LIMIT_MAX}, `none` or `default`", param_hint=option)
+    return int(text) * unit
 
 
 def _changes(

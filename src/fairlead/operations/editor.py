@@ -7,11 +7,13 @@ from typing import Final, TypeVar
 from fairlead.domain.callers import Caller
 from fairlead.domain.editor_documents import NAME_MAX, DocumentInfo, is_file_path, is_setting
 from fairlead.domain.faults import FaultError, InvalidInput, RequestNotFound, ServiceUnavailable
-from fairlead.domain.jobs.faults import BadFile, FileExists, FileTooLarge, JobFaultError
+from fairlead.domain.jobs.faults import BadFile, FileExists, FileTooLarge, JobFaultError, StorageFull
+from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
 from fairlead.operations.clock import Clock
 from fairlead.storage import editor_documents
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.editor_documents import DocumentExistsError, Shelf, TooManyDocumentsError
+from fairlead.storage.storage_usage import StorageFullError
 
 DOCUMENT_BYTES_MAX: Final = 2**20
 SETTING_BYTES_MAX: Final = 16 * 1024
@@ -23,9 +25,10 @@ T = TypeVar("T")
 class EditorDocuments:
     """Keeps settings and files. Every method may raise FaultError where the database is away or a name is none."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, limits: StorageLimits = UNLIMITED) -> None:
         self._database = database
         self._clock = clock
+        self._limits = limits
 
     async def settings(self, caller: Caller) -> Mapping[str, bytes]:
         """Every setting by its id, as JSON."""
@@ -42,8 +45,8 @@ class EditorDocuments:
             _check_setting(setting)
             if len(content) > SETTING_BYTES_MAX:
                 raise JobFaultError(FileTooLarge(SETTING_BYTES_MAX))
-        now = self._clock.now_ms()
-        await self._write(lambda c: editor_documents.put_documents(c, _settings(caller), changes, now))
+        now, shelf = self._clock.now_ms(), _settings(caller, self._limits)
+        await self._write(lambda c: editor_documents.put_documents(c, shelf, changes, now))
 
     async def files(self, caller: Caller, folder: str = "", *, deep: bool = False) -> Sequence[DocumentInfo]:
         """The files in a folder, on request in all folders in it too, by their names within it."""
@@ -67,9 +70,8 @@ class EditorDocuments:
         if len(content) > DOCUMENT_BYTES_MAX:
             raise JobFaultError(FileTooLarge(DOCUMENT_BYTES_MAX))
         now = self._clock.now_ms()
-        put = partial(
-            editor_documents.put_document, shelf=_files(caller), name=path, content=content, at=now, replace=replace
-        )
+        shelf = _files(caller, limits=self._limits)
+        put = partial(editor_documents.put_document, shelf=shelf, name=path, content=content, at=now, replace=replace)
         await self._write(put)
         return DocumentInfo(path, len(content), now)
 
@@ -101,6 +103,8 @@ class EditorDocuments:
             return await self._database.write(work)
         except DocumentExistsError as error:
             raise JobFaultError(FileExists(error.name)) from error
+        except StorageFullError as error:
+            raise JobFaultError(StorageFull(error.what, error.limit)) from error
         except TooManyDocumentsError as error:
             detail = f"A workspace may have {DOCUMENTS_MAX} settings, and as many files of its editor."
             raise JobFaultError(BadFile(detail)) from error
@@ -108,12 +112,12 @@ class EditorDocuments:
             raise FaultError(ServiceUnavailable("What editors keep cannot be changed right now.")) from error
 
 
-def _settings(caller: Caller) -> Shelf:
-    return Shelf(caller.workspace_id, "settings/", DOCUMENTS_MAX)
+def _settings(caller: Caller, limits: StorageLimits = UNLIMITED) -> Shelf:
+    return Shelf(caller.workspace_id, "settings/", DOCUMENTS_MAX, limits)
 
 
-def _files(caller: Caller, folder: str = "") -> Shelf:
-    return Shelf(caller.workspace_id, f"userdata/{folder}/" if folder else "userdata/", DOCUMENTS_MAX)
+def _files(caller: Caller, folder: str = "", limits: StorageLimits = UNLIMITED) -> Shelf:
+    return Shelf(caller.workspace_id, f"userdata/{folder}/" if folder else "userdata/", DOCUMENTS_MAX, limits)
 
 
 def _no_file(path: str) -> RequestNotFound:

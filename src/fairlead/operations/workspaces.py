@@ -7,9 +7,10 @@ from typing import Any, Final
 from fairlead.domain.callers import Billing, Gate, is_workspace_name
 from fairlead.domain.jobs import subscriptions
 from fairlead.domain.money import UNITS_PER_DOLLAR
+from fairlead.domain.storage_limits import StorageLimits
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.keys import IssuedKey, issue_key
-from fairlead.storage import callers
+from fairlead.storage import callers, storage_usage
 from fairlead.storage.callers import NameTakenError, UnknownWorkspaceError
 from fairlead.storage.database import Database
 
@@ -94,6 +95,31 @@ async def credit(database: Database, name_or_id: str, amount: int, reason: str, 
 async def list_workspaces(database: Database) -> list[dict[str, Any]]:
     """Every workspace with its figures."""
     return await database.read(callers.list_workspaces)
+
+
+async def list_storage(database: Database, usual: StorageLimits) -> list[dict[str, Any]]:
+    """What every workspace keeps, and may keep, in bytes and files; a limit of 0 is none."""
+    found = await database.read(storage_usage.list_usage)
+    rows = []
+    for name, usage in found:
+        limits = usage.limits(usual)
+        rows.append(
+            {
+                "name": name, "bytes": usage.bytes, "files": usage.files, "bytes_limit": limits.bytes,
+                "files_limit": limits.files, "own_limits": (usage.bytes_limit, usage.files_limit) != (None, None),
+            }
+        )  # fmt: skip
+    return rows
+
+
+async def limit_storage(database: Database, name_or_id: str, changes: dict[str, int | None]) -> None:
+    """Give a workspace limits of its own, `bytes_limit` and `files_limit`: 0 for none, None for those of the settings.
+
+    UnknownWorkspaceError.
+    """
+    await database.write(
+        lambda c: storage_usage.set_limits(c, callers.workspace_id_of(c, name_or_id), changes) if changes else None
+    )
 
 
 async def bootstrap(database: Database, key_prefix: str, clock: Clock) -> IssuedKey | None:

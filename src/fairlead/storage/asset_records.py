@@ -6,9 +6,10 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, delete, or_, select
 
+from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
 from fairlead.storage.needed_files import needed_by_jobs
 from fairlead.storage.tables import workflow_files
-from fairlead.storage.workflow_files import WorkflowFile, add_file, find_content
+from fairlead.storage.workflow_files import WorkflowFile, find_content, keep_file
 
 _FOUND_AT_ONCE: Final = 300
 
@@ -24,16 +25,20 @@ def find_assets(connection: Connection, workspace_id: str, ids: Collection[str],
     return found
 
 
-def add_asset(connection: Connection, new: WorkflowFile) -> tuple[WorkflowFile, bool]:
+def add_asset(
+    connection: Connection, new: WorkflowFile, limits: StorageLimits = UNLIMITED
+) -> tuple[WorkflowFile, bool]:
     """Add an asset unless its workspace has one of its name and bytes; the one it has then, and whether it is new.
 
-    Its name is another where that is in use for other bytes. NoNameLeftError.
+    Its name is another where that is in use for other bytes. NoNameLeftError, StorageFullError.
     """
-    kept = add_file(connection, new)
+    kept = keep_file(connection, new, limits, overwrite=False)
     return kept, kept.id == new.id
 
 
-def add_asset_of(connection: Connection, new: WorkflowFile) -> tuple[WorkflowFile, bool] | None:
+def add_asset_of(
+    connection: Connection, new: WorkflowFile, limits: StorageLimits = UNLIMITED
+) -> tuple[WorkflowFile, bool] | None:
     """Add an asset for bytes that its workspace has already, as `add_asset` does; None where it has no such bytes.
 
     Without a name it is called what the file is called that has them.
@@ -44,7 +49,7 @@ def add_asset_of(connection: Connection, new: WorkflowFile) -> tuple[WorkflowFil
     named = replace(
         new, name=new.name or known.name, path=new.path or known.path, size=known.size, content_type=known.content_type
     )
-    return add_asset(connection, named)
+    return add_asset(connection, named, limits)
 
 
 def delete_asset(connection: Connection, workspace_id: str, asset_id: str, now: int) -> bool | None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import Connection, delete, insert, or_, select
 
 from fairlead.storage.needed_files import needed_by_jobs
+from fairlead.storage.storage_usage import lock_usage
 from fairlead.storage.tables import assets, run_results, workflow_files
 
 
@@ -39,16 +40,17 @@ def find_asset(connection: Connection, asset_id: str) -> Asset | None:
 def delete_expired(connection: Connection, now: int, limit: int) -> int:
     """Forget up to `limit` assets that have expired, oldest first; how many there were."""
     oldest = (
-        select(assets.c.id)
+        select(assets.c.id, assets.c.workspace_id)
         .where(assets.c.expires_at <= now)
         .order_by(assets.c.expires_at)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    ids = connection.execute(oldest).scalars().all()
-    if ids:
-        connection.execute(delete(assets).where(assets.c.id.in_(ids)))
-    return len(ids)
+    found = connection.execute(oldest).all()
+    if found:
+        lock_usage(connection, [row.workspace_id for row in found])
+        connection.execute(delete(assets).where(assets.c.id.in_([row.id for row in found])))
+    return len(found)
 
 
 def named_blobs(connection: Connection, names: Sequence[str], now: int) -> set[str]:

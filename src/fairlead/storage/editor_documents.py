@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
 from fairlead.domain.editor_documents import DocumentInfo
+from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
+from fairlead.storage.storage_usage import check_room
 from fairlead.storage.tables import editor_documents
 from fairlead.storage.upserts import insert_into
 
@@ -24,7 +27,7 @@ class TooManyDocumentsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """The documents of a workspace whose names begin alike, and how many there may be.
+    """The documents of a workspace whose names begin alike, how many there may be, and what it may keep in all.
 
     Names are told and given without that beginning.
     """
@@ -32,6 +35,7 @@ class Shelf:
     workspace_id: str
     beginning: str
     most: int
+    limits: StorageLimits = UNLIMITED
 
 
 def find_document(connection: Connection, shelf: Shelf, name: str) -> bytes | None:
@@ -66,11 +70,15 @@ def put_documents(connection: Connection, shelf: Shelf, documents: Mapping[str, 
 def put_document(
     connection: Connection, shelf: Shelf, name: str, content: bytes, at: int, *, replace: bool = True
 ) -> None:
-    """Keep a document; DocumentExistsError where it is not to replace one, TooManyDocumentsError.
+    """Keep a document; DocumentExistsError where it is not to replace one, TooManyDocumentsError, StorageFullError.
 
     Servers that put new ones at the same moment may pass the bound by one each.
     """
-    values = {"content": content, "changed_at": at}
+    _put(connection, shelf, name, {"content": content, "changed_at": at}, replace=replace)
+    check_room(connection, shelf.workspace_id, shelf.limits)
+
+
+def _put(connection: Connection, shelf: Shelf, name: str, values: Mapping[str, Any], *, replace: bool) -> None:
     if _has(connection, shelf, name):
         if not replace:
             raise DocumentExistsError(name)

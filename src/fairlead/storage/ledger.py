@@ -9,6 +9,7 @@ from fairlead.domain.billing.books import COSTLY, EntryKind
 from fairlead.domain.jobs.states import LIVE as LIVE_JOBS
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.runs.states import LIVE, WAITING, RunState
+from fairlead.storage.storage_usage import wrong_usage
 from fairlead.storage.tables import api_keys, jobs, ledger_entries, runs, usage_days, workspaces
 from fairlead.storage.usage import NO_KEY, day_text
 
@@ -107,6 +108,7 @@ def _compiled_checks(connection: Connection) -> list[tuple[str, str]]:
         ("usage of a day differs from the runs that ended on it", _wrong_usage(connection)),
         ("what is held for a key differs from its live runs", _wrong_keys()),
         ("jobs that have a slot, or wait for one, differ from the live jobs", _wrong_job_slots()),
+        ("what a workspace keeps is counted otherwise than its files are", wrong_usage()),
     )
     constants = {"literal_binds": True}
     return [

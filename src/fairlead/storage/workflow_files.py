@@ -7,7 +7,9 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select, tuple_, update
 
 from fairlead.domain.jobs.filenames import FileReference, is_numbered, numbered, output_name, split_name
+from fairlead.domain.storage_limits import StorageLimits
 from fairlead.storage.needed_files import needed_by_jobs
+from fairlead.storage.storage_usage import check_room, lock_usage
 from fairlead.storage.tables import file_numbers, workflow_files
 from fairlead.storage.upserts import insert_into
 
@@ -101,6 +103,21 @@ def add_file(connection: Connection, new: WorkflowFile) -> WorkflowFile:
     raise NoNameLeftError(new.name)
 
 
+def keep_file(connection: Connection, new: WorkflowFile, limits: StorageLimits, *, overwrite: bool) -> WorkflowFile:
+    """Put or add a file, and return it as it is kept: StorageFullError where its workspace keeps too much with it.
+
+    NoNameLeftError. A file that is there already needs no room.
+    """
+    if overwrite:
+        put_file(connection, new)
+        kept = new
+    else:
+        kept = add_file(connection, new)
+    if kept.id == new.id:
+        check_room(connection, new.workspace_id, limits)
+    return kept
+
+
 def put_file(connection: Connection, new: WorkflowFile) -> None:
     """Keep a file under its name, in the place of the one that has it. Links to that one lead nowhere then."""
     values = {name: value for name, value in asdict(new).items() if name not in ("workspace_id", "kind", "name")}
@@ -152,16 +169,17 @@ def extend_expiry(
 def delete_expired(connection: Connection, now: int, limit: int) -> int:
     """Forget up to `limit` files that have expired and that no live job needs, oldest first; how many there were."""
     oldest = (
-        select(workflow_files.c.id)
+        select(workflow_files.c.id, workflow_files.c.workspace_id)
         .where(workflow_files.c.expires_at <= now, ~needed_by_jobs())
         .order_by(workflow_files.c.expires_at)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    ids = connection.execute(oldest).scalars().all()
-    if ids:
-        connection.execute(delete(workflow_files).where(workflow_files.c.id.in_(ids)))
-    return len(ids)
+    found = connection.execute(oldest).all()
+    if found:
+        lock_usage(connection, [row.workspace_id for row in found])
+        connection.execute(delete(workflow_files).where(workflow_files.c.id.in_([row.id for row in found])))
+    return len(found)
 
 
 def _inserted(connection: Connection, new: WorkflowFile) -> bool:

@@ -29,6 +29,7 @@ _JOB_FAULTS: Final[dict[JobFault, tuple[int, str]]] = {
     faults.FileExists("a.png"): (409, "file_exists"),
     faults.BadFile("It is no picture."): (400, "invalid_file"),
     faults.FileTooLarge(99): (413, "file_too_large"),
+    faults.StorageFull("files", 99): (413, "storage_full"),
     faults.TooManyUploads(10): (429, "too_many_uploads"),
     faults.EngineUnavailable(5): (503, "engine_unavailable"),
 }

@@ -93,6 +93,14 @@ class TooManyUploads:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageFull:
+    """The workspace keeps as many bytes, or files, as it may (S-09)."""
+
+    what: Literal["bytes", "files"]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class EngineUnavailable:
     """No engine host answers right now."""
 
@@ -141,7 +149,7 @@ class TooManyStreams:
     retry_after: int = 5
 
 
-FileFault: TypeAlias = FileNotFound | FileExists | BadFile | FileTooLarge | TooManyUploads
+FileFault: TypeAlias = FileNotFound | FileExists | BadFile | FileTooLarge | TooManyUploads | StorageFull
 JobFault: TypeAlias = (
     InvalidWorkflow
     | SubmissionRefused

@@ -29,7 +29,7 @@ from fairlead.domain.jobs.asset_references import (
     with_names,
 )
 from fairlead.domain.jobs.assets import Asset, NewAsset
-from fairlead.domain.jobs.faults import BadFile, BadSubmission, JobFaultError
+from fairlead.domain.jobs.faults import BadFile, BadSubmission, JobFaultError, StorageFull
 from fairlead.domain.jobs.jobs import NewJob
 from fairlead.domain.media import media_type
 from fairlead.moderation.protocol import Question
@@ -47,6 +47,7 @@ from fairlead.storage.blobs import (
     FileBlobs,
 )
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.storage_usage import StorageFullError
 from fairlead.storage.workflow_files import NoNameLeftError, WorkflowFile, find_content
 
 T = TypeVar("T")
@@ -95,7 +96,7 @@ class Assets:
             raise AssetFaultError(HashMismatch(digest))
         content = await intake.store()
         file = self._new(caller, content, cleaned, new)
-        kept, is_new = await self._added(lambda connection: add_asset(connection, file))
+        kept, is_new = await self._added(lambda connection: add_asset(connection, file, self._files.limits))
         return _asset(kept), is_new
 
     async def add_known(self, caller: Caller, digest: str, new: NewAsset) -> tuple[Asset, bool]:
@@ -106,7 +107,7 @@ class Assets:
         name = "" if new.file_path is None else check_new(new.file_path, _INPUT)
         await self._check_known(caller, digest)
         file = self._new(caller, AdoptedBlob(digest, 0, b""), name, new)
-        added = await self._added(lambda connection: add_asset_of(connection, file))
+        added = await self._added(lambda connection: add_asset_of(connection, file, self._files.limits))
         if added is None:
             raise AssetFaultError(BlobNotFound())
         return _asset(added[0]), added[1]
@@ -212,6 +213,8 @@ class Assets:
             return await self._write(work)
         except NoNameLeftError as error:
             raise JobFaultError(BadFile("Too many files have this name; choose another.")) from error
+        except StorageFullError as error:
+            raise JobFaultError(StorageFull(error.what, error.limit)) from error
 
     async def _write(self, work: Work[T]) -> T:
         try:

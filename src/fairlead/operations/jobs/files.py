@@ -13,7 +13,7 @@ from typing import Final, NoReturn, TypeVar
 
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.errors import TOO_MUCH
-from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError, TooManyUploads
+from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError, StorageFull, TooManyUploads
 from fairlead.domain.jobs.filenames import (
     KINDS,
     FileReference,
@@ -25,6 +25,7 @@ from fairlead.domain.jobs.filenames import (
     read_reference,
 )
 from fairlead.domain.media import HEAD_BYTES, media_type
+from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
 from fairlead.engine.hosts.desk import DeclinedError
 from fairlead.fair_shares import FairShares, NoRoomError
 from fairlead.moderation.protocol import Question
@@ -42,15 +43,15 @@ from fairlead.storage.blobs import (
     FileWriter,
 )
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.storage_usage import StorageFullError, usage_of
 from fairlead.storage.workflow_files import (
     NoNameLeftError,
     WorkflowFile,
-    add_file,
     delete_expired,
     extend_expiry,
     find_referenced,
+    keep_file,
     list_names,
-    put_file,
     take_output_name,
 )
 
@@ -148,7 +149,8 @@ class WorkflowFiles:
 
     `upload_bytes` and `output_bytes` bound a file that is sent and one that a job makes. Uploads to `temp` live for
     `temp_ms`, those to `output` for `kept_ms`; inputs stay. `moderation` decides what is kept of that which is sent.
-    `uploads` are the places of files that are received at a time, which workspaces share.
+    `uploads` are the places of files that are received at a time, which workspaces share. `limits` are those of what a
+    workspace keeps that has none of its own.
     """
 
     def __init__(
@@ -165,6 +167,7 @@ class WorkflowFiles:
         kept_ms: int,
         temp_ms: int = 24 * _HOUR_MS,
         output_bytes: int = _OUTPUT_BYTES,
+        limits: StorageLimits = UNLIMITED,
     ) -> None:
         self._database = database
         self._blobs = blobs
@@ -173,6 +176,7 @@ class WorkflowFiles:
         self._uploads = uploads
         self._clock = clock
         self._observe = observe
+        self.limits: Final = limits
         self._upload_bytes = upload_bytes
         self._output_bytes = output_bytes
         self._lifetimes = {"output": kept_ms, "temp": temp_ms}
@@ -184,10 +188,11 @@ class WorkflowFiles:
 
     @asynccontextmanager
     async def receiving(self, workspace_id: str) -> AsyncIterator[None]:
-        """Have one of the workspace's share of uploads under way inside; JobFaultError(TooManyUploads).
+        """Have one of the workspace's share of uploads under way inside; JobFaultError: TooManyUploads, StorageFull.
 
         A caller that waits for a place sends meanwhile no more than the connection holds.
         """
+        await self.check_room(workspace_id)
         try:
             await self._uploads.take(workspace_id, _UPLOAD_WAIT_SECONDS)
         except NoRoomError as error:
@@ -203,12 +208,11 @@ class WorkflowFiles:
         """Give a name to bytes that are kept already, as `Intake.commit` does."""
         file = self._new(workspace_id, kind, check_new(name, kind), content, self._expiry(kind))
         try:
-            if overwrite:
-                await self._database.write(lambda c: put_file(c, file))
-            else:
-                file = await self._database.write(lambda c: add_file(c, file))
+            file = await self._database.write(lambda c: keep_file(c, file, self.limits, overwrite=overwrite))
         except DatabaseUnavailableError as error:
             raise FaultError(_away()) from error
+        except StorageFullError as error:
+            raise JobFaultError(StorageFull(error.what, error.limit)) from error
         except NoNameLeftError as error:
             raise JobFaultError(BadFile("Too many files have this name; choose another.")) from error
         return SavedName(file.name, file.kind, file.size, file.blob)
@@ -293,7 +297,11 @@ class WorkflowFiles:
         except BlobsUnavailableError as error:
             _decline(error)
         new = self._new(workspace_id, kind, filename, content, expires_at, job_id)
-        await self._for_job(self._database.write(lambda c: put_file(c, new)))
+        try:
+            await self._for_job(self._database.write(lambda c: keep_file(c, new, self.limits, overwrite=True)))
+        except StorageFullError as error:
+            full = f"The workspace may keep {error.limit} {error.what}, and keeps as many: {_shown(filename)} is lost."
+            raise DeclinedError(TOO_MUCH, full) from error
 
     async def keep_longer(self, workspace_id: str, names: Collection[tuple[str, str]], expires_at: int) -> None:
         """Keep files, given by kind and name, at least until a time. Raises nothing: what fails is observed."""
@@ -317,6 +325,15 @@ class WorkflowFiles:
         except DatabaseUnavailableError as error:
             self._observe(DatabaseTrouble("sweep workflow files", str(error)))
             return 0
+
+    async def check_room(self, workspace_id: str) -> None:
+        """Say at once that nothing more can be kept: JobFaultError(StorageFull), FaultError(ServiceUnavailable)."""
+        try:
+            usage = await self._database.read(lambda c: usage_of(c, workspace_id))
+        except DatabaseUnavailableError as error:
+            raise FaultError(_away()) from error
+        if (spent := usage.spent(self.limits)) is not None:
+            raise JobFaultError(StorageFull(*spent))
 
     def _new(
         self,

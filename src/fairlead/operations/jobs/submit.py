@@ -81,6 +81,7 @@ class Submitter:
 
     async def submit(self, caller: Caller, new: NewJob) -> SubmittedJob:
         """Check a workflow and make it a job; JobFaultError and FaultError say why it is none."""
+        await self._files.check_room(caller.workspace_id)
         job_id = new_id()
         public_id = new.chosen_id or job_id
         checked = await self._checked(caller, job_id, new)

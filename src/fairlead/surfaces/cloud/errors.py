@@ -59,6 +59,7 @@ from fairlead.domain.jobs.faults import (
     JobFaultError,
     JobNotFound,
     JobQueueFull,
+    StorageFull,
     SubmissionRefused,
     SubscriptionInactive,
     TooManyStreams,
@@ -150,6 +151,8 @@ def _job_fault(fault: JobFault, method: str) -> _Worded:  # noqa: PLR0911, PLR09
             return _Worded(413, "file_too_large", f"A file may have {limit} bytes.")
         case TooManyUploads(retry_after):
             return _Worded(429, "too_many_uploads", "Too many files are being received; try again soon.", retry_after)
+        case StorageFull(what, limit):
+            return _Worded(413, "storage_full", f"A workspace may keep {limit} {what} here; delete some first.")
         case EngineUnavailable(retry_after):
             return _Worded(503, "engine_unavailable", "No engine is ready to take work; try again soon.", retry_after)
         case _:

@@ -78,6 +78,7 @@ from fairlead.domain.jobs.faults import (
     JobFaultError,
     JobNotFound,
     JobQueueFull,
+    StorageFull,
     SubmissionRefused,
     SubscriptionInactive,
     TooManyStreams,
@@ -206,7 +207,7 @@ def _job_fault(fault: JobFault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- o
         case TooManyStreams(limit, retry_after):
             message = f"{limit} streams of this account are already open."
             return _Worded(429, "too_many_streams", message, retry_after=retry_after)
-        case FileNotFound() | FileExists() | BadFile() | FileTooLarge() | TooManyUploads():
+        case FileNotFound() | FileExists() | BadFile() | FileTooLarge() | TooManyUploads() | StorageFull():
             return _file_fault(fault)
         case DuplicateJob() | EngineUnavailable():
             return _FAILED
@@ -225,6 +226,10 @@ def _file_fault(fault: FileFault) -> _Worded:
         case TooManyUploads(retry_after):
             message = "Too many files are being received; try again soon."
             return _Worded(429, "rate_limited", message, retry_after=retry_after)
+
+        case StorageFull(what, limit):
+            message = f"A workspace may keep {limit} {what} here; delete some first."
+            return _Worded(413, "invalid_request", message, {"reason": "storage_full", "what": what, "limit": limit})
 
 
 def _deployment_fault(fault: DeploymentFault) -> _Worded:

@@ -1,0 +1,52 @@
+"""How much a workspace may keep: bytes and files, by a setting for all and by a limit of its own (S-09)."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+_NONE: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLimits:
+    """The most a workspace may keep; 0 is no limit."""
+
+    bytes: int = _NONE
+    files: int = _NONE
+
+
+UNLIMITED: Final = StorageLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class StorageUsage:
+    """What a workspace keeps, and the limits of its own; None where those of all workspaces hold."""
+
+    bytes: int = 0
+    files: int = 0
+    bytes_limit: int | None = None
+    files_limit: int | None = None
+
+    def limits(self, usual: StorageLimits) -> StorageLimits:
+        """The limits that hold for this workspace."""
+        return StorageLimits(
+            usual.bytes if self.bytes_limit is None else self.bytes_limit,
+            usual.files if self.files_limit is None else self.files_limit,
+        )
+
+    def exceeded(self, usual: StorageLimits) -> tuple[Literal["bytes", "files"], int] | None:
+        """Of what there is more than may be kept, with its limit; None where nothing is exceeded."""
+        limits = self.limits(usual)
+        if limits.bytes != _NONE and self.bytes > limits.bytes:
+            return "bytes", limits.bytes
+        if limits.files != _NONE and self.files > limits.files:
+            return "files", limits.files
+        return None
+
+    def spent(self, usual: StorageLimits) -> tuple[Literal["bytes", "files"], int] | None:
+        """Of what no more may be kept, with its limit; None where there is room for something."""
+        limits = self.limits(usual)
+        if limits.bytes != _NONE and self.bytes >= limits.bytes:
+            return "bytes", limits.bytes
+        if limits.files != _NONE and self.files >= limits.files:
+            return "files", limits.files
+        return None

@@ -1,0 +1,181 @@
+"""What each workspace keeps, in bytes and files: counted by the database in the transaction that changes it (S-09).
+
+Triggers count, so that no statement can be forgotten, nor those of servers of the version before. Files of workflows,
+copies of results and what editors keep are counted, each row for itself: bytes that several rows name are stored once
+and count for each.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any, Final, Literal
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    ForeignKey,
+    Integer,
+    Select,
+    String,
+    Table,
+    func,
+    select,
+    text,
+    union_all,
+)
+
+from fairlead.domain.storage_limits import StorageLimits, StorageUsage
+from fairlead.storage.tables import assets, editor_documents, metadata, workflow_files, workspaces
+from fairlead.storage.upserts import insert_into
+
+_UUID: Final = String(36)
+_INT: Final = BigInteger().with_variant(Integer(), "sqlite")
+
+storage_usage = Table(
+    "storage_usage",
+    metadata,
+    Column("workspace_id", _UUID, ForeignKey("workspaces.id"), primary_key=True),
+    Column("bytes", _INT, nullable=False, server_default=text("0")),
+    Column("files", _INT, nullable=False, server_default=text("0")),
+    Column("bytes_limit", _INT, comment="its own; 0 none, null that of the settings"),
+    Column("files_limit", _INT, comment="likewise"),
+)
+_USAGE: Final = (
+    storage_usage.c.bytes,
+    storage_usage.c.files,
+    storage_usage.c.bytes_limit,
+    storage_usage.c.files_limit,
+)
+_COUNTED: Final = {"workflow_files": "size", "assets": "size", "editor_documents": "content"}
+
+
+class StorageFullError(Exception):
+    """A workspace would keep more bytes or files than it may."""
+
+    def __init__(self, what: Literal["bytes", "files"], limit: int) -> None:
+        super().__init__(what)
+        self.what = what
+        self.limit = limit
+
+
+def usage_of(connection: Connection, workspace_id: str) -> StorageUsage:
+    """What a workspace keeps, and its own limits."""
+    row = connection.execute(select(*_USAGE).where(storage_usage.c.workspace_id == workspace_id)).first()
+    return StorageUsage() if row is None else StorageUsage(*row)
+
+
+def check_room(connection: Connection, workspace_id: str, limits: StorageLimits) -> None:
+    """Let what was written in this transaction stand; StorageFullError where the workspace keeps too much with it.
+
+    What was written holds the lock of the workspace's row, so two transactions cannot pass the limit together.
+    """
+    exceeded = usage_of(connection, workspace_id).exceeded(limits)
+    if exceeded is not None:
+        raise StorageFullError(*exceeded)
+
+
+def lock_usage(connection: Connection, workspace_ids: Collection[str]) -> None:
+    """Lock the rows of workspaces in one order, before files of several are deleted: sweeps never wait in a circle."""
+    mine = storage_usage.c.workspace_id.in_(sorted(set(workspace_ids)))
+    rows = select(storage_usage.c.workspace_id).where(mine).order_by(storage_usage.c.workspace_id)
+    connection.execute(rows.with_for_update()).all()
+
+
+def set_limits(connection: Connection, workspace_id: str, changes: dict[str, int | None]) -> None:
+    """Give a workspace limits of its own: `bytes_limit`, `files_limit` or both; None for that of the settings."""
+    row = insert_into(connection, storage_usage).values(workspace_id=workspace_id, **changes)
+    connection.execute(row.on_conflict_do_update(index_elements=["workspace_id"], set_=changes))
+
+
+def list_usage(connection: Connection) -> list[tuple[str, StorageUsage]]:
+    """What every workspace keeps, by the names of workspaces."""
+    rows = connection.execute(
+        select(workspaces.c.name, *_USAGE)
+        .outerjoin(storage_usage, storage_usage.c.workspace_id == workspaces.c.id)
+        .order_by(workspaces.c.name)
+    )
+    return [(name, StorageUsage(kept or 0, files or 0, *limits)) for name, kept, files, *limits in rows]
+
+
+def wrong_usage() -> Select[Any]:
+    """Workspaces that are counted otherwise than their rows are."""
+    kept = union_all(
+        select(workflow_files.c.workspace_id, workflow_files.c.size.label("size")),
+        select(assets.c.workspace_id, assets.c.size),
+        select(editor_documents.c.workspace_id, func.length(editor_documents.c.content)),
+    ).subquery()
+    rows = (
+        select(kept.c.workspace_id, func.sum(kept.c.size).label("bytes"), func.count().label("files"))
+        .group_by(kept.c.workspace_id)
+        .subquery()
+    )
+    counted = func.coalesce(storage_usage.c.bytes, 0), func.coalesce(storage_usage.c.files, 0)
+    there = func.coalesce(rows.c.bytes, 0), func.coalesce(rows.c.files, 0)
+    return (
+        select(workspaces.c.id, counted[0].label("bytes"), counted[1].label("files"))
+        .outerjoin(storage_usage, storage_usage.c.workspace_id == workspaces.c.id)
+        .outerjoin(rows, rows.c.workspace_id == workspaces.c.id)
+        .where((counted[0] != there[0]) | (counted[1] != there[1]))
+    )
+
+
+def make_triggers(connection: Connection) -> None:
+    """Have the database count. Who changes this adds a revision that replaces the triggers."""
+    statements = _in_sqlite() if connection.dialect.name == "sqlite" else _in_postgresql()
+    for statement in statements:
+        connection.execute(text(statement))
+
+
+def count_all(connection: Connection) -> None:
+    """Count what is kept already, for databases that were made before."""
+    kept = " UNION ALL ".join(
+        f"SELECT workspace_id, {_bytes(column)} AS size FROM {table}"  # noqa: S608 -- names of ours
+        for table, column in _COUNTED.items()
+    )
+    connection.execute(
+        text(
+            "INSERT INTO storage_usage (workspace_id, bytes, files)"  # noqa: S608 -- same
+            f" SELECT workspace_id, SUM(size), COUNT(*) FROM ({kept}) AS kept GROUP BY workspace_id"
+        )
+    )
+
+
+def _bytes(column: str, row: str = "") -> str:
+    named = f"{row}.{column}" if row else column
+    return named if column == "size" else f"length({named})"
+
+
+def _less(column: str) -> str:
+    return (
+        f"UPDATE storage_usage SET bytes = bytes - {_bytes(column, 'OLD')}, files = files - 1"  # noqa: S608 -- same
+        " WHERE workspace_id = OLD.workspace_id;"
+    )
+
+
+def _more(column: str) -> str:
+    return (
+        "INSERT INTO storage_usage (workspace_id, bytes, files)"  # noqa: S608 -- same
+        f" VALUES (NEW.workspace_id, {_bytes(column, 'NEW')}, 1) ON CONFLICT (workspace_id)"
+        " DO UPDATE SET bytes = storage_usage.bytes + excluded.bytes, files = storage_usage.files + excluded.files;"
+    )
+
+
+def _in_sqlite() -> Iterator[str]:
+    for table, column in _COUNTED.items():
+        bodies = (("INSERT", _more(column)), (f"UPDATE OF {column}", _less(column) + _more(column)))
+        for event, body in (*bodies, ("DELETE", _less(column))):
+            name = f"count_{table}_{event.partition(' ')[0].lower()}"
+            yield f"CREATE TRIGGER {name} AFTER {event} ON {table} BEGIN {body} END"
+
+
+def _in_postgresql() -> Iterator[str]:
+    for table, column in _COUNTED.items():
+        yield (
+            f"CREATE FUNCTION count_{table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            f" IF TG_OP <> 'INSERT' THEN {_less(column)} END IF;"
+            f" IF TG_OP <> 'DELETE' THEN {_more(column)} END IF;"
+            " RETURN NULL; END $$"
+        )
+        yield (
+            f"CREATE TRIGGER count_{table} AFTER INSERT OR DELETE OR UPDATE OF {column} ON {table}"
+            f" FOR EACH ROW EXECUTE FUNCTION count_{table}()"
+        )
