@@ -34,6 +34,7 @@ from fairlead.operations.runs.plan import LegPlan, Request, plan_leg
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import (
     check_body,
+    check_strict_body,
     check_within_card,
     completed_body,
     earlier_operation,
@@ -206,9 +207,13 @@ class Admitter:
             Facts(caller, model, command.wish, model.operation(completed), self._alternates, body),
             self._exchange.is_configured,
         )
+        if selection.strict:
+            check_strict_body(selection.leg, body)
+        else:
+            check_body(model, completed)
         _check_unknown(model, completed, command.wish)
         if selection.strict:
-            asked = strict_pricing_of(selection.leg, body, len(command.content), selection.operation)
+            asked = strict_pricing_of(body, len(command.content), selection.operation)
         else:
             asked = await self._asked(caller, model, completed, len(command.content), selection)
         request = Request(command.run_id, model, selection.operation.name, command.content, asked, selection.byok)
@@ -231,8 +236,7 @@ class Admitter:
     async def _asked(
         self, caller: Caller, model: Model, body: dict[str, Any], size: int, selection: Selection
     ) -> Pricing:
-        """What the price of a native body depends on; FaultError where the model does not take it."""
-        check_body(model, body)
+        """What the price of a native body depends on; FaultError where that cannot be looked up."""
         draft = model.draft(body)
         earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
         return pricing_of(model, body, size, selection.operation, earlier)

@@ -47,14 +47,14 @@ def pricing_of(model: Model, body: dict[str, Any], size: int, operation: Operati
     )
 
 
-def strict_pricing_of(leg: Leg, body: dict[str, Any], size: int, operation: Operation) -> Pricing:
-    """What the price of a body in a provider's own form depends on; FaultError(InputRejected) for one it cannot have.
-
-    The body is what was sent: the provider reads nothing that is not in it.
-    """
-    violations = () if leg.strict is None else leg.strict.violations(body, leg.fixed)
-    if violations:
+def check_strict_body(leg: Leg, body: dict[str, Any]) -> None:
+    """Refuse what a body in a provider's own form must not say, as it was sent (S-01); FaultError(InputRejected)."""
+    if leg.strict is not None and (violations := leg.strict.violations(body, leg.fixed)):
         raise FaultError(InputRejected(violations))
+
+
+def strict_pricing_of(body: dict[str, Any], size: int, operation: Operation) -> Pricing:
+    """What the price of a body in a provider's own form depends on: nothing but what is in it."""
     return Pricing(body, size=size, operation=operation.name, is_strict=True)
 
 
