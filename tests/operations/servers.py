@@ -29,6 +29,7 @@ from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Answer, Results
@@ -305,7 +306,7 @@ class Server:
         )
         self.admitter = Admitter(
             self.catalog, self.exchange, credentials, self.own_keys, self.replayer, database, self.journal, self.clock,
-            observe, server_id,
+            observe, server_id, LargeBodies(1, observe),
         )  # fmt: skip
         self.resumer = Resumer(self.catalog, credentials, self.own_keys, self.clock, DAY_MS, BASE_URL, patience=())
         self.voider = Voider(self.executor, self.clock, WEEK_MS)

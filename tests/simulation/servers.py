@@ -28,6 +28,7 @@ from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Results
@@ -128,8 +129,9 @@ class SimulatedServer:
         dispatcher = self._dispatcher(credentials)
         self.executor = Executor(dispatcher, replayer, results, self.journal, clock, observe, WEEK_MS)
         self.admitter = Admitter(
-            world.catalog, self.exchange, credentials, own_keys, replayer, database, self.journal, clock, observe, name
-        )
+            world.catalog, self.exchange, credentials, own_keys, replayer, database, self.journal, clock, observe, name,
+            LargeBodies(1, observe),
+        )  # fmt: skip
         resumer = Resumer(world.catalog, credentials, own_keys, clock, WEEK_MS, BASE_URL)
         voider = Voider(self.executor, clock, WEEK_MS)
         self.recovery = Recovery(

@@ -18,6 +18,7 @@ from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Results
@@ -80,11 +81,13 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, stack: AsyncExi
     pace, collectable_ms = Pace(), int(settings.results_hours * HOUR_MS)
     queue_worker = QueueWorker(_claimer(settings, base, working, pace), settings.queue_places, base.observe)
     working.journal.tell_released = queue_worker.tell
+    bodies = LargeBodies(settings.body_readers, base.observe)
+    stack.push_async_callback(bodies.close)
     collector = Collector(base.database, working.results, base.clock, pace)
     secrets, webhooks = _webhooks(settings, base, stack)
     return Runs(
-        admitter=_admitter(base, working),
-        estimator=Estimator(base.catalog, base.partners.providers, base.database, base.clock),
+        admitter=_admitter(base, working, bodies),
+        estimator=Estimator(base.catalog, base.partners.providers, base.database, base.clock, bodies),
         executor=working.executor,
         exchange=working.exchange,
         replayer=working.replayer,
@@ -147,7 +150,7 @@ def _claimer(settings: Settings, base: Base, working: _Working, pace: Pace) -> C
     )
 
 
-def _admitter(base: Base, working: _Working) -> Admitter:
+def _admitter(base: Base, working: _Working, bodies: LargeBodies) -> Admitter:
     return Admitter(
         base.catalog,
         working.exchange,
@@ -159,6 +162,7 @@ def _admitter(base: Base, working: _Working) -> Admitter:
         base.clock,
         base.observe,
         working.server_id,
+        bodies,
     )
 
 

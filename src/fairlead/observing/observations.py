@@ -189,6 +189,12 @@ class PartnerStopped(msgspec.Struct, frozen=True):
     died: str
 
 
+class BodyReaderFailed(msgspec.Struct, frozen=True):
+    """A process that reads large bodies ended, took too long or could not be started; the body it had was refused."""
+
+    reason: str
+
+
 class AssetCopied(msgspec.Struct, frozen=True):
     """An asset of a result was copied to our storage; its size in bytes."""
 
@@ -384,6 +390,7 @@ Observation: TypeAlias = (
     | CatalogRefused
     | PartnerStarted
     | PartnerStopped
+    | BodyReaderFailed
     | AssetCopied
     | AssetCopyFailed
     | AssetsSwept

@@ -28,6 +28,7 @@ _BY_NAME: Final = "fairlead.headers"
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 """The longest message of a socket's client; the server in front of the application refuses longer ones."""
 _BODY_SECONDS: Final = 120.0
+_JOINED_BYTES: Final = 2**20
 _PORT_MAX: Final = 65_535
 # Underscores are in no name of the internet, but in those of containers.
 _LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
@@ -85,7 +86,9 @@ async def _read_rest(receive: Receive, limit: int) -> bytes:
             raise FaultError(BodyTooLarge(limit))
         chunks.append(chunk)
         more = message.get("more_body", False)
-    return b"".join(chunks)
+    if size <= _JOINED_BYTES:
+        return b"".join(chunks)
+    return await asyncio.to_thread(b"".join, chunks)  # without the interpreter lock
 
 
 def has_left(scope: Scope, receive: Receive) -> bool:

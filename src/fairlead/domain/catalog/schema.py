@@ -58,6 +58,11 @@ class InputSchema:
         _compiled(document)
 
     @property
+    def text(self) -> bytes:
+        """The schema in JSON."""
+        return self._text
+
+    @property
     def document(self) -> dict[str, Any]:
         """The schema as it was written, in a copy of the caller's own."""
         document: dict[str, Any] = msgspec.json.decode(self._text)

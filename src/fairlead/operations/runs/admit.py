@@ -15,7 +15,6 @@ from fairlead.domain.faults import (
     ServiceUnavailable,
     is_fault,
 )
-from fairlead.domain.runs.body import read_body
 from fairlead.domain.runs.entries import (
     Admission,
     Committed,
@@ -30,7 +29,8 @@ from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderN
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
-from fairlead.operations.runs.plan import LegPlan, Request, plan_leg
+from fairlead.operations.runs.large_bodies import LargeBodies
+from fairlead.operations.runs.plan import LegPlan, Request, ready_leg
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import (
     check_body,
@@ -129,7 +129,9 @@ class Admitter:
         clock: Clock,
         observe: Observer,
         server_id: str,
+        bodies: LargeBodies,
     ) -> None:
+        self._bodies = bodies
         self._catalog = catalog
         self._exchange = exchange
         self._credentials = credentials
@@ -201,7 +203,8 @@ class Admitter:
         """Everything of a run that is decided before it is recorded; FaultError with the first refusal."""
         if caller.exhausted and not _is_unpaid(caller, model, command.wish) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
-        body = read_body(command.content)
+        read = await self._bodies.read(caller.workspace_id, command.content, model)
+        body = read.value
         completed = completed_body(model, body)
         selection = select(
             Facts(caller, model, command.wish, model.operation(completed), self._alternates, body),
@@ -215,9 +218,11 @@ class Admitter:
         if selection.strict:
             asked = strict_pricing_of(body, len(command.content), selection.operation)
         else:
+            check_body(model, completed, read.violations)
             asked = await self._asked(caller, model, completed, len(command.content), selection)
-        request = Request(command.run_id, model, selection.operation.name, command.content, asked, selection.byok)
-        plan, selection = self._first(request, selection)
+        operation = selection.operation.name
+        request = Request(command.run_id, model, operation, command.content, asked, selection.byok, read.large)
+        plan, selection = await self._first(request, selection)
         check_within_card(plan.quote.card, asked)
         return AdmittedRun(
             run_id=command.run_id,
@@ -254,7 +259,7 @@ class Admitter:
         if available <= 0:
             raise FaultError(InsufficientCredits(available=0))
 
-    def _first(self, request: Request, selection: Selection) -> tuple[LegPlan, Selection]:
+    async def _first(self, request: Request, selection: Selection) -> tuple[LegPlan, Selection]:
         """Plan the leg that is tried first: the selected one, or another where that one cannot even be called."""
         leg, fallbacks = selection.leg, selection.fallbacks
         while not self._exchange.is_configured(leg.provider, own_credential=selection.byok):
@@ -262,7 +267,7 @@ class Admitter:
             if not fallbacks:
                 raise FaultError(ServiceUnavailable(f"The provider {leg.provider} is not configured on this server."))
             leg, fallbacks = fallbacks[0], fallbacks[1:]
-        plan = plan_leg(request, leg, self._clock.today())
+        plan = await ready_leg(request, leg, self._clock.today())
         if plan is None:
             raise FaultError(ServiceUnavailable("No price is in force for this model yet."))
         return plan, msgspec.structs.replace(selection, fallbacks=fallbacks)

@@ -10,11 +10,11 @@ from fairlead.domain.billing.rates import card_in_force
 from fairlead.domain.callers import ESTIMATE_GATE, ROUTER_GATE, Caller, refuse_gate, refuse_provider
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.faults import FaultError, InvalidInput, KeyConflict, ServiceUnavailable
-from fairlead.domain.runs.body import read_body
 from fairlead.domain.runs.selection import Facts, Wish, select
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import Queued
+from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.requests import check_body, completed_body, earlier_operation, pricing_of
 from fairlead.providers.spec import Provider
 from fairlead.storage.database import Database
@@ -33,8 +33,14 @@ class Estimator:
     """Estimates calls. A caller's own provider key is not looked at: the estimate is the platform's price."""
 
     def __init__(
-        self, catalog: CatalogKeeper, providers: Mapping[str, Provider], database: Database, clock: Clock
+        self,
+        catalog: CatalogKeeper,
+        providers: Mapping[str, Provider],
+        database: Database,
+        clock: Clock,
+        bodies: LargeBodies,
     ) -> None:
+        self._bodies = bodies
         self._catalog = catalog
         self._alternates: Collection[str] = frozenset(name for name, one in providers.items() if one.is_alternate)
         self._database = database
@@ -52,11 +58,12 @@ class Estimator:
         """Price a body on the leg of a provider, or on the native one; FaultError."""
         if provider is None and (fault := refuse_provider(caller, model.native.provider)):
             raise FaultError(fault)
-        body = completed_body(model, read_body(content))
+        read = await self._bodies.read(caller.workspace_id, content, model)
+        body = completed_body(model, read.value)
         operation = model.operation(body)
         paying = replace(caller, own_keys=frozenset())
         leg = self._leg(Facts(paying, model, Wish(provider), operation, self._alternates))
-        check_body(model, body)
+        check_body(model, body, read.violations)
         card = card_in_force(leg.rate_cards, self._clock.today())
         if card is None or is_stale(card, self._clock.today()):
             raise FaultError(ServiceUnavailable(f"The prices of {leg.provider} for this model are not up to date."))

@@ -1,5 +1,6 @@
 """What is sent on a leg, and what it may cost: the body in that provider's form, and the quote that is held."""
 
+import asyncio
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
@@ -7,13 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead.documents.outline import LargeDocument, mark_of
 from fairlead.domain.billing.rates import Pricing, Quote, RateCard, card_in_force, quote
 from fairlead.domain.billing.strict_rates import quote_strict
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.strict_forms import RUN_ID
 from fairlead.domain.catalog.translations import translate
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 
 
 class LegPlan(msgspec.Struct, frozen=True):
@@ -45,7 +47,10 @@ class LegPlan(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A call as every leg is planned from it: the model, the operation, what was sent, and what prices look at."""
+    """A call as every leg is planned from it: the model, the operation, what was sent, and what prices look at.
+
+    Of a `large` body only the outline is looked at, and what prices look at has its long texts.
+    """
 
     run_id: str
     model: Model
@@ -53,13 +58,27 @@ class Request(msgspec.Struct, frozen=True):
     content: bytes
     asked: Pricing
     byok: bool = False
+    large: LargeDocument | None = None
+
+    @property
+    def source(self) -> bytes:
+        """What a body is written from: the bytes that were sent, or the outline of those."""
+        return self.content if self.large is None else self.large.outline
+
+
+async def ready_leg(request: Request, leg: Leg, today: date, version: str | None = None) -> LegPlan | None:
+    """Make a leg ready; None when it does not serve the operation, or no price is in force.
+
+    `version` names the card of a run that was admitted before. The bytes of a large body are joined in a thread.
+    """
+    plan = plan_leg(request, leg, today, version)
+    if plan is None or request.large is None:
+        return plan
+    return msgspec.structs.replace(plan, body=await asyncio.to_thread(request.large.filled, plan.body))
 
 
 def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None) -> LegPlan | None:
-    """Make a leg ready; None when it does not serve the operation, or no price is in force.
-
-    `version` names the card of a run that was admitted before.
-    """
+    """`ready_leg` for a body that is not large; the bytes of one that is still have marks in them."""
     call = leg.call(request.operation)
     card = card_in_force(leg.rate_cards, today) if version is None else _card(leg, version)
     if call is None or card is None:
@@ -86,9 +105,9 @@ def _card(leg: Leg, version: str) -> RateCard | None:
 def _body(request: Request, leg: Leg) -> tuple[bytes, tuple[str, ...]]:
     """The body for a leg, and what could not be said in it (R-10, R-12, R-13)."""
     if request.asked.is_strict:
-        return request.content, ()
+        return request.source, ()
     if leg.translation is None:
-        return _with(request.content, _added(request, leg)), ()
+        return _with(request.source, _added(request, leg)), ()
     said = translate(leg.translation, request.asked.body)
     return _encode({**said.body, **_fixed(request, leg)}), said.dropped
 
@@ -104,7 +123,7 @@ def _added(request: Request, leg: Leg) -> dict[str, Any]:
 
 def _lacks_model(request: Request) -> bool:
     """Whether the bytes themselves name no model; the parsed body was completed with it."""
-    return b'"model"' not in request.content or "model" not in msgspec.json.decode(request.content)
+    return b'"model"' not in request.source or "model" not in msgspec.json.decode(request.source)
 
 
 def _fixed(request: Request, leg: Leg) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What a call asks for: its body made whole and checked, and what its price depends on."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fairlead.domain.billing.rates import Pricing, RateCard
@@ -30,10 +31,16 @@ def _other_model(model: Model, body: dict[str, Any]) -> tuple[Violation, ...]:
     return (Violation(where, message, "model_mismatch", expected, repeated, has_input=repeated is not None),)
 
 
-def check_body(model: Model, body: dict[str, Any]) -> None:
-    """Hold a native body against the model's schema (R-08, R-21); FaultError(InputRejected)."""
+def check_body(model: Model, body: dict[str, Any], found: Sequence[Violation] | None = None) -> None:
+    """Hold a native body against the model's schema (R-08, R-21); FaultError(InputRejected).
+
+    `found` is what is wrong by the schema, where that is known already.
+    """
     schema = model.input_schema
-    if schema is not None and (violations := _other_model(model, body) or schema.violations(body)):
+    if schema is None:
+        return
+    violations = _other_model(model, body) or (schema.violations(body) if found is None else tuple(found))
+    if violations:
         raise FaultError(InputRejected(violations))
 
 

@@ -16,7 +16,7 @@ from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.admit import AdmittedRun
-from fairlead.operations.runs.plan import Request, plan_leg
+from fairlead.operations.runs.plan import Request, ready_leg
 from fairlead.operations.runs.requests import completed_body
 from fairlead.providers.credentials import Credential, Credentials
 
@@ -59,7 +59,7 @@ class Resumer:
         defaults = model.input_schema.defaults if model.input_schema and not found.strict else {}
         asked = Pricing(body, defaults, len(found.request), found.operation, found.strict)
         request = Request(found.run_id, model, operation.name, found.request, asked, found.byok)
-        plan = plan_leg(request, leg, self.clock.today(), found.rate_version)
+        plan = await ready_leg(request, leg, self.clock.today(), found.rate_version)
         if plan is None:
             return None
         return AdmittedRun(

@@ -73,7 +73,7 @@ class QueueHandlers:
         check_content_type(request.scope)
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
         content = await read_json(request.scope, receive, self.body_limit, self.body_values)
-        key = idempotency_key_of(request.scope, caller, content, self.now_ms() + self.keys_kept_ms)
+        key = await idempotency_key_of(request.scope, caller, content, self.now_ms() + self.keys_kept_ms)
         base = self.base_urls.of(request.scope)
         command = RunCommand(request.scope[REQUEST_ID], content, wish, key, base, traceparent_of(request.scope))
         queued = await self.admitter.enqueue(caller, model, command, QueueTicket(self.backlog, base, webhook))

@@ -1,5 +1,6 @@
 """The synchronous run route, as a raw ASGI application: it is the hot path, and a framework would double its cost."""
 
+import asyncio
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from fairlead.surfaces.router.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, He
 from fairlead.surfaces.router.wire import NO_WISH, dropped_text, run_wish
 
 _TRACEPARENT_MAX: Final = 64
+_HASHED_BYTES: Final = 256 * 1024
 
 
 def model_id_of(provider: str, model: str) -> str:
@@ -75,7 +77,7 @@ class RunHandler:
         check_content_type(scope)
         content = await read_json(scope, receive, self.body_limit, self.body_values)
         until = self.now_ms() + self.keys_kept_ms
-        key = idempotency_key_of(scope, caller, content, until) if generation.has_controls else None
+        key = await idempotency_key_of(scope, caller, content, until) if generation.has_controls else None
         command = RunCommand(request_id, content, wish, key, self._base(scope, model, key), traceparent_of(scope))
         admitted = await self.admitter.admit(caller, model, command)
         if isinstance(admitted, AdmittedRun):
@@ -127,18 +129,17 @@ def check_content_type(scope: Scope) -> None:
         raise FaultError(InvalidInput(f"Send the body as application/json, not {shown}."))
 
 
-def idempotency_key_of(scope: Scope, caller: Caller, content: bytes, expires_at: int) -> IdempotencyKey | None:
+async def idempotency_key_of(scope: Scope, caller: Caller, content: bytes, expires_at: int) -> IdempotencyKey | None:
     """The idempotency key of a call (R-18), kept until a time (ms); FaultError(InvalidInput) for one that is none."""
     value = header(scope, b"idempotency-key")
     if value is None:
         return None
     if not 1 <= len(value) <= KEY_MAX:
         raise FaultError(InvalidInput(f"Idempotency-Key must have 1 to {KEY_MAX} characters."))
-    return IdempotencyKey(
-        key_id(caller.workspace_id, value.decode("latin-1")),
-        fingerprint(scope["method"], scope["raw_path"], scope["query_string"], content),
-        expires_at,
-    )
+    parts = (scope["method"], scope["raw_path"], scope["query_string"], content)
+    # A thread computes a digest without the interpreter lock.
+    digest = fingerprint(*parts) if len(content) <= _HASHED_BYTES else await asyncio.to_thread(fingerprint, *parts)
+    return IdempotencyKey(key_id(caller.workspace_id, value.decode("latin-1")), digest, expires_at)
 
 
 def traceparent_of(scope: Scope) -> str | None:
