@@ -213,12 +213,11 @@ class Admitter:
         if selection.strict:
             check_strict_body(selection.leg, body)
         else:
-            check_body(model, completed)
+            check_body(model, completed, read.violations)
         _check_unknown(model, completed, command.wish)
         if selection.strict:
             asked = strict_pricing_of(body, len(command.content), selection.operation)
         else:
-            check_body(model, completed, read.violations)
             asked = await self._asked(caller, model, completed, len(command.content), selection)
         operation = selection.operation.name
         request = Request(command.run_id, model, operation, command.content, asked, selection.byok, read.large)
