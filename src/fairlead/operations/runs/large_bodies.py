@@ -64,6 +64,16 @@ class _Reader:
             content += piece
         return bytes(content)
 
+    def is_alive(self) -> bool:
+        """Whether the other end of the line is open, as it is until the process ends; nobody says anything unasked."""
+        try:
+            self._line.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return not self.child.is_ending
+        except OSError:
+            pass
+        return False
+
     def end(self, reason: str) -> None:
         """End the process."""
         self._line.close()
@@ -134,7 +144,7 @@ class LargeBodies:
         """A process that lives; FaultError where none can be started."""
         while self._idle:
             reader = self._idle.pop()
-            if not reader.child.is_ending:
+            if reader.is_alive():
                 return reader
             reader.end("it has ended")
         try:
