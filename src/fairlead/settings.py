@@ -282,6 +282,12 @@ class Settings:
         "Whether engine hosts see only the files they need, where the system can see to it (Linux 5.13).",
         _boolean,
     )
+    engine_heartbeat_seconds: float = _option(
+        10.0, "How long an engine host may be silent before it is ended.", _number(0.1, 3_600)
+    )
+    engine_pack_seconds: float = _option(
+        60.0, "How long a node pack may take to load before it is left out.", _number(0.1, 3_600)
+    )
     node_packs: Path | None = _option(
         None, "A folder of node packs; empty means custom_nodes in the data directory, where there is one.", Path
     )
@@ -306,7 +312,9 @@ class Settings:
         _domain,
     )
     engine_deployments: int = _option(
-        4, "The sets of node packs for which a server keeps a process that checks workflows.", _integer(1, 256)
+        4,
+        "The sets of node packs that a server keeps loaded, to have engine hosts with them at once.",
+        _integer(1, 256),
     )
     blocked_hashes: frozenset[str] = _option(
         frozenset(), "BLAKE3 hashes of bytes that are no assets, as `blake3:…` with commas between.", _hashes

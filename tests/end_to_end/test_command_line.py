@@ -221,6 +221,21 @@ def _problems(told: Ran) -> list[str]:
     return [row["check"] for row in told.document if row["result"] == "problem"]
 
 
+@pytest.mark.req("S-06")
+def test_doctor_names_a_pack_that_cannot_be_loaded(ran: Command, tmp_path: Path) -> None:
+    """It says which it is and why, and nothing of those that can be; mended, all of them can."""
+    packs = tmp_path / "custom_nodes"
+    packs.mkdir()
+    (packs / "good.py").write_text("NODE_CLASS_MAPPINGS = {}\n")
+    (packs / "bad.py").write_text("import os\nos._exit(5)\n")
+    why = "bad: it ended by itself with the code 5 while it loaded the node pack 'bad'"
+    for source, found in (("", ("problem", why)), ("NODE_CLASS_MAPPINGS = {}\n", ("ok", "2 can be loaded"))):
+        if source:
+            (packs / "bad.py").write_text(source)
+        told = ran("doctor", "--data", str(tmp_path), "--json")
+        assert [(row["result"], row["detail"]) for row in told.document if row["check"] == "node packs"] == [found]
+
+
 @pytest.mark.parametrize("as_json", [False, True], ids=["people", "scripts"])
 def test_a_workspace_cannot_be_made_or_paid(used: Server, ran: Command, *, as_json: bool) -> None:
     """A workspace is made, changed, credited and given a key, and says so in either form."""

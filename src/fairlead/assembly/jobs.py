@@ -3,32 +3,23 @@
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from fairlead.assembly.base import Base, Jobs, brand, header_names, kept, known_hosts
+from fairlead.assembly.hosts import ready_hosts
 from fairlead.assembly.moderation import ready_moderation
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.domain.catalog.models import Catalog
 from fairlead.domain.jobs.news import News, QueueChanged
 from fairlead.domain.jobs.partner_nodes import partner_nodes_document
-from fairlead.engine.hosts.desk_host import EngineUnavailableError
-from fairlead.engine.hosts.notes import AnswerFailed, HostEnded, HostNote, HostNotStarted, HostStarted
-from fairlead.engine.hosts.pool import Hosts, HostSettings
+from fairlead.engine.hosts.pool import Hosts
 from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links
 from fairlead.identity.secret_ring import DerivedKeys
-from fairlead.installation import DataDirectoryError
 from fairlead.observing.observations import (
-    EngineHostFailed,
-    EngineHostStarted,
-    EngineHostStopped,
     JournalSplit,
     JournalWaiting,
-    NodePackLoaded,
-    Observer,
-    UnexpectedError,
 )
 from fairlead.operations.assets import AssetReader
 from fairlead.operations.deployments import DeploymentKeeper, Deployments
@@ -146,7 +137,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
     stack.push_async_callback(transport.close)
     moderation = await ready_moderation(settings, base.observe, stack)
     files = _files(settings, base, moderation, kept_ms, stack)
-    hosts = await _hosts(settings, base, runs, stack)
+    hosts = await ready_hosts(settings, _partner_nodes(base.catalog.current, base, runs), base.observe, stack)
     models = _models(settings, base, runs, transport)
     executor = JobExecutor(
         hosts,
@@ -162,47 +153,6 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
         kept_ms=kept_ms,
     )
     return _Working(hosts, books, journal, newsroom, files, executor, models, kept_ms)
-
-
-async def _hosts(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> Hosts:
-    """The engine hosts, of which the one that checks workflows is being started."""
-    packs = settings.data / "custom_nodes" if settings.node_packs is None else settings.node_packs
-    hosts = Hosts(
-        HostSettings(
-            scratch=(settings.data / "scratch").resolve(),
-            places=settings.engine_hosts,
-            memory=settings.engine_memory_mib * 2**20,
-            cache=settings.engine_cache_mib * 2**20,
-            packs=(str(packs.resolve()),) if packs.is_dir() else (),
-            desk_hosts=settings.engine_deployments,
-            confined=settings.engine_confined,
-            blobs=(settings.data / "blobs").resolve(),
-            idle_seconds=settings.engine_idle_seconds,
-            job_seconds=settings.job_minutes * 60,
-        ),
-        _partner_nodes(base.catalog.current, base, runs),
-        partial(_note_host, base.observe),
-    )
-    try:
-        await hosts.begin()
-    except EngineUnavailableError as error:
-        raise DataDirectoryError(str(error)) from error
-    stack.push_async_callback(hosts.close)
-    return hosts
-
-
-def _note_host(observe: Observer, note: HostNote) -> None:
-    match note:
-        case HostStarted(pid=pid, seconds=seconds, is_desk=is_desk, packs=packs):
-            observe(EngineHostStarted(pid, is_desk, seconds))
-            for report in packs if is_desk else ():
-                observe(NodePackLoaded(report.name, report.nodes, report.error))
-        case HostEnded(pid=pid, reason=reason, died=died):
-            observe(EngineHostStopped(pid, reason or died, by_itself=reason is None))
-        case HostNotStarted(why=why):
-            observe(EngineHostFailed(why))
-        case AnswerFailed(question=question, error=error):
-            observe(UnexpectedError(f"answer an engine host's {question}", error))
 
 
 def _models(settings: Settings, base: Base, runs: Runs, transport: Transport) -> ModelRunner:

@@ -6,7 +6,9 @@ import resource
 import secrets
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -131,6 +133,20 @@ def _files(settings: Settings) -> str:
     return f"{count.references} looked at, {count.blobs} of them read"
 
 
+def _node_packs(settings: Settings) -> str:
+    from fairlead.assembly.hosts import node_packs_folder, try_node_packs  # noqa: PLC0415 -- takes long, for this alone
+
+    folder = node_packs_folder(settings)
+    if not settings.engine or not folder.is_dir():
+        return "none"
+    with tempfile.TemporaryDirectory(prefix="fairlead-doctor-") as scratch:
+        reports = asyncio.run(try_node_packs(settings, Path(scratch)))
+    broken = [f"{report.name}: {report.error}" for report in reports if report.error is not None]
+    if broken:
+        raise _ProblemError("; ".join(broken))
+    return f"{len(reports)} can be loaded"
+
+
 _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("python", _python),
     ("data directory", _data_directory),
@@ -140,4 +156,5 @@ _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("provider keys", _provider_keys),
     ("database and books", _books),
     ("stored files", _files),
+    ("node packs", _node_packs),
 )

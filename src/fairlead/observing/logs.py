@@ -23,6 +23,7 @@ from fairlead.observing.observations import (
     JournalSplit,
     JournalWaiting,
     ModerationFailed,
+    NodePackLoaded,
     Observation,
     PartnerReportedMore,
     PartnerStopped,
@@ -168,6 +169,8 @@ class Logs:
                     self._observe_run(_run_line(observation))
             case JournalWaiting() | RunClaimed() | QueueDepth() | JobsUnderWay():
                 pass  # as often as there are runs or seconds: for the metrics
+            case NodePackLoaded(error=str()):
+                self._write("warning", observation)
             case UnexpectedError(doing=doing, error=error):
                 self._writer.write("error", type(observation).__name__, {"doing": doing}, error)
             case _:

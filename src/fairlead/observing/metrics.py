@@ -20,6 +20,8 @@ from fairlead.observing.observations import (
     CatalogRefused,
     DatabaseTrouble,
     DeadlinePassed,
+    EngineHostStarted,
+    EngineHostStopped,
     FaultAnswered,
     JobEnded,
     JobsUnderWay,
@@ -27,6 +29,7 @@ from fairlead.observing.observations import (
     JournalSplit,
     JournalWaiting,
     ModerationFailed,
+    NodePackLoaded,
     Observation,
     PartnerReportedMore,
     PartnerStopped,
@@ -65,6 +68,7 @@ _EVENTS: Final = (
 )
 _HEALTHS: Final = {"well": 0.0, "tried": 0.5, "resting": 1.0}
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_STARTS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _RECEIVERS: Final = (0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15)
 
 
@@ -220,6 +224,47 @@ class _JobMeters:
                 self._taken_over.inc()
 
 
+class _EngineMeters:
+    """Counts engine processes, and says how node packs are."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._started = Counter(
+            "fairlead_engine_processes_started",
+            "Engine processes that took work, by what they are for.",
+            ("kind",),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "fairlead_engine_process_start_seconds",
+            "Time an engine process took to take work.",
+            ("kind",),
+            buckets=_STARTS,
+            registry=registry,
+        )
+        self._ended = Counter(
+            "fairlead_engine_processes_ended",
+            "Engine processes that ended, by whether they did so by themselves.",
+            ("by_itself",),
+            registry=registry,
+        )
+        self._packs = Gauge(
+            "fairlead_node_pack_usable",
+            "Whether a node pack is used (1), or was left out when it was tried (0).",
+            ("pack",),
+            registry=registry,
+        )
+
+    def observe(self, observation: EngineHostStarted | EngineHostStopped | NodePackLoaded) -> None:
+        match observation:
+            case EngineHostStarted(kind=kind, seconds=seconds):
+                self._started.labels(kind).inc()
+                self._seconds.labels(kind).observe(seconds)
+            case EngineHostStopped(by_itself=by_itself):
+                self._ended.labels("yes" if by_itself else "no").inc()
+            case NodePackLoaded(name=name, nodes=nodes, error=error):
+                self._packs.labels(name).set(0.0 if error is not None and not nodes else 1.0)
+
+
 class Metrics:
     """Counts what is observed; `page` is what /metrics answers."""
 
@@ -230,6 +275,7 @@ class Metrics:
         self._webhooks = _WebhookCounters(self.registry)
         self._queue = _QueueMeters(self.registry)
         self._jobs = _JobMeters(self.registry)
+        self._engine = _EngineMeters(self.registry)
         self._runs = RunMeters()
         self.loop = LoopMeter(self.registry)
         self.registry.register(self._runs)
@@ -257,7 +303,7 @@ class Metrics:
         """The metrics in Prometheus's text format."""
         return generate_latest(self.registry)
 
-    def observe(self, observation: Observation) -> None:
+    def observe(self, observation: Observation) -> None:  # noqa: C901 -- one row for each kind
         """Count one observation."""
         match observation:
             case RunEnded():
@@ -276,6 +322,8 @@ class Metrics:
                 self._webhooks.observe(observation)
             case JobEnded() | JobsUnderWay() | JobTakenOver():
                 self._jobs.observe(observation)
+            case EngineHostStarted() | EngineHostStopped() | NodePackLoaded():
+                self._engine.observe(observation)
             case _ if isinstance(observation, _EVENTS):
                 self._events.labels(type(observation).__name__).inc()
             case _:

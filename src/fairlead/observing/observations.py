@@ -309,10 +309,14 @@ class JobsUnderWay(msgspec.Struct, frozen=True):
 
 
 class EngineHostStarted(msgspec.Struct, frozen=True):
-    """An engine host takes work: its process, whether it checks workflows, and how long its start took."""
+    """An engine process takes work: what it is for, the node packs it has, and how long its start took.
+
+    `kind` is `template`, or what a host does: `check`, `render` or `execute`.
+    """
 
     pid: int
-    is_desk: bool
+    kind: str
+    packs: Sequence[str]
     seconds: float
 
 
@@ -331,11 +335,12 @@ class EngineHostFailed(msgspec.Struct, frozen=True):
 
 
 class NodePackLoaded(msgspec.Struct, frozen=True):
-    """A node pack was loaded by an engine host, or could not be."""
+    """A node pack was tried: the classes of nodes it gives, why it is not used or not whole, and the time it took."""
 
     name: str
     nodes: int
     error: str | None
+    seconds: float = 0.0
 
 
 class ReleaseSettled(msgspec.Struct, frozen=True):

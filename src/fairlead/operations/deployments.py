@@ -30,8 +30,8 @@ from fairlead.domain.deployments import (
     refuse_name,
 )
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.engine.hosts.desk_host import EngineUnavailableError, Prepared
-from fairlead.engine.hosts.pool import Hosts
+from fairlead.engine.hosts.faults import EngineUnavailableError
+from fairlead.engine.hosts.pool import Hosts, Prepared
 from fairlead.observing.observations import DatabaseTrouble, DeploymentMoved, Observer, ReleaseSettled, UnexpectedError
 from fairlead.operations.clock import Clock
 from fairlead.storage import deployments

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.events import Ending, Event, Executed, Failed, Failure
 from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
-from fairlead.engine.hosts.notes import HostEnded, HostNote, HostStarted
+from fairlead.engine.hosts.notes import HostEnded, HostNote, HostStarted, PackProbed
 from fairlead.engine.hosts.pool import Hosts, HostSettings
 from fairlead.engine.hosts.protocol import Checked, Execute, PackReport, Previewed, Refused, Said
 
@@ -126,29 +126,35 @@ class Engine:
         desk = FolderDesk(self.folder)
         self._numbers += 1
         name = job or f"job-{self._numbers}"
-        checked = await self.hosts.check(name, json.dumps(graph).encode(), None, desk, packs)
+        checked = await self.hosts.check(name, workspace, json.dumps(graph).encode(), None, desk, packs)
         assert isinstance(checked, Checked), checked
         order = Execute(name, checked.workflow, checked.outputs)
         return Seen(await self.hosts.execute(workspace, order, desk, packs), desk)
 
     def check(self, content: bytes, targets: Sequence[str] | None = None) -> Checked | Refused:
         """Check a workflow."""
-        return self.run(self.hosts.check("check", content, targets, FolderDesk(self.folder)))
+        return self.run(self.hosts.check("check", "w", content, targets, FolderDesk(self.folder)))
 
     @property
     def packs(self) -> Sequence[PackReport]:
-        """How the node packs fared in the first host that checks."""
-        return next(note.packs for note in self.notes if isinstance(note, HostStarted) and note.is_desk)
+        """How the node packs fared, in the order of their names."""
+        reports = [note.report for note in self.notes if isinstance(note, PackProbed)]
+        return sorted(reports, key=lambda report: report.name)
 
     @property
     def started(self) -> list[int]:
         """The processes that were started to execute jobs, in order."""
-        return [note.pid for note in self.notes if isinstance(note, HostStarted) and not note.is_desk]
+        return self.of_kind("execute")
 
     @property
-    def desk_hosts(self) -> list[int]:
+    def checking(self) -> list[int]:
         """The processes that were started to check."""
-        return [note.pid for note in self.notes if isinstance(note, HostStarted) and note.is_desk]
+        return self.of_kind("check")
+
+    def of_kind(self, kind: str, *packs: str) -> list[int]:
+        """The processes of a kind, with some packs where any are named, in the order of their starts."""
+        started = [note for note in self.notes if isinstance(note, HostStarted) and note.kind == kind]
+        return [note.pid for note in started if not packs or tuple(note.packs) == packs]
 
     @property
     def ended(self) -> dict[int, str | None]:
@@ -172,7 +178,7 @@ def running_engine(folder: Path, hear: Callable[[HostNote], object] = bool, **se
             given = {"packs": (str(PACKS),), **settings}
             hosts = Hosts(HostSettings(folder / "scratch", **given), b"[]", noted)
             await hosts.begin()
-            await hosts.describe()  # when it is there
+            await hosts.describe()  # when every pack was tried
             return hosts
 
         hosts = runner.run(made())

@@ -143,7 +143,7 @@ def test_a_picture_is_not_found_or_not_kept(engine: Engine) -> None:
 
 
 async def _executed(engine: Engine, graph: dict[str, object], desk: FolderDesk) -> object:
-    checked = await engine.hosts.check("p", json.dumps(graph).encode(), None, desk)
+    checked = await engine.hosts.check("p", "w", json.dumps(graph).encode(), None, desk)
     return await engine.hosts.execute("w", Execute("p", checked.workflow, checked.outputs), desk)  # type: ignore[union-attr]
 
 
@@ -238,7 +238,7 @@ def test_a_host_has_secrets_in_its_environment(engine: Engine, monkeypatch: pyte
         [environment] = engine.execute(trouble("Environment"), "fresh").texts
     allowed = {"PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH", "MALLOC_ARENA_MAX"}
     assert {name for name in environment if "THREADS" not in name} <= allowed
-    for process in (engine.started[-1], *engine.desk_hosts):
+    for process in (engine.started[-1], *engine.checking, *engine.of_kind("template")):
         started_with = Path(f"/proc/{process}/environ").read_bytes()
         assert b"s3cret" not in started_with
         open_files = [str(link.readlink()) for link in Path(f"/proc/{process}/fd").iterdir()]

@@ -1,4 +1,4 @@
-"""Hosts have the node packs they were asked to have, and no others; those that check with some packs come and go."""
+"""Hosts have the packs of the graphs they were started for, and no others; templates with packs come and go."""
 
 import asyncio
 import json
@@ -15,8 +15,9 @@ from engine.executions import n
 from engine.hosts.engines import Engine, FolderDesk, running_engine, wait_for
 from fairlead.domain.deployments import PackSet, pack_set
 from fairlead.domain.jobs.events import Failed, Succeeded
-from fairlead.engine.hosts.desk_host import EngineUnavailableError, Prepared
+from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.notes import HostNotStarted
+from fairlead.engine.hosts.pool import Prepared
 from fairlead.engine.hosts.protocol import Checked, Execute, Refused
 
 _PACK: Final = """
@@ -39,27 +40,11 @@ class Node:
 NODE_CLASS_MAPPINGS = {"Of %s": Node}
 """
 _CRASHES: Final = "import os\nos._exit(5)\n"
-_ASKS: Final = {"1": n("LoadImage", image="held.png"), "2": n("PreviewImage", images=["1", 0])}
 
 
-def _of(pack: str) -> dict[str, Any]:
-    """Return a workflow of one node, which a pack has."""
-    return {"1": n(f"Of {pack}")}
-
-
-class _HoldingDesk(FolderDesk):
-    """A desk that answers no question until it is let go."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.asked = asyncio.Event()
-        self.let_go = asyncio.Event()
-
-    async def find_file(self, name: str) -> Path:
-        """Find the file when it is time."""
-        self.asked.set()
-        await self.let_go.wait()
-        return await super().find_file(name)
+def _of(*packs: str) -> dict[str, Any]:
+    """Return a workflow of one node of each pack."""
+    return {str(number): n(f"Of {pack}") for number, pack in enumerate(packs, 1)}
 
 
 @pytest.fixture
@@ -77,7 +62,9 @@ def _engine(node_packs: Path, **settings: Any) -> Iterator[Engine]:
     """Start hosts for the folder; when they have ended, nothing of them is left."""
     with running_engine(node_packs.parent / "engine", packs=(str(node_packs),), **settings) as engine:
         yield engine
-    assert [pid for pid in (*engine.desk_hosts, *engine.started) if psutil.pid_exists(pid)] == []
+    assert [
+        pid for kind in ("template", "check", "execute") for pid in engine.of_kind(kind) if psutil.pid_exists(pid)
+    ] == []
     assert list((engine.folder / "scratch").glob("hosts-*")) == []
 
 
@@ -88,13 +75,13 @@ def _described(engine: Engine, packs: PackSet) -> set[str]:
     return {name for name in described if name.startswith("Of ")}
 
 
-def _checked(engine: Engine, graph: dict[str, Any], packs: PackSet) -> Checked | Refused:
+def _checked(engine: Engine, graph: dict[str, Any], packs: PackSet, workspace: str = "w") -> Checked | Refused:
     content, desk = json.dumps(graph).encode(), FolderDesk(engine.folder)
-    return engine.run(wait_for(engine.hosts.check("c", content, None, desk, packs)))
+    return engine.run(wait_for(engine.hosts.check("c", workspace, content, None, desk, packs)))
 
 
-def _prepared(engine: Engine, *packs: str) -> Prepared:
-    return engine.run(wait_for(engine.hosts.prepare(pack_set(packs))))
+def _prepared(engine: Engine, *packs: str, anew: bool = False) -> Prepared:
+    return engine.run(wait_for(engine.hosts.prepare(pack_set(packs), anew=anew)))
 
 
 def _failed_starts(engine: Engine) -> list[str]:
@@ -109,7 +96,7 @@ async def _until(is_so: Callable[[], object]) -> None:
 # What a host has.
 
 
-def test_a_set_of_packs_sees_the_nodes_of_another(node_packs: Path) -> None:
+def test_set_of_packs_sees_only_its_own_nodes(node_packs: Path) -> None:
     """Editors are told of the nodes of just these packs, and workflows checked with them."""
     with _engine(node_packs) as engine:
         assert _described(engine, ("a",)) == {"Of a"}
@@ -119,21 +106,60 @@ def test_a_set_of_packs_sees_the_nodes_of_another(node_packs: Path) -> None:
         assert isinstance(_checked(engine, _of("a"), ("a",)), Checked)
         assert isinstance(_checked(engine, _of("b"), ("a",)), Refused)
         assert isinstance(_checked(engine, _of("b"), None), Checked)
-        assert len(engine.desk_hosts) == 5
 
 
-def test_a_job_is_executed_by_a_host_with_other_packs(node_packs: Path) -> None:
+@pytest.mark.req("S-04")
+def test_host_has_exactly_the_packs_that_its_graph_names(node_packs: Path) -> None:
+    """Whatever packs there are, a graph is checked and executed by hosts with those that give its classes."""
+    with _engine(node_packs) as engine:
+        assert engine.execute({"1": n("PreviewAny", source="built in")}).ending == Succeeded()
+        assert engine.execute(_of("b")).ending == Succeeded()
+        assert engine.execute(_of("a", "b")).ending == Succeeded()
+        for kind in ("check", "execute"):
+            [plain, of_b, of_both] = engine.of_kind(kind)
+            assert engine.of_kind(kind, "b") == [of_b]
+            assert engine.of_kind(kind, "a", "b") == [of_both]
+            assert plain not in (of_b, of_both)
+
+
+@pytest.mark.req("S-04")
+def test_pack_is_not_loaded_where_none_of_its_nodes_was_submitted(node_packs: Path) -> None:
+    """Code of a pack runs in no process that is given a graph without it: neither to check nor to execute it."""
+    spy = node_packs.parent / "loaded by"
+    (node_packs / "spy.py").write_text(
+        f"import os\nopen({str(spy)!r}, 'a').write(f'{{os.getpid()}} ')\n" + _PACK % "spy"
+    )
+    with _engine(node_packs) as engine:
+        loaded = set(spy.read_text().split())
+        assert engine.execute(_of("a"), "another").ending == Succeeded()
+        assert isinstance(_checked(engine, {"1": n("No such class")}, None, "another"), Refused)
+        assert set(spy.read_text().split()) == loaded
+        given = {str(pid) for pid in (*engine.checking, *engine.started)}
+        assert not given & loaded
+        assert engine.execute(_of("spy")).ending == Succeeded()
+
+
+@pytest.mark.req("S-04")
+def test_host_never_serves_another_workspace(node_packs: Path) -> None:
+    """Two workspaces with the same graph have different processes, to check it and to execute it."""
+    with _engine(node_packs, places=4) as engine:
+        seen = [engine.execute(_of("a"), workspace).texts for workspace in ("v", "w", "v", "w")]
+        assert seen == [[engine.started[0]], [engine.started[1]]] * 2
+        assert len(engine.checking) == 2
+
+
+def test_job_is_executed_by_a_host_with_its_packs(node_packs: Path) -> None:
     """An idle host is for the next job of the same workspace and packs, and makes room for any other."""
     with _engine(node_packs, places=2) as engine:
         jobs: list[tuple[str, str, PackSet]] = [
-            ("a", "w", ("a",)), ("b", "w", ("b",)), ("a", "w", ("a",)), ("a", "v", ("a",)), ("a", "w", None),
+            ("a", "w", ("a",)), ("b", "w", ("b",)), ("a", "w", ("a",)), ("a", "v", ("a",)), ("a", "v", None),
         ]  # fmt: skip
         pids = [engine.execute(_of(pack), workspace, packs).texts for pack, workspace, packs in jobs]
-        first, second, third, fourth = engine.started
-        assert pids == [[first], [second], [first], [third], [fourth]]
+        first, second, third = engine.started
+        assert pids == [[first], [second], [first], [third], [third]]
 
 
-def test_a_job_runs_where_its_nodes_are_not(node_packs: Path) -> None:
+def test_job_fails_where_its_nodes_are_not(node_packs: Path) -> None:
     """A workflow that was checked with some packs fails on a host with others."""
     with _engine(node_packs) as engine:
         checked = _checked(engine, _of("a"), ("a",))
@@ -144,7 +170,7 @@ def test_a_job_runs_where_its_nodes_are_not(node_packs: Path) -> None:
         assert "Of a" in ending.failure.message
 
 
-def test_packs_are_counted_that_are_none(node_packs: Path, tmp_path: Path) -> None:
+def test_packs_are_counted_once_and_only_packs(node_packs: Path, tmp_path: Path) -> None:
     """The names are those of packs right below the folders, each once, whether a folder is there or not."""
     for name in ("_private", ".hidden", "off.disabled", "plain"):
         (node_packs / name).mkdir()
@@ -159,148 +185,85 @@ def test_packs_are_counted_that_are_none(node_packs: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["../custom_nodes", "troubles/../troubles", "", ".", "troubles.py", "/", "Troubles"])
-def test_a_name_of_a_pack_is_taken_for_a_path(engine: Engine, name: str) -> None:
-    """A name is that of a pack that was found, or there is no such pack: no host is started to look."""
-    before = len(engine.desk_hosts)
+def test_name_of_a_pack_is_never_taken_for_a_path(engine: Engine, name: str) -> None:
+    """A name is that of a pack that was found, or there is no such pack: no process is started to look."""
+    before = len(engine.of_kind("template"))
     assert _prepared(engine, name) == Prepared((), (name,), f"there is no node pack {name!r}")
-    assert len(engine.desk_hosts) == before
+    assert len(engine.of_kind("template")) == before
 
 
-# Hosts that check with some packs.
+# Templates come and go.
 
 
-def test_a_host_that_checks_with_some_packs_lives_for_ever(node_packs: Path) -> None:
-    """It ends when nobody has asked for a while, and comes again; the one for all packs stays."""
+def test_template_and_hosts_end_when_they_are_idle(node_packs: Path) -> None:
+    """They end when nobody has come for a while, and come again; the template without packs stays."""
     with _engine(node_packs, idle_seconds=0.05) as engine:
-        assert _described(engine, ("a",)) == {"Of a"}
-        first, of_a = engine.desk_hosts
-        engine.run(wait_for(_until(lambda: of_a in engine.ended)))
-        assert engine.ended == {of_a: "it was idle"}
         assert isinstance(_checked(engine, _of("a"), ("a",)), Checked)
-        assert len(engine.desk_hosts) == 3
-        assert first not in engine.ended
+        [host] = engine.checking
+        template = engine.of_kind("template", "a")[-1]
+        engine.run(wait_for(_until(lambda: {host, template} <= engine.ended.keys())))
+        assert (engine.ended[host], engine.ended[template]) == ("it was idle", "it was idle")
+        assert isinstance(_checked(engine, _of("a"), ("a",)), Checked)
+        [plain] = [
+            pid
+            for pid in engine.of_kind("template")
+            if pid not in engine.ended.keys() | {*engine.of_kind("template", "a"), *engine.of_kind("template", "b")}
+        ]
+        assert psutil.pid_exists(plain)
 
 
-def test_hosts_that_check_with_some_packs_pile_up(node_packs: Path) -> None:
-    """There are as many as may be: the one that was idle for longest makes room."""
-    with _engine(node_packs, desk_hosts=2) as engine:
-        for packs in (("a",), ("b",), ("a",), ("a", "b")):
-            _described(engine, packs)
-        _, of_a, of_b, _ = engine.desk_hosts
-        engine.run(wait_for(_until(lambda: of_b in engine.ended)))
-        assert engine.ended == {of_b: "its place was wanted for other node packs"}
-        assert _described(engine, ("a",)) == {"Of a"}
-        assert len(engine.desk_hosts) == 4
+def test_longest_idle_template_makes_room(node_packs: Path) -> None:
+    """There are as many as may be, beside the one without packs; what was forked from one that ends goes on first."""
+    with _engine(node_packs, templates=1) as engine:
+        assert isinstance(_checked(engine, _of("a"), None), Checked)
+        of_a = engine.of_kind("template", "a")[-1]
+        assert isinstance(_checked(engine, _of("b"), None), Checked)
+        assert isinstance(_checked(engine, _of("a"), None), Checked)
+        assert len(engine.of_kind("check", "a")) == 1
         assert of_a not in engine.ended
+        psutil.Process(engine.checking[0]).kill()
+        engine.run(wait_for(_until(lambda: of_a in engine.ended)))
+        assert engine.ended[of_a] == "its place was wanted for other node packs"
+        assert isinstance(_checked(engine, _of("a"), None), Checked)
 
 
-def test_who_asks_with_other_packs_waits_for_ever(node_packs: Path) -> None:
-    """While every host is at work there is no room, and soon a refusal; the work goes on, and leaves room."""
-    with _engine(node_packs, desk_hosts=1, room_seconds=0.05) as engine:
-
-        async def full() -> None:
-            desk = _HoldingDesk(engine.folder)
-            held = asyncio.ensure_future(engine.hosts.check("h", json.dumps(_ASKS).encode(), None, desk, ("a",)))
-            await desk.asked.wait()
-            with pytest.raises(EngineUnavailableError, match="too many sets of node packs"):
-                await engine.hosts.describe(("b",))
-            described = json.loads(await engine.hosts.describe(("a",)))
-            assert "Of a" in described
-            desk.let_go.set()
-            assert isinstance(await held, Refused)
-
-        engine.run(wait_for(full()))
-        assert _described(engine, ("b",)) == {"Of b"}
-
-
-def test_room_that_comes_free_is_given_to_nobody(node_packs: Path) -> None:
-    """All who wait for it get it in turn; who leaves meanwhile takes nothing with him."""
-    with _engine(node_packs, desk_hosts=1, room_seconds=30) as engine:
-
-        async def full() -> list[set[str]]:
-            desk = _HoldingDesk(engine.folder)
-            held = asyncio.ensure_future(engine.hosts.check("h", json.dumps(_ASKS).encode(), None, desk, ("a",)))
-            await desk.asked.wait()
-            sets: list[PackSet] = [("b",), ("b",), (), ("a", "b"), ("b",)]
-            waiting = [asyncio.ensure_future(engine.hosts.describe(packs)) for packs in sets]
-            await asyncio.sleep(0)
-            waiting.pop(0).cancel()
-            desk.let_go.set()
-            assert isinstance(await held, Refused)
-            return [{name for name in json.loads(await one) if name.startswith("Of ")} for one in waiting]
-
-        assert engine.run(wait_for(full())) == [{"Of b"}, set(), {"Of a", "Of b"}, {"Of b"}]
-
-
-def test_a_server_that_ends_keeps_who_waits_for_room(node_packs: Path) -> None:
-    """Who waits is told, and who asks then is, too."""
-    with _engine(node_packs, desk_hosts=1) as engine:
-
-        async def closed() -> None:
-            desk = _HoldingDesk(engine.folder)
-            held = asyncio.ensure_future(engine.hosts.check("h", json.dumps(_ASKS).encode(), None, desk, ("a",)))
-            await desk.asked.wait()
-            waiting = asyncio.ensure_future(engine.hosts.describe(("b",)))
-            await asyncio.sleep(0)
-            await engine.hosts.close()
-            asked = asyncio.ensure_future(engine.hosts.describe(("a",)))
-            ended = await asyncio.gather(held, waiting, asked, return_exceptions=True)
-            assert [type(one) for one in ended] == [EngineUnavailableError] * 3
-
-        engine.run(wait_for(closed()))
-
-
-def test_who_leaves_has_a_host_given_up_that_is_being_started(node_packs: Path) -> None:
-    """It is there for who comes next."""
-    with _engine(node_packs, idle_seconds=30) as engine:
+def test_template_that_is_being_started_is_there_for_who_comes_next(node_packs: Path) -> None:
+    """Who leaves meanwhile takes nothing away."""
+    with _engine(node_packs) as engine:
 
         async def left() -> None:
+            before = len(engine.of_kind("template", "a", "b"))
+            desk = FolderDesk(engine.folder)
+            content = json.dumps(_of("a", "b")).encode()
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(engine.hosts.describe(("a",)), 0.01)
-            await _until(lambda: len(engine.desk_hosts) == 2)
+                await asyncio.wait_for(engine.hosts.check("c", "w", content, None, desk), 0.01)
+            await _until(lambda: len(engine.of_kind("template", "a", "b")) > before)
 
         engine.run(wait_for(left()))
-        assert _described(engine, ("a",)) == {"Of a"}
-        assert len(engine.desk_hosts) == 2
+        assert isinstance(_checked(engine, _of("a", "b"), None), Checked)
+        assert len(engine.of_kind("template", "a", "b")) == 1
 
 
 @pytest.mark.req("C-11")
-def test_hosts_with_some_packs_keep_nodes_that_are_out_of_date(node_packs: Path) -> None:
-    """With new partner nodes all that check are replaced."""
+def test_hosts_with_packs_are_replaced_when_partner_nodes_change(node_packs: Path) -> None:
+    """With new partner nodes all that check are replaced, and what they are forked from."""
     with _engine(node_packs) as engine:
-        _described(engine, ("a",))
-        _described(engine, ("b",))
-        before = engine.desk_hosts
+        _checked(engine, _of("a"), None)
+        _checked(engine, _of("b"), None)
+        before = {*engine.checking, *engine.of_kind("template")}
         engine.hosts.set_partner_nodes(b"[]")
-        engine.run(wait_for(_until(lambda: set(before) <= engine.ended.keys())))
+        engine.run(wait_for(_until(lambda: before <= engine.ended.keys())))
         assert _described(engine, ("a",)) == {"Of a"}
-        assert len(engine.desk_hosts) == 6
-
-
-def test_a_host_that_was_replaced_outlives_the_server(node_packs: Path) -> None:
-    """One that still works on a question when the server ends is ended with the others."""
-    with _engine(node_packs) as engine:
-
-        async def closed() -> None:
-            desk = _HoldingDesk(engine.folder)
-            held = asyncio.ensure_future(engine.hosts.check("h", json.dumps(_ASKS).encode(), None, desk, ("a",)))
-            await desk.asked.wait()
-            engine.hosts.set_partner_nodes(b"[]")
-            await _until(lambda: len(engine.desk_hosts) == 4)
-            await engine.hosts.close()
-            [ended] = await asyncio.gather(held, return_exceptions=True)
-            assert isinstance(ended, EngineUnavailableError)
-            assert set(engine.desk_hosts) == engine.ended.keys()
-
-        engine.run(wait_for(closed()))
+        assert isinstance(_checked(engine, _of("a"), None), Checked)
 
 
 # Making a set ready.
 
 
-def test_a_set_is_not_said_to_be_ready(node_packs: Path) -> None:
-    """Each pack is reported, and the host that has loaded them is asked from then on."""
+def test_each_pack_of_a_set_is_reported(node_packs: Path) -> None:
+    """What was tried once is not tried again without need."""
     with _engine(node_packs) as engine:
+        before = len(engine.of_kind("template"))
         prepared = _prepared(engine, "b", "a")
         assert [(report.name, report.nodes, report.error) for report in prepared.packs] == [
             ("a", 1, None),
@@ -309,13 +272,13 @@ def test_a_set_is_not_said_to_be_ready(node_packs: Path) -> None:
         assert (prepared.missing, prepared.error) == ((), None)
         assert _prepared(engine, "a", "b") == prepared
         assert _described(engine, ("a", "b")) == {"Of a", "Of b"}
-        assert len(engine.desk_hosts) == 2
         assert _prepared(engine) == Prepared([])
         assert [report.name for report in engine.run(engine.hosts.prepare(None)).packs] == ["a", "b"]
+        assert len(engine.of_kind("template")) == before
 
 
-def test_a_broken_pack_cannot_be_mended(node_packs: Path) -> None:
-    """Its error is told, and its host has the others; when it is prepared again it is looked at again."""
+def test_broken_pack_can_be_mended(node_packs: Path) -> None:
+    """Its error is told, and the others are used; when it is prepared again it is looked at again."""
     (node_packs / "broken.py").write_text("raise ValueError('not yet')\n")
     with _engine(node_packs) as engine:
         good, broken = _prepared(engine, "a", "broken").packs
@@ -328,50 +291,76 @@ def test_a_broken_pack_cannot_be_mended(node_packs: Path) -> None:
 
 
 @pytest.mark.parametrize("packs", [("a",), None], ids=["some", "all"])
-def test_packs_that_were_changed_are_prepared_as_they_were(node_packs: Path, packs: PackSet) -> None:
-    """Loaded anew, they check and execute as they are now; hosts with other packs are left alone."""
+def test_packs_that_were_changed_are_loaded_again(node_packs: Path, packs: PackSet) -> None:
+    """Loaded again, they check and execute as they are now; hosts with other packs are left alone."""
     with _engine(node_packs, places=2) as engine:
         before = engine.execute(_of("a"), "w", packs).texts
         other = engine.execute(_of("b"), "w", ("b",)).texts
         (node_packs / "a" / "__init__.py").write_text(_PACK % "another")
         assert isinstance(_checked(engine, _of("a"), packs), Checked)
-        prepared = engine.run(wait_for(engine.hosts.prepare(packs, anew=True)))
-        assert [report.error for report in prepared.packs if report.name == "a"] == [None]
+        prepared = engine.run(wait_for(engine.hosts.prepare(("a",), anew=True)))
+        assert [report.error for report in prepared.packs] == [None]
         assert isinstance(_checked(engine, _of("a"), packs), Refused)
         after = engine.execute(_of("another"), "w", packs).texts
         assert after not in (before, other)
         assert engine.execute(_of("b"), "w", ("b",)).texts == other
 
 
-def test_packs_that_are_not_there_are_left_out_in_silence(node_packs: Path) -> None:
-    """They are named, and nothing is started."""
+def test_packs_that_are_not_there_are_named(node_packs: Path) -> None:
+    """Nothing is started for them."""
     with _engine(node_packs) as engine:
+        before = len(engine.of_kind("template"))
         prepared = _prepared(engine, "a", "gone", "lost")
         assert prepared == Prepared((), ("gone", "lost"), "there are no node packs 'gone', 'lost'")
-        assert len(engine.desk_hosts) == 1
+        assert len(engine.of_kind("template")) == before
 
 
-def test_a_pack_that_ends_its_host_is_loaded_for_ever(node_packs: Path) -> None:
-    """After two hosts it is told which pack it was; nobody else tries for a while, but who prepares does."""
-    with _engine(node_packs) as engine:
-        (node_packs / "crashing.py").write_text(_CRASHES)
-        prepared = _prepared(engine, "a", "crashing")
-        [report] = prepared.packs
-        assert (report.name, report.nodes, report.error) == ("crashing", 0, prepared.error)
-        assert prepared.error is not None
-        assert "the code 5 while it loaded the node pack 'crashing'" in prepared.error
-        assert len(_failed_starts(engine)) == 2
-        with pytest.raises(EngineUnavailableError, match="crashing"):
-            _described(engine, ("a", "crashing"))
-        assert len(_failed_starts(engine)) == 2
-        assert isinstance(_checked(engine, _of("a"), ("a",)), Checked)
-        (node_packs / "crashing.py").write_text(_PACK % "crashing")
-        assert _prepared(engine, "a", "crashing").error is None
-        assert _described(engine, ("a", "crashing")) == {"Of a", "Of crashing"}
+@pytest.mark.req("S-06")
+@pytest.mark.parametrize(
+    ("source", "why", "tries"),
+    [
+        (_CRASHES, "it ended by itself with the code 5 while it loaded the node pack 'bad'", 2),
+        ("import os\nos.kill(os.getpid(), 11)\n", "it was ended by SIGSEGV while it loaded the node pack 'bad'", 2),
+        ("import time\ntime.sleep(1000)\n", "it took more than 1 seconds to load the node pack 'bad'", 1),
+        ("raise ValueError('no')\n", "ValueError: no (bad.py, line 1)", 0),
+    ],
+    ids=["exit", "signal", "slow", "exception"],
+)
+def test_pack_that_cannot_be_loaded_disables_itself_alone(node_packs: Path, source: str, why: str, tries: int) -> None:
+    """It is reported with the reason, the others serve, and so do the engine's own nodes."""
+    (node_packs / "bad.py").write_text(source)
+    with _engine(node_packs, pack_seconds=1.0) as engine:
+        [good, other, bad] = engine.packs
+        assert (good.error, bad.name, bad.nodes, bad.error, other.error) == (None, "bad", 0, why, None)
+        assert len(_failed_starts(engine)) == tries
+        assert _described(engine, None) == {"Of a", "Of b"}
+        assert engine.execute(_of("a")).ending == Succeeded()
+        assert _prepared(engine, "bad").packs[0].error == why
+        (node_packs / "bad.py").write_text(_PACK % "bad")
+        assert _prepared(engine, "bad").packs[0].error is None
+        assert engine.execute(_of("bad")).ending == Succeeded()
 
 
-def test_a_pack_that_ended_its_host_once_is_given_up(node_packs: Path) -> None:
-    """The next host may load it, as when memory was short."""
+@pytest.mark.req("S-06")
+def test_nodes_are_used_while_a_slow_pack_is_still_being_loaded(node_packs: Path) -> None:
+    """The engine's own nodes and those of other packs do not wait for it; a graph that may need it does."""
+    let_go = node_packs.parent / "let go"
+    (node_packs / "slow.py").write_text(
+        f"import os, time\nwhile not os.path.exists({str(let_go)!r}):\n    time.sleep(0.01)\n" + _PACK % "slow"
+    )
+    with _engine(node_packs, room_seconds=1.0) as engine:
+        assert engine.execute({"1": n("PreviewAny", source="built in")}).ending == Succeeded()
+        assert engine.execute(_of("b")).ending == Succeeded()
+        assert _described(engine, None) == {"Of a", "Of b"}
+        with pytest.raises(EngineUnavailableError, match="still being loaded"):
+            _checked(engine, _of("slow"), None)
+        let_go.touch()
+        assert engine.execute(_of("slow")).ending == Succeeded()
+
+
+@pytest.mark.req("S-06")
+def test_pack_that_ended_its_process_once_is_tried_again(node_packs: Path) -> None:
+    """The next process may load it, as when memory was short."""
     marker = node_packs.parent / "marker"
     lines = [
         "import os, pathlib",
@@ -382,38 +371,27 @@ def test_a_pack_that_ended_its_host_once_is_given_up(node_packs: Path) -> None:
     ]
     with _engine(node_packs) as engine:
         (node_packs / "weak.py").write_text("\n".join(lines) + _PACK % "weak")
-        assert _prepared(engine, "weak").error is None
+        assert _prepared(engine, "weak").packs[0].error is None
         assert len(_failed_starts(engine)) == 1
 
 
-def test_the_host_for_all_packs_is_waited_for_in_vain(node_packs: Path) -> None:
-    """When a pack ends it again and again, who prepares all packs is told."""
-    with _engine(node_packs) as engine:
-        (node_packs / "crashing.py").write_text(_CRASHES)
-        psutil.Process(engine.desk_hosts[0]).kill()
-        engine.run(wait_for(_until(lambda: _failed_starts(engine))))
-        prepared = engine.run(wait_for(engine.hosts.prepare(None)))
-        assert [report.name for report in prepared.packs] == ["crashing"]
-        assert prepared.error is not None
-
-
 @pytest.mark.parametrize("is_killed", [True, False])
-def test_a_host_starts_without_a_pack_that_has_vanished(node_packs: Path, *, is_killed: bool) -> None:
-    """Neither a check nor a job goes on without it, and the words say which pack it is."""
+def test_vanished_pack_is_named_by_what_needs_it(node_packs: Path, *, is_killed: bool) -> None:
+    """When its template is gone, neither a check nor a job goes on without it; other packs serve."""
     with _engine(node_packs) as engine:
         checked = _checked(engine, _of("a"), ("a",))
         assert isinstance(checked, Checked)
         shutil.rmtree(node_packs / "a")
-        order = Execute("j", checked.workflow, checked.outputs)
-        ending = engine.run(wait_for(engine.hosts.execute("w", order, FolderDesk(engine.folder), ("a",))))
-        assert isinstance(ending, Failed)
-        assert ending.failure.message == "an engine host could not be started: there is no node pack 'a'"
-        of_a = engine.desk_hosts[1]
+        of_a = engine.of_kind("template", "a")[-1]
         if is_killed:
             psutil.Process(of_a).kill()
         else:
             engine.hosts.set_partner_nodes(b"[]")
         engine.run(wait_for(_until(lambda: of_a in engine.ended)))
+        order = Execute("j", checked.workflow, checked.outputs)
+        ending = engine.run(wait_for(engine.hosts.execute("w", order, FolderDesk(engine.folder), ("a",))))
+        assert isinstance(ending, Failed)
+        assert ending.failure.message == "an engine host could not be started: there is no node pack 'a'"
         with pytest.raises(EngineUnavailableError, match="there is no node pack 'a'"):
             _checked(engine, _of("a"), ("a",))
         assert engine.execute(_of("b"), packs=("b",)).ending == Succeeded()

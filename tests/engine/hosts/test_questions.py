@@ -86,7 +86,7 @@ def _rendered(engine: Engine, how: str, **more: object) -> tuple[Rendered, Path]
     target = engine.folder / "rendered"
     target.unlink(missing_ok=True)
     order = Render("r", how, str(engine.folder / "original.png"), str(target), **more)  # type: ignore[arg-type]
-    return engine.run(engine.hosts.render(order)), target
+    return engine.run(engine.hosts.render("w", order)), target
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 from engine.executions import n
 from engine.hosts.engines import PACKS, Engine, FolderDesk, running_engine, trouble, wait_for
 from fairlead.domain.jobs.events import Executing, Failed, Interrupted, Succeeded
-from fairlead.engine.hosts.desk_host import EngineUnavailableError
+from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.frames import framed
 from fairlead.engine.hosts.notes import HostNote, HostNotStarted, HostStarted
 from fairlead.engine.hosts.pool import Hosts, HostSettings
@@ -73,7 +73,7 @@ def test_what_a_node_has_started_outlives_its_host(engine: Engine) -> None:
     [
         b"\0\0\0\1\xc1",
         b"\xff\xff\xff\xff",
-        bytes(framed(Ready(0))),
+        bytes(framed(Ready())),
         bytes(framed(Loading("another"))),
         bytes(framed(Ended("another", Succeeded()))),
         bytes(framed(FindFile(0, "another", "a"))),
@@ -101,7 +101,9 @@ def test_a_flood_of_questions_is_answered(engine: Engine) -> None:
 
     async def flood() -> object:
         desk = Slow(engine.folder)
-        checked = await engine.hosts.check("flood", json.dumps(trouble("Garbage", said.hex())).encode(), None, desk)
+        checked = await engine.hosts.check(
+            "flood", "w", json.dumps(trouble("Garbage", said.hex())).encode(), None, desk
+        )
         assert isinstance(checked, Checked)
         return await engine.hosts.execute("w", Execute("flood", checked.workflow, checked.outputs), desk)
 
@@ -144,7 +146,7 @@ async def _interrupted(engine: Engine, graph: dict[str, object]) -> object:
                 engine.hosts.interrupt("endless")
 
     desk = Impatient(engine.folder)
-    checked = await engine.hosts.check("endless", json.dumps(graph).encode(), None, desk)
+    checked = await engine.hosts.check("endless", "w", json.dumps(graph).encode(), None, desk)
     assert isinstance(checked, Checked)
     return await engine.hosts.execute("w", Execute("endless", checked.workflow, checked.outputs), desk)
 
@@ -180,7 +182,7 @@ def test_a_job_that_is_given_up_as_its_host_comes_leaves_the_host(tmp_path: Path
     tasks: list[asyncio.Future[Any]] = []
 
     def give_up(note: HostNote) -> None:
-        if isinstance(note, HostStarted) and not note.is_desk:
+        if isinstance(note, HostStarted) and note.kind == "execute":
             tasks.pop().cancel()
 
     with running_engine(tmp_path, give_up) as engine:
@@ -224,7 +226,7 @@ def test_a_job_that_waits_for_a_place_cannot_be_interrupted(tmp_path: Path) -> N
             await _until(lambda: engine.started)
             second = asyncio.ensure_future(engine.executed(_WORKS, "b", job="second"))
             third = asyncio.ensure_future(engine.executed(_WORKS, "c", job="third"))
-            await _until(lambda: {"second", "third"} <= engine.hosts._sittings.keys())
+            await _until(lambda: {"second", "third"} <= engine.hosts._executions.keys())
             engine.hosts.interrupt("second")
             assert (await second).ending == Interrupted(None, None, [])
             engine.hosts.interrupt("stuck")
@@ -262,7 +264,7 @@ def test_hosts_keep_nodes_that_are_out_of_date(tmp_path: Path) -> None:
     """With new partner nodes every host is replaced, one at work when it is through; what is asked is done."""
     with running_engine(tmp_path) as engine:
         engine.execute(_WORKS)
-        before = [*engine.started, *engine.desk_hosts]
+        before = [*engine.started, *engine.checking, *engine.of_kind("template")]
 
         async def replaced() -> None:
             busy = asyncio.ensure_future(engine.executed(trouble("Talkative", "1000"), "busy"))
@@ -274,7 +276,7 @@ def test_hosts_keep_nodes_that_are_out_of_date(tmp_path: Path) -> None:
             await _until(lambda: engine.started[1] in engine.ended)
 
         engine.run(wait_for(replaced()))
-        assert len(engine.desk_hosts) == 2
+        assert engine.of_kind("template", "troubles")[0] in engine.ended
 
 
 # The host that checks.
@@ -284,7 +286,7 @@ def test_a_check_that_kills_takes_others_with_it(engine: Engine) -> None:
     """A workflow whose check kills the host twice fails; those that were checked beside it are checked."""
 
     async def checked(graph: Mapping[str, object]) -> object:
-        return await engine.hosts.check("c", json.dumps(graph).encode(), None, FolderDesk(engine.folder))
+        return await engine.hosts.check("c", "w", json.dumps(graph).encode(), None, FolderDesk(engine.folder))
 
     async def together() -> list[object]:
         graphs = [trouble("Unwilling", "die"), *[_WORKS] * 5]
@@ -303,7 +305,7 @@ def test_an_endless_check_has_all_the_time(tmp_path: Path) -> None:
         async def together() -> list[object]:
             desk = FolderDesk(engine.folder)
             graphs = [trouble("Unwilling", "endless"), *[_WORKS] * 3]
-            checks = [engine.hosts.check("c", json.dumps(graph).encode(), None, desk) for graph in graphs]
+            checks = [engine.hosts.check("c", "w", json.dumps(graph).encode(), None, desk) for graph in graphs]
             return await asyncio.gather(*checks, return_exceptions=True)
 
         endless, *others = engine.run(wait_for(together()))
@@ -318,7 +320,8 @@ def test_who_asks_leaves_the_engine_confused(engine: Engine) -> None:
     async def left() -> None:
         desk = FolderDesk(engine.folder)
         many = [
-            asyncio.ensure_future(engine.hosts.check("c", json.dumps(_WORKS).encode(), None, desk)) for _ in range(20)
+            asyncio.ensure_future(engine.hosts.check("c", "w", json.dumps(_WORKS).encode(), None, desk))
+            for _ in range(20)
         ]
         await asyncio.sleep(0)
         for task in many[::2]:
@@ -353,10 +356,10 @@ def test_hosts_outlive_their_server(tmp_path: Path) -> None:
             for name in ("Endless", "Gripping"):
                 workflow = json.dumps({{"1": {{"class_type": name, "inputs": {{"how": ""}}}}}}).encode()
                 asyncio.ensure_future(hosts.execute(name, Execute(name, workflow, ["1"]), Desk()))
-            while len(notes) < 3:
+            while sum(getattr(note, "kind", "") == "execute" for note in notes) < 2:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.2)
-            print(*(note.pid for note in notes), flush=True)
+            print(*(process.pid for process in hosts._templates.living), flush=True)
             await asyncio.sleep(100)
 
         asyncio.run(main())
@@ -366,7 +369,7 @@ def test_hosts_outlive_their_server(tmp_path: Path) -> None:
         assert server.stdout is not None
         processes = [int(word) for word in server.stdout.readline().split()]
         server.kill()
-    assert len(processes) == 3
+    assert len(processes) >= 5  # two hosts, their template, and the two that it was forked from
     for process in processes:
         _wait_until_gone(process)
     [left] = (tmp_path / "scratch").glob("hosts-*")
@@ -415,7 +418,7 @@ def test_a_server_that_ends_tells_a_job_that_it_failed(tmp_path: Path) -> None:
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert [type(one) for one in ended] == [EngineUnavailableError] * 2
             with pytest.raises(EngineUnavailableError):
-                await engine.hosts.render(Render("r", "rgb", "", ""))
+                await engine.hosts.render("a", Render("r", "rgb", "", ""))
 
         engine.run(wait_for(closed()))
 

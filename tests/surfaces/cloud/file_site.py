@@ -154,7 +154,7 @@ class Site:
         self._keys.append(key.text)
         self.workspaces.append((await authenticator.authenticate(ApiKey(key.text))).workspace_id)
 
-    async def _render(self, order: Render) -> Rendered:
+    async def _render(self, _workspace_id: str, order: Render) -> Rendered:
         """Render as an engine host does, in a thread."""
         self.renders += 1
         return await asyncio.to_thread(render, order)

@@ -16,7 +16,6 @@ from fairlead.engine.hosts.protocol import (
     Answer,
     Checked,
     Declined,
-    Described,
     Ended,
     FileFound,
     FileKept,
@@ -33,11 +32,12 @@ from fairlead.engine.hosts.protocol import (
     Rendered,
     RunModel,
     Said,
+    Surveyed,
     ToHost,
     Told,
 )
 
-Result: TypeAlias = Ended | Checked | Refused | Rendered | Described
+Result: TypeAlias = Ended | Checked | Refused | Rendered | Surveyed
 _QUESTIONS_MAX: Final = 1_000
 _NAME_LENGTH_MAX: Final = 8_192
 _KINDS: Final = frozenset({"output", "temp"})
@@ -79,7 +79,7 @@ class Conversation:
                 self._hear_shown(record)
             case NameFile() | KeepFile() | RunModel() if self._is_execution:
                 self._hear_question(record, reply)
-            case Ended() | Checked() | Refused() | Rendered() | Described() if isinstance(record, self._expected):
+            case Ended() | Checked() | Refused() | Rendered() | Surveyed() if isinstance(record, self._expected):
                 if isinstance(record, Ended):
                     _check_json(record.ending)
                 self.flush()

@@ -41,7 +41,7 @@ class FrameReader:
     """Frames out of bytes that come in any pieces; holds at most one frame and a piece."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self._waiting = bytearray()
 
     def feed(self, piece: bytes) -> list[bytes]:
@@ -51,7 +51,7 @@ class FrameReader:
         at = 0
         while len(self._waiting) >= at + HEAD_BYTES:
             begin = at + HEAD_BYTES
-            end = begin + length_of(self._waiting[at:begin], self._bytes_max)
+            end = begin + length_of(self._waiting[at:begin], self.bytes_max)
             if len(self._waiting) < end:
                 break
             complete.append(bytes(self._waiting[begin:end]))

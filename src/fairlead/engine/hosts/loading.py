@@ -1,29 +1,61 @@
-"""What a host knows before it takes work: the engine's own nodes, those of partners' models, and those of packs."""
+"""What an engine process knows: the engine's own nodes, those of partners' models, and those of packs."""
 
+import importlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from fairlead.engine.families import own_nodes
-from fairlead.engine.hosts.protocol import Order, PackReport
+from fairlead.engine.hosts.plain import WRITTEN, plain
+from fairlead.engine.hosts.protocol import FRAME_BYTES_MAX, Load, PackReport
 from fairlead.engine.packs.loader import load_packs
 from fairlead.engine.partner_nodes import partner_nodes
-from fairlead.engine.registry import Registry
+from fairlead.engine.registry import Registry, described
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The classes of nodes there are, the names of those that are partners' models, and how packs fared."""
+    """The classes of nodes there are, the names of those that are partners' models, and how packs fared.
+
+    `keeps_folder` says that a pack has left something in the folder it may write in, or knows its path.
+    """
 
     registry: Registry
     partner_nodes: frozenset[str]
     packs: Sequence[PackReport]
+    keeps_folder: bool
+    own: frozenset[str] = frozenset()
+    """The names of the classes that are of no pack."""
+
+    def object_info(self) -> bytes:
+        """The classes as editors read them: those of packs where some were loaded, else all."""
+        wanted = [name for name in self.registry if not (self.packs and name in self.own)]
+        return as_json({name: described(self.registry[name].definition) for name in wanted})
 
 
-def load(order: Order, announce: Callable[[str], None]) -> Loaded:
+def preload() -> None:
+    """Import what packs are given values of, whether they import it or not. One that is broken is theirs to report."""
+    with suppress(ImportError, OSError):
+        importlib.import_module("torch")
+
+
+def load(order: Load, folders: Sequence[str], announce: Callable[[str], None]) -> Loaded:
     """Load everything an order names, each pack announced before. One that cannot be is reported and left out."""
     registry = own_nodes()
     partners = partner_nodes(order.partner_nodes)
     for definition in partners:
         registry.add(definition)
-    packs = load_packs(registry, order.packs, order.scratch, order.selection, announce)
-    return Loaded(registry, frozenset(definition.name for definition in partners), packs)
+    own = frozenset(registry)
+    # Without a folder named here: a pack that asks for one later, in a host, gets one below that host's own.
+    packs = load_packs(registry, folders, None, tuple(order.selection), announce) if order.selection else ()
+    is_left = any(Path(order.folder).iterdir())
+    return Loaded(registry, frozenset(definition.name for definition in partners), packs, is_left, own)
+
+
+def as_json(value: Any) -> bytes:
+    """As JSON: what packs declare may hold anything."""
+    return msgspec.json.encode(plain(value, FRAME_BYTES_MAX // 2, WRITTEN))

@@ -9,17 +9,27 @@ from fairlead.engine.hosts.protocol import PackReport
 
 @dataclass(frozen=True, slots=True)
 class HostStarted:
-    """A host takes work: its process, how long it took to start (seconds), whether it is the desk host, its packs."""
+    """An engine process takes work: how long it took to start (seconds), what it is for, the packs it has loaded.
+
+    `kind` is `template`, or what a host does: `check`, `render` or `execute`.
+    """
 
     pid: int
     seconds: float
-    is_desk: bool
-    packs: Sequence[PackReport] = ()
+    kind: str
+    packs: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PackProbed:
+    """A node pack was tried: how it fared."""
+
+    report: PackReport
 
 
 @dataclass(frozen=True, slots=True)
 class HostEnded:
-    """A host's process has ended: why we ended it, or None where it ended by itself; as `died` words it."""
+    """An engine process has ended: why we ended it, or None where it ended by itself; as `died` words it."""
 
     pid: int
     reason: str | None
@@ -28,7 +38,7 @@ class HostEnded:
 
 @dataclass(frozen=True, slots=True)
 class HostNotStarted:
-    """A host could not be started: why, and the end of what it has said about it."""
+    """An engine process could not be started: why, and the end of what it has said about it."""
 
     why: str
     last_words: str
@@ -42,5 +52,5 @@ class AnswerFailed:
     error: BaseException
 
 
-HostNote: TypeAlias = HostStarted | HostEnded | HostNotStarted | AnswerFailed
+HostNote: TypeAlias = HostStarted | PackProbed | HostEnded | HostNotStarted | AnswerFailed
 TakeNote: TypeAlias = Callable[[HostNote], None]

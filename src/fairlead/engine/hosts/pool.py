@@ -1,51 +1,80 @@
-"""The engine hosts of a server: those that check workflows for everybody, and some that execute jobs.
+"""The engine hosts of a server: those that check graphs and make pictures, and those that execute jobs.
 
-A host has one set of node packs for as long as it lives. One that executes also belongs to one workspace, and so does
-its cache. It is kept while it is idle, for that workspace's next job with those packs, until its place is wanted for
-another or nobody has come for a while.
+Each belongs to one workspace for as long as it lives, and has exactly the node packs of the graph it was started for:
+no pack sees a graph, a file or a name of a workspace that has not submitted one of its nodes.
 """
 
 import asyncio
 import os
-from collections import deque
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
+
+import msgspec
 
 from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.events import Ending, Interrupted
-from fairlead.engine.hosts.child import Host, HostNotStartedError, Loss
+from fairlead.engine.hosts.classes import classes_of
 from fairlead.engine.hosts.desk import Desk
-from fairlead.engine.hosts.desk_host import EngineUnavailableError, Prepared
-from fairlead.engine.hosts.desk_hosts import DeskHostLimits, DeskHosts
+from fairlead.engine.hosts.execution import HostedExecution
+from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.losses import not_started
+from fairlead.engine.hosts.node_classes import NodeClasses
 from fairlead.engine.hosts.notes import TakeNote
-from fairlead.engine.hosts.protocol import Checked, Execute, Order, Refused, Render, Rendered
+from fairlead.engine.hosts.pack_catalog import PackCatalog
+from fairlead.engine.hosts.places import Place, Places
+from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
+from fairlead.engine.hosts.protocol import (
+    FRAME_BYTES_MAX,
+    Begin,
+    Check,
+    Checked,
+    Execute,
+    PackReport,
+    Refused,
+    Render,
+    Rendered,
+    Survey,
+    Surveyed,
+)
 from fairlead.engine.hosts.scratch import ScratchFolders
-from fairlead.engine.hosts.sitting import Sitting
-from fairlead.engine.packs.finding import absence, absent, find_packs
+from fairlead.engine.hosts.templates import Packs, Service, Templates, TemplateSettings
+from fairlead.engine.hosts.validators import ValidatorLimits, Validators
+from fairlead.engine.packs.finding import absence, absent
+from fairlead.processes.exits import Exit
+from fairlead.processes.heartbeats import keep_beating
 
-_JOBS_MAX: Final = 20_000
-"""What a host executes before another takes its place: node packs leak."""
 _CLOSED: Final = "the server ends"
-_UNFIT: Final = "it is not good for another job"
+_STILL_LOADED: Final = "the node packs are still being loaded"
+_PREPARE_SECONDS: Final = 150.0
+_READ_HERE_BYTES: Final = 64 * 1024
+"""A larger workflow takes too long to be read in the event loop."""
+_REMEMBERED_MAX: Final = 10_000
+_CHECK: Final = Service("check", frame_bytes=FRAME_BYTES_MAX)
+_RENDER: Final = Service("render", niceness=10)
 
 
 @dataclass(frozen=True, slots=True)
 class HostSettings:
     """What hosts are given. Memory and cache are in bytes of each host (0 memory is no bound), times in seconds.
 
-    `scratch` is the folder for theirs, shared with other servers at will; `packs` are folders of node packs; `places`
-    is how many hosts execute jobs at once. Beside them there are the one that checks with every pack, and as many as
-    `desk_hosts` that do so with some; when all of these are at work, room is waited for `room_seconds` at most.
+    `scratch` is the folder for theirs, shared with other servers at will; `packs` are folders of node packs. At once
+    `places` hosts execute jobs, `checks` graphs are checked and `renders` pictures made; of idle hosts for the latter
+    two `kept` are kept each, and `templates` sets of packs stay loaded. A place is waited for `room_seconds` at most.
     A host that does not end a job within `interrupt_seconds` of the wish is killed, and so is one that checks something
-    for more than `check_seconds`.
+    for more than `check_seconds`, or does not answer for `heartbeat_seconds`. A pack that takes more than
+    `pack_seconds` to load is not used.
     """
 
     scratch: Path
     places: int = 2
-    desk_hosts: int = 4
+    checks: int = 8
+    renders: int = 2
+    kept: int = 16
+    templates: int = 4
     memory: int = 0
     cache: int = 256 * 2**20
     packs: Sequence[str] = ()
@@ -56,305 +85,306 @@ class HostSettings:
     interrupt_seconds: float = 5.0
     check_seconds: float = 60.0
     room_seconds: float = 15.0
+    pack_seconds: float = 60.0
+    heartbeat_seconds: float = 10.0
 
 
-@dataclass(eq=False, slots=True)
-class _Place:
-    """A place for a host that executes; `host` is None while one is being started."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """How each node pack of a set fared when it was loaded, and which of them there are not.
 
-    workspace: str
-    packs: PackSet
-    generation: int
-    host: Host | None = None
-    is_stale: bool = False
-    """Whether its packs are to be loaded anew."""
-    jobs: int = 0
-    expiry: asyncio.TimerHandle | None = None
+    `error` says why none of them can be used; it is None where each can be used that has no error of its own.
+    """
+
+    packs: Sequence[PackReport]
+    missing: tuple[str, ...] = ()
+    error: str | None = None
 
 
 class Hosts:
-    """Every engine host of a server. It belongs to one event loop."""
+    """Every engine process of a server. It belongs to one event loop."""
 
     def __init__(self, settings: HostSettings, partner_nodes: bytes, note: TakeNote) -> None:
         self._settings = settings
-        self._packs = [Path(folder).resolve() for folder in settings.packs]
-        self._partner_nodes = partner_nodes
         self._note = note
+        self._folders_of_packs = [Path(folder).resolve() for folder in settings.packs]
+        self._partner_nodes = partner_nodes
         self._generation = 0
+        """Counts the documents of partner nodes there were."""
         self.edition = 0
         """Counts the changes of the classes that there are with every pack."""
         self._folders: ScratchFolders | None = None
-        limits = DeskHostLimits(
-            settings.desk_hosts, settings.idle_seconds, settings.room_seconds, settings.check_seconds
-        )
-        self._desk_hosts = DeskHosts(self._start_desk_host, limits)
-        self._busy: set[_Place] = set()
-        self._idle: list[_Place] = []
-        """Those that wait for their workspaces' next jobs, the longest idle first."""
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._sittings: dict[str, Sitting] = {}
-        self._endings: set[asyncio.Future[Any]] = set()
+        self._executions: dict[str, HostedExecution] = {}
+        self._needed: OrderedDict[str, Packs] = OrderedDict()
+        """The packs of jobs that were checked here."""
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._is_closed = False
 
     async def begin(self) -> None:
-        """Take a folder and have the host that checks started; who asks before it is there waits for it.
+        """Take a folder, and begin to load the engine and to try the packs; who asks before that waits for it.
 
-        EngineUnavailableError where no folder can be made. A host that cannot be started is noted and tried again.
+        EngineUnavailableError where no folder can be made.
         """
+        settings = self._settings
         try:
-            self._folders = await asyncio.to_thread(ScratchFolders, self._settings.scratch)
+            self._folders = await asyncio.to_thread(ScratchFolders, settings.scratch)
         except OSError as error:
-            words = f"no folder for engine hosts can be made in {self._settings.scratch}: {error.strerror}"
+            words = f"no folder for engine hosts can be made in {settings.scratch}: {error.strerror}"
             raise EngineUnavailableError(words) from error
-        self._desk_hosts.begin()
+        self._templates = Templates(self._template_settings(), self._folders, self._partner_nodes, self._note)
+        self._catalog = PackCatalog(self._templates, self._folders_of_packs, self._note, self._change)
+        self._classes = NodeClasses(self._templates, self._catalog)
+        self._checking = Validators(self._start(_CHECK), self._stamp, self._limits(settings.checks))
+        self._rendering = Validators(self._start(_RENDER), self._stamp, self._limits(settings.renders))
+        execute = Service("execute", settings.cache)
+        self._places = Places(settings.places, settings.idle_seconds, self._start(execute), self._stamp)
+        self._keep(keep_beating(self._templates.living, settings.heartbeat_seconds))
+        self._keep(self._load())
 
     async def close(self) -> None:
-        """End every host. Jobs that are executed are not ended: `execute` raises EngineUnavailableError."""
+        """End every process. Jobs that are executed are not ended: `execute` raises EngineUnavailableError."""
+        if self._folders is None:
+            return
         self._is_closed = True
-        for sitting in self._sittings.values():
-            sitting.interrupt()
-        for place in (*self._busy, *self._idle):
-            self._end(place, _CLOSED)
-        self._idle.clear()
-        await self._desk_hosts.close()
-        while self._endings:
-            await asyncio.wait(self._endings)
-        if self._folders is not None:
-            await asyncio.to_thread(self._folders.close)
-            self._folders = None
+        for execution in self._executions.values():
+            execution.interrupt()
+        self._catalog.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(self._places.close(_CLOSED), self._checking.close(_CLOSED), self._rendering.close(_CLOSED))
+        await self._templates.close(_CLOSED)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await asyncio.to_thread(self._folders.close)
+        self._folders = None
 
     def set_partner_nodes(self, document: bytes) -> None:
         """Have partners' models as nodes from now on. Each host is replaced as soon as it has nothing to do."""
-        self._partner_nodes = document
+        self._templates.partner_nodes = document
         self._generation += 1
-        self.edition += 1
-        stale, self._idle = self._idle, []
-        for place in stale:
-            self._end(place, "its nodes are out of date")
-        self._wake(len(stale))
-        self._desk_hosts.replace()
+        self._templates.retire_all("its nodes are out of date")
+        self._classes.expire()
+        self._change()
+        self._keep(self._classes.refresh())
+
+    # Node packs and classes.
 
     async def pack_names(self) -> list[str]:
         """The names of the node packs there are right now; a folder that is gone has none."""
-        found = await asyncio.to_thread(find_packs, self._packs)
-        return sorted({pack.name for pack in found.packs})
+        return sorted(await self._catalog.names())
+
+    @property
+    def pack_reports(self) -> Sequence[PackReport]:
+        """How each pack fared that was tried."""
+        return self._catalog.reports
 
     async def prepare(self, packs: PackSet, *, anew: bool = False) -> Prepared:
-        """Have a host load some packs that checks workflows with them, and say how each fared; minutes, at worst.
+        """Have some packs tried, and say how each fared; minutes, at worst.
 
-        With `anew` no host that has loaded them before takes more work. EngineUnavailableError when no host comes and
-        no pack is to blame.
+        With `anew` each is tried again, and no host that has loaded it before takes more work; without, those that
+        could not be loaded are. EngineUnavailableError when that takes too long.
         """
-        missing = () if packs is None else absent(packs, await self.pack_names())
+        there = await self.pack_names()
+        missing = absent(packs, there)
         if missing:
+            self._catalog.forget(missing)
             return Prepared((), missing, absence(missing))
-        prepared = await self._desk_hosts.prepare(packs, anew=anew)
-        if anew:
-            self._set_stale(packs)
-        return prepared
-
-    def _set_stale(self, packs: PackSet) -> None:
-        """Have no job executed any more by hosts with some packs that were started before."""
-        self.edition += packs is None
-        for place in self._busy:
-            place.is_stale = place.is_stale or place.packs == packs
-        stale = [place for place in self._idle if place.packs == packs]
-        self._idle = [place for place in self._idle if place.packs != packs]
-        for place in stale:
-            self._end(place, "its node packs are loaded anew")
-        self._wake(len(stale))
+        broken = {report.name for report in self._catalog.reports if report.error is not None}
+        names = there if packs is None else packs
+        probes = [self._catalog.probe(name, again=anew or name in broken) for name in names]
+        if probes:
+            _, pending = await asyncio.wait(probes, timeout=_PREPARE_SECONDS)
+            if pending or any(probe.cancelled() for probe in probes):
+                raise EngineUnavailableError(_CLOSED if self._is_closed else _STILL_LOADED)
+        return Prepared([probe.result() for probe in probes])
 
     @property
     def is_current(self) -> bool:
         """Whether classes that are described from now on are those that were set last."""
-        return self._desk_hosts.is_current
+        return self._classes.is_current and self._catalog.is_settled
 
     async def describe(self, packs: PackSet = None) -> bytes:
         """The classes of nodes there are with some packs, as one JSON object (C-01). EngineUnavailableError."""
-        return await self._desk_hosts.describe(packs)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.room_seconds):
+                await self._catalog.settled(packs)
+        return await self._classes.describe(packs)
+
+    # Questions.
 
     async def check(
-        self, job_id: str, workflow: bytes, targets: Sequence[str] | None, desk: Desk, packs: PackSet = None
+        self,
+        job_id: str,
+        workspace_id: str,
+        workflow: bytes,
+        targets: Sequence[str] | None,
+        desk: Desk,
+        packs: PackSet = None,
     ) -> Checked | Refused:
-        """Check a workflow, the graph in the API format; `desk` is asked for files. EngineUnavailableError."""
-        return await self._desk_hosts.check(job_id, workflow, targets, desk, packs)
+        """Check a workflow, the graph in the API format, with those of some packs that it needs.
 
-    async def render(self, order: Render) -> Rendered:
+        `desk` is asked for files. EngineUnavailableError.
+        """
+        self._refuse_if_closed()
+        if packs and (refusal := await self._catalog.refuse(packs)) is not None:
+            raise EngineUnavailableError(refusal)  # who names packs wants each of them, whatever the graph needs
+        needed = await self._packs_of(workspace_id, workflow, packs)
+        kinds: tuple[type[Checked | Refused], ...] = (Checked, Refused)
+        result = await self._checking.ask(
+            workspace_id, needed, lambda name, _: Check(name, workflow, targets), kinds, desk
+        )
+        self._needed[job_id] = needed
+        if len(self._needed) > _REMEMBERED_MAX:
+            self._needed.popitem(last=False)
+        return msgspec.structs.replace(result, job=job_id)
+
+    async def render(self, workspace_id: str, order: Render) -> Rendered:
         """Have a picture rendered; the order's `job` is any name. EngineUnavailableError."""
-        return await self._desk_hosts.render(order)
+        self._refuse_if_closed()
+        made = Path()
+
+        def ordered(name: str, host: EngineProcess) -> Render:
+            nonlocal made
+            made = host.connection.folder / f"render-{name}"  # a host writes nowhere else
+            return msgspec.structs.replace(order, job=name, target=str(made))
+
+        result = await self._rendering.ask(workspace_id, (), ordered, (Rendered,), None)
+        if result.error is None:
+            try:
+                await asyncio.to_thread(made.replace, order.target)
+            except OSError as error:
+                raise EngineUnavailableError("the picture was lost on its way") from error
+        return msgspec.structs.replace(result, job=order.job)
 
     # Jobs.
 
     async def execute(self, workspace_id: str, order: Execute, desk: Desk, packs: PackSet = None) -> Ending:
         """Execute a workflow that was checked with these packs, as soon as there is a place; returns how it ended.
 
-        EngineUnavailableError when the server ends meanwhile. Who cancels this ends the host that executes.
+        EngineUnavailableError when the server ends meanwhile. Cancelling this kills the host.
         """
-        if order.job in self._sittings:
+        if order.job in self._executions:
             raise ValueError(f"job {order.job} is being executed")
         settings = self._settings
-        sitting = Sitting(order, desk, settings.job_seconds, settings.interrupt_seconds)
-        self._sittings[order.job] = sitting
+        execution = HostedExecution(order, desk, settings.job_seconds, settings.interrupt_seconds)
+        self._executions[order.job] = execution
         try:
-            place = await self._taken(workspace_id, packs, sitting)
-            ending: Ending | Loss = (
-                Interrupted(None, None, []) if place is None else await self._executed(place, sitting)
+            needed = self._needed.pop(order.job, None)
+            if needed is None:
+                needed = await self._packs_of(workspace_id, order.workflow, packs)
+            place = await self._places.take(workspace_id, needed, execution)
+            ending: Ending | Exit = (
+                Interrupted(None, None, []) if place is None else await self._executed(place, execution)
             )
         except HostNotStartedError as error:
             ending = not_started(str(error))
         finally:
-            del self._sittings[order.job]
-        if self._is_closed and isinstance(ending, Interrupted | Loss):
+            del self._executions[order.job]
+        if self._is_closed and isinstance(ending, Interrupted | Exit):
             raise EngineUnavailableError(_CLOSED)
-        return await sitting.failed(ending) if isinstance(ending, Loss) else ending
+        return await execution.failed(ending) if isinstance(ending, Exit) else ending
 
     def interrupt(self, job_id: str) -> None:
-        """Have a job end soon; one that is not executed here is passed by."""
-        if job_id in self._sittings:
-            self._sittings[job_id].interrupt()
+        """Have a job end soon; one that is not executed here is ignored."""
+        if job_id in self._executions:
+            self._executions[job_id].interrupt()
 
-    async def _executed(self, place: _Place, sitting: Sitting) -> Ending | Loss:
-        host = cast("Host", place.host)
+    async def _executed(self, place: Place, execution: HostedExecution) -> Ending | Exit:
+        host = place.host
+        if host is None:
+            raise AssertionError
         try:
-            return await sitting.held(host)
+            return await execution.held(host)
         except BaseException:
             host.kill("its job was given up")
             raise
         finally:
-            self._give_back(place)
+            self._places.give_back(place, execution.descriptors)
 
-    # Places.
+    # Which packs.
 
-    async def _taken(self, workspace: str, packs: PackSet, sitting: Sitting) -> _Place | None:
-        """A place with a host of the workspace that has the packs; None when the job is not wanted any more.
+    async def _packs_of(self, workspace_id: str, workflow: bytes, allowed: PackSet) -> Packs:
+        """Those of the allowed packs that give a class of a workflow. EngineUnavailableError.
 
-        Who comes while others wait waits behind them.
+        While packs are being tried, only a workflow waits that names a class nobody has given yet.
         """
-        is_called = False
-        while not (self._is_closed or sitting.wish.done()):
-            place = self._found(workspace, packs) if is_called or not self._waiting else None
-            if place is not None:
-                return place if place.host is not None else await self._started(place, sitting)
-            await self._wait(sitting, is_called=is_called)
-            is_called = True
-        if is_called:
-            self._wake(1)  # it was this one's turn
-        return None
-
-    def _found(self, workspace: str, packs: PackSet) -> _Place | None:
-        """A place for a job: an idle one of its workspace and packs, a free one, or the longest idle of another."""
-        for place in reversed(self._idle):
-            if (place.workspace, place.packs) == (workspace, packs):
-                self._idle.remove(place)
-                if not cast("Host", place.host).is_gone:
-                    return self._occupied(place)
-                self._end(place, _UNFIT)
-                break
-        if self._idle and len(self._busy) + len(self._idle) >= self._settings.places:
-            self._end(self._idle.pop(0), "its place was wanted for another workspace, or other node packs")
-        if len(self._busy) + len(self._idle) < self._settings.places:
-            return self._occupied(_Place(workspace, packs, self._generation))
-        return None
-
-    def _occupied(self, place: _Place) -> _Place:
-        if place.expiry is not None:
-            place.expiry.cancel()
-        self._busy.add(place)
-        return place
-
-    async def _started(self, place: _Place, sitting: Sitting) -> _Place | None:
-        """The place with a host, started for it; None when the job is not wanted any more."""
-        starting = asyncio.ensure_future(self._start_host(place.packs, is_desk=False))
-        try:
-            waits: set[asyncio.Future[Any]] = {starting, sitting.wish}
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            if starting.done():
-                place.host = starting.result()
-            return place if place.host is not None else None
-        finally:
-            if place.host is None:
-                self._give_up(starting)
-                self._busy.discard(place)
-                self._wake(1)
-
-    def _give_up(self, starting: "asyncio.Task[Host]") -> None:
-        """Have a start end that nobody waits for; a host may have come in the very moment."""
-        if starting.cancel():
-            self._ending(starting)
-        elif not starting.cancelled() and starting.exception() is None:
-            self._ending(asyncio.ensure_future(starting.result().end("its start was given up")))
-
-    async def _wait(self, sitting: Sitting, *, is_called: bool) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        if is_called:
-            self._waiting.appendleft(turn)
+        if not self._folders_of_packs:
+            return ()
+        if len(workflow) <= _READ_HERE_BYTES:
+            names = classes_of(workflow)
         else:
-            self._waiting.append(turn)
-        try:
-            await asyncio.wait({turn, sitting.wish}, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            if turn.done():
-                self._wake(1)
-            raise
-        finally:
-            if not turn.done():
-                self._waiting.remove(turn)
+            surveyed = await self._checking.ask(
+                workspace_id, (), lambda name, _: Survey(name, workflow), (Surveyed,), None
+            )
+            names = frozenset(surveyed.classes)
+        foreign = names - await self._classes.own()
+        if not foreign <= self._catalog.owners(allowed).keys():
+            try:
+                async with asyncio.timeout(self._settings.room_seconds):
+                    await self._catalog.settled(allowed)
+            except TimeoutError:
+                raise EngineUnavailableError(_STILL_LOADED) from None
+        owners = self._catalog.owners(allowed)
+        return tuple(sorted({owners[name] for name in foreign if name in owners}))
 
-    def _wake(self, count: int) -> None:
-        for _ in range(min(count, len(self._waiting))):
-            self._waiting.popleft().set_result(None)
+    def _stamp(self, packs: Packs) -> Hashable:
+        """What changes when hosts with some packs are out of date."""
+        return self._generation, *(self._catalog.edition_of(name) for name in packs)
 
-    def _give_back(self, place: _Place) -> None:
-        """Keep a host for the next job of its workspace, if it is good for one."""
-        self._busy.discard(place)
-        place.jobs += 1
-        is_stale = place.is_stale or place.generation != self._generation or place.jobs >= _JOBS_MAX
-        if self._is_closed or is_stale or cast("Host", place.host).is_gone:
-            self._end(place, _UNFIT)
-        else:
-            self._idle.append(place)
-            loop = asyncio.get_running_loop()
-            place.expiry = loop.call_later(self._settings.idle_seconds, self._expire, place)
-        self._wake(1)
-
-    def _expire(self, place: _Place) -> None:
-        self._idle.remove(place)
-        self._end(place, "it was idle")
-
-    def _end(self, place: _Place, reason: str) -> None:
-        if place.expiry is not None:
-            place.expiry.cancel()
-        if place.host is not None:
-            self._ending(asyncio.ensure_future(place.host.end(reason)))
-
-    def _ending(self, task: "asyncio.Future[Any]") -> None:
-        """Something that ends; the server waits for it before it ends itself."""
-        self._endings.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Future[Any]") -> None:
-        self._endings.discard(task)
-        if not task.cancelled():
-            task.exception()
+    def _change(self) -> None:
+        """Note that other classes are known, and that hosts may be out of date."""
+        self.edition += 1
+        self._places.refresh()
+        self._checking.refresh()
+        self._rendering.refresh()
 
     # Processes.
 
-    async def _start_desk_host(self, packs: PackSet) -> Host:
-        return await self._start_host(packs, is_desk=True)
+    async def _load(self) -> None:
+        """Load what is needed first, while nobody has asked for it yet; what fails is tried again when it is wanted."""
+        await asyncio.gather(self._classes.refresh(), self._catalog.begin())
 
-    async def _start_host(self, packs: PackSet, *, is_desk: bool) -> Host:
-        if self._folders is None:
-            raise HostNotStartedError(_CLOSED)
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed or self._folders is None:
+            raise EngineUnavailableError(_CLOSED)
+
+    def _start(self, service: Service) -> "Any":
+        return lambda packs, workspace_id: self._templates.host(packs, workspace_id, service)
+
+    def _limits(self, places: int) -> ValidatorLimits:
         settings = self._settings
-        order = Order(
-            str(self._folders.next()),
-            self._partner_nodes,
-            [str(folder) for folder in self._packs],
-            settings.cache,
-            settings.memory,
-            settings.confined,
-            None if settings.blobs is None else str(settings.blobs),
-            packs,
+        share = max(1, places - 1) if places > 1 else 1
+        return ValidatorLimits(
+            places, share, settings.check_seconds, settings.check_seconds, settings.kept, settings.idle_seconds
         )
-        threads = max(1, (os.cpu_count() or 1) // settings.places)
-        return await Host.start(order, self._note, is_desk=is_desk, threads=threads)
+
+    def _template_settings(self) -> TemplateSettings:
+        settings = self._settings
+        threads = str(max(1, (os.cpu_count() or 1) // settings.places))
+        blobs = None if settings.blobs is None else str(settings.blobs)
+        folder = str(self._folders.folder) if self._folders is not None else ""
+        packs = [str(path) for path in self._folders_of_packs]
+        return TemplateSettings(
+            {
+                "OPENBLAS_NUM_THREADS": "1",
+                "OMP_NUM_THREADS": threads,
+                "MKL_NUM_THREADS": threads,
+                "OPENCV_FOR_THREADS_NUM": threads,
+                "MALLOC_ARENA_MAX": "2",
+            },
+            Begin(folder, packs, settings.memory, settings.confined, blobs),
+            settings.templates,
+            settings.idle_seconds,
+            settings.pack_seconds,
+            settings.room_seconds,
+        )
+
+    def _keep(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()

@@ -1,11 +1,10 @@
-"""The engine host: a process of its own that executes nodes for a server and ends with it.
+"""The engine host: a process that belongs to one workspace, executes its nodes for a server, and ends with it.
 
-The main thread reads what the server says, so that an answer or a wish to stop is heard whatever nodes do. Workflows
-are executed in one thread with an event loop of its own, checked in a few others, pictures rendered in one more.
+The main thread reads what the server says, so that an answer, a wish to stop or a ping is heard whatever nodes do.
+Workflows are executed in one thread with an event loop of its own, checked in a few others, pictures rendered in one.
 """
 
 import asyncio
-import gc
 import os
 import socket
 import threading
@@ -16,64 +15,69 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead.engine.hosts import rendering
-from fairlead.engine.hosts.confinement import be_quiet, confine, die_with_parent
+from fairlead.engine.hosts.confinement import be_quiet, die_with_parent
+from fairlead.engine.hosts.descriptors import open_descriptors
 from fairlead.engine.hosts.line import Line
-from fairlead.engine.hosts.loading import load
+from fairlead.engine.hosts.loading import Loaded
 from fairlead.engine.hosts.protocol import (
+    Begin,
     Check,
-    Describe,
     Execute,
     FromHost,
     Interrupt,
-    Loading,
-    Order,
+    Load,
+    Ping,
+    Pong,
+    Preload,
     Ready,
+    Reap,
     Render,
+    Serve,
+    Survey,
     ToHost,
 )
 from fairlead.engine.hosts.sandbox import restrict
-from fairlead.engine.hosts.work import Workbench
+from fairlead.engine.hosts.template import Template, use_folder
+from fairlead.engine.hosts.work import HostService
 from fairlead.engine.node_context import Stop
 
 _CHECKS_AT_ONCE: Final = 4
 _BROKEN: Final = 3
 
 
-def main(descriptor: int) -> None:
-    """Serve the server at the other end of a socket, until it goes away. Does not return."""
-    os.set_inheritable(descriptor, False)  # noqa: FBT003 -- the only way to call it
+def main(server: int, forks: int) -> None:
+    """Be an engine process of the server at the other end of two sockets, until it goes away. Does not return."""
     die_with_parent()
-    line = Line(socket.socket(fileno=descriptor))
     try:
-        order = line.read()
-        if isinstance(order, Order):
-            _Program(order, line).serve()
+        Template(server, forks, _serve).run()
     except ValueError:
         os._exit(1)
     finally:
         os._exit(0)
 
 
-class _Program:
+def _serve(order: Serve, begun: Begin, loaded: Loaded, server: socket.socket) -> None:
+    if begun.confined:
+        readable = (*begun.packs, order.loaded) if order.loaded else begun.packs
+        restrict(Path(order.folder), readable, begun.blobs)
+    os.nice(order.niceness)
+    use_folder(order.folder)
+    be_quiet()
+    _Host(order, loaded, Line(server)).serve()
+
+
+class _Host:
     """The threads of a host, and which of them does what."""
 
-    def __init__(self, order: Order, line: Line) -> None:
-        confine(order.memory)
-        if order.confined:
-            restrict(Path(order.scratch), order.packs, order.blobs)
-        os.chdir(Path(order.scratch))
-        loaded = load(order, lambda pack: line.send(Loading(pack)))
-        be_quiet()
-        gc.collect()
-        gc.freeze()  # what is loaded stays: no need to look at it again and again
+    def __init__(self, order: Serve, loaded: Loaded, line: Line) -> None:
         self._line = line
-        self._bench = Workbench(order, loaded, line)
+        self._service = HostService(order, loaded, line)
         self._loop = asyncio.new_event_loop()
         self._stops: dict[str, Stop] = {}
         self._checks = ThreadPoolExecutor(_CHECKS_AT_ONCE, "check")
         self._renders = ThreadPoolExecutor(1, "render")
         threading.Thread(target=self._execute_for_ever, name="jobs", daemon=True).start()
-        line.send(Ready(len(loaded.registry), loaded.packs))
+        line.send(Ready(loaded.packs, descriptors=open_descriptors()))
 
     def serve(self) -> None:
         """Do what the server says, until it has gone."""
@@ -89,13 +93,15 @@ class _Program:
                 if job in self._stops:
                     self._stops[job].set()
             case Check():
-                self._checks.submit(self._reply, self._bench.check, record)
-            case Describe():
-                self._checks.submit(self._reply, self._bench.describe, record)
+                self._checks.submit(self._reply, self._service.check, record)
+            case Survey():
+                self._checks.submit(self._reply, self._service.survey, record)
+            case Ping():
+                self._line.send(Pong())
             case Render():
                 self._renders.submit(self._reply, rendering.render, record)
-            case Order():
-                pass  # there is only one, and it was the first
+            case Begin() | Preload() | Load() | Serve() | Reap():
+                pass  # it has done with all that
             case _:
                 self._line.answer(record)
 
@@ -107,10 +113,10 @@ class _Program:
 
     async def _execute(self, order: Execute, stop: Stop) -> None:
         with _last_resort():
-            await self._bench.execute(order, stop)
+            await self._service.execute(order, stop)
         self._stops.pop(order.job, None)
 
-    def _reply(self, work: Callable[[Any], FromHost], order: Check | Describe | Render) -> None:
+    def _reply(self, work: Callable[[Any], FromHost], order: Check | Survey | Render) -> None:
         """Send what came of an order."""
         with _last_resort():
             self._line.send(work(order))

@@ -4,6 +4,10 @@ The server gives orders and answers questions; a host tells what happens, and as
 names for new ones, runs of partner models. A host knows no workspace, no database and no secret. Everything a host
 says is checked like anything else from outside: node packs run in it.
 
+An engine process is started with Begin, or forked from one that was. It loads, and then either serves one workspace or
+is forked. To have it forked, the server sends a message over a second socket, with three descriptors: the new process's
+two sockets and its standard error. The first byte that a new process sends is HELLO, which names it to the server.
+
 A frame is four bytes of length, big-endian, and the record in MessagePack. `job` names an order; the answer to it and
 everything told in between carry the same name. `question` numbers a host's questions, each answered once.
 """
@@ -13,38 +17,75 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.events import Ending, Event, Place
 
 FRAME_BYTES_MAX: Final = 320 * 2**20
 """A whole workflow fits (256 MiB), with what comes beside it."""
+HELLO: Final = b"\x01"
 TOLD_BYTES_MAX: Final = 32 * 2**20
 """What a host may say at once: results a node shows, a preview, a call of a model."""
 
 
-class Order(msgspec.Struct, frozen=True, tag=True):
-    """What a host is told before anything else.
+class Begin(msgspec.Struct, frozen=True, tag=True):
+    """What an engine process is told first, before it knows anything: what it may take and see. Answered with Ready.
 
-    `partner_nodes` is the JSON document of `domain/jobs/partner_nodes.py`, `packs` the folders of node packs, of which
-    those of a `selection` are loaded; `scratch` the folder in which it may write files, `memory` what it may take in
-    all (0 no bound), in bytes. One that is `confined` sees nothing else but its programs, the packs and, by their
-    names, the files in the folder `blobs`.
+    `scratch` is the folder below which it, and everything forked from it, may write; `packs` are the folders of node
+    packs; `memory` is what a process may take in all (0 no bound), in bytes. One that is `confined` sees nothing else
+    but its programs, the packs and, by their names, the files in the folder `blobs`.
     """
 
     scratch: str
-    partner_nodes: bytes = b"[]"
     packs: Sequence[str] = ()
-    cache: int = 256 * 2**20
     memory: int = 0
     confined: bool = False
     blobs: str | None = None
-    selection: PackSet = None
 
 
-class Describe(msgspec.Struct, frozen=True, tag=True):
-    """Tell the classes of nodes there are; answered with Described."""
+class Preload(msgspec.Struct, frozen=True, tag=True):
+    """Import, where it is installed, what packs are given whether they ask for it or not. Answered with Ready."""
+
+
+class Load(msgspec.Struct, frozen=True, tag=True):
+    """Load classes of nodes: the engine's own, those of partners' models, and those of some packs.
+
+    `partner_nodes` is the JSON document of `domain/jobs/partner_nodes.py`; `folder` the one in which packs may write
+    while they are loaded. What is forked from the process has its folders beside that, and nowhere else. Each
+    pack is announced with Loading, and everything answered with Ready.
+    """
+
+    folder: str
+    partner_nodes: bytes = b"[]"
+    selection: Sequence[str] = ()
+
+
+class Serve(msgspec.Struct, frozen=True, tag=True):
+    """Be the host of one workspace from now on; answered with Ready. Nothing more is forked from it.
+
+    `folder` is its own; of the scratch folder it sees nothing else but, to read, where its packs were `loaded`, too.
+    `cache` is in bytes, `niceness` is how much it gives way to other processes.
+    """
+
+    folder: str
+    loaded: str = ""
+    cache: int = 256 * 2**20
+    niceness: int = 0
+
+
+class Ping(msgspec.Struct, frozen=True, tag=True):
+    """Give a sign of life; answered with Pong by the main thread."""
+
+
+class Reap(msgspec.Struct, frozen=True, tag=True):
+    """What a process that was forked here has left behind is ended: its number may be used again."""
+
+    pid: int
+
+
+class Survey(msgspec.Struct, frozen=True, tag=True):
+    """Tell which classes of nodes a workflow names; answered with Surveyed."""
 
     job: str
+    workflow: bytes
 
 
 class Check(msgspec.Struct, frozen=True, tag=True):
@@ -138,7 +179,9 @@ class Declined(msgspec.Struct, frozen=True, tag=True):
 
 
 Answer: TypeAlias = FileFound | FilesListed | FileNamed | FileKept | ModelRan | Declined
-ToHost: TypeAlias = Order | Describe | Check | Execute | Interrupt | Render | Answer
+ToHost: TypeAlias = (
+    Begin | Preload | Load | Serve | Ping | Reap | Survey | Check | Execute | Interrupt | Render | Answer
+)
 
 
 class PackReport(msgspec.Struct, frozen=True):
@@ -155,23 +198,41 @@ class PackReport(msgspec.Struct, frozen=True):
 
 
 class Loading(msgspec.Struct, frozen=True, tag=True):
-    """The host begins to load a node pack: where it ends before it is ready, that was the last it did."""
+    """A node pack begins to be loaded: where the process ends before it is ready, that was the last it did."""
 
     pack: str
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The host has loaded what it was ordered to, and takes work. A pack that was not found has no report."""
+    """What was ordered is done. A pack that was not found has no report.
 
-    nodes: int
+    `object_info` are the classes that were loaded, as editors read them (C-01): those of the packs where there are
+    some, else all. `keeps_folder` says that a pack has been given a folder to write in, and may go on using it.
+    `descriptors` is how many are open.
+    """
+
     packs: Sequence[PackReport] = ()
+    object_info: bytes = b"{}"
+    keeps_folder: bool = False
+    descriptors: int = 0
 
 
-class Described(msgspec.Struct, frozen=True, tag=True):
-    """The classes of nodes there are, as editors read them (C-01): one JSON object."""
+class Pong(msgspec.Struct, frozen=True, tag=True):
+    """The answer to Ping."""
+
+
+class ChildEnded(msgspec.Struct, frozen=True, tag=True):
+    """A process that was forked here has ended: its code, or a signal as a negative number. Answered with Reap."""
+
+    pid: int
+    status: int
+
+
+class Surveyed(msgspec.Struct, frozen=True, tag=True):
+    """The classes that a workflow names; none for one that cannot be read."""
 
     job: str
-    object_info: bytes
+    classes: Sequence[str]
 
 
 class Checked(msgspec.Struct, frozen=True, tag=True):
@@ -230,10 +291,11 @@ class Said(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """A job has ended; nothing more is told of it."""
+    """A job has ended; nothing more is told of it. `descriptors` is how many the host has open now."""
 
     job: str
     ending: Ending
+    descriptors: int = 0
 
 
 class FindFile(msgspec.Struct, frozen=True, tag=True):
@@ -290,5 +352,17 @@ class RunModel(msgspec.Struct, frozen=True, tag=True):
 
 Question: TypeAlias = FindFile | ListFiles | NameFile | KeepFile | RunModel
 FromHost: TypeAlias = (
-    Loading | Ready | Described | Checked | Refused | Rendered | Told | Previewed | Said | Ended | Question
+    Loading
+    | Ready
+    | Pong
+    | ChildEnded
+    | Surveyed
+    | Checked
+    | Refused
+    | Rendered
+    | Told
+    | Previewed
+    | Said
+    | Ended
+    | Question
 )

@@ -24,18 +24,18 @@ class ScratchFolders:
         with _held(root / _LOCK):  # so that nobody takes a folder that is being made for one that was left
             for folder in root.glob(f"{_BEGINNING}*"):
                 _remove_if_left(folder)
-            self._folder: Final = Path(tempfile.mkdtemp(prefix=_BEGINNING, dir=root))
-            self._lock = _opened(self._folder / _LOCK)
+            self.folder: Final = Path(tempfile.mkdtemp(prefix=_BEGINNING, dir=root))
+            self._lock = _opened(self.folder / _LOCK)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._numbers: Final = itertools.count()
 
     def next(self) -> Path:
         """The path of a folder nobody has; it is not made."""
-        return self._folder / str(next(self._numbers))
+        return self.folder / str(next(self._numbers))
 
     def close(self) -> None:
         """Remove everything."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
 
 

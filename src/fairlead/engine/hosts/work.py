@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import jiter
-import msgspec
 
 from fairlead.documents.fitting import fitted
 from fairlead.domain.jobs.events import Ending, Failed, Place
@@ -17,6 +16,8 @@ from fairlead.engine.executor import Executor, Work
 from fairlead.engine.failures import failure, shown_text
 from fairlead.engine.faults import Fault, exception_during_validation, missing_node_type
 from fairlead.engine.graph import BadGraphError, Graph, read_graph, write_graph
+from fairlead.engine.hosts.classes import classes_of
+from fairlead.engine.hosts.descriptors import open_descriptors
 from fairlead.engine.hosts.line import JobLine, Line
 from fairlead.engine.hosts.loading import Loaded
 from fairlead.engine.hosts.plain import WRITTEN, plain
@@ -24,12 +25,12 @@ from fairlead.engine.hosts.protocol import (
     FRAME_BYTES_MAX,
     Check,
     Checked,
-    Describe,
-    Described,
     Ended,
     Execute,
-    Order,
     Refused,
+    Serve,
+    Survey,
+    Surveyed,
 )
 from fairlead.engine.hosts.remote import RemoteFiles, RemoteOutside, Scratch
 from fairlead.engine.hosts.telling import Teller
@@ -42,13 +43,13 @@ _TOLD_BYTES_MAX: Final = 28 * 1024
 _INVALID_PROMPT: Final = "invalid_prompt"
 
 
-class Workbench:
+class HostService:
     """The classes, the cache and the folder that all jobs of a host share."""
 
-    def __init__(self, order: Order, loaded: Loaded, line: Line) -> None:
+    def __init__(self, order: Serve, loaded: Loaded, line: Line) -> None:
         self._loaded = loaded
         self._line = line
-        self._scratch = Scratch(Path(order.scratch))
+        self._scratch = Scratch(Path(order.folder))
         self._executor = Executor(loaded.registry, ResultCache(order.cache), is_spare=True)
         self._one_at_a_time = asyncio.Lock()
         self._own = threading.local()
@@ -113,9 +114,9 @@ class Workbench:
             _told(faults),
         )
 
-    def describe(self, order: Describe) -> Described:
-        """The classes of nodes as editors read them."""
-        return Described(order.job, _json(self._loaded.registry.object_info()))
+    def survey(self, order: Survey) -> Surveyed:
+        """The classes a workflow names; what is wrong with it is for a check to say."""
+        return Surveyed(order.job, sorted(classes_of(order.workflow)))
 
     def _runner(self) -> asyncio.Runner:
         """An event loop for each thread that checks: making one takes longer than most checks."""
@@ -131,9 +132,9 @@ def _refused(order: Check, fault: Fault) -> Refused:
 
 def _end(line: JobLine, ending: Ending) -> None:
     try:
-        line.end(Ended(line.job, ending))
+        line.end(Ended(line.job, ending, open_descriptors()))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        line.end(Ended(line.job, Failed(failure(_NOBODY, "", error, {}, []))))
+        line.end(Ended(line.job, Failed(failure(_NOBODY, "", error, {}, [])), open_descriptors()))
 
 
 def _written(graph: Graph) -> bytes:
@@ -143,11 +144,6 @@ def _written(graph: Graph) -> bytes:
     except ValueError:
         raise BadGraphError("a number in it is infinite, or none at all") from None
     return text.encode()
-
-
-def _json(value: Any) -> bytes:
-    """As JSON: what packs declare may hold anything."""
-    return msgspec.json.encode(plain(value, FRAME_BYTES_MAX // 2, WRITTEN))
 
 
 def _told(faults: dict[str, Any]) -> bytes:

@@ -3,7 +3,6 @@
 Only a process that executes nodes does so: a pack's code may do anything, and takes names other code might use.
 """
 
-import contextlib
 import importlib.util
 import inspect
 import sys
@@ -61,8 +60,6 @@ def load_packs(
     reports = [PackReport(folder, 0, f"the folder cannot be read: {why}") for folder, why in unread]
     if not packs:
         return reports
-    with contextlib.suppress(ImportError, OSError):  # a library that is broken is for the packs to report
-        importlib.import_module("torch")  # where it is, packs are given tensors, whether they import it or not
     pack_folders = PackFolders(scratch, [folder.parent / "models" for folder in present])
     nodes = install(registry, [str(folder) for folder in present], pack_folders)
     for pack in packs:

@@ -15,7 +15,7 @@ from fairlead.domain.jobs.events import Ending, Failed, Failure, Interrupted, Pl
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.states import JobState
 from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
-from fairlead.engine.hosts.desk_host import EngineUnavailableError
+from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.protocol import Execute
 from fairlead.observing.observations import JobEnded, JobsUnderWay, Observer, UnexpectedError

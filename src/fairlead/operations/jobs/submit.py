@@ -30,7 +30,7 @@ from fairlead.domain.jobs.jobs import LiveJob, NewJob, SubmittedJob
 from fairlead.domain.jobs.news import News, Notice
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.runs.replays import key_id
-from fairlead.engine.hosts.desk_host import EngineUnavailableError
+from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.protocol import Checked, Refused
 from fairlead.operations.authenticate import ApiKey, Authenticator
@@ -119,7 +119,7 @@ class Submitter:
     async def _checked(self, caller: Caller, job_id: str, new: NewJob) -> Checked:
         desk = CheckDesk(self._files, caller.workspace_id)
         try:
-            found = await self._hosts.check(job_id, new.workflow, new.targets, desk, _packs(new))
+            found = await self._hosts.check(job_id, caller.workspace_id, new.workflow, new.targets, desk, _packs(new))
         except EngineUnavailableError as error:
             raise JobFaultError(EngineUnavailable()) from error
         if isinstance(found, Refused):

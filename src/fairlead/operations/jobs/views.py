@@ -16,7 +16,7 @@ from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.faults import BadFile, EngineUnavailable, FileNotFound, JobFaultError
 from fairlead.domain.jobs.filenames import KINDS, leads_elsewhere, read_reference, split_name
 from fairlead.domain.media import extension, is_shown
-from fairlead.engine.hosts.desk_host import EngineUnavailableError
+from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.protocol import Render, Rendered
 from fairlead.identity.links import Links
 from fairlead.operations.assets import ServedAsset, damaged
@@ -34,7 +34,6 @@ from fairlead.storage.blobs import (
 from fairlead.storage.workflow_files import WorkflowFile
 
 _CHANNELS: Final = frozenset({"rgb", "a"})
-_AT_ONCE: Final = 8
 _REMEMBERED_MOST: Final = 4_096
 _PICTURE_BYTES_MAX: Final = 512 * 2**20
 """Of a picture that is made: as much as a PNG of the largest one allowed can have."""
@@ -71,8 +70,8 @@ class Original:
 class FileViews:
     """What callers see of their files. `links` must sign for the path of files; links are good for `link_seconds`.
 
-    `render` has an engine host make a picture, or raises EngineUnavailableError. `scratch` is a folder for pictures
-    that are being made, on the file system of the blobs, which is swept: the blobs' spool.
+    `render` has an engine host of a workspace make a picture, or raises EngineUnavailableError. `scratch` is a folder
+    for pictures that are being made, on the file system of the blobs, which is swept: the blobs' spool.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class FileViews:
         files: WorkflowFiles,
         blobs: FileBlobs,
         links: Links,
-        render: Callable[[Render], Awaitable[Rendered]],
+        render: Callable[[str, Render], Awaitable[Rendered]],
         clock: Clock,
         scratch: Path,
         *,
@@ -93,7 +92,6 @@ class FileViews:
         self._clock = clock
         self._scratch = scratch
         self._link_seconds = link_seconds
-        self._turns = asyncio.Semaphore(_AT_ONCE)
         self._made: OrderedDict[tuple[str, Rendering], tuple[AdoptedBlob, str]] = OrderedDict()
 
     async def view(self, caller: Caller, wanted: Wanted) -> str | ServedAsset:
@@ -110,7 +108,7 @@ class FileViews:
             file.content_type.startswith("image/") or wanted.rendering.how in _CHANNELS
         ):
             return self._link(file)
-        made, content_type = await self._rendered(file, wanted.rendering)
+        made, content_type = await self._rendered(caller.workspace_id, file, wanted.rendering)
         name = split_name(file.name)[0] + extension(content_type)
         return self._served(file, made.name, made.size, content_type, name)
 
@@ -125,7 +123,7 @@ class FileViews:
         file = await self._file(caller, original.filename, original.kind)
         sent = await drawn.store()
         other = await self._local(sent.name, name)
-        made, _ = await self._make(file, Rendering("rgb"), mask=other)
+        made, _ = await self._make(caller.workspace_id, file, Rendering("rgb"), mask=other)
         return await self._files.save(caller.workspace_id, made, name, kind, overwrite=overwrite)
 
     async def _file(self, caller: Caller, filename: str, kind: str) -> WorkflowFile:
@@ -155,14 +153,14 @@ class FileViews:
         with _worded(file.name):
             await self._blobs.check(file.blob, file.size)
 
-    async def _rendered(self, file: WorkflowFile, rendering: Rendering) -> tuple[AdoptedBlob, str]:
+    async def _rendered(self, workspace_id: str, file: WorkflowFile, rendering: Rendering) -> tuple[AdoptedBlob, str]:
         """A picture made of a file. It is remembered, and its bytes stay for a day after nobody has named them."""
         key = (file.blob, rendering)
         if (made := self._made.get(key)) is not None:
             self._made.move_to_end(key)
             if await self._is_there(made[0]):
                 return made
-        made = self._made[key] = await self._make(file, rendering)
+        made = self._made[key] = await self._make(workspace_id, file, rendering)
         while len(self._made) > _REMEMBERED_MOST:
             self._made.popitem(last=False)
         return made
@@ -180,7 +178,7 @@ class FileViews:
         return True
 
     async def _make(
-        self, file: WorkflowFile, rendering: Rendering, *, mask: Path | None = None
+        self, workspace_id: str, file: WorkflowFile, rendering: Rendering, *, mask: Path | None = None
     ) -> tuple[AdoptedBlob, str]:
         original = await self._local(file.blob, file.name)
         target = self._scratch / new_id()
@@ -194,8 +192,8 @@ class FileViews:
             edge=rendering.edge,
         )
         try:
-            async with asyncio.timeout(_SECONDS), self._turns:
-                rendered = await self._render(order)
+            async with asyncio.timeout(_SECONDS):
+                rendered = await self._render(workspace_id, order)
             if rendered.error is not None:
                 raise JobFaultError(BadFile(rendered.error))
             return await self._blobs.adopt(target, _PICTURE_BYTES_MAX), rendered.content_type

@@ -5,23 +5,27 @@ from typing import Any, Final
 
 from fairlead.domain.jobs.errors import TIMEOUT
 from fairlead.domain.jobs.events import Ending, Failed, Interrupted, Place
-from fairlead.engine.hosts.child import Host, Loss
+from fairlead.engine.hosts.classes import class_of
 from fairlead.engine.hosts.conversation import Conversation
 from fairlead.engine.hosts.desk import Desk
 from fairlead.engine.hosts.frames import FrameTooLargeError
-from fairlead.engine.hosts.losses import class_of, fault, loss_fault
+from fairlead.engine.hosts.losses import fault, loss_fault
+from fairlead.engine.hosts.process import EngineProcess
 from fairlead.engine.hosts.protocol import Ended, Execute, Interrupt
+from fairlead.processes.exits import Exit
 
 _KILL_SECONDS: Final = 10.0
 _NOWHERE: Final = Place("", "")
 
 
-class Sitting:
+class HostedExecution:
     """One job, and the wish that it ends: after `seconds` it is ours; a host has `grace` seconds to hear of it."""
 
     def __init__(self, order: Execute, desk: Desk, seconds: float, grace: float) -> None:
         self.wish: Final[asyncio.Future[None]] = asyncio.get_running_loop().create_future()
         """Set when the job is not wanted any more."""
+        self.descriptors = 0
+        """How many the host has open after the job, as far as it has said so."""
         self._order = order
         self._desk = desk
         self._seconds = seconds
@@ -32,7 +36,7 @@ class Sitting:
         if not self.wish.done():
             self.wish.set_result(None)
 
-    async def held(self, host: Host) -> Ending | Loss:
+    async def held(self, host: EngineProcess) -> Ending | Exit:
         """Have a host execute the job; returns how it ended, or how the host did without a word from us."""
         if self.wish.done():
             return Interrupted(None, None, [])
@@ -48,14 +52,15 @@ class Sitting:
             return fault(_NOWHERE, "", "ValidationError", str(error))
         finally:
             self.executing, self.executed = _last(conversation), list(conversation.executed)
+            self.descriptors = _descriptors(conversation)
             await conversation.close()
 
-    async def failed(self, loss: Loss) -> Failed:
+    async def failed(self, loss: Exit) -> Failed:
         """The end of the job, after the host was lost."""
         place = self.executing or _NOWHERE
         return loss_fault(loss, place, await self._class_of(place), self.executed)
 
-    async def _stopped(self, host: Host, conversation: Conversation) -> Ending | Loss:
+    async def _stopped(self, host: EngineProcess, conversation: Conversation) -> Ending | Exit:
         """End the job: by a word, and when that is not heard by force."""
         is_late = not self.wish.done()
         host.send(Interrupt(self._order.job))
@@ -88,6 +93,11 @@ async def _first(*futures: "asyncio.Future[Any]", seconds: float) -> None:
 def _told(conversation: Conversation) -> Ending | None:
     result = conversation.result.result() if conversation.result.done() else None
     return result.ending if isinstance(result, Ended) else None
+
+
+def _descriptors(conversation: Conversation) -> int:
+    result = conversation.result.result() if conversation.result.done() else None
+    return result.descriptors if isinstance(result, Ended) else 0
 
 
 def _last(conversation: Conversation) -> Place | None:

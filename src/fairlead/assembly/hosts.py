@@ -1,0 +1,84 @@
+"""The engine hosts of an installation, and what is observed of them."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+from fairlead.engine.hosts.faults import EngineUnavailableError
+from fairlead.engine.hosts.notes import AnswerFailed, HostEnded, HostNote, HostNotStarted, HostStarted, PackProbed
+from fairlead.engine.hosts.pool import Hosts, HostSettings
+from fairlead.engine.hosts.protocol import PackReport
+from fairlead.installation import DataDirectoryError
+from fairlead.observing.observations import (
+    EngineHostFailed,
+    EngineHostStarted,
+    EngineHostStopped,
+    NodePackLoaded,
+    Observer,
+    UnexpectedError,
+)
+from fairlead.settings import Settings
+
+
+async def ready_hosts(settings: Settings, partner_nodes: bytes, observe: Observer, stack: AsyncExitStack) -> Hosts:
+    """The engine hosts of a server, of which the process they are forked from is being started."""
+    hosts = Hosts(host_settings(settings, settings.data / "scratch"), partner_nodes, partial(_note, observe))
+    try:
+        await hosts.begin()
+    except EngineUnavailableError as error:
+        raise DataDirectoryError(str(error)) from error
+    stack.push_async_callback(hosts.close)
+    return hosts
+
+
+def node_packs_folder(settings: Settings) -> Path:
+    """The folder of node packs, which need not be there."""
+    return settings.data / "custom_nodes" if settings.node_packs is None else settings.node_packs
+
+
+async def try_node_packs(settings: Settings, scratch: Path) -> Sequence[PackReport]:
+    """How each node pack fares in a process like those of a server. EngineUnavailableError where none can be started.
+
+    `scratch` is a folder for what is written meanwhile.
+    """
+    hosts = Hosts(await asyncio.to_thread(host_settings, settings, scratch), b"[]", lambda _: None)
+    await hosts.begin()
+    try:
+        return (await hosts.prepare(None)).packs
+    finally:
+        await hosts.close()
+
+
+def host_settings(settings: Settings, scratch: Path) -> HostSettings:
+    """What the engine hosts of an installation are given."""
+    packs = node_packs_folder(settings)
+    return HostSettings(
+        scratch=scratch.resolve(),
+        places=settings.engine_hosts,
+        memory=settings.engine_memory_mib * 2**20,
+        cache=settings.engine_cache_mib * 2**20,
+        packs=(str(packs.resolve()),) if packs.is_dir() else (),
+        templates=settings.engine_deployments,
+        pack_seconds=settings.engine_pack_seconds,
+        heartbeat_seconds=settings.engine_heartbeat_seconds,
+        confined=settings.engine_confined,
+        blobs=(settings.data / "blobs").resolve(),
+        idle_seconds=settings.engine_idle_seconds,
+        job_seconds=settings.job_minutes * 60,
+    )
+
+
+def _note(observe: Observer, note: HostNote) -> None:
+    match note:
+        case HostStarted(pid=pid, seconds=seconds, kind=kind, packs=packs):
+            observe(EngineHostStarted(pid, kind, list(packs), seconds))
+        case PackProbed(report=report):
+            observe(NodePackLoaded(report.name, report.nodes, report.error, report.seconds))
+        case HostEnded(pid=pid, reason=reason, died=died):
+            observe(EngineHostStopped(pid, reason or died, by_itself=reason is None))
+        case HostNotStarted(why=why):
+            observe(EngineHostFailed(why))
+        case AnswerFailed(question=question, error=error):
+            observe(UnexpectedError(f"answer an engine host's {question}", error))

@@ -1,0 +1,174 @@
+"""Which node packs there are, how each fares, and which of them gives a class of nodes.
+
+Each pack is probed by itself: a template loads nothing else, within a limit. One that crashes, or takes too long, is
+out of use, alone; it is tried again when somebody asks for that.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from fairlead.domain.deployments import PackSet
+from fairlead.engine.hosts.notes import PackProbed, TakeNote
+from fairlead.engine.hosts.process import HostNotStartedError
+from fairlead.engine.hosts.protocol import PackReport, Ready
+from fairlead.engine.hosts.templates import Packs, Templates
+from fairlead.engine.packs.finding import absence, absent, find_packs
+
+_OWNER: Final = "probes of node packs"
+_TRIES: Final = 2
+_CLASSES_MAX: Final = 10_000
+_NAME_LENGTH_MAX: Final = 500
+Classes: TypeAlias = Mapping[str, bytes]
+"""What editors are told of each class, by name."""
+
+
+@dataclass(slots=True)
+class _Pack:
+    """A pack: its probe under way, then its report and classes. `edition` numbers that probe among all."""
+
+    name: str
+    edition: int = 0
+    report: PackReport | None = None
+    classes: Classes = field(default_factory=dict)
+    probe: "asyncio.Task[PackReport] | None" = None
+
+
+class PackCatalog:
+    """The packs of some folders. `changed` is called whenever other classes are known than before."""
+
+    def __init__(
+        self, templates: Templates, folders: Sequence[Path], note: TakeNote, changed: Callable[[], None]
+    ) -> None:
+        self._templates = templates
+        self._folders = folders
+        self._note = note
+        self._changed = changed
+        self._packs: dict[str, _Pack] = {}
+        """In the order in which packs are loaded, which decides whose class it is where two have one of a name."""
+        self._editions = itertools.count(1)
+        self._owners: dict[PackSet, Mapping[str, str]] = {}
+        self._is_looked_at = asyncio.Event()
+
+    async def begin(self) -> None:
+        """Look for packs, and begin to probe each."""
+        for name in await self.names():
+            self.probe(name)
+        self._is_looked_at.set()
+
+    async def names(self) -> list[str]:
+        """The names of the packs there are right now, in the order in which they are loaded."""
+        found = await asyncio.to_thread(find_packs, self._folders)
+        return list(dict.fromkeys(pack.name for pack in found.packs))
+
+    def close(self) -> None:
+        """Probe nothing more."""
+        for pack in self._packs.values():
+            if pack.probe is not None:
+                pack.probe.cancel()
+
+    @property
+    def reports(self) -> Sequence[PackReport]:
+        """How each pack fared that was probed."""
+        return [pack.report for pack in self._packs.values() if pack.report is not None]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every pack was probed."""
+        return self._is_looked_at.is_set() and not self._pending(None)
+
+    async def settled(self, allowed: PackSet) -> None:
+        """Return when those packs that are allowed were probed."""
+        await self._is_looked_at.wait()
+        if pending := self._pending(allowed):
+            await asyncio.wait(pending)
+
+    def edition_of(self, name: str) -> int:
+        """Which probe of a pack was the last: a host that has loaded it before is out of date."""
+        pack = self._packs.get(name)
+        return 0 if pack is None else pack.edition
+
+    async def refuse(self, packs: Packs) -> str | None:
+        """Why not all of some packs can be used, as far as that is known; None where they can."""
+        if missing := absent(packs, await self.names()):
+            return absence(missing)
+        reports = [self._packs[name].report for name in packs if name in self._packs]
+        broken = next((report for report in reports if report is not None and report.error and not report.nodes), None)
+        return None if broken is None else f"the node pack {broken.name!r} cannot be loaded: {broken.error}"
+
+    def owners(self, allowed: PackSet) -> Mapping[str, str]:
+        """Which of the allowed packs gives a class, by the name of the class."""
+        found = self._owners.get(allowed)
+        if found is None:
+            if len(self._owners) > _CLASSES_MAX:
+                self._owners.clear()
+            found = {name: pack.name for pack in reversed(self._allowed(allowed)) for name in pack.classes}
+            self._owners[allowed] = found
+        return found
+
+    def classes(self, allowed: PackSet) -> Classes:
+        """What editors are told of the classes of allowed packs."""
+        return {name: self._packs[owner].classes[name] for name, owner in self.owners(allowed).items()}
+
+    def probe(self, name: str, *, again: bool = False) -> "asyncio.Task[PackReport]":
+        """Have a pack probed, unless that was done or is under way and it need not be done `again`."""
+        pack = self._packs.setdefault(name, _Pack(name))
+        if pack.probe is None or (again and pack.probe.done()):
+            pack.probe = asyncio.ensure_future(self._probed(pack))
+        return pack.probe
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Know nothing more of packs that are not there any more."""
+        for name in names:
+            if (pack := self._packs.pop(name, None)) is not None and pack.probe is not None:
+                pack.probe.cancel()
+        self._change()
+
+    async def _probed(self, pack: _Pack) -> PackReport:
+        pack.edition = next(self._editions)
+        report, classes = await self._tried(pack.name)
+        pack.report, pack.classes = report, classes
+        self._change()
+        self._note(PackProbed(report))
+        return report
+
+    async def _tried(self, name: str) -> tuple[PackReport, Classes]:
+        """Load a pack, twice where it ends its process: memory may have been short. Too slow is slow enough once."""
+        packs: Packs = (name,)
+        for is_last in (False, True):
+            self._templates.retire_with(name, "its node packs are loaded again")
+            try:
+                ready = await self._templates.load(packs, _OWNER)
+            except HostNotStartedError as error:
+                if is_last or error.is_slow or error.missing:
+                    return PackReport(name, 0, error.why), {}
+            else:
+                return await asyncio.to_thread(_read, name, ready)
+        raise AssertionError
+
+    def _change(self) -> None:
+        self._owners.clear()
+        self._changed()
+
+    def _allowed(self, allowed: PackSet) -> list[_Pack]:
+        return [pack for pack in self._packs.values() if allowed is None or pack.name in allowed]
+
+    def _pending(self, allowed: PackSet) -> "list[asyncio.Task[Any]]":
+        return [pack.probe for pack in self._allowed(allowed) if pack.probe is not None and not pack.probe.done()]
+
+
+def _read(name: str, ready: Ready) -> tuple[PackReport, Classes]:
+    """What a pack has said, which is only what it has said."""
+    report = next(report for report in ready.packs if report.name == name)
+    try:
+        told = msgspec.json.decode(ready.object_info, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return PackReport(name, 0, f"what it says of its classes cannot be read: {error}"), {}
+    if len(told) > _CLASSES_MAX or any(len(class_) > _NAME_LENGTH_MAX for class_ in told):
+        return PackReport(name, 0, f"it has more than {_CLASSES_MAX} classes, or names that are too long"), {}
+    return report, {class_: bytes(raw) for class_, raw in told.items()}

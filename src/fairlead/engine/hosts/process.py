@@ -1,0 +1,301 @@
+"""One engine process as its server holds it: started or forked, told what to load, a host at last, and ended."""
+
+import asyncio
+import os
+import shutil
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from fairlead.engine.hosts.connection import HostConnection
+from fairlead.engine.hosts.conversation import Conversation
+from fairlead.engine.hosts.desk import Desk
+from fairlead.engine.hosts.frames import BadFrameError
+from fairlead.engine.hosts.hellos import hear_hello, named_pair, readable
+from fairlead.engine.hosts.notes import HostEnded, HostNotStarted, TakeNote
+from fairlead.engine.hosts.protocol import (
+    Begin,
+    ChildEnded,
+    Load,
+    Loading,
+    Ping,
+    Pong,
+    Preload,
+    Ready,
+    Reap,
+    Serve,
+    ToHost,
+)
+from fairlead.processes.child import Child, Program, unnamed_file
+from fairlead.processes.exits import Exit
+from fairlead.processes.heartbeats import Pulse
+from fairlead.processes.tree import ProcessTree
+
+_HELLO_SECONDS: Final = 60.0
+_END_SECONDS: Final = 2.0
+_DRAIN_SECONDS: Final = 1.0
+_STATUS_SECONDS: Final = 1.0
+_NOT_STARTED: Final = "an engine host could not be started"
+_PACK_NAME_LENGTH_MAX: Final = 255
+
+
+class HostNotStartedError(Exception):
+    """A process did not come to take work; the words say why.
+
+    `loading` is the node pack that it was loading when it ended or was given up, `is_slow` in the latter case;
+    `missing` are packs it should have and there are not.
+    """
+
+    def __init__(
+        self, words: str, *, loading: str | None = None, is_slow: bool = False, missing: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(f"{_NOT_STARTED}: {words}")
+        self.why = words
+        self.loading = loading
+        self.is_slow = is_slow
+        self.missing = missing
+
+
+class EngineProcess:
+    """A running process. `lost` is set once it is gone, and all that it has said was heard."""
+
+    def __init__(self, child: Child, forks: socket.socket, folder: Path, note: TakeNote) -> None:
+        self.child: Final = child
+        self.lost: Final[asyncio.Future[Exit]] = asyncio.get_running_loop().create_future()
+        self.connection: Final = HostConnection(folder, note, self._hear, self.kill)
+        self.forked: Final[set[EngineProcess]] = set()
+        """The processes that were forked from this one and live."""
+        self.descriptors = 0
+        """How many it had open when it began to serve."""
+        self._forks = forks
+        self._note = note
+        self._pulse = Pulse()
+        self._loading: str | None = None
+        """The node pack that it loads right now."""
+        self._step: asyncio.Future[None] | None = None
+        self._ready: asyncio.Future[Ready] | None = None
+        """Set while an order is under way, which has a limit of its own."""
+        self._statuses: Final[dict[int, asyncio.Future[int | None]]] = {}
+        """How those have ended that were forked from this one, by their numbers."""
+        self._watching: Final = asyncio.ensure_future(self._watch())
+
+    # How it comes.
+
+    @classmethod
+    async def spawn(cls, environment: Mapping[str, str], folder: Path, note: TakeNote) -> "EngineProcess":
+        """Start a process, with a folder of its own, which is made now and removed with it. HostNotStartedError."""
+        with ExitStack() as undone:
+            ours, theirs, our_forks, their_forks = _sockets(undone)
+            numbers = (theirs.fileno(), their_forks.fileno())
+            arguments = ("--fd", str(numbers[0]), "--forks", str(numbers[1]))
+            program = Program("fairlead.engine.hosts", arguments, environment, descriptors=numbers, folder=folder)
+            try:
+                child = await Child.start(program)
+            except OSError as error:
+                raise HostNotStartedError(error.strerror or str(error)) from error
+            theirs.close()
+            their_forks.close()
+            process = cls(child, our_forks, folder, note)
+            undone.pop_all()
+        await process._greet(ours)
+        return process
+
+    async def fork(self, folder: Path) -> "EngineProcess":
+        """Have another process forked from this one, with a folder of its own, as above. HostNotStartedError."""
+        with ExitStack() as undone:
+            ours, theirs, our_forks, their_forks = _sockets(undone)
+            try:
+                folder.mkdir(mode=0o700)  # noqa: ASYNC240 -- a moment
+                undone.callback(shutil.rmtree, folder, ignore_errors=True)
+                errors = undone.enter_context(unnamed_file(folder))
+                passed = [theirs.fileno(), their_forks.fileno(), errors.fileno()]
+                socket.send_fds(self._forks, [b"\x01"], passed)
+                theirs.close()
+                their_forks.close()
+                async with asyncio.timeout(_HELLO_SECONDS):
+                    pid = await hear_hello(ours)
+                watch = os.pidfd_open(pid)
+            except (OSError, EOFError, TimeoutError) as error:
+                if isinstance(error, TimeoutError):
+                    self.kill("it could not be forked any more")  # what it has forked, and is not known, ends with it
+                raise HostNotStartedError("it could not be forked") from error
+            status = self._statuses[pid] = asyncio.get_running_loop().create_future()
+            child = Child(ProcessTree(pid), _status(watch, status), errors, folder)
+            process = EngineProcess(child, our_forks, folder, self._note)
+            undone.pop_all()
+        self._adopt(process)
+        try:
+            await process.connection.connect(ours)
+        except BaseException:
+            ours.close()
+            process.kill("its start was given up")
+            raise
+        return process
+
+    def _adopt(self, process: "EngineProcess") -> None:
+        self.forked.add(process)
+
+        def ended(_: object) -> None:
+            self.forked.discard(process)
+            self._statuses.pop(process.pid, None)
+            self.connection.send(Reap(process.pid))
+
+        process.child.exited.add_done_callback(ended)
+
+    async def _greet(self, ours: socket.socket) -> None:
+        """Wait for the first byte of a process that was started."""
+        try:
+            async with asyncio.timeout(_HELLO_SECONDS):
+                await hear_hello(ours)
+            await self.connection.connect(ours)
+        except (OSError, EOFError, TimeoutError) as error:
+            ours.close()
+            ended = await self.child.end("it did not come in time", 0.0)
+            raise self._not_started(f"it {ended.words}") from error
+        except BaseException:
+            ours.close()
+            self.kill("its start was given up")
+            raise
+
+    # Its life.
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self.child.pid
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing can be asked of it any more."""
+        return self.connection.is_silent or self.child.is_ending
+
+    async def order(self, order: Begin | Preload | Load | Serve, seconds: float) -> Ready:
+        """Have something done that is answered with Ready; each pack, and what is none, may take so many seconds.
+
+        HostNotStartedError; the process is ended then.
+        """
+        ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
+        self._ready = ready
+        try:
+            self.connection.send(order)
+            while not (ready.done() or self.lost.done()):
+                step = self._step = asyncio.get_running_loop().create_future()
+                waits: set[asyncio.Future[Any]] = {ready, self.lost, step}
+                done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    self.kill(f"it took more than {seconds:g} seconds")
+                    raise self._too_slow(seconds)  # noqa: TRY301 -- it is killed for this reason, not for the one below
+        except BaseException:
+            self.kill("its start was given up")
+            raise
+        finally:
+            self._ready = self._step = None
+        if not ready.done():
+            raise self._not_started(f"it {self.lost.result().words}")
+        return ready.result()
+
+    def open(self, job: str, expected: tuple[type, ...], desk: Desk | None) -> Conversation:
+        """Begin a conversation about an order, which is to be sent next."""
+        return self.connection.open(job, expected, desk)
+
+    def send(self, record: ToHost) -> None:
+        """Say something; a process that is gone hears nothing. FrameTooLargeError for too much."""
+        self.connection.send(record)
+
+    def beat(self, *, counts: bool) -> None:
+        """Ask for a sign of life; end the process when it has given none for too long."""
+        if self.is_gone or self._ready is not None or self.connection.is_held:
+            self._pulse.hear()  # somebody else watches it, or what it says would not be heard
+        elif not self._pulse.is_awaited:
+            self._pulse.ask()
+            self.send(Ping())
+        elif counts and self._pulse.miss():
+            self.kill("it did not answer any more")
+
+    def kill(self, reason: str) -> None:
+        """End the process and what it has started, at once."""
+        self.child.kill(reason)
+
+    async def end(self, reason: str) -> None:
+        """End the process, in peace if it hears of it, and those that were forked from it."""
+        self.connection.abort()
+        await self.child.end(reason, _END_SECONDS)
+        await asyncio.shield(self._watching)
+
+    async def _watch(self) -> None:
+        """Hear what the process has said until its end, then tell of that."""
+        ends: set[asyncio.Future[Any]] = {self.connection.closed, self.child.exited}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        self._forks.close()
+        await asyncio.wait({self.child.exited}, timeout=_END_SECONDS)
+        self.kill("it has closed its socket")
+        ended = await asyncio.shield(self.child.exited)
+        await asyncio.wait({self.connection.closed}, timeout=_DRAIN_SECONDS)  # what it has started may hold the socket
+        self.connection.abort()
+        for status in self._statuses.values():
+            if not status.done():
+                status.set_result(None)
+        for process in self.forked:
+            process.kill(f"the process it was forked from {ended.words}")
+        self.lost.set_result(ended)
+        self._note(HostEnded(self.pid, ended.reason, ended.words))
+        await self.connection.close_conversations()
+
+    # What it says of itself.
+
+    def _hear(self, record: Loading | Ready | Pong | ChildEnded) -> None:
+        match record:
+            case Pong():
+                self._pulse.hear()
+            case ChildEnded(pid=pid, status=status):
+                ended = self._statuses.get(pid)
+                if ended is None:
+                    self.send(Reap(pid))  # one that never came
+                elif not ended.done():
+                    ended.set_result(status)
+            case _ if self._ready is None or self._ready.done():
+                raise BadFrameError("that it is ready, once more")
+            case Loading(pack=pack):
+                self._loading = pack[:_PACK_NAME_LENGTH_MAX]
+                if self._step is not None and not self._step.done():
+                    self._step.set_result(None)
+            case Ready():
+                self._loading = None
+                self._ready.set_result(record)
+
+    def _not_started(self, why: str) -> HostNotStartedError:
+        if self._loading is not None:
+            why += f" while it loaded the node pack {self._loading!r}"
+        words = self.child.exited.result().last_words if self.child.exited.done() else ""
+        self._note(HostNotStarted(why, words))
+        return HostNotStartedError(why, loading=self._loading)
+
+    def _too_slow(self, seconds: float) -> HostNotStartedError:
+        if self._loading is None:
+            return self._not_started("it did not take work in time")
+        why = f"it took more than {seconds:g} seconds to load the node pack {self._loading!r}"
+        self._note(HostNotStarted(why, ""))
+        return HostNotStartedError(why, loading=self._loading, is_slow=True)
+
+
+def _sockets(undone: ExitStack) -> tuple[socket.socket, ...]:
+    """The two ends of a connection, then those of a channel over which a process is told to fork."""
+    ours, theirs = named_pair()
+    our_forks, their_forks = socket.socketpair()
+    our_forks.setblocking(False)  # noqa: FBT003 -- the only way to call it
+    sockets = ours, theirs, our_forks, their_forks
+    for one in sockets:
+        undone.callback(one.close)
+    return sockets
+
+
+async def _status(watch: int, told: "asyncio.Future[int | None]") -> int | None:
+    """How a process has ended, as its parent tells; None when that does not. That it has ended is known here."""
+    try:
+        await readable(watch)
+    finally:
+        os.close(watch)
+    await asyncio.wait({told}, timeout=_STATUS_SECONDS)
+    return told.result() if told.done() else None

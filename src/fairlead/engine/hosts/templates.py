@@ -1,0 +1,258 @@
+"""The processes that hosts are forked from: one that has the engine, one that has torch too, one for each set of packs.
+
+What takes long is done once: the engine's libraries are imported by the first, torch by the second, and packs by
+templates that are forked from these. A host is forked from the template with its packs. Where a template cannot be
+forked, because a pack has left something in it that must not be shared, a host loads its packs by itself.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from fairlead.engine.hosts.forkable import is_forkable
+from fairlead.engine.hosts.hellos import CAN_FORK
+from fairlead.engine.hosts.kept import KeptProcess
+from fairlead.engine.hosts.notes import HostStarted, TakeNote
+from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
+from fairlead.engine.hosts.protocol import Begin, Load, Preload, Ready, Serve
+from fairlead.engine.hosts.scratch import ScratchFolders
+from fairlead.engine.packs.finding import absence, absent
+from fairlead.fair_shares import FairShares, NoRoomError
+
+Packs: TypeAlias = tuple[str, ...]
+_START_SECONDS: Final = 60.0
+_WAITING_MAX: Final = 1_000
+_OWN: Final = "loaded"
+_NO_ROOM: Final = "too many sets of node packs are being loaded right now"
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSettings:
+    """How templates are made: `count` of them are kept beside the one without packs, each idle for `idle_seconds`.
+
+    A pack may take `pack_seconds` to load, and who waits to load some waits `room_seconds` at most.
+    """
+
+    environment: Mapping[str, str]
+    begin: Begin
+    count: int
+    idle_seconds: float
+    pack_seconds: float
+    room_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a host is for: `kind` is told of it, and the rest to it."""
+
+    kind: str
+    cache: int = 0
+    niceness: int = 0
+    frame_bytes: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class _Template:
+    """A process with some packs loaded, and how they fared."""
+
+    process: EngineProcess
+    ready: Ready
+    is_forkable: bool
+    folder: Path
+
+
+class Templates:
+    """Every template of a server, and every process that was forked from one."""
+
+    def __init__(
+        self, settings: TemplateSettings, folders: ScratchFolders, partner_nodes: bytes, note: TakeNote
+    ) -> None:
+        self.partner_nodes = partner_nodes
+        self.living: Final[set[EngineProcess]] = set()
+        """Every process that runs."""
+        self._settings = settings
+        self._folders = folders
+        self._note = note
+        self._numbers = itertools.count()
+        self._plain = KeptProcess[_Template](self._start_plain)
+        self._torch = KeptProcess[_Template](self._start_torch)
+        self._templates: dict[Packs, KeptProcess[_Template]] = {}
+        """Those that are kept, the longest idle first."""
+        self._starts = FairShares(max(2, settings.count), _WAITING_MAX, max(1, settings.count - 1))
+        self._tasks: set[asyncio.Future[Any]] = set()
+
+    async def close(self, reason: str) -> None:
+        """End every process."""
+        for kept in (*self._templates.values(), self._torch, self._plain):
+            kept.close()
+        while self.living:  # those that were forked first: what they were forked from sees to the rest of them
+            leaves = [process for process in self.living if not process.forked]
+            await asyncio.gather(*(process.end(reason) for process in leaves))
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def load(self, packs: Packs, owner: str) -> Ready:
+        """Have a template load some packs, and say how they fared; `owner` is who waits. HostNotStartedError."""
+        async with self._kept(packs, owner).used() as template:
+            return template.ready
+
+    async def host(self, packs: Packs, owner: str, service: Service) -> EngineProcess:
+        """A new host for a workspace, with exactly some packs. HostNotStartedError."""
+        began = asyncio.get_running_loop().time()
+        for is_last in (False, True):
+            async with self._kept(packs, owner).used() as template:
+                try:
+                    process = await self._served(template, packs, service)
+                    break
+                except HostNotStartedError:
+                    if is_last or not template.process.is_gone:
+                        raise
+        self._note(HostStarted(process.pid, asyncio.get_running_loop().time() - began, service.kind, packs))
+        return process
+
+    def retire(self, packs: Packs, reason: str) -> None:
+        """Have nothing more forked from a template; it ends with the last host that was."""
+        kept = self._templates.pop(packs, None)
+        if kept is not None:
+            self._keep(asyncio.ensure_future(self._retired(kept, reason)))
+
+    def retire_with(self, pack: str, reason: str) -> None:
+        """Have nothing more forked from any template that has loaded a pack."""
+        for packs in [packs for packs in self._templates if pack in packs]:
+            self.retire(packs, reason)
+
+    def retire_all(self, reason: str) -> None:
+        """Have nothing more forked from any template."""
+        for packs in list(self._templates):
+            self.retire(packs, reason)
+
+    # Hosts.
+
+    async def _served(self, template: _Template, packs: Packs, service: Service) -> EngineProcess:
+        """A process that has the packs of a template, and serves."""
+        if template.is_forkable:
+            folder = template.folder / f"h{next(self._numbers)}"
+            process = self._see(await template.process.fork(folder))
+            loaded = str(template.folder / _OWN)
+        else:
+            process, folder = await self._fresh(packs)
+            await self._load(process, folder, packs)
+            loaded = ""
+        process.connection.folder = folder
+        if service.frame_bytes:
+            process.connection.take_frames_of(service.frame_bytes)
+        ready = await process.order(Serve(str(folder), loaded, service.cache, service.niceness), _START_SECONDS)
+        process.descriptors = ready.descriptors
+        return process
+
+    # Templates.
+
+    def _kept(self, packs: Packs, owner: str) -> KeptProcess[_Template]:
+        """The template with some packs, to be used at once; the last to be idle from now on."""
+        kept = self._templates.pop(packs, None) or KeptProcess[_Template](lambda: self._start_template(packs, owner))
+        self._templates[packs] = kept
+        idle = [one for one, other in self._templates.items() if one and other.is_idle and other is not kept]
+        beyond = len(self._templates) - 1 - self._settings.count
+        for one in idle[: max(0, beyond)]:
+            self.retire(one, "its place was wanted for other node packs")
+        return kept
+
+    async def _start_template(self, packs: Packs, owner: str) -> _Template:
+        began = asyncio.get_running_loop().time()
+        try:
+            async with self._starts.place(owner, self._settings.room_seconds):
+                process, folder = await self._fresh(packs)
+                ready = await self._load(process, folder, packs)
+        except NoRoomError as error:
+            raise HostNotStartedError(_NO_ROOM) from error
+        can_fork = not ready.keeps_folder and await self._can_fork(process)
+        self._note(HostStarted(process.pid, asyncio.get_running_loop().time() - began, "template", packs))
+        template = _Template(process, ready, can_fork, folder)
+        self._expire_later(packs, template)
+        return template
+
+    async def _load(self, process: EngineProcess, folder: Path, packs: Packs) -> Ready:
+        own = folder / _OWN
+        own.mkdir(mode=0o700)
+        ready = await process.order(Load(str(own), self.partner_nodes, packs), self._settings.pack_seconds)
+        if missing := absent(packs, [report.name for report in ready.packs]):
+            process.kill("it lacks node packs")
+            raise HostNotStartedError(absence(missing), missing=missing)
+        return ready
+
+    def _expire_later(self, packs: Packs, template: _Template) -> None:
+        """Look after a while whether a template with packs is still used."""
+        if packs:
+            asyncio.get_running_loop().call_later(self._settings.idle_seconds, self._expire, packs, template)
+
+    def _expire(self, packs: Packs, template: _Template) -> None:
+        kept = self._templates.get(packs)
+        if kept is None or kept.value is not template:
+            return
+        if kept.is_idle and not template.process.forked:
+            self.retire(packs, "it was idle")
+        else:
+            self._expire_later(packs, template)
+
+    async def _retired(self, kept: KeptProcess[_Template], reason: str) -> None:
+        """End a template when nobody uses it and nothing lives of what was forked from it."""
+        template = await kept.last()
+        while template is not None and not template.process.is_gone:
+            await kept.until_idle()
+            if not template.process.forked:
+                await template.process.end(reason)
+            else:
+                await asyncio.wait([process.lost for process in template.process.forked])
+
+    # What templates are made of.
+
+    async def _fresh(self, packs: Packs) -> tuple[EngineProcess, Path]:
+        """A process that has loaded no pack yet, and its folder."""
+        folder = self._folders.next()
+        source = await (self._torch if packs else self._plain).get()
+        if source.is_forkable:
+            return self._see(await source.process.fork(folder)), folder
+        return await self._spawn(folder, preloads=bool(packs)), folder
+
+    async def _start_plain(self) -> _Template:
+        folder = self._folders.next()
+        process = await self._spawn(folder, preloads=False)
+        return _Template(process, Ready(), await self._can_fork(process), folder)
+
+    async def _start_torch(self) -> _Template:
+        """A process with torch; the plain one where that cannot be imported, as packs then find out by themselves."""
+        plain = await self._plain.get()
+        if not plain.is_forkable:
+            return plain
+        folder = self._folders.next()
+        process = self._see(await plain.process.fork(folder))
+        try:
+            await process.order(Preload(), _START_SECONDS)
+        except HostNotStartedError:
+            return plain
+        return _Template(process, Ready(), await self._can_fork(process), folder)
+
+    async def _spawn(self, folder: Path, *, preloads: bool) -> EngineProcess:
+        environment = {**self._settings.environment, "TMPDIR": str(folder)}
+        process = self._see(await EngineProcess.spawn(environment, folder, self._note))
+        await process.order(self._settings.begin, _START_SECONDS)
+        if preloads:
+            await process.order(Preload(), _START_SECONDS)
+        return process
+
+    async def _can_fork(self, process: EngineProcess) -> bool:
+        return CAN_FORK and await asyncio.to_thread(is_forkable, process.pid)
+
+    def _see(self, process: EngineProcess) -> EngineProcess:
+        self.living.add(process)
+        process.lost.add_done_callback(lambda _: self.living.discard(process))
+        return process
+
+    def _keep(self, task: "asyncio.Future[Any]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

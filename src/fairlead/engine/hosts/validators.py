@@ -1,0 +1,217 @@
+"""Hosts that answer questions of their workspaces: whether a graph is valid, or what a picture looks like.
+
+A host belongs to one workspace, and has exactly the packs of what it is asked. Workspaces share a number of places, so
+none of them keeps the others waiting, and a question that kills its host, or takes for ever, is the trouble of the
+workspace that asked it. When a host dies, what it was asked is asked once more of the next one, now one by one, so
+that a question that kills takes no other with it.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+from fairlead.engine.hosts.conversation import Result
+from fairlead.engine.hosts.desk import Desk
+from fairlead.engine.hosts.faults import EngineUnavailableError
+from fairlead.engine.hosts.kept import KeptProcess
+from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
+from fairlead.engine.hosts.protocol import Check, Render, Survey
+from fairlead.engine.hosts.templates import Packs
+from fairlead.fair_shares import FairShares, NoRoomError
+
+R = TypeVar("R", bound=Result)
+Order: TypeAlias = Callable[[str, EngineProcess], Check | Render | Survey]
+"""What is asked, given the name it goes by and the host that is asked."""
+Start: TypeAlias = Callable[[Packs, str], Awaitable[EngineProcess]]
+_WAITING_MAX: Final = 1_000
+_OUT_OF_DATE: Final = "its nodes are out of date"
+_TWICE: Final = "the engine stopped twice while it worked on this"
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatorLimits:
+    """How many questions are answered at once, `share` of them of one workspace at most, each within `seconds`.
+
+    A place is waited for `room_seconds`. Of idle hosts `kept` are kept, each for `idle_seconds`.
+    """
+
+    places: int
+    share: int
+    seconds: float
+    room_seconds: float
+    kept: int
+    idle_seconds: float
+
+
+@dataclass(eq=False, slots=True)
+class _Validator:
+    """The host of a workspace with some packs, and what was true of these when it was begun."""
+
+    host: "KeptProcess[_Started]"
+    stamp: Hashable
+    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    expiry: asyncio.TimerHandle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    process: EngineProcess
+
+
+class Validators:
+    """Whom a server asks. `start` starts a host for a workspace; `stamp` changes when its packs are out of date."""
+
+    def __init__(self, start: Start, stamp: Callable[[Packs], Hashable], limits: ValidatorLimits) -> None:
+        self._start = start
+        self._stamp = stamp
+        self._limits = limits
+        self._shares = FairShares(limits.places, _WAITING_MAX, limits.share)
+        self._validators: dict[tuple[str, Packs], _Validator] = {}
+        """By workspace and packs, the longest idle first."""
+        self._numbers = itertools.count()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed_for: str | None = None
+
+    async def close(self, reason: str) -> None:
+        """Answer nothing more: who waits gets EngineUnavailableError. The hosts end with their templates."""
+        self._closed_for = reason
+        for validator in self._validators.values():
+            validator.host.close()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def ask(self, workspace_id: str, packs: Packs, order: Order, expected: tuple[type[R], ...], desk: Any) -> R:
+        """The answer to a question. EngineUnavailableError.
+
+        Who has asked may leave: the host is still at work then, and takes up a place.
+        """
+        task = asyncio.ensure_future(self._answered(workspace_id, packs, order, expected, desk))
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if self._closed_for is not None and task.cancelled():
+                raise EngineUnavailableError(self._closed_for) from None
+            raise
+
+    def refresh(self) -> None:
+        """End the idle hosts whose packs are out of date; others end when they have answered."""
+        for key, validator in list(self._validators.items()):
+            if validator.host.is_idle and validator.stamp != self._stamp(key[1]):
+                self._end(key, _OUT_OF_DATE)
+
+    # A question.
+
+    async def _answered(
+        self, workspace_id: str, packs: Packs, order: Order, expected: tuple[type[R], ...], desk: Desk | None
+    ) -> R:
+        if self._closed_for is not None:
+            raise EngineUnavailableError(self._closed_for)
+        try:
+            async with self._shares.place(workspace_id, self._limits.room_seconds):
+                result = await self._try(workspace_id, packs, order, expected, desk)
+                if result is None:
+                    async with self._validator(workspace_id, packs).alone:
+                        result = await self._try(workspace_id, packs, order, expected, desk)
+        except NoRoomError as error:
+            raise EngineUnavailableError("too much is asked of the engine right now") from error
+        except HostNotStartedError as error:
+            raise EngineUnavailableError(str(error)) from error
+        if result is None:
+            raise EngineUnavailableError(_TWICE)
+        return result
+
+    async def _try(
+        self, workspace_id: str, packs: Packs, order: Order, expected: tuple[type[R], ...], desk: Desk | None
+    ) -> R | None:
+        """The answer, or None when the host has died over it, or while it was also at work on another."""
+        key = workspace_id, packs
+        validator = self._validator(workspace_id, packs)
+        try:
+            async with validator.host.used() as started:
+                return await self._asked(started.process, order, expected, desk)
+        finally:
+            if validator.host.is_idle:
+                self._rest(key, validator)
+
+    async def _asked(
+        self, process: EngineProcess, order: Order, expected: tuple[type[R], ...], desk: Desk | None
+    ) -> R | None:
+        name = str(next(self._numbers))
+        conversation = process.open(name, expected, desk)
+        try:
+            process.send(order(name, process))
+            waits: set[asyncio.Future[Any]] = {conversation.result, process.lost}
+            await asyncio.wait(waits, timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await conversation.close()
+        if conversation.result.done():
+            return cast("R", conversation.result.result())
+        if process.lost.done():
+            return None
+        process.kill(f"it worked for more than {self._limits.seconds:g} seconds on one question")
+        raise EngineUnavailableError(f"the engine took more than {self._limits.seconds:g} seconds")
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # who has left does not ask for it
+
+    # Hosts.
+
+    def _validator(self, workspace_id: str, packs: Packs) -> _Validator:
+        """The host of a workspace with some packs, as they are now; it may have yet to be started."""
+        key = workspace_id, packs
+        stamp = self._stamp(packs)
+        validator = self._validators.pop(key, None)
+        if validator is not None and validator.stamp != stamp:
+            self._retire(validator, _OUT_OF_DATE)
+            validator = None
+        if validator is None:
+            validator = _Validator(KeptProcess(lambda: self._started(packs, workspace_id), rest_seconds=0.0), stamp)
+        self._validators[key] = validator
+        if validator.expiry is not None:
+            validator.expiry.cancel()
+        return validator
+
+    async def _started(self, packs: Packs, workspace_id: str) -> _Started:
+        return _Started(await self._start(packs, workspace_id))
+
+    def _rest(self, key: tuple[str, Packs], validator: _Validator) -> None:
+        """Keep an idle host for a while; too many are not kept."""
+        if self._validators.get(key) is not validator or self._closed_for is not None:
+            return
+        if validator.expiry is not None:
+            validator.expiry.cancel()
+        loop = asyncio.get_running_loop()
+        validator.expiry = loop.call_later(self._limits.idle_seconds, self._expire, key, validator)
+        idle = [one for one, other in self._validators.items() if other.host.is_idle]
+        for one in idle[: max(0, len(idle) - self._limits.kept)]:
+            self._end(one, "its place was wanted for another workspace, or other node packs")
+
+    def _expire(self, key: tuple[str, Packs], validator: _Validator) -> None:
+        if self._validators.get(key) is validator and validator.host.is_idle:
+            self._end(key, "it was idle")
+
+    def _end(self, key: tuple[str, Packs], reason: str) -> None:
+        self._retire(self._validators.pop(key), reason)
+
+    def _retire(self, validator: _Validator, reason: str) -> None:
+        if validator.expiry is not None:
+            validator.expiry.cancel()
+        task = asyncio.ensure_future(_ended(validator, reason))
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+
+
+async def _ended(validator: _Validator, reason: str) -> None:
+    """End a host when it has answered what it was asked."""
+    started = await validator.host.last()
+    if started is not None:
+        await validator.host.until_idle()
+        await started.process.end(reason)

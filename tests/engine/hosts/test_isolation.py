@@ -1,0 +1,236 @@
+"""A silent, leaking or greedy host is the trouble of its workspace alone; what is forked shares nothing but code."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from PIL import Image
+
+from engine.executions import n
+from engine.hosts.engines import Engine, FolderDesk, running_engine, trouble, wait_for
+from fairlead.domain.jobs.events import Failed, Succeeded
+from fairlead.engine.hosts.protocol import Checked, Render
+from fairlead.processes.confinement.landlock import landlock_version
+
+_WORKS: Final = {"1": n("PrimitiveInt", value=1), "2": n("PreviewAny", source=["1", 0])}
+_PACK: Final = """
+import os, random, tempfile, threading, time
+import numpy
+import folder_paths
+
+IMPORTED_BY = os.getpid()
+%s
+
+class Node:
+    RETURN_TYPES = ()
+    FUNCTION = "run"
+    OUTPUT_NODE = True
+    NOT_IDEMPOTENT = True
+    CATEGORY = "made up"
+
+    @classmethod
+    def INPUT_TYPES(cls):
+        return {"required": {"how": ("STRING", {"default": ""})}}
+
+    def run(self, how):
+        %s
+        return {"ui": {"text": [[IMPORTED_BY, os.getpid()], random.random(), float(numpy.random.rand())]}}
+
+NODE_CLASS_MAPPINGS = {"Made": Node}
+"""
+
+
+def _packs(folder: Path, at_import: str = "", at_run: str = "pass") -> tuple[str]:
+    (folder / "packs").mkdir()
+    (folder / "packs" / "made.py").write_text(_PACK % (at_import, at_run))
+    return (str(folder / "packs"),)
+
+
+async def _until(is_so: Callable[[], object]) -> None:
+    while not is_so():  # noqa: ASYNC110 -- it is about processes and what was noted of them: nothing to wait on
+        await asyncio.sleep(0.01)
+
+
+async def _check(engine: Engine, graph: dict[str, Any], workspace: str = "w") -> object:
+    content = json.dumps(graph).encode()
+    return await engine.hosts.check("c", workspace, content, None, FolderDesk(engine.folder))
+
+
+# Heartbeats.
+
+
+@pytest.mark.req("S-07")
+def test_frozen_host_is_noticed_long_before_its_job_is_late(tmp_path: Path) -> None:
+    """The job fails with the true reason, and the next of the workspace is executed by another host."""
+    with running_engine(tmp_path, heartbeat_seconds=2.0, job_seconds=3_000) as engine:
+
+        async def frozen() -> object:
+            job = asyncio.ensure_future(engine.executed(trouble("Endless")))
+            await _until(lambda: engine.started)
+            os.kill(engine.started[0], signal.SIGSTOP)
+            return (await job).ending
+
+        ending = engine.run(wait_for(frozen(), 50))
+        assert isinstance(ending, Failed)
+        assert ending.failure.message == "the engine process was ended: it did not answer any more"
+        assert engine.execute(_WORKS).ending == Succeeded()
+
+
+@pytest.mark.req("S-07")
+@pytest.mark.parametrize("kind", ["template", "check"])
+def test_frozen_process_is_replaced_while_somebody_waits_for_it(tmp_path: Path, kind: str) -> None:
+    """What is asked of it is answered by the next, whether hosts are forked from it or it checks graphs."""
+    with running_engine(tmp_path, heartbeat_seconds=2.0) as engine:
+        workspace = "w" if kind == "check" else "another"
+        assert isinstance(engine.run(_check(engine, _WORKS)), Checked)
+        frozen = next(pid for pid in engine.of_kind(kind) if pid not in engine.of_kind(kind, "troubles"))
+        os.kill(frozen, signal.SIGSTOP)
+        assert isinstance(engine.run(wait_for(_check(engine, _WORKS, workspace), 50)), Checked)
+        assert engine.ended[frozen] == "it did not answer any more"
+
+
+# Descriptors.
+
+
+@pytest.mark.req("S-07")
+def test_host_that_leaks_descriptors_is_replaced(tmp_path: Path) -> None:
+    """A few are its cache's business; many would have the workspace's later jobs fail one day."""
+    leak = "IMPORTED.extend(open(os.devnull) for _ in range(int(how)))"
+    with running_engine(tmp_path / "e", packs=_packs(tmp_path, "IMPORTED = []", leak)) as engine:
+        job = {"1": n("Made", how="10")}
+        assert [engine.execute(job).ending for _ in range(3)] == [Succeeded()] * 3
+        [kept] = engine.started
+        assert engine.execute({"1": n("Made", how="100")}).ending == Succeeded()
+        engine.run(wait_for(_until(lambda: kept in engine.ended)))
+        assert engine.ended[kept] == "it leaves descriptors open"
+        assert engine.execute(job).ending == Succeeded()
+        assert len(engine.started) == 2
+
+
+# Forking.
+
+
+@pytest.mark.req("S-04")
+def test_hosts_of_two_workspaces_are_forked_and_draw_other_numbers(tmp_path: Path) -> None:
+    """A pack is imported once, by no host of a workspace; random numbers differ all the same."""
+    with running_engine(tmp_path / "e", packs=_packs(tmp_path), places=2) as engine:
+        one, other = (engine.execute({"1": n("Made", how="")}, workspace).texts for workspace in "vw")
+        assert one[0][0] == other[0][0]
+        assert one[0][0] not in (one[0][1], other[0][1])
+        assert one[1] != other[1]
+        assert one[2] != other[2]
+
+
+@pytest.mark.req("S-04")
+@pytest.mark.parametrize(
+    "left",
+    [
+        "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()",
+        "KEPT = open(os.devnull)",
+        "KEPT = os.pipe()",
+        "import mmap; KEPT = mmap.mmap(-1, 4096)",
+        "KEPT = folder_paths.get_output_directory()",
+        "KEPT = tempfile.mkdtemp()",
+    ],
+    ids=["thread", "file", "pipe", "shared memory", "folder", "temporary folder"],
+)
+def test_pack_that_leaves_what_must_not_be_shared_is_loaded_by_each_host(tmp_path: Path, left: str) -> None:
+    """No thread is lost in a fork, and nothing leads from one workspace's host to another's."""
+    with running_engine(tmp_path / "e", packs=_packs(tmp_path, left), places=2) as engine:
+        one, other = (engine.execute({"1": n("Made", how="")}, workspace).texts for workspace in "vw")
+        assert one[0] == [engine.started[0]] * 2
+        assert other[0] == [engine.started[1]] * 2
+
+
+@pytest.mark.req("S-04")
+@pytest.mark.parametrize("confined", [False, True], ids=["as we are", "confined"])
+def test_folders_of_a_pack_are_those_of_its_host(tmp_path: Path, *, confined: bool) -> None:
+    """Two workspaces' hosts of one template have folders of their own, and one does not see the other's."""
+    ask = "return {'ui': {'text': [folder_paths.get_output_directory(), tempfile.gettempdir()]}}"
+    with running_engine(tmp_path / "e", packs=_packs(tmp_path, at_run=ask), places=2, confined=confined) as engine:
+        seen = [engine.execute({"1": n("Made", how="")}, workspace).texts for workspace in "vw"]
+        (output, temporary), (other_output, other_temporary) = seen
+        assert Path(output).is_relative_to(temporary)
+        assert Path(other_output).is_relative_to(other_temporary)
+        assert not Path(output).is_relative_to(other_temporary)
+        assert not Path(other_output).is_relative_to(temporary)
+
+
+@pytest.mark.req("S-04")
+def test_host_cannot_look_into_the_folder_of_another(tmp_path: Path) -> None:
+    """What a host of the same template has written is out of reach, where the system can see to that."""
+    if not landlock_version():
+        pytest.skip("the system has no Landlock")
+    write = "open('secret', 'w').write('mine') if not how else None"
+    look = "how = open(how).read() if how else os.path.abspath('secret')"
+    ask = f"{write}; {look}; return {{'ui': {{'text': [how]}}}}"
+    with running_engine(tmp_path / "e", packs=_packs(tmp_path, at_run=ask), places=2, confined=True) as engine:
+        [secret] = engine.execute({"1": n("Made", how="")}, "v").texts
+        assert Path(secret).read_text() == "mine"
+        assert engine.execute({"1": n("Made", how=secret)}, "v").texts == ["mine"]
+        assert engine.execute({"1": n("Made", how=secret)}, "w").failure.exception_type == "PermissionError"
+
+
+@pytest.mark.req("S-04")
+def test_number_of_a_host_is_the_systems_word(tmp_path: Path) -> None:
+    """A template cannot pass off a process of somebody else as its own: what it says of numbers is not believed."""
+    lies = (
+        "import fairlead.engine.hosts.template as t\n"
+        "t.ChildEnded = lambda pid, status, old=t.ChildEnded: old(1, status)"
+    )
+    with running_engine(tmp_path / "e", packs=_packs(tmp_path, lies), places=2) as engine:
+        seen = engine.execute({"1": n("Made", how="")})
+        assert seen.texts[0][1] == engine.started[0]
+        os.kill(engine.started[0], signal.SIGKILL)
+        engine.run(wait_for(_until(lambda: engine.started[0] in engine.ended)))
+        assert engine.execute({"1": n("Made", how="")}).ending == Succeeded()
+
+
+# Shares.
+
+
+@pytest.mark.req("S-03")
+def test_pictures_of_one_workspace_keep_no_other_waiting(tmp_path: Path) -> None:
+    """While a workspace has large pictures made, another has a graph checked and a picture made, each in its turn."""
+    with running_engine(tmp_path) as engine:
+        Image.effect_noise((1_200, 1_200), 90).save(engine.folder / "large.png")
+        Image.new("RGB", (8, 8)).save(engine.folder / "small.png")
+
+        async def rendered(workspace: str, name: str, number: int) -> None:
+            target = engine.folder / f"{workspace}-{number}"
+            order = Render("r", "webp", str(engine.folder / name), str(target), quality=100)
+            assert (await engine.hosts.render(workspace, order)).error is None
+
+        async def together() -> None:
+            crowd = [asyncio.ensure_future(rendered("greedy", "large.png", number)) for number in range(9)]
+            await _until(lambda: engine.of_kind("render"))
+            assert isinstance(await _check(engine, _WORKS, "modest"), Checked)
+            await rendered("modest", "small.png", 0)
+            assert not all(one.done() for one in crowd)
+            await asyncio.gather(*crowd)
+
+        engine.run(wait_for(together(), 55))
+        assert len(engine.of_kind("render")) == 2
+
+
+@pytest.mark.req("S-03")
+def test_endless_checks_of_one_workspace_end_no_process_of_another(tmp_path: Path) -> None:
+    """They run into their limit, and only the hosts of their workspace are ended for it."""
+    with running_engine(tmp_path, check_seconds=1.0) as engine:
+        assert isinstance(engine.run(_check(engine, _WORKS, "modest")), Checked)
+        [modest] = engine.checking
+
+        async def together() -> None:
+            endless = [asyncio.ensure_future(_check(engine, trouble("Unwilling", "endless"), "greedy")) for _ in "123"]
+            while not all(one.done() for one in endless):
+                assert isinstance(await _check(engine, _WORKS, "modest"), Checked)
+            await asyncio.gather(*endless, return_exceptions=True)
+
+        engine.run(wait_for(together(), 50))
+        assert modest not in engine.ended
+        assert engine.checking[0] == modest
