@@ -213,14 +213,20 @@ class WebProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header. Those behind a body, which would come too late for anybody, are dropped."""
-        if not self._in_head:
-            self._trailers += 1
-            if self._trailers > FIELDS:
-                self._stop(431)
+        headers = self.headers
+        if not self._in_head or len(headers) >= FIELDS:
+            self._count_trailer()
             return
-        if len(self.headers) >= FIELDS:
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        headers.append((name, value))
+
+    def _count_trailer(self) -> None:
+        """Bound the headers behind a body, and refuse one too many before it."""
+        self._trailers += 1
+        if self._in_head or self._trailers > FIELDS:
             self._stop(431)
-        super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
