@@ -29,6 +29,9 @@ _BASE_URL_MAX: Final = 1000
 SERVERLESS: Final = "serverless"
 CLOUD: Final = "cloud"
 SELF_HOSTED: Final = "self_hosted"
+CONFINEMENT_REQUIRED: Final = "required"
+CONFINEMENT_AVAILABLE: Final = "available"
+CONFINEMENT_OFF: Final = "off"
 _CALLABLE: Final = re.compile(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|.+\.py):[A-Za-z_]\w*")
 _STATIC_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{16,1000}")
 _LOOPBACK: Final = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
@@ -99,6 +102,17 @@ def _choice(*values: str) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name for part in text.split(",") if (name := part.strip()))
+
+
+def _paths(text: str) -> tuple[Path, ...]:
+    paths = tuple(Path(part) for part in text.split(os.pathsep) if part)
+    if not all(path.is_absolute() for path in paths):
+        raise ValueError("must be absolute paths, with colons between them")
+    return paths
 
 
 def _base_url(text: str) -> str:
@@ -277,10 +291,10 @@ class Settings:
     engine_idle_seconds: float = _option(
         300.0, "How long an engine host keeps a workspace's results without a job.", _number(0, 86_400)
     )
-    engine_confined: bool = _option(
-        True,
-        "Whether engine hosts see only the files they need, where the system can see to it (Linux 5.13).",
-        _boolean,
+    engine_confinement: str = _option(
+        CONFINEMENT_REQUIRED,
+        "Whether code of node packs has to be confined: required (else no pack is loaded), available, or off.",
+        _choice(CONFINEMENT_REQUIRED, CONFINEMENT_AVAILABLE, CONFINEMENT_OFF),
     )
     engine_heartbeat_seconds: float = _option(
         10.0, "How long an engine host may be silent before it is ended.", _number(0.1, 3_600)
@@ -288,6 +302,16 @@ class Settings:
     engine_pack_seconds: float = _option(
         60.0, "How long a node pack may take to load before it is left out.", _number(0.1, 3_600)
     )
+    engine_network: frozenset[str] = _option(
+        frozenset(), "The node packs that may use the network, with commas between, or *; empty is none.", _names
+    )
+    engine_readable: tuple[Path, ...] = _option(
+        (), "More files and folders that node packs may read, with colons between.", _paths
+    )
+    engine_devices: tuple[Path, ...] = _option(
+        (), "Devices that node packs may use, such as /dev/nvidia0, with colons between.", _paths
+    )
+    engine_allow_root: bool = _option(False, "Whether a server that runs as root loads node packs.", _boolean)
     node_packs: Path | None = _option(
         None, "A folder of node packs; empty means custom_nodes in the data directory, where there is one.", Path
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +90,8 @@ class Jobs:
     surfaces: tuple[OtherSurface, ...]
     observe: Observer
     begin_stop: Callable[[], None]
+    confinement: Mapping[str, Any]
+    """How the engine's processes are confined, for an operator's tools."""
 
 
 async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack: AsyncExitStack) -> Base:

@@ -41,15 +41,20 @@ def application(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, m
             UsageHandlers(authenticator, windows, UsageReader(base.database, base.clock), prefix),
         ),
         assets=base.assets.handlers,
-        operator=OperatorHandlers(
-            lambda: _problems(base.database),
-            lambda: (metrics.page(), CONTENT_TYPE),
-            MetricsAccess(settings.metrics_networks, known_hosts(settings), settings.metrics_token),
-        ),
+        operator=_operator(settings, base, jobs, metrics),
         document=DocumentHandlers(served(settings)),
         names=header_names(settings),
         observe=base.observe,
         others=(*(() if jobs is None else jobs.surfaces), _registry(settings, base)),
+    )
+
+
+def _operator(settings: Settings, base: Base, jobs: Jobs | None, metrics: Metrics) -> OperatorHandlers:
+    return OperatorHandlers(
+        lambda: _problems(base.database),
+        lambda: (metrics.page(), CONTENT_TYPE),
+        MetricsAccess(settings.metrics_networks, known_hosts(settings), settings.metrics_token),
+        {} if jobs is None else {"engine_confinement": jobs.confinement},
     )
 
 

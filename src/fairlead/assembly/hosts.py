@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
+from fairlead.assembly.confinement import Confinement
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.notes import AnswerFailed, HostEnded, HostNote, HostNotStarted, HostStarted, PackProbed
 from fairlead.engine.hosts.pool import Hosts, HostSettings
@@ -22,9 +23,12 @@ from fairlead.observing.observations import (
 from fairlead.settings import Settings
 
 
-async def ready_hosts(settings: Settings, partner_nodes: bytes, observe: Observer, stack: AsyncExitStack) -> Hosts:
+async def ready_hosts(
+    settings: Settings, confinement: Confinement, partner_nodes: bytes, observe: Observer, stack: AsyncExitStack
+) -> Hosts:
     """The engine hosts of a server, of which the process they are forked from is being started."""
-    hosts = Hosts(host_settings(settings, settings.data / "scratch"), partner_nodes, partial(_note, observe))
+    given = host_settings(settings, confinement, settings.data / "scratch")
+    hosts = Hosts(given, partner_nodes, partial(_note, observe))
     try:
         await hosts.begin()
     except EngineUnavailableError as error:
@@ -33,17 +37,12 @@ async def ready_hosts(settings: Settings, partner_nodes: bytes, observe: Observe
     return hosts
 
 
-def node_packs_folder(settings: Settings) -> Path:
-    """The folder of node packs, which need not be there."""
-    return settings.data / "custom_nodes" if settings.node_packs is None else settings.node_packs
-
-
-async def try_node_packs(settings: Settings, scratch: Path) -> Sequence[PackReport]:
+async def try_node_packs(settings: Settings, confinement: Confinement, scratch: Path) -> Sequence[PackReport]:
     """How each node pack fares in a process like those of a server. EngineUnavailableError where none can be started.
 
     `scratch` is a folder for what is written meanwhile.
     """
-    hosts = Hosts(await asyncio.to_thread(host_settings, settings, scratch), b"[]", lambda _: None)
+    hosts = Hosts(await asyncio.to_thread(host_settings, settings, confinement, scratch), b"[]", lambda _: None)
     await hosts.begin()
     try:
         return (await hosts.prepare(None)).packs
@@ -51,20 +50,19 @@ async def try_node_packs(settings: Settings, scratch: Path) -> Sequence[PackRepo
         await hosts.close()
 
 
-def host_settings(settings: Settings, scratch: Path) -> HostSettings:
+def host_settings(settings: Settings, confinement: Confinement, scratch: Path) -> HostSettings:
     """What the engine hosts of an installation are given."""
-    packs = node_packs_folder(settings)
     return HostSettings(
         scratch=scratch.resolve(),
         places=settings.engine_hosts,
         memory=settings.engine_memory_mib * 2**20,
         cache=settings.engine_cache_mib * 2**20,
-        packs=(str(packs.resolve()),) if packs.is_dir() else (),
+        packs=() if confinement.packs is None else (str(confinement.packs),),
+        packs_refused=confinement.refusal,
         templates=settings.engine_deployments,
         pack_seconds=settings.engine_pack_seconds,
         heartbeat_seconds=settings.engine_heartbeat_seconds,
-        confined=settings.engine_confined,
-        blobs=(settings.data / "blobs").resolve(),
+        policies=confinement.policies,
         idle_seconds=settings.engine_idle_seconds,
         job_seconds=settings.job_minutes * 60,
     )

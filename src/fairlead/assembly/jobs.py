@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead.assembly.base import Base, Jobs, brand, header_names, kept, known_hosts
+from fairlead.assembly.confinement import Confinement, ready_confinement
 from fairlead.assembly.hosts import ready_hosts
 from fairlead.assembly.moderation import ready_moderation
 from fairlead.assembly.runs import HOUR_MS, Runs
@@ -44,6 +45,7 @@ from fairlead.operations.jobs.submit import Submitter
 from fairlead.operations.jobs.views import FileViews
 from fairlead.operations.jobs.watch import JobWatcher
 from fairlead.operations.workspaces import DEFAULT_NAME
+from fairlead.processes.tree import watch_trees
 from fairlead.settings import CLOUD, SELF_HOSTED, SERVERLESS, Settings
 from fairlead.storage.job_journal import JobJournal
 from fairlead.storage.workflow_files import find_file_of_id
@@ -83,6 +85,7 @@ class _Working:
     files: WorkflowFiles
     executor: JobExecutor
     models: ModelRunner
+    confinement: Confinement
     kept_ms: int
 
 
@@ -119,7 +122,12 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExi
         worker.stop()
         working.newsroom.close()
 
-    return Jobs((public, _surface(settings, base, working, nodes, verbs)), working.models.observe, begin_stop)
+    return Jobs(
+        (public, _surface(settings, base, working, nodes, verbs)),
+        working.models.observe,
+        begin_stop,
+        working.confinement.summary(),
+    )
 
 
 async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> _Working:
@@ -137,7 +145,11 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
     stack.push_async_callback(transport.close)
     moderation = await ready_moderation(settings, base.observe, stack)
     files = _files(settings, base, moderation, kept_ms, stack)
-    hosts = await ready_hosts(settings, _partner_nodes(base.catalog.current, base, runs), base.observe, stack)
+    confinement = await ready_confinement(settings)
+    confinement.tell(base.observe)
+    kept(stack, watch_trees())
+    nodes = _partner_nodes(base.catalog.current, base, runs)
+    hosts = await ready_hosts(settings, confinement, nodes, base.observe, stack)
     models = _models(settings, base, runs, transport)
     executor = JobExecutor(
         hosts,
@@ -152,7 +164,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
         places=settings.engine_hosts,
         kept_ms=kept_ms,
     )
-    return _Working(hosts, books, journal, newsroom, files, executor, models, kept_ms)
+    return _Working(hosts, books, journal, newsroom, files, executor, models, confinement, kept_ms)
 
 
 def _models(settings: Settings, base: Base, runs: Runs, transport: Transport) -> ModelRunner:

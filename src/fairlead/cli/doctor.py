@@ -13,9 +13,11 @@ from typing import Any, Final
 
 import click
 
+from fairlead.assembly.confinement import examine_confinement, packs_folder
 from fairlead.cli.output import data_option, json_option, print_json, print_table
 from fairlead.cli.workspaces import settings_of
 from fairlead.installation import (
+    DataDirectoryError,
     authored_flag,
     catalog_folders,
     opened_database,
@@ -44,7 +46,7 @@ class _ProblemError(Exception):
 def doctor(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
     """Check this machine and this installation; exits with status 1 when something needs mending."""
     settings = settings_of(data, database)
-    findings = [_examine(name, check, settings) for name, check in _CHECKS]
+    findings = [_examine(name, check, settings) for name, check in _CHECKS] + _confinement(settings)
     if as_json:
         print_json(findings)
     else:
@@ -134,17 +136,37 @@ def _files(settings: Settings) -> str:
 
 
 def _node_packs(settings: Settings) -> str:
-    from fairlead.assembly.hosts import node_packs_folder, try_node_packs  # noqa: PLC0415 -- takes long, for this alone
+    from fairlead.assembly.hosts import try_node_packs  # noqa: PLC0415 -- takes long, for this alone
 
-    folder = node_packs_folder(settings)
-    if not settings.engine or not folder.is_dir():
+    if not settings.engine or packs_folder(settings) is None:
         return "none"
+    confinement = examine_confinement(settings)
+    if confinement.refusal is not None:
+        raise _ProblemError(f"they are not loaded: {confinement.refusal}")
     with tempfile.TemporaryDirectory(prefix="fairlead-doctor-") as scratch:
-        reports = asyncio.run(try_node_packs(settings, Path(scratch)))
+        reports = asyncio.run(try_node_packs(settings, confinement, Path(scratch)))
     broken = [f"{report.name}: {report.error}" for report in reports if report.error is not None]
     if broken:
         raise _ProblemError("; ".join(broken))
     return f"{len(reports)} can be loaded"
+
+
+def _confinement(settings: Settings) -> list[dict[str, str]]:
+    """How code of node packs would be confined here, found out by trying: each mechanism by itself."""
+    if not settings.engine:
+        return []
+    try:
+        found = examine_confinement(settings)
+    except DataDirectoryError as error:
+        return [{"check": "confinement", "result": "problem", "detail": str(error)}]
+    return [
+        {
+            "check": f"confinement: {mechanism.name}",
+            "result": "ok" if mechanism.is_held or found.packs is None else "problem",
+            "detail": mechanism.detail if mechanism.is_held else f"does not hold: {mechanism.detail}",
+        }
+        for mechanism in found.report.mechanisms
+    ]
 
 
 _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (

@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead.domain.media import HEAD_BYTES, media_type
-from fairlead.engine.hosts.confinement import confine, die_with_parent
 from fairlead.moderation.protocol import WORDS_CHARACTERS_MAX, Content, Failure, Question, Ready, Said, Verdict, line_of
+from fairlead.processes.confinement.limits import bound, die_with_parent
 
 Judge: TypeAlias = Callable[[Content], Any]
 _MODULE: Final = "moderation_callable"
@@ -26,7 +26,7 @@ def main(descriptor: int, memory: int, source: str) -> None:
     """Serve the server at the other end of a socket until it goes away."""
     os.set_inheritable(descriptor, False)  # noqa: FBT003 -- the only way to call it
     die_with_parent()
-    confine(memory)
+    bound(memory)
     with socket.socket(fileno=descriptor) as line:
         try:
             judge = load(source)

@@ -20,6 +20,7 @@ from fairlead.observing.observations import (
     CatalogRefused,
     DatabaseTrouble,
     DeadlinePassed,
+    EngineConfined,
     EngineHostStarted,
     EngineHostStopped,
     FaultAnswered,
@@ -211,9 +212,18 @@ class _JobMeters:
             "fairlead_jobs_taken_over", "Jobs whose server fell silent while it had them.", registry=registry
         )
         self._under_way = Gauge("fairlead_jobs_under_way", "Jobs executed by this process.", registry=registry)
+        self._confinement = Gauge(
+            "fairlead_engine_confinement",
+            "Whether a mechanism that confines the engine's processes holds.",
+            ("mechanism",),
+            registry=registry,
+        )
 
-    def observe(self, observation: JobEnded | JobsUnderWay | JobTakenOver) -> None:
+    def observe(self, observation: JobEnded | JobsUnderWay | JobTakenOver | EngineConfined) -> None:
         match observation:
+            case EngineConfined(held=held, missing=missing):
+                for mechanism in (*held, *missing):
+                    self._confinement.labels(mechanism).set(mechanism in held)
             case JobEnded(state=state, exception_type=kind, waited=waited, seconds=seconds):
                 self._ended.labels(state, kind if kind in JOB_ERRORS else "other" if kind else "").inc()
                 self._waited.observe(waited)
@@ -320,7 +330,7 @@ class Metrics:
                 self._legs.observe(observation)
             case WebhookTried():
                 self._webhooks.observe(observation)
-            case JobEnded() | JobsUnderWay() | JobTakenOver():
+            case JobEnded() | JobsUnderWay() | JobTakenOver() | EngineConfined():
                 self._jobs.observe(observation)
             case EngineHostStarted() | EngineHostStopped() | NodePackLoaded():
                 self._engine.observe(observation)

@@ -3,7 +3,7 @@
 An observation carries data, never prose and never a secret: no keys, no bodies, no partner's words.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -343,6 +343,27 @@ class NodePackLoaded(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
+class EngineConfined(msgspec.Struct, frozen=True):
+    """How the engine's processes are confined: the mechanisms that hold, with what holds of each, and the others."""
+
+    mode: str
+    held: Mapping[str, str]
+    missing: Sequence[str]
+
+
+class ConfinementMissing(msgspec.Struct, frozen=True):
+    """A mechanism of confinement does not hold on this machine, and why."""
+
+    mechanism: str
+    reason: str
+
+
+class NodePacksRefused(msgspec.Struct, frozen=True):
+    """No node pack is loaded, because its code could not be confined as the settings require."""
+
+    reason: str
+
+
 class ReleaseSettled(msgspec.Struct, frozen=True):
     """A release of a deployment was prepared; or why it cannot be."""
 
@@ -413,6 +434,9 @@ Observation: TypeAlias = (
     | EngineHostStopped
     | EngineHostFailed
     | NodePackLoaded
+    | EngineConfined
+    | ConfinementMissing
+    | NodePacksRefused
     | ReleaseSettled
     | DeploymentMoved
     | UnexpectedError

@@ -112,7 +112,7 @@ class Child:
         ran_out = self.tree.ran_out_of_memory
         await asyncio.to_thread(self.tree.clear)
         words = _take_last_words(self._errors)
-        self.exited.set_result(exit_of(code, self._reason, words, ran_out_of_memory=ran_out))
+        self.exited.set_result(exit_of(code, self._reason or self.tree.reason, words, ran_out_of_memory=ran_out))
         if self.folder is not None:
             await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 

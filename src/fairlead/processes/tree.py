@@ -1,14 +1,30 @@
 """A child process and everything it has started: what is bounded, and what is ended, together."""
 
+import asyncio
 import os
 import signal
 import threading
-from contextlib import suppress
-from typing import Final
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, NoReturn
 
 from fairlead.processes.confinement.cgroups import ControlGroup, ControlGroups
-from fairlead.processes.confinement.descendants import Usage, children, end_orphans, end_tree, tree_usage
+from fairlead.processes.confinement.descendants import (
+    Usage,
+    children,
+    end_orphans,
+    end_tree,
+    tree_usage,
+    unknown_descendants,
+)
 from fairlead.processes.confinement.limits import keep_orphans
+
+_WATCH_SECONDS: Final = 1.0
+_LOOKS_MAX: Final = 1_000
+_LOOK_SECONDS: Final = 0.005
+_bounded: Final[set["ProcessTree"]] = set()
+"""The trees that are to be watched."""
 
 
 class ProcessTree:
@@ -19,14 +35,32 @@ class ProcessTree:
     one, which counts and ends it without exception.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, parent: "ProcessTree | None" = None) -> None:
+        """Look after a child of ours, or of a `parent` that is one and was told to fork it."""
         self.pid: Final = pid
+        self._parent = parent
+        self._forks_under_way = 0
+        self._forks = 0
+        """Counts the begins and the ends of forks."""
         self._group: ControlGroup | None = None
         self._memory = 0
         self._processes = 0
         self._is_over_memory = False
+        self.reason: str | None = None
+        """Why it was ended by the watch, where that was not for its memory."""
         keep_orphans()
         children.add(pid)
+
+    @contextmanager
+    def forking(self) -> Iterator[None]:
+        """While this process forks another on our behalf: until that has a tree of its own, it looks like a stray."""
+        self._forks_under_way += 1
+        self._forks += 1
+        try:
+            yield
+        finally:
+            self._forks_under_way -= 1
+            self._forks += 1
 
     def bound(self, groups: ControlGroups | None, memory: int, processes: int) -> None:
         """Bound the memory of the whole tree in bytes (0 no bound), and how many processes and threads it may have.
@@ -43,16 +77,18 @@ class ProcessTree:
                 group.remove()
                 raise
             self._group = group
+        if self._group is None or not self._group.counts_memory:
+            _bounded.add(self)
 
-    def excess(self) -> str | None:
-        """What the tree takes more of than it may, in words; None for nothing. Reads /proc: not for the event loop."""
+    def end_excess(self) -> None:
+        """Kill the tree if it takes more than it may. Reads /proc: not for the event loop."""
         usage = self.usage()
         if self._memory and usage.memory > self._memory:
             self._is_over_memory = True
-            return f"it took {usage.memory >> 20} MiB of memory, more than the {self._memory >> 20} it may have"
-        if self._processes and usage.threads > self._processes:
-            return f"it had {usage.threads} threads, more than the {self._processes} it may have"
-        return None
+            self.kill()
+        elif self._processes and usage.threads > self._processes:
+            self.reason = f"it had {usage.threads} threads, more than the {self._processes} it may have"
+            self.kill()
 
     def usage(self) -> Usage:
         """What the tree takes. Reads /proc: not for the event loop."""
@@ -76,9 +112,30 @@ class ProcessTree:
             with suppress(OSError):
                 self._group.kill()
         children.discard(self.pid)
+        _bounded.discard(self)
         end_orphans()
+        if self._parent is not None:
+            self._parent.end_strays()
         if self._group is not None:
             self._group.remove()
+
+    def end_strays(self) -> None:
+        """End what forked processes have left to this one when they ended: all below it that has no tree of its own.
+
+        The calling thread waits for that. A process that is being forked has none yet, so there is nothing to be told
+        of what was seen meanwhile, and another look is taken.
+        """
+        for _ in range(_LOOKS_MAX):
+            forks = self._forks
+            strays = unknown_descendants(self.pid)
+            if self._forks_under_way or forks != self._forks:
+                time.sleep(_LOOK_SECONDS)
+                continue
+            if not strays:
+                return
+            for pid in strays:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
 
     def terminate(self) -> None:
         """Ask the child to end."""
@@ -89,3 +146,16 @@ class ProcessTree:
     def ran_out_of_memory(self) -> bool:
         """Whether a process of the tree is known to have been ended because memory ran out."""
         return self._is_over_memory or (self._group is not None and self._group.ran_out_of_memory)
+
+
+async def watch_trees() -> NoReturn:
+    """End every tree that takes more than it may, for ever: where no control group counts, this is what bounds it."""
+    while True:
+        await asyncio.sleep(_WATCH_SECONDS)
+        if _bounded:
+            await asyncio.to_thread(_end_excess)
+
+
+def _end_excess() -> None:
+    for tree in list(_bounded):
+        tree.end_excess()

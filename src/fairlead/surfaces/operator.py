@@ -1,9 +1,10 @@
 """What an operator's tools ask: is it alive, is it ready, what does it count."""
 
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -44,11 +45,16 @@ class MetricsAccess:
 
 @dataclass(frozen=True, slots=True)
 class OperatorHandlers:
-    """Answers the operator's routes. `problems` names what is not ready; `metrics` is the page and its media type."""
+    """Answers the operator's routes.
+
+    `problems` names what is not ready; `metrics` is the page and its media type; `state` is what else is told of a
+    server, ready or not.
+    """
 
     problems: Callable[[], Awaitable[list[str]]]
     metrics: Callable[[], tuple[bytes, str]]
     access: MetricsAccess
+    state: Mapping[str, Any]
 
     async def healthz(self, _request: Request) -> Response:
         """`GET /healthz`: the process answers."""
@@ -58,8 +64,8 @@ class OperatorHandlers:
         """`GET /readyz`: 200 when runs can be taken, else 503 with what is missing."""
         problems = await self.problems()
         if problems:
-            return JSONResponse({"status": "not ready", "problems": problems}, status_code=503)
-        return JSONResponse({"status": "ready"})
+            return JSONResponse({"status": "not ready", "problems": problems, **self.state}, status_code=503)
+        return JSONResponse({"status": "ready", **self.state})
 
     async def metrics_page(self, request: Request) -> Response:
         """`GET /metrics`: Prometheus's text format, for those who may read it; FaultError."""

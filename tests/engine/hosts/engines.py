@@ -12,8 +12,11 @@ from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.events import Ending, Event, Executed, Failed, Failure
 from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.notes import HostEnded, HostNote, HostStarted, PackProbed
+from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.hosts.pool import Hosts, HostSettings
 from fairlead.engine.hosts.protocol import Checked, Execute, PackReport, Previewed, Refused, Said
+from fairlead.processes.confinement.policy import Policy
+from fairlead.processes.confinement.probe import with_filter
 
 PACKS: Final = Path(__file__).parent / "custom_nodes"
 T = TypeVar("T")
@@ -186,6 +189,12 @@ def running_engine(folder: Path, hear: Callable[[HostNote], object] = bool, **se
             yield Engine(folder, runner, hosts, notes)
         finally:
             runner.run(hosts.close())
+
+
+def confining(packs: Path) -> HostPolicies:
+    """Return the policies of hosts with a folder of packs, as a server makes them."""
+    policy = with_filter(Policy(readable=(str(packs),), is_required=True), shared_memory=False)
+    return HostPolicies(policy)
 
 
 def trouble(name: str, how: str = "", **others: tuple[str, str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from engine.executions import n
-from engine.hosts.engines import Engine, FolderDesk, running_engine, trouble, wait_for
+from engine.hosts.engines import Engine, FolderDesk, confining, running_engine, trouble, wait_for
 from fairlead.domain.jobs.events import Failed, Succeeded
 from fairlead.engine.hosts.protocol import Checked, Render
 from fairlead.processes.confinement.landlock import landlock_version
@@ -152,7 +152,9 @@ def test_pack_that_leaves_what_must_not_be_shared_is_loaded_by_each_host(tmp_pat
 def test_folders_of_a_pack_are_those_of_its_host(tmp_path: Path, *, confined: bool) -> None:
     """Two workspaces' hosts of one template have folders of their own, and one does not see the other's."""
     ask = "return {'ui': {'text': [folder_paths.get_output_directory(), tempfile.gettempdir()]}}"
-    with running_engine(tmp_path / "e", packs=_packs(tmp_path, at_run=ask), places=2, confined=confined) as engine:
+    packs = _packs(tmp_path, at_run=ask)
+    policies = confining(Path(packs[0])) if confined else None
+    with running_engine(tmp_path / "e", packs=packs, places=2, policies=policies) as engine:
         seen = [engine.execute({"1": n("Made", how="")}, workspace).texts for workspace in "vw"]
         (output, temporary), (other_output, other_temporary) = seen
         assert Path(output).is_relative_to(temporary)
@@ -169,7 +171,8 @@ def test_host_cannot_look_into_the_folder_of_another(tmp_path: Path) -> None:
     write = "open('secret', 'w').write('mine') if not how else None"
     look = "how = open(how).read() if how else os.path.abspath('secret')"
     ask = f"{write}; {look}; return {{'ui': {{'text': [how]}}}}"
-    with running_engine(tmp_path / "e", packs=_packs(tmp_path, at_run=ask), places=2, confined=True) as engine:
+    packs = _packs(tmp_path, at_run=ask)
+    with running_engine(tmp_path / "e", packs=packs, places=2, policies=confining(Path(packs[0]))) as engine:
         [secret] = engine.execute({"1": n("Made", how="")}, "v").texts
         assert Path(secret).read_text() == "mine"
         assert engine.execute({"1": n("Made", how=secret)}, "v").texts == ["mine"]

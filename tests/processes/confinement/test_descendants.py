@@ -1,5 +1,6 @@
 """Everything a process has started ends with it, also what hides; and its memory is counted as a whole."""
 
+import asyncio
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 from fairlead.processes.confinement.cgroups import ControlGroup, ControlGroups, find_control_groups
 from fairlead.processes.confinement.descendants import descendants, end_orphans, tree_usage
 from fairlead.processes.confinement.probe import with_filter
-from fairlead.processes.tree import ProcessTree
+from fairlead.processes.tree import ProcessTree, watch_trees
 from processes.confinement.attackers import Place, command, needs_landlock, place_in
 
 pytestmark = [needs_landlock, pytest.mark.req("S-07")]
@@ -81,7 +82,14 @@ def _end_of(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def _named(place: Place) -> list[int]:
-    """The living processes that were started for a place."""
+    """The processes that were started for a place and still live after a while."""
+    until = time.monotonic() + 20
+    while (living := _living(place)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return living
+
+
+def _living(place: Place) -> list[int]:
     found = (one.info for one in psutil.process_iter(["pid", "cmdline", "status"]))
     alive = [one for one in found if one["status"] != psutil.STATUS_ZOMBIE]
     return [one["pid"] for one in alive if any(str(place.own) in word for word in one["cmdline"] or ())]
@@ -157,29 +165,39 @@ def test_memory_of_all_processes_counts(place: Place) -> None:
         assert usage.processes == 4
         assert 140 << 20 < usage.memory < 300 << 20
         assert tree_usage(started.tree.pid).memory > 300 << 20
-        assert started.tree.excess() is None
+        started.tree.end_excess()
+        assert started.process.poll() is None
     finally:
         started.kill()
 
 
-def test_tree_that_takes_too_much_is_told_of(place: Place) -> None:
+@pytest.mark.parametrize(("memory", "threads"), [(100, 1), (0, 120)])
+def test_tree_that_takes_too_much_is_ended(place: Place, memory: int, threads: int) -> None:
     """By its memory together, though each process keeps to its own bound; and by its threads."""
-    code = """
+    code = f"""
     for _ in range(2):
         if os.fork() == 0:
             own = bytearray(b"y") * (80 << 20)
             os.write(1, b"x")
             time.sleep(60)
+    for _ in range({threads}):
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     time.sleep(2)
     print("", flush=True)
     time.sleep(60)
     """
-    started = _started(place, code, memory=100 << 20)
-    try:
-        assert "more than the 100 it may have" in str(started.tree.excess())
-        assert started.tree.ran_out_of_memory
-    finally:
-        started.kill()
+    started = _started(place, code, memory=memory << 20)
+
+    async def watched() -> None:
+        watching = asyncio.ensure_future(watch_trees())
+        await asyncio.to_thread(started.process.wait, 30)
+        watching.cancel()
+
+    asyncio.run(watched())
+    started.tree.clear()
+    assert started.tree.ran_out_of_memory == bool(memory)
+    assert (started.tree.reason is None) == bool(memory)
+    assert _end_of(started.below) == []
 
 
 def test_control_group_is_told_its_bounds(tmp_path: Path) -> None:

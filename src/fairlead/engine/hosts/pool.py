@@ -26,6 +26,7 @@ from fairlead.engine.hosts.node_classes import NodeClasses
 from fairlead.engine.hosts.notes import TakeNote
 from fairlead.engine.hosts.pack_catalog import PackCatalog
 from fairlead.engine.hosts.places import Place, Places
+from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
 from fairlead.engine.hosts.protocol import (
     FRAME_BYTES_MAX,
@@ -61,7 +62,8 @@ _RENDER: Final = Service("render", niceness=10)
 class HostSettings:
     """What hosts are given. Memory and cache are in bytes of each host (0 memory is no bound), times in seconds.
 
-    `scratch` is the folder for theirs, shared with other servers at will; `packs` are folders of node packs. At once
+    `scratch` is the folder for theirs, shared with other servers at will; `packs` are folders of node packs, of which
+    there are none while they are `packs_refused`; without `policies` hosts are not confined. At once
     `places` hosts execute jobs, `checks` graphs are checked and `renders` pictures made; of idle hosts for the latter
     two `kept` are kept each, and `templates` sets of packs stay loaded. A place is waited for `room_seconds` at most.
     A host that does not end a job within `interrupt_seconds` of the wish is killed, and so is one that checks something
@@ -78,8 +80,8 @@ class HostSettings:
     memory: int = 0
     cache: int = 256 * 2**20
     packs: Sequence[str] = ()
-    confined: bool = False
-    blobs: Path | None = None
+    packs_refused: str | None = None
+    policies: HostPolicies | None = None
     idle_seconds: float = 300.0
     job_seconds: float = 3_600.0
     interrupt_seconds: float = 5.0
@@ -188,7 +190,7 @@ class Hosts:
         missing = absent(packs, there)
         if missing:
             self._catalog.forget(missing)
-            return Prepared((), missing, absence(missing))
+            return Prepared((), missing, self._settings.packs_refused or absence(missing))
         broken = {report.name for report in self._catalog.reports if report.error is not None}
         names = there if packs is None else packs
         probes = [self._catalog.probe(name, again=anew or name in broken) for name in names]
@@ -361,7 +363,6 @@ class Hosts:
     def _template_settings(self) -> TemplateSettings:
         settings = self._settings
         threads = str(max(1, (os.cpu_count() or 1) // settings.places))
-        blobs = None if settings.blobs is None else str(settings.blobs)
         folder = str(self._folders.folder) if self._folders is not None else ""
         packs = [str(path) for path in self._folders_of_packs]
         return TemplateSettings(
@@ -372,7 +373,8 @@ class Hosts:
                 "OPENCV_FOR_THREADS_NUM": threads,
                 "MALLOC_ARENA_MAX": "2",
             },
-            Begin(folder, packs, settings.memory, settings.confined, blobs),
+            _begin(settings, folder, packs),
+            settings.policies,
             settings.templates,
             settings.idle_seconds,
             settings.pack_seconds,
@@ -388,3 +390,10 @@ class Hosts:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()
+
+
+def _begin(settings: HostSettings, scratch: str, packs: Sequence[str]) -> Begin:
+    """What every process is told first: no pack is loaded by it yet, and hosts of all kinds are forked from it."""
+    widest = None if settings.policies is None else settings.policies.widest
+    policy = None if widest is None else msgspec.structs.replace(widest, writable=(scratch,), is_forked=True)
+    return Begin(scratch, packs, settings.memory, policy)

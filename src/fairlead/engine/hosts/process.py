@@ -104,7 +104,7 @@ class EngineProcess:
 
     async def fork(self, folder: Path) -> "EngineProcess":
         """Have another process forked from this one, with a folder of its own, as above. HostNotStartedError."""
-        with ExitStack() as undone:
+        with self.child.tree.forking(), ExitStack() as undone:
             ours, theirs, our_forks, their_forks = _sockets(undone)
             try:
                 folder.mkdir(mode=0o700)  # noqa: ASYNC240 -- a moment
@@ -122,7 +122,7 @@ class EngineProcess:
                     self.kill("it could not be forked any more")  # what it has forked, and is not known, ends with it
                 raise HostNotStartedError("it could not be forked") from error
             status = self._statuses[pid] = asyncio.get_running_loop().create_future()
-            child = Child(ProcessTree(pid), _status(watch, status), errors, folder)
+            child = Child(ProcessTree(pid, self.child.tree), _status(watch, status), errors, folder)
             process = EngineProcess(child, our_forks, folder, self._note)
             undone.pop_all()
         self._adopt(process)

@@ -7,15 +7,16 @@ Workflows are executed in one thread with an event loop of its own, checked in a
 import asyncio
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from fairlead.engine.hosts import rendering
-from fairlead.engine.hosts.confinement import be_quiet, die_with_parent
 from fairlead.engine.hosts.descriptors import open_descriptors
 from fairlead.engine.hosts.line import Line
 from fairlead.engine.hosts.loading import Loaded
@@ -36,13 +37,18 @@ from fairlead.engine.hosts.protocol import (
     Survey,
     ToHost,
 )
-from fairlead.engine.hosts.sandbox import restrict
+from fairlead.engine.hosts.quiet import be_quiet
 from fairlead.engine.hosts.template import Template, use_folder
 from fairlead.engine.hosts.work import HostService
 from fairlead.engine.node_context import Stop
+from fairlead.processes.confinement.applying import narrow
+from fairlead.processes.confinement.limits import die_with_parent
+from fairlead.processes.confinement.policy import ConfinementError, Policy
 
 _CHECKS_AT_ONCE: Final = 4
 _BROKEN: Final = 3
+UNCONFINED: Final = 4
+"""The code of a host that could not be confined as it has to be, and has loaded nothing."""
 
 
 def main(server: int, forks: int) -> None:
@@ -50,16 +56,20 @@ def main(server: int, forks: int) -> None:
     die_with_parent()
     try:
         Template(server, forks, _serve).run()
+    except ConfinementError as error:
+        sys.stderr.write(str(error))
+        sys.stderr.flush()
+        os._exit(UNCONFINED)
     except ValueError:
         os._exit(1)
     finally:
         os._exit(0)
 
 
-def _serve(order: Serve, begun: Begin, loaded: Loaded, server: socket.socket) -> None:
-    if begun.confined:
-        readable = (*begun.packs, order.loaded) if order.loaded else begun.packs
-        restrict(Path(order.folder), readable, begun.blobs)
+def _serve(order: Serve, policy: Policy | None, loaded: Loaded, server: socket.socket) -> None:
+    if policy is not None:
+        readable = (*policy.readable, order.loaded) if order.loaded else policy.readable
+        narrow(msgspec.structs.replace(policy, readable=readable, writable=(order.folder,), is_forked=False))
     os.nice(order.niceness)
     use_folder(order.folder)
     be_quiet()

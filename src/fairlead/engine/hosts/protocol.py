@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from fairlead.domain.jobs.events import Ending, Event, Place
+from fairlead.processes.confinement.policy import Policy
 
 FRAME_BYTES_MAX: Final = 320 * 2**20
 """A whole workflow fits (256 MiB), with what comes beside it."""
@@ -30,15 +31,14 @@ class Begin(msgspec.Struct, frozen=True, tag=True):
     """What an engine process is told first, before it knows anything: what it may take and see. Answered with Ready.
 
     `scratch` is the folder below which it, and everything forked from it, may write; `packs` are the folders of node
-    packs; `memory` is what a process may take in all (0 no bound), in bytes. One that is `confined` sees nothing else
-    but its programs, the packs and, by their names, the files in the folder `blobs`.
+    packs; `memory` is what a process may take in all (0 no bound), in bytes. With a `policy` it, and everything forked
+    from it, sees, reaches and takes nothing else but what that says.
     """
 
     scratch: str
     packs: Sequence[str] = ()
     memory: int = 0
-    confined: bool = False
-    blobs: str | None = None
+    policy: Policy | None = None
 
 
 class Preload(msgspec.Struct, frozen=True, tag=True):
@@ -49,13 +49,14 @@ class Load(msgspec.Struct, frozen=True, tag=True):
     """Load classes of nodes: the engine's own, those of partners' models, and those of some packs.
 
     `partner_nodes` is the JSON document of `domain/jobs/partner_nodes.py`; `folder` the one in which packs may write
-    while they are loaded. What is forked from the process has its folders beside that, and nowhere else. Each
-    pack is announced with Loading, and everything answered with Ready.
+    while they are loaded. What is forked from the process has its folders beside that, and nowhere else; `policy` is
+    narrower than that of Begin. Each pack is announced with Loading, and everything answered with Ready.
     """
 
     folder: str
     partner_nodes: bytes = b"[]"
     selection: Sequence[str] = ()
+    policy: Policy | None = None
 
 
 class Serve(msgspec.Struct, frozen=True, tag=True):

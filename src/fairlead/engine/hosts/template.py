@@ -15,10 +15,8 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
-from fairlead.engine.hosts.confinement import confine, die_with_parent
 from fairlead.engine.hosts.frames import HEAD_BYTES, framed, length_of, read_to_host
 from fairlead.engine.hosts.loading import Loaded, load, preload
 from fairlead.engine.hosts.protocol import (
@@ -37,9 +35,10 @@ from fairlead.engine.hosts.protocol import (
     Serve,
     ToHost,
 )
-from fairlead.engine.hosts.sandbox import restrict
 from fairlead.engine.registry import Registry
-from fairlead.processes.confinement.limits import keep_orphans
+from fairlead.processes.confinement.applying import apply, narrow
+from fairlead.processes.confinement.limits import bound, die_with_parent, keep_orphans
+from fairlead.processes.confinement.policy import Policy
 
 _SERVER: Final = 3
 _FORKS: Final = 4
@@ -51,7 +50,7 @@ _HIGH: Final = 64
 _DESCRIPTORS_MAX: Final = 2**16
 _TORCH_SEED_BITS: Final = 63
 
-Serving = Callable[[Serve, Begin, Loaded, socket.socket], None]
+Serving = Callable[[Serve, Policy | None, Loaded, socket.socket], None]
 
 
 class Template:
@@ -61,6 +60,7 @@ class Template:
         """Take over the process, whose sockets have some numbers. `serve` is called for the last order, if it comes."""
         self._serve = serve
         self._begun = Begin("")
+        self._policy: Policy | None = None
         self._loaded = Loaded(Registry(), frozenset(), (), keeps_folder=False)
         self._take_over(server, forks)
 
@@ -77,7 +77,7 @@ class Template:
                     self._load(order)
                 case Serve():
                     self._forks.close()
-                    self._serve(order, self._begun, self._loaded, self._server)
+                    self._serve(order, self._policy, self._loaded, self._server)
                     return
                 case Ping():
                     self._send(Pong())
@@ -92,14 +92,16 @@ class Template:
 
     def _begin(self, order: Begin) -> None:
         self._begun = order
-        confine(order.memory)
-        if order.confined:
-            restrict(Path(order.scratch), order.packs, order.blobs)
+        if order.policy is None:
+            bound(order.memory)
+        else:
+            apply(order.policy)
         self._send(Ready())
 
     def _load(self, order: Load) -> None:
-        if self._begun.confined:
-            restrict(Path(order.folder).parent, self._begun.packs, self._begun.blobs)
+        if order.policy is not None:
+            narrow(order.policy)
+        self._policy = order.policy
         use_folder(order.folder)
         self._loaded = load(order, self._begun.packs, lambda pack: self._send(Loading(pack)))
         for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):

@@ -16,11 +16,13 @@ from fairlead.engine.hosts.forkable import is_forkable
 from fairlead.engine.hosts.hellos import CAN_FORK
 from fairlead.engine.hosts.kept import KeptProcess
 from fairlead.engine.hosts.notes import HostStarted, TakeNote
+from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
 from fairlead.engine.hosts.protocol import Begin, Load, Preload, Ready, Serve
 from fairlead.engine.hosts.scratch import ScratchFolders
 from fairlead.engine.packs.finding import absence, absent
 from fairlead.fair_shares import FairShares, NoRoomError
+from fairlead.processes.confinement.policy import PROCESSES_MAX, Policy
 
 Packs: TypeAlias = tuple[str, ...]
 _START_SECONDS: Final = 60.0
@@ -38,6 +40,7 @@ class TemplateSettings:
 
     environment: Mapping[str, str]
     begin: Begin
+    policies: HostPolicies | None
     count: int
     idle_seconds: float
     pack_seconds: float
@@ -179,11 +182,16 @@ class Templates:
     async def _load(self, process: EngineProcess, folder: Path, packs: Packs) -> Ready:
         own = folder / _OWN
         own.mkdir(mode=0o700)
-        ready = await process.order(Load(str(own), self.partner_nodes, packs), self._settings.pack_seconds)
+        order = Load(str(own), self.partner_nodes, packs, self._policy(packs, folder))
+        ready = await process.order(order, self._settings.pack_seconds)
         if missing := absent(packs, [report.name for report in ready.packs]):
             process.kill("it lacks node packs")
             raise HostNotStartedError(absence(missing), missing=missing)
         return ready
+
+    def _policy(self, packs: Packs, folder: Path) -> Policy | None:
+        policies = self._settings.policies
+        return None if policies is None else policies.narrowed(packs, str(folder))
 
     def _expire_later(self, packs: Packs, template: _Template) -> None:
         """Look after a while whether a template with packs is still used."""
@@ -249,6 +257,13 @@ class Templates:
         return CAN_FORK and await asyncio.to_thread(is_forkable, process.pid)
 
     def _see(self, process: EngineProcess) -> EngineProcess:
+        """Look after a process from now on, with all that it will start. HostNotStartedError."""
+        groups = None if self._settings.policies is None else self._settings.policies.groups
+        try:
+            process.child.tree.bound(groups, self._settings.begin.memory, PROCESSES_MAX)
+        except OSError as error:
+            process.kill("it could not be bounded")
+            raise HostNotStartedError(f"it could not be put into a control group: {error.strerror}") from error
         self.living.add(process)
         process.lost.add_done_callback(lambda _: self.living.discard(process))
         return process

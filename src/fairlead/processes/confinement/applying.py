@@ -53,14 +53,18 @@ def apply(policy: Policy) -> Report:
 def narrow(policy: Policy) -> Report:
     """Keep to less than the template this process was forked from, for good: to its own folder, to its own figures.
 
-    To be called at once after the fork. ConfinementError as for `apply`.
+    To be called before anything of strangers is executed that the template may not have. A filter is installed where
+    there is one, beside that of the template. ConfinementError as for `apply`.
     """
     limits.die_with_parent()
     limits.keep_orphans()
     if sys.platform != "linux":
         return _required(policy, Report([Mechanism(LANDLOCK, _OTHER_SYSTEM, is_held=False)]))
     _refuse_threads()
-    return _required(policy, Report([_tried(LANDLOCK, lambda: _landlock(policy))]))
+    found = [_tried(LANDLOCK, lambda: _landlock(policy))]
+    if policy.syscalls:
+        found.append(_tried(SECCOMP, lambda: _filter(policy)))
+    return _required(policy, Report(found))
 
 
 _SET_HERE: Final = (LANDLOCK, SECCOMP, CAPABILITIES, NETWORK)

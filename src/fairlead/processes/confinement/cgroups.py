@@ -7,6 +7,7 @@ or files in memory. A service has such groups where systemd delegates them (`Del
 import errno
 import itertools
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,8 @@ _KIND: Final = "cgroup2"
 _BEGINNING: Final = "fairlead-"
 _OWN_LEAF: Final = "server"
 _CONTROLLERS: Final = ("memory", "pids")
+_LOOKS_MAX: Final = 200
+_LOOK_SECONDS: Final = 0.005
 _numbers: Final = itertools.count()
 
 
@@ -56,9 +59,15 @@ class ControlGroup:
         return False
 
     def remove(self) -> None:
-        """Remove it once it is empty; one that is not stays."""
-        with suppress(OSError):
-            self.folder.rmdir()
+        """Remove it once it is empty, which it is soon after it was killed; one that is not stays."""
+        for _ in range(_LOOKS_MAX):
+            try:
+                return self.folder.rmdir()
+            except FileNotFoundError:
+                return None
+            except OSError:
+                time.sleep(_LOOK_SECONDS)
+        return None
 
 
 class ControlGroups:

@@ -45,9 +45,16 @@ class Usage:
 
 
 def processes() -> Mapping[int, Process]:
-    """Every process that can be seen, by its number; none on systems without /proc."""
-    found = (_read(folder) for folder in _PROCESSES.glob("[0-9]*"))
-    return {process.pid: process for process in found if process is not None}
+    """Every process that can be seen, by its number; none on systems without /proc.
+
+    Each is read as it is listed, by ascending numbers: what a process has started before it ended comes after it.
+    """
+    found: dict[int, Process] = {}
+    with suppress(OSError), os.scandir(_PROCESSES) as entries:
+        for entry in entries:
+            if entry.name.isdigit() and (process := _read(int(entry.name))) is not None:
+                found[process.pid] = process
+    return found
 
 
 def descendants(pid: int, among: Mapping[int, Process] | None = None) -> Sequence[Process]:
@@ -61,6 +68,13 @@ def descendants(pid: int, among: Mapping[int, Process] | None = None) -> Sequenc
         found += [process for process in below if not process.is_dead]
         ahead += [process.pid for process in below]
     return found
+
+
+def unknown_descendants(pid: int) -> Sequence[int]:
+    """The living processes below one that are none of our `children`, nor below another of these."""
+    others = children - {pid}
+    everything = {number: process for number, process in processes().items() if number not in others}
+    return [process.pid for process in descendants(pid, everything)]
 
 
 def end_descendants(pid: int, *, keep: Collection[int] = ()) -> Collection[int]:
@@ -90,7 +104,7 @@ def end_tree(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     _kill(pid)
     until = time.monotonic() + _END_SECONDS
-    while (process := _read(_PROCESSES / str(pid))) and not process.is_dead and time.monotonic() < until:
+    while (process := _read(pid)) and not process.is_dead and time.monotonic() < until:
         time.sleep(_PAUSE_SECONDS)
     for number in killed:
         with suppress(ChildProcessError):  # it has another parent, who waits for it
@@ -104,25 +118,28 @@ def end_orphans() -> int:
     """
     if sys.platform != "linux":
         return 0
-    filters = _filters_of(os.getpid())
-    everything = processes()
-    orphans = [
-        process.pid
-        for process in everything.values()
-        if process.parent == os.getpid() and process.pid not in children and _filters_of(process.pid) > filters
-    ]
-    for orphan in orphans:
-        end_tree(orphan)
-        _wait_for(orphan)
-    return len(orphans)
+    count, until = 0, time.monotonic() + _END_SECONDS
+    while (orphans := _orphans()) and time.monotonic() < until:
+        for orphan in orphans:
+            end_tree(orphan)
+            _wait_for(orphan)
+        count += len(orphans)
+    return count
+
+
+def _orphans() -> Sequence[int]:
+    own, filters = os.getpid(), _filters_of(os.getpid())
+    found = (process.pid for process in processes().values() if process.parent == own)
+    return [pid for pid in found if pid not in children and _filters_of(pid) > filters]
 
 
 def tree_usage(pid: int, above: int = 0) -> Usage:
-    """What a process and everything below it take.
+    """What a process and everything below it take, but for other `children` of ours and what is below them.
 
     Pages that several share are counted once where the first count is `above` so many bytes; that takes longer.
     """
-    everything = processes()
+    others = children - {pid}
+    everything = {number: process for number, process in processes().items() if number not in others}
     tree = [*([everything[pid]] if pid in everything else []), *descendants(pid, everything)]
     memory = sum(_resident(process.pid) for process in tree)
     if above and memory > above and len(tree) > 1:
@@ -147,10 +164,10 @@ def _wait_for(pid: int) -> None:
             time.sleep(_PAUSE_SECONDS)
 
 
-def _read(folder: Path) -> Process | None:
+def _read(pid: int) -> Process | None:
     with suppress(OSError, ValueError, IndexError):  # it has just ended
-        fields = folder.joinpath("stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        return Process(int(folder.name), int(fields[1]), fields[0] in _DEAD, int(fields[17]))
+        fields = (_PROCESSES / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        return Process(pid, int(fields[1]), fields[0] in _DEAD, int(fields[17]))
     return None
 
 

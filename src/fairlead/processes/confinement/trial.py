@@ -5,6 +5,7 @@ input ends. `probe` starts it, and looks at what it may have changed.
 """
 
 import ctypes
+import errno
 import mmap
 import os
 import socket
@@ -32,6 +33,8 @@ from fairlead.processes.confinement.policy import (
 _CLONE_NEWUSER: Final = 0x10000000
 _SOMEBODY: Final = 61_234
 _PAGE: Final = 4_096
+_PEEK_DATA: Final = 2
+_NO_PROCESS: Final = 2**31 - 2
 _HIDING_SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 1.0
 
@@ -78,7 +81,7 @@ def _attempts(trial: Trial) -> Sequence[tuple[str, str, Callable[[], bool]]]:
         (LANDLOCK, "list a folder", lambda: _works(lambda: list(Path(file).parent.iterdir()))),
         (LANDLOCK, "signal the server", lambda: _works(lambda: os.kill(os.getppid(), 0))),
         (SECCOMP, "change a file's mode", lambda: _works(lambda: _change_mode(Path(file)))),
-        (SECCOMP, "trace a process", lambda: libc().ptrace(0, 0, None, None) == 0),
+        (SECCOMP, "trace a process", _may_trace),
         (SECCOMP, "make a namespace", lambda: libc().unshare(ctypes.c_int(_CLONE_NEWUSER)) == 0),
         (CAPABILITIES, "become another user", lambda: _works(lambda: os.setuid(_SOMEBODY))),
         (NETWORK, "connect to a Unix socket", lambda: _connects(socket.AF_UNIX, trial.socket)),
@@ -90,6 +93,12 @@ def _attempts(trial: Trial) -> Sequence[tuple[str, str, Callable[[], bool]]]:
     if not trial.may_share:
         attempts.append((MEMORY, "share memory", lambda: _works(lambda: mmap.mmap(-1, _PAGE).close())))
     return attempts
+
+
+def _may_trace() -> bool:
+    """Whether it could trace a process, if there were the one that it asks for."""
+    libc().ptrace(_PEEK_DATA, _NO_PROCESS, None, None)
+    return ctypes.get_errno() == errno.ESRCH
 
 
 def _works(attempt: Callable[[], object]) -> bool:

@@ -27,11 +27,20 @@ class Alive(TypedDict):
     status: Literal["ok"]
 
 
+class EngineConfinement(TypedDict):
+    """How code of node packs is confined: which mechanisms hold, and why no pack is loaded where none is."""
+
+    mode: Literal["required", "available", "off"]
+    mechanisms: dict[str, bool]
+    node_packs_refused: NotRequired[str]
+
+
 class Readiness(TypedDict):
-    """Whether runs can be taken, and what is missing."""
+    """Whether runs can be taken, and what is missing; of a server that executes workflows, how it confines them."""
 
     status: Literal["ready", "not ready"]
     problems: NotRequired[list[str]]
+    engine_confinement: NotRequired[EngineConfinement]
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(

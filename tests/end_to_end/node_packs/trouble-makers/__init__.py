@@ -1,6 +1,10 @@
 """Nodes that do what nodes should not: they are slow, crash, take all memory, or never end."""
 
+import ctypes
+import mmap
 import os
+import resource
+import socket as sockets
 import time
 
 import comfy.utils
@@ -111,4 +115,67 @@ class Burglar(_Passing):
         return (" ".join(opened),)
 
 
-NODE_CLASS_MAPPINGS = {node.__name__: node for node in (Slowly, Crash, Hog, Stuck, Modelled, Secrets, Burglar)}
+class Hostile(_Passing):
+    """Does what a pack must not: reaches others, changes files, takes memory that nobody counts, stays for ever."""
+
+    RETURN_TYPES = ("STRING",)
+
+    @classmethod
+    def INPUT_TYPES(cls):
+        """Take the folder of the server's data, its port, and a Unix socket."""
+        return {"required": {"data": ("STRING", {}), "port": ("INT", {"default": 0}), "socket": ("STRING", {})}}
+
+    def run(self, data, port, socket):
+        """Tell what went well, and the number of the process that was left behind."""
+        database = f"{data}/fairlead.db"
+        attempts = {
+            "sniff": lambda: sockets.socket(sockets.AF_PACKET, sockets.SOCK_RAW, 0x0300).close(),
+            "raw": lambda: sockets.socket(sockets.AF_INET, sockets.SOCK_RAW, 6).close(),
+            "port": lambda: self.connect(sockets.AF_INET, ("127.0.0.1", port)),
+            "unix": lambda: self.connect(sockets.AF_UNIX, socket),
+            "memory": lambda: mmap.mmap(-1, 1 << 30),
+            "file in memory": lambda: os.memfd_create("x"),
+            "/dev/shm": lambda: open("/dev/shm/fairlead-attack", "w").close(),
+            "limits of the server": lambda: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (3, 3)),
+            "mode": lambda: os.chmod(database, 0o666) or os.stat(database).st_mode & 0o077 or self.fail(),
+            "watch": lambda: ctypes.CDLL(None).inotify_init() >= 0 or self.fail(),
+            "user": lambda: os.setuid(12345),
+            "trace": lambda: ctypes.CDLL(None).ptrace(0, 0, 0, 0) == 0 or self.fail(),
+            "namespace": lambda: ctypes.CDLL(None).unshare(0x10000000) == 0 or self.fail(),
+        }
+        done = []
+        for name, attempt in attempts.items():
+            try:
+                attempt()
+            except OSError:
+                continue
+            done.append(name)
+        return (" ".join([*done, f"left:{self.leave()}"]),)
+
+    def fail(self):
+        """Say that nothing came of it."""
+        raise OSError
+
+    def connect(self, family, address):
+        """Connect to somebody."""
+        with sockets.socket(family) as made:
+            made.settimeout(2)
+            made.connect(address)
+
+    def leave(self):
+        """Leave a process behind."""
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            os.setsid()
+            pid = os.fork()
+            if pid == 0:
+                os.closerange(0, 100)
+                time.sleep(600)
+                os._exit(0)
+            os.write(writing, str(pid).encode())
+            os._exit(0)
+        os.wait()
+        return os.read(reading, 100).decode()
+
+
+NODE_CLASS_MAPPINGS = {node.__name__: node for node in (Slowly, Crash, Hog, Stuck, Modelled, Secrets, Burglar, Hostile)}

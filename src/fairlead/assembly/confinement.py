@@ -1,0 +1,126 @@
+"""How the engine's processes are confined on this machine: by the settings, and by what was found to hold."""
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.engine.hosts.policies import HostPolicies
+from fairlead.installation import DataDirectoryError
+from fairlead.observing.observations import ConfinementMissing, EngineConfined, NodePacksRefused, Observer
+from fairlead.processes.confinement.cgroups import ControlGroups, find_control_groups
+from fairlead.processes.confinement.policy import MEMORY, ConfinementError, Policy, Report
+from fairlead.processes.confinement.probe import probe, with_filter
+from fairlead.settings import CONFINEMENT_OFF, CONFINEMENT_REQUIRED, Settings
+from fairlead.storage.database import file_of
+
+_MODELS: Final = "models"
+_AS_ROOT: Final = "the server runs as root; run it as another user, or set FAIRLEAD_ENGINE_ALLOW_ROOT=true"
+_HINT: Final = "FAIRLEAD_ENGINE_CONFINEMENT=available goes on without it"
+
+_NOTHING: Final = Report()
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What holds of the engine's processes. `refusal` says why no node pack is loaded, `packs` is their folder if so.
+
+    `policies` is None where the settings turn confinement off.
+    """
+
+    mode: str
+    report: Report = _NOTHING
+    policies: HostPolicies | None = None
+    packs: Path | None = None
+    refusal: str | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """What an operator's tools are told; nothing of it is secret."""
+        mechanisms = {mechanism.name: mechanism.is_held for mechanism in self.report.mechanisms}
+        told: dict[str, Any] = {"mode": self.mode, "mechanisms": mechanisms}
+        return told if self.refusal is None else {**told, "node_packs_refused": self.refusal}
+
+    def tell(self, observe: Observer) -> None:
+        """Make observations of it."""
+        held = {mechanism.name: mechanism.detail for mechanism in self.report.mechanisms if mechanism.is_held}
+        observe(EngineConfined(self.mode, held, [mechanism.name for mechanism in self.report.missing]))
+        for mechanism in self.report.missing:
+            observe(ConfinementMissing(mechanism.name, mechanism.detail))
+        if self.refusal is not None:
+            observe(NodePacksRefused(self.refusal))
+
+
+def packs_folder(settings: Settings) -> Path | None:
+    """The folder of node packs, where there is one."""
+    folder = settings.data / "custom_nodes" if settings.node_packs is None else settings.node_packs
+    return folder.resolve() if folder.is_dir() else None
+
+
+async def ready_confinement(settings: Settings) -> Confinement:
+    """Find out how hosts can be confined here; DataDirectoryError where packs could read what they must not."""
+    return await asyncio.to_thread(examine_confinement, settings)
+
+
+def examine_confinement(settings: Settings) -> Confinement:
+    """As above. The calling thread waits for a probe, a tenth of a second."""
+    packs, mode = packs_folder(settings), settings.engine_confinement
+    if mode == CONFINEMENT_OFF:
+        return Confinement(mode, packs=packs)
+    groups = find_control_groups()
+    if groups is not None:
+        groups.end_left()
+    base = _policy(settings, packs)
+    try:
+        report = probe(base, groups)
+    except ConfinementError as error:
+        if packs is not None:
+            raise DataDirectoryError(str(error)) from error
+        base = msgspec.structs.replace(base, protected=())
+        report = probe(base, groups)
+    refusal = None if packs is None else _refusal(settings, report)
+    is_required = mode == CONFINEMENT_REQUIRED and packs is not None and refusal is None
+    base = msgspec.structs.replace(base, is_required=is_required)
+    policies = _policies(settings, base, groups, report)
+    return Confinement(mode, report, policies, None if refusal else packs, refusal)
+
+
+def _policy(settings: Settings, packs: Path | None) -> Policy:
+    """What every host may, as far as it is known before one starts."""
+    database = file_of(settings.database_url())
+    secrets = (settings.data, *(() if database is None else (database,)))
+    folders = () if packs is None else (packs, packs.with_name(_MODELS))
+    return Policy(
+        readable=[str(path) for path in (*folders, *settings.engine_readable)],
+        named=[str((settings.data / "blobs").resolve())],
+        devices=[str(path) for path in settings.engine_devices],
+        protected=[str(path.resolve()) for path in secrets],
+        memory=settings.engine_memory_mib * 2**20,
+    )
+
+
+def _refusal(settings: Settings, report: Report) -> str | None:
+    """Why no pack may be loaded."""
+    if sys.platform != "win32" and os.getuid() == 0 and not settings.engine_allow_root:
+        return _AS_ROOT
+    if settings.engine_confinement != CONFINEMENT_REQUIRED or not report.missing:
+        return None
+    missing = "; ".join(f"{mechanism.name}: {mechanism.detail}" for mechanism in report.missing)
+    return f"{missing}; {_HINT}"
+
+
+def _policies(settings: Settings, base: Policy, groups: ControlGroups | None, report: Report) -> HostPolicies:
+    counts_memory = any(one.name == MEMORY and "control group" in one.detail for one in report.mechanisms)
+
+    def filtered(policy: Policy) -> Policy:
+        try:
+            return with_filter(policy, shared_memory=counts_memory)
+        except ConfinementError:  # told as missing already
+            return policy
+
+    networked = settings.engine_network
+    opened = filtered(msgspec.structs.replace(base, network=True)) if networked else None
+    return HostPolicies(filtered(base), opened, networked, groups)

@@ -1,0 +1,45 @@
+"""What hosts may see, reach and take, by the node packs they have."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from fairlead.processes.confinement.cgroups import ControlGroups
+from fairlead.processes.confinement.policy import Policy
+
+EVERY_PACK: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class HostPolicies:
+    """The policies of a server's hosts, without their folders: without the network, and with it where some have it.
+
+    A host has the network when each of its packs is `networked`; EVERY_PACK among these is all. `groups` is where
+    control groups are made, if they can be.
+    """
+
+    closed: Policy
+    opened: Policy | None = None
+    networked: Collection[str] = ()
+    groups: ControlGroups | None = None
+
+    @property
+    def widest(self) -> Policy:
+        """What a process may from which hosts of all kinds are forked: it loads no pack."""
+        return self.closed if self.opened is None else self.opened
+
+    def of(self, packs: Collection[str]) -> Policy:
+        """The policy of a host with some packs."""
+        is_granted = packs and (EVERY_PACK in self.networked or set(packs) <= set(self.networked))
+        return self.opened if is_granted and self.opened is not None else self.closed
+
+    def narrowed(self, packs: Collection[str], folder: str) -> Policy:
+        """What a process may that loads some packs, after it has begun with the widest policy, in a folder of its own.
+
+        Hosts are forked from it. Its filter was installed already, unless it is another one.
+        """
+        policy = self.of(packs)
+        syscalls = b"" if policy is self.widest else policy.syscalls
+        return msgspec.structs.replace(policy, writable=(folder,), syscalls=syscalls, is_forked=True)
