@@ -234,6 +234,12 @@ def limit_runs(data: Path, in_flight: int, *more: str) -> None:
     time.sleep(1.2)  # what a server remembers of a caller may be a second old
 
 
+def new_workspace(data: Path, name: str) -> str:
+    """Make a workspace, and return a key of it."""
+    _ask(fairlead("workspaces", "create", name, "--data", data))
+    return _ask(fairlead("keys", "create", name, "--data", data)).strip()
+
+
 def audit(data: Path) -> dict[str, Any]:
     """What `fairlead audit` says about the books."""
     report: dict[str, Any] = json.loads(_ask(fairlead("audit", "--json", "--data", data), may_fail=True))
