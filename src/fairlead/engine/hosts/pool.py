@@ -25,7 +25,7 @@ from fairlead.engine.hosts.losses import not_started
 from fairlead.engine.hosts.node_classes import NodeClasses
 from fairlead.engine.hosts.notes import TakeNote
 from fairlead.engine.hosts.pack_catalog import PackCatalog
-from fairlead.engine.hosts.places import Place, Places
+from fairlead.engine.hosts.places import Place, Places, Start
 from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
 from fairlead.engine.hosts.protocol import (
@@ -350,7 +350,7 @@ class Hosts:
         if self._is_closed or self._folders is None:
             raise EngineUnavailableError(_CLOSED)
 
-    def _start(self, service: Service) -> "Any":
+    def _start(self, service: Service) -> Start:
         return lambda packs, workspace_id: self._templates.host(packs, workspace_id, service)
 
     def _limits(self, places: int) -> ValidatorLimits:
@@ -388,8 +388,11 @@ class Hosts:
 
     def _done(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, EngineUnavailableError | HostNotStartedError):
+            # A fault of ours: without heartbeats, or without packs, the server must not go on in silence.
+            words = {"message": "a task of the engine hosts has failed", "exception": error, "task": task}
+            asyncio.get_running_loop().call_exception_handler(words)
 
 
 def _begin(settings: HostSettings, scratch: str, packs: Sequence[str]) -> Begin:

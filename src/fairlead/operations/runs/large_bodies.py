@@ -70,8 +70,8 @@ class _Reader:
             self._line.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return not self.child.is_ending
-        except OSError:
-            pass
+        except OSError:  # the connection was reset: its process has ended
+            return False
         return False
 
     def end(self, reason: str) -> None:
