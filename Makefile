@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Containers often set this. The tests start hundreds of servers, and each would compile all of the source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo catalog-run test crash check bench docs conformance lock format clean
+.PHONY: help demo catalog-run test crash attack check bench docs conformance lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,9 @@ test: check ## lint, types, contracts and the whole test suite on both databases
 crash: $(STAMP) ## kill servers at every step of a run's life, play 10,000 random histories; SEED=n plays one, FROM=n others
 	@CRASH_WALK=long HISTORIES=10000 HISTORIES_FROM=$(or $(FROM),0) $(if $(SEED),HISTORY_SEED=$(SEED)) \
 		$(BIN)/python -m pytest $(if $(SEED),-s -k one_seed,-n auto --dist worksteal tests/end_to_end/test_crash_walk.py) tests/simulation
+
+attack: $(STAMP) ## try every attack of docs/security.md, and show what another workspace notices; ONLY=name, SHORT=1
+	@$(BIN)/python tests/attack.py $(if $(ONLY),--only "$(ONLY)") $(if $(SHORT),--short)
 
 check: $(STAMP) ## lint, types and import contracts
 	@$(BIN)/ruff check .

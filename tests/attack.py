@@ -1,0 +1,119 @@
+"""Tries every attack of docs/security.md against a server of its own, and prints what another workspace noticed.
+
+Each attack is tried while a witness of another workspace goes on calling; what it noticed is held against what it
+noticed just before. The status is 1 when an attack succeeds, or the witness was disturbed by more than docs/security.md
+allows. `--help` shows the options.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import click
+
+from attacks.observation import Noticed, Observation, observed
+from attacks.table import ATTACKS
+from attacks.world import Attack, Size, Verdict, World, inhabited
+from databases import running_postgres
+from fairlead.cli.output import print_table
+
+_QUIET_SECONDS: Final = 4.0
+_WATCHED_SECONDS: Final = 4.0
+_MORE_MAX: Final = 2.0
+"""How many times its undisturbed value a latency may come to."""
+_MILLISECONDS_MAX: Final = 200.0
+_KINDS: Final = ("sqlite", "postgresql")
+_HEADING: Final = ("call", "answers", "other", "p50 ms", "p99 ms", "quiet p50", "quiet p99", "bound")
+
+
+def main() -> int:
+    """Read the options, try the attacks, print the report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", metavar="TEXT", default="", help="only attacks whose name has this in it")
+    parser.add_argument("--database", choices=_KINDS, action="append", help="over which databases (default: both)")
+    parser.add_argument("--short", action="store_true", help="try less of each, as the test suite does")
+    options = parser.parse_args()
+    kinds = options.database or _KINDS
+    size: Size = "short" if options.short else "full"
+    wanted = [attack for attack in ATTACKS if options.only in attack.name]
+    verdicts = []
+    for kind in kinds:
+        tried = [attack for attack in wanted if attack.on_both or kind == kinds[0]]
+        verdicts += _tried(tried, kind, size) if tried else []
+    failed = verdicts.count(False)
+    click.echo(f"\n{len(verdicts) - failed} of {len(verdicts)} attacks were held off and disturbed nobody.")
+    return 1 if failed else 0
+
+
+def _tried(attacks: Sequence[Attack], kind: str, size: Size) -> list[bool]:
+    """Try some attacks against one server; whether each was held off and nobody was disturbed."""
+    click.echo(f"\n=== over {kind} ===")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-attack-")))
+        database = None
+        if kind == "postgresql":
+            postgres = stack.enter_context(running_postgres())
+            database = postgres.url(postgres.create())
+        world = stack.enter_context(inhabited(folder, size, database))
+        with observed(world.server.url, world.bystander.key):
+            time.sleep(_QUIET_SECONDS)  # whatever starts with the first call is there before anything is measured
+        return [_try(world, attack) for attack in attacks]
+
+
+def _try(world: World, attack: Attack) -> bool:
+    """Try one attack while another workspace is watched; whether it was held off and nobody was disturbed."""
+    click.echo(f"\n--- {attack.name}: {attack.what}")
+    if attack.is_elsewhere:
+        verdict = _verdict(world, attack)
+        click.echo(f"{_word(verdict)}: {verdict.found}")
+        return verdict.held
+    with observed(world.server.url, world.bystander.key) as quiet:
+        time.sleep(_QUIET_SECONDS)
+    with observed(world.server.url, world.bystander.key) as noticed:
+        started = time.monotonic()
+        verdict = _verdict(world, attack)
+        seconds = time.monotonic() - started
+        time.sleep(max(0.0, _WATCHED_SECONDS - seconds))
+    rows, is_undisturbed = _rows(quiet, noticed)
+    print_table(rows, _HEADING)
+    click.echo(f"{_word(verdict)} in {seconds:.1f} s: {verdict.found}{'' if is_undisturbed else '; WITNESS DISTURBED'}")
+    return verdict.held and is_undisturbed
+
+
+def _word(verdict: Verdict) -> str:
+    return "held" if verdict.held else "SUCCEEDED"
+
+
+def _verdict(world: World, attack: Attack) -> Verdict:
+    """What came of the attack; whatever it raises is a way in which the server did not behave."""
+    try:
+        return attack.attempt(world)
+    except Exception as error:  # noqa: BLE001 -- the report goes on with the next attack
+        return Verdict(held=False, found=f"{type(error).__name__}: {error}")
+
+
+def _rows(quiet: Observation, noticed: Observation) -> tuple[Sequence[Sequence[str]], bool]:
+    rows, is_undisturbed = [], True
+    for name, during in noticed.calls.items():
+        before = quiet.calls[name]
+        bound = min(_MILLISECONDS_MAX, _MORE_MAX * before.p99)
+        is_fine = during.p99 <= bound and not during.failed
+        is_undisturbed = is_undisturbed and is_fine
+        rows.append([name, *_cells(during, before), f"{bound:.1f} {'kept' if is_fine else 'PASSED'}"])
+    return rows, is_undisturbed
+
+
+def _cells(during: Noticed, before: Noticed) -> Iterator[str]:
+    yield str(len(during.milliseconds))
+    yield str(during.failed)
+    for figure in (during.p50, during.p99, before.p50, before.p99):
+        yield f"{figure:.1f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""Is never through with its import."""
+
+import time
+
+time.sleep(1_000_000)
