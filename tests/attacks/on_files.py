@@ -24,7 +24,7 @@ def flip_bytes(world: World) -> Verdict:
     _flip(blob, len(content) // 2)
     answer = world.bystander.http.get("/api/view", params={"filename": name, "type": "input"}, follow_redirects=True)
     report = world.server.cli("audit", "--blobs", "--json")
-    blob.unlink()
+    blob.write_bytes(content)  # so that the books of files are right in the end
     is_told = blob.name in str(report)
     return Verdict(not answer.is_success and is_told, f"answered {answer.status_code}; audit names it: {is_told}")
 
@@ -34,11 +34,14 @@ def delete_result(world: World) -> Verdict:
     before = _blobs(world)
     run = world.bystander.http.post(f"{_MODEL}/requests", json={"prompt": uuid.uuid4().hex}).json()
     wait_until(lambda: world.bystander.http.get(run["status_url"]).json()["status"] == "COMPLETED", "its end")
-    for blob in _blobs(world) - before:
+    lost = {blob: blob.read_bytes() for blob in _blobs(world) - before}
+    for blob in lost:
         blob.unlink()
     collected = world.bystander.http.get(run["response_url"])
     status = world.bystander.http.get(run["status_url"])
     is_told = not status.is_success or "error_type" in status.json()
+    for blob, content in lost.items():
+        blob.write_bytes(content)
     return Verdict(not collected.is_success and is_told, f"collect {collected.status_code}, status {status.text[:120]}")
 
 

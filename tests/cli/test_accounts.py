@@ -27,6 +27,9 @@ CENT: Final = 1_000_000
 DAYS: Final = ("--from", "2027-01-01", "--to", "2027-01-31")
 Ran: TypeAlias = Callable[..., Result]
 
+_KEY: Final = "0b54f1d0-6f0c-4c5e-9a53-000000000001"
+_NO_KEY: Final = "0b54f1d0-6f0c-4c5e-9a53-00000000dead"
+
 
 @pytest.fixture(autouse=True)
 def _books_are_proven(proven_books: None) -> None:
@@ -39,8 +42,8 @@ def books(database: Database, run: Run) -> Books:
     books = Books(database, run)
     books.open(name="lab", balance=1000 * CENT)
     books.open(id_="office", name="office", balance=7 * CENT)
-    books.do(lambda c: callers.create_key(c, new_key(label="studio")))
-    mine: dict[str, Any] = {"key_id": "key-1", "provider": "runware"}
+    books.do(lambda c: callers.create_key(c, new_key(label="studio", id_=_KEY)))
+    mine: dict[str, Any] = {"key_id": _KEY, "provider": "runware"}
     books.write(admission("moved", 10 * CENT, least=4 * CENT, dropped='["seed", "tags"]', **mine))
     books.write(redirection("moved", 15 * CENT, held=10 * CENT, provider="fal"), admission("failed", 5 * CENT))
     event = RunEntry("call repeated", 1, "fal is asked for the second time after 0.5 s", NOW + 4)
@@ -68,7 +71,7 @@ def test_usage_is_printed_wrongly(ran: Ran) -> None:
         {"model": "acme/one", "key": None, "runs": 1, "succeeded": 0, "failed": 1, "amount": "0", "credits": "0"},
         {
             "model": "acme/one",
-            "key": {"id": "key-1", "label": "studio", "hint": "flk_a…z"},
+            "key": {"id": _KEY, "label": "studio", "hint": "flk_a…z"},
             "runs": 1,
             "succeeded": 1,
             "failed": 0,
@@ -111,7 +114,7 @@ def test_an_export_is_not_the_ledger(ran: Ran, tmp_path: Path) -> None:
         ("hold", "0", "0.03"),
     ]
     assert rows[4]["created_at"] == "2027-01-15T08:00:00.005Z"
-    assert (rows[4]["workspace"], rows[4]["key_id"], rows[4]["run_id"]) == ("lab", "key-1", "moved")
+    assert (rows[4]["workspace"], rows[4]["key_id"], rows[4]["run_id"]) == ("lab", _KEY, "moved")
     assert (rows[0]["model_id"], rows[0]["rate_version"]) == ("", "")
     assert [path.name for path in tmp_path.glob("lab*")] == ["lab.csv"]
     assert [path.name for path in tmp_path.glob(".lab*")] == []
@@ -189,7 +192,7 @@ def test_a_statement_hides_why_a_run_cost_what_it_cost(ran: Ran) -> None:
     for words in (
         "0.04 to 0.1",
         "seed, tags",
-        "studio flk_a…z (key-1)",
+        f"studio flk_a…z ({_KEY})",
         "What befell it:",
         "redirected from runware to fal",
     ):
@@ -239,11 +242,11 @@ def test_a_run_is_missing_from_the_list(ran: Ran) -> None:
 def test_the_budget_of_a_key_cannot_be_kept(ran: Ran) -> None:
     """A budget is given with the key or later, changed in part, listed with what is spent, and taken away."""
     made = document(ran("keys", "create", "lab", "--budget", "20", "--json"))["id"]
-    assert ran("keys", "set", "key-1", "--budget", "0.5", "--budget-period", "total").exit_code == 0
+    assert ran("keys", "set", _KEY, "--budget", "0.5", "--budget-period", "total").exit_code == 0
     changed = ran("keys", "set", made, "--budget-period", "day")
     assert changed.output == f"The budget of {made} is 20 dollars (day).\n"
     rows = {row["id"]: row for row in document(ran("keys", "list", "--json"))}
-    told = [[rows[id_][name] for name in ("budget", "budget_period", "spent", "held")] for id_ in ("key-1", made)]
+    told = [[rows[id_][name] for name in ("budget", "budget_period", "spent", "held")] for id_ in (_KEY, made)]
     assert told == [["0.5", "total", "0.12", "0.03"], ["20", "day", "0", "0"]]
     assert ran("keys", "set", made, "--budget", "none").output == f"{made} has no budget now.\n"
     rows = {row["id"]: row for row in document(ran("keys", "list", "--json"))}
@@ -262,7 +265,7 @@ def test_an_organization_cannot_be_kept(ran: Ran) -> None:
         return {row[by]: (row["organization_id"], row["sso_required"]) for row in rows}
 
     assert held("workspaces", by="name") == {"held": ("org_7", True), "lab": (None, False), "office": (None, False)}
-    assert held("keys", by="id") == {made: ("org_8", True), "key-1": (None, False)}
+    assert held("keys", by="id") == {made: ("org_8", True), _KEY: (None, False)}
     ran("workspaces", "change", "held", "--organization", "none", "--no-sso-required")
     ran("keys", "set", made, "--organization", "none")
     assert held("workspaces", by="name")["held"] == (None, False)
@@ -279,9 +282,9 @@ def test_an_organization_cannot_be_kept(ran: Ran) -> None:
         (("ledger", "export", "lab", "--to", "2027"), NotADateError),
         (("runs", "show", "nothing"), UnknownRunError),
         (("runs", "list", "nobody"), UnknownWorkspaceError),
-        (("keys", "set", "nothing", "--budget", "1"), UnknownKeyError),
-        (("keys", "set", "nothing", "--sso-required"), UnknownKeyError),
-        (("keys", "set", "key-1", "--budget-period", "day"), NoBudgetError),
+        (("keys", "set", _NO_KEY, "--budget", "1"), UnknownKeyError),
+        (("keys", "set", _NO_KEY, "--sso-required"), UnknownKeyError),
+        (("keys", "set", _KEY, "--budget-period", "day"), NoBudgetError),
     ],
 )
 def test_a_mistake_is_not_told(ran: Ran, arguments: tuple[str, ...], error: type[Exception]) -> None:
@@ -297,11 +300,11 @@ def test_a_mistake_is_not_told(ran: Ran, arguments: tuple[str, ...], error: type
         ("runs", "list", "--state", "sleeping"),
         ("keys", "create", "lab", "--budget-period", "day"),
         ("keys", "create", "lab", "--budget", "-1"),
-        ("keys", "set", "key-1"),
-        ("keys", "set", "key-1", "--budget", "none", "--budget-period", "day"),
-        ("keys", "set", "key-1", "--organization", "a b"),
+        ("keys", "set", _KEY),
+        ("keys", "set", _KEY, "--budget", "none", "--budget-period", "day"),
+        ("keys", "set", _KEY, "--organization", "a b"),
         ("workspaces", "change", "lab", "--organization", "o" * 101),
-        ("keys", "set", "key-1", "--budget", "1", "--budget-period", "week"),
+        ("keys", "set", _KEY, "--budget", "1", "--budget-period", "week"),
     ],
     ids=" ".join,
 )

@@ -39,6 +39,7 @@ _JOB_FAULTS: Final[Sequence[tuple[JobFault, int, str]]] = (
 )
 _OTHERS: Final = {
     "InvalidInput": (422, "invalid_request"), "BodyTooLarge": (413, "invalid_request"),
+    "TooManyValues": (413, "invalid_request"),
     "KeyConflict": (422, "invalid_request"), "InputRejected": (422, "invalid_request"),
     "ContentPolicyViolation": (422, "invalid_request"), "ModelNotFound": (422, "invalid_request"),
     "Cancelled": (422, "invalid_request"), "Unauthorized": (401, "unauthorized"),
