@@ -135,19 +135,23 @@ def test_secret_in_a_large_answer_is_found_wherever_it_lies(place: int) -> None:
     body = bytearray(b"x" * 2**20)
     spelled = quote(_KEY, safe="").encode()
     body[place : place + len(spelled)] = spelled
-    cleaned = asyncio.run(Redactor([_KEY]).clean(Reply(200, {}, bytes(body))))
+    cleaned = asyncio.run(Redactor([_KEY]).clean_large(Reply(200, {}, bytes(body))))
     assert cleaned.content == bytes(body).replace(spelled, b"*" * len(spelled))
 
 
 def test_headers_are_cleaned_and_an_innocent_answer_is_handed_on() -> None:
-    """Header values pass the same way; an answer without a secret is the same object."""
+    """Header values pass the same way, at once and in pieces; an answer without a secret is the same object."""
     redactor = Redactor([_KEY])
     told = Reply(200, {"content-type": f"text/{_KEY}", "x-echo": base64.b64encode(_KEY.encode()).decode()}, b"{}")
-    cleaned = asyncio.run(redactor.clean(told))
+    cleaned = asyncio.run(redactor.clean_large(told))
+    assert redactor.clean(told) == cleaned
     assert cleaned.headers["content-type"] == "text/" + "*" * len(_KEY)
     assert "*" * 40 in cleaned.headers["x-echo"]
     innocent = Reply(200, {"content-type": "application/json"}, b'{"a": "b\\u00e9%20"}')
-    assert asyncio.run(redactor.clean(innocent)) is innocent
+    assert asyncio.run(redactor.clean_large(innocent)) is innocent
+    plain = Reply(200, {"content-type": "application/json"}, b'{"a": "b"}')
+    assert redactor.clean(plain) is plain
+    assert redactor.clean(innocent) == innocent
 
 
 def test_secret_in_too_many_layers_takes_the_answer_with_it() -> None:
@@ -155,7 +159,7 @@ def test_secret_in_too_many_layers_takes_the_answer_with_it() -> None:
     spelled = _KEY
     for _ in range(3):
         spelled = _every_percent(spelled) if _ == 1 else _every_escape(spelled)
-    cleaned = asyncio.run(Redactor([_KEY]).clean(Reply(500, {"x": "y"}, spelled.encode())))
+    cleaned = Redactor([_KEY]).clean(Reply(500, {"x": "y"}, spelled.encode()))
     assert _KEY not in "".join(_decodings(cleaned.content.decode()))
 
 

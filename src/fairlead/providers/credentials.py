@@ -114,6 +114,10 @@ class Credentials:
         self._now = now
         self._auth = {name: provider.auth for name, provider in providers.items()}
         self._known = {name: _known(provider, secrets.get(name, ())) for name, provider in providers.items()}
+        # Tokens are renewed, so that what is secret about them is not known beforehand.
+        self._secrets = {
+            name: _secrets(known) for name, known in self._known.items() if self._auth[name].scheme is not Scheme.JWT
+        }
 
     def has(self, provider: str) -> bool:
         """Whether there is one for a partner; one that wants none has it."""
@@ -122,6 +126,11 @@ class Credentials:
     def all(self, provider: str) -> Sequence[Credential]:
         """Those of a partner."""
         return self._known.get(provider, ())
+
+    def secrets(self, provider: str) -> tuple[str, ...]:
+        """What must not come back from a partner, of all its credentials."""
+        found = self._secrets.get(provider)
+        return _secrets(self.all(provider)) if found is None else found
 
     def next(self, provider: str, may: Callable[[Credential], bool]) -> Credential | None:
         """Take the next of those that may be taken, in turn by weight; None when there is none.
@@ -170,6 +179,10 @@ def _known(provider: Provider, secrets: Sequence[Secret]) -> list[Credential]:
     if provider.auth.scheme is Scheme.NONE:
         return [Credential("none", provider.auth, "")]
     return [Credential(_label(one.text), provider.auth, one.text, one.weight) for one in secrets]
+
+
+def _secrets(known: Sequence[Credential]) -> tuple[str, ...]:
+    return tuple(text for one in known for text in one.secrets())
 
 
 def _encode(claims: dict[str, Any], key: str, algorithm: str, headers: dict[str, Any] | None) -> str:

@@ -31,7 +31,7 @@ from fairlead.providers.classify import (
 )
 from fairlead.providers.credentials import OWN, BadCredentialError, Credential, Credentials
 from fairlead.providers.forms import UnusableFileError, write_form
-from fairlead.providers.redaction import Redactor
+from fairlead.providers.redaction import PIECE_BYTES, Redactor
 from fairlead.providers.spec import Asking, Call, Polling, Protocol, Provider
 
 ANSWER_VALUES: Final = 50_000
@@ -131,7 +131,7 @@ class Exchange:
             return _bad_credential(provider, credential, error)
         except TransportError as error:
             return _failed(error)
-        reply = await self._redactor(provider, credential).clean(await self._readable(answered))
+        reply = self._readable(provider, credential, answered) or await self._searched(provider, credential, answered)
         reading = classify_answer(provider, call, reply)
         return Accepted(reading.handle, credential.label) if isinstance(reading, Accepted) else reading
 
@@ -242,14 +242,14 @@ class Exchange:
             )
         except TransportError as error:
             return _of_accepted(_failed(error))
-        return await self._redactor(provider, credential).clean(await self._readable(answered))
+        return self._readable(provider, credential, answered) or await self._searched(provider, credential, answered)
 
     def _redactor(self, provider: Provider, credential: Credential) -> Redactor:
         """What takes the credentials of a call out of its answer: the one it was shown, and all of ours there.
 
         It is remembered as long as these are the same; a caller's own credential is not remembered.
         """
-        shown = tuple(text for one in self._credentials.all(provider.name) for text in one.secrets())
+        shown = self._credentials.secrets(provider.name)
         if credential.label == OWN:
             return Redactor((*shown, *credential.secrets()))
         known = self._redactors.get(provider.name)
@@ -257,14 +257,20 @@ class Exchange:
             known = self._redactors[provider.name] = (shown, Redactor(shown))
         return known[1]
 
-    async def _readable(self, reply: Reply) -> Reply:
-        """An answer of which something may be made; one of too many values is as good as none."""
+    def _readable(self, provider: Provider, credential: Credential, reply: Reply) -> Reply | None:
+        """An answer without our credentials; None for one that is too large to be searched at once."""
+        if len(reply.content) > self._answer_values or len(reply.content) > PIECE_BYTES:
+            return None
+        return self._redactor(provider, credential).clean(reply)
+
+    async def _searched(self, provider: Provider, credential: Credential, reply: Reply) -> Reply:
+        """The same for a large answer; of one with too many values, nothing is made."""
         try:
             if is_json(reply):
                 await check_values(reply.content, self._answer_values)
         except TooManyValuesError:
-            return Reply(reply.status, reply.headers, b"")
-        return reply
+            reply = Reply(reply.status, reply.headers, b"")
+        return await self._redactor(provider, credential).clean_large(reply)
 
     def _headers(self, provider: Provider, call: Call, credential: Credential) -> dict[str, str]:
         headers = {**self._fixed[provider.name], **call.headers, **self._credentials.headers(credential)}

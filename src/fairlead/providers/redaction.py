@@ -28,7 +28,8 @@ _MASK: Final = b"*"
 _LAYERS: Final = 3
 _LAYERS_CHARACTERS: Final = 24
 """The most characters that stand for one in this many layers, as a bound for what may lie across two pieces."""
-_PIECE_BYTES: Final = 256 * 1024
+PIECE_BYTES: Final = 256 * 1024
+"""How much of an answer is searched at once."""
 _ESCAPE: Final = re.compile(rb"\\+u00([2-7][0-9a-fA-F])")
 _QUOTED: Final = re.compile(rb"\\+([\"/\\'])")
 _BINARY_WITHIN: Final = 1024
@@ -46,23 +47,43 @@ class Redactor:
         )
         self._spellings = tuple(spelling for secret in self._secrets for spelling in _spellings(secret))
         self._hints = tuple({hint for secret in self._secrets for hint in _hints(secret)} | {*self._spellings})
+        self._hint_texts = tuple(hint.decode("latin-1") for hint in self._hints)
 
     def __repr__(self) -> str:
         return "Redactor(…)"
 
-    async def clean(self, reply: Reply) -> Reply:
-        """An answer without the secrets: the same one where it has none of them.
+    def clean(self, reply: Reply) -> Reply:
+        """An answer of at most PIECE_BYTES without the secrets: the same one where it has none of them.
 
-        A large body is looked through in pieces, between which others run. An answer that a secret cannot be taken out
-        of keeps its status alone.
+        An answer that a secret cannot be taken out of keeps its status alone.
         """
-        if not self._secrets:
+        if not self._secrets or self._is_innocent(reply):
             return reply
-        content = await self._body(reply.content)
+        return self._with(reply, self.redact(reply.content))
+
+    def _is_innocent(self, reply: Reply) -> bool:
+        """Whether an answer has a single layer and no trace of a secret: so have nearly all, and all pass here.
+
+        Texts are searched in half the time that bytes take, and by a loop in half the time of `any`.
+        """
+        head = "\n".join(reply.headers.values())
+        text = reply.content.decode("latin-1") + "\n" + head
+        if "\\" in text or "%" in text or not head.isascii():
+            return False
+        for hint in self._hint_texts:  # noqa: SIM110 -- see above
+            if hint in text:
+                return False
+        return True
+
+    async def clean_large(self, reply: Reply) -> Reply:
+        """The same for an answer of any size, which is searched in pieces, between which others run."""
+        return self._with(reply, await self._body(reply.content)) if self._secrets else reply
+
+    def _with(self, reply: Reply, content: bytes | None) -> Reply:
+        """An answer with its redacted content and headers."""
         if content is None:
             return Reply(reply.status, {}, b"")
-        together = "\n".join(reply.headers.values()).encode("utf-8", "surrogatepass")
-        if self.redact(together) is not together:
+        if self._may_hold("\n".join(reply.headers.values()).encode("utf-8", "surrogatepass")):
             headers = {name: self._header(value) for name, value in reply.headers.items()}
             return msgspec.structs.replace(reply, headers=headers, content=content)
         return reply if content is reply.content else msgspec.structs.replace(reply, content=content)
@@ -85,12 +106,12 @@ class Redactor:
         return "" if cleaned is None else cleaned.decode("utf-8", "replace")
 
     async def _body(self, content: bytes) -> bytes | None:
-        if len(content) <= _PIECE_BYTES:
+        if len(content) <= PIECE_BYTES:
             return self.redact(content)
         overlap = _LAYERS_CHARACTERS * max(map(len, self._spellings))
         cleaned: bytearray | None = None
-        for start in range(0, len(content), _PIECE_BYTES):
-            piece = bytes((cleaned or content)[start : start + _PIECE_BYTES + overlap])
+        for start in range(0, len(content), PIECE_BYTES):
+            piece = bytes((cleaned or content)[start : start + PIECE_BYTES + overlap])
             found = self.redact(piece)
             if found is None:
                 return None
@@ -102,11 +123,7 @@ class Redactor:
 
     def _may_hold(self, content: bytes) -> bool:
         """Whether there is a trace of a secret in any layer: quick, and never wrong where it says no."""
-        for layer in _layers(content):
-            for hint in self._hints:  # a loop, because every answer passes here and `any` would take twice as long
-                if hint in layer:
-                    return True
-        return False
+        return any(hint in layer for layer in _layers(content) for hint in self._hints)
 
     @cached_property
     def _pattern(self) -> re.Pattern[bytes]:

@@ -13,6 +13,7 @@ from fairlead.domain.faults import (
     InsufficientCredits,
     NotEnabled,
     ServiceUnavailable,
+    Violation,
     is_fault,
 )
 from fairlead.domain.runs.entries import (
@@ -29,8 +30,8 @@ from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderN
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
-from fairlead.operations.runs.large_bodies import LargeBodies
-from fairlead.operations.runs.plan import LegPlan, Request, ready_leg
+from fairlead.operations.runs.large_bodies import LargeBodies, read_short_body
+from fairlead.operations.runs.plan import LegPlan, Request, plan_leg, with_whole_body
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import (
     check_body,
@@ -203,29 +204,29 @@ class Admitter:
         """Everything of a run that is decided before it is recorded; FaultError with the first refusal."""
         if caller.exhausted and not _is_unpaid(caller, model, command.wish) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
-        read = await self._bodies.read(caller.workspace_id, command.content, model)
+        content, workspace_id = command.content, caller.workspace_id
+        read = read_short_body(content) or await self._bodies.read(workspace_id, content, model)
         body = read.value
         completed = completed_body(model, body)
         selection = select(
             Facts(caller, model, command.wish, model.operation(completed), self._alternates, body),
             self._exchange.is_configured,
         )
+        _check(selection, command.wish, model, body, completed, read.violations)
+        draft = None if selection.strict else model.draft(completed)
+        earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
         if selection.strict:
-            check_strict_body(selection.leg, body)
+            asked = strict_pricing_of(body, len(content), selection.operation)
         else:
-            check_body(model, completed, read.violations)
-        _check_unknown(model, completed, command.wish)
-        if selection.strict:
-            asked = strict_pricing_of(body, len(command.content), selection.operation)
-        else:
-            asked = await self._asked(caller, model, completed, len(command.content), selection)
-        operation = selection.operation.name
-        request = Request(command.run_id, model, operation, command.content, asked, selection.byok, read.large)
-        plan, selection = await self._first(request, selection)
+            asked = pricing_of(model, completed, len(content), selection.operation, earlier)
+        request = Request(command.run_id, model, selection.operation.name, content, asked, selection.byok, read.large)
+        plan, selection = self._first(request, selection)
+        if read.large is not None:
+            plan = await with_whole_body(plan, request)
         check_within_card(plan.quote.card, asked)
         return AdmittedRun(
             run_id=command.run_id,
-            workspace_id=caller.workspace_id,
+            workspace_id=workspace_id,
             workspace=caller.workspace,
             request=request,
             plan=plan,
@@ -236,14 +237,6 @@ class Admitter:
             traceparent=command.traceparent,
             credential=await self._own(caller, plan) if selection.byok else None,
         )
-
-    async def _asked(
-        self, caller: Caller, model: Model, body: dict[str, Any], size: int, selection: Selection
-    ) -> Pricing:
-        """What the price of a native body depends on; FaultError where that cannot be looked up."""
-        draft = model.draft(body)
-        earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
-        return pricing_of(model, body, size, selection.operation, earlier)
 
     async def _is_replay(self, command: RunCommand) -> bool:
         """Whether a call's key was used before: telling its result again costs nothing."""
@@ -258,7 +251,7 @@ class Admitter:
         if available <= 0:
             raise FaultError(InsufficientCredits(available=0))
 
-    async def _first(self, request: Request, selection: Selection) -> tuple[LegPlan, Selection]:
+    def _first(self, request: Request, selection: Selection) -> tuple[LegPlan, Selection]:
         """Plan the leg that is tried first: the selected one, or another where that one cannot even be called."""
         leg, fallbacks = selection.leg, selection.fallbacks
         while not self._exchange.is_configured(leg.provider, own_credential=selection.byok):
@@ -266,7 +259,7 @@ class Admitter:
             if not fallbacks:
                 raise FaultError(ServiceUnavailable(f"The provider {leg.provider} is not configured on this server."))
             leg, fallbacks = fallbacks[0], fallbacks[1:]
-        plan = await ready_leg(request, leg, self._clock.today())
+        plan = plan_leg(request, leg, self._clock.today())
         if plan is None:
             raise FaultError(ServiceUnavailable("No price is in force for this model yet."))
         return plan, msgspec.structs.replace(selection, fallbacks=fallbacks)
@@ -307,6 +300,22 @@ def _admission(run: AdmittedRun, caller: Caller, server_id: str, ticket: QueueTi
 def _is_unpaid(caller: Caller, model: Model, wish: Wish) -> bool:
     """Whether a run is made with the caller's own key, which an empty workspace may do as well as any (R-17)."""
     return wish.provider is None and model.native.provider in caller.own_keys
+
+
+def _check(
+    selection: Selection,
+    wish: Wish,
+    model: Model,
+    body: dict[str, Any],
+    completed: dict[str, Any],
+    violations: tuple[Violation, ...] | None,
+) -> None:
+    """Refuse a body that is wrong for the leg it was selected for; FaultError(InputRejected)."""
+    if selection.strict:
+        check_strict_body(selection.leg, body)
+    else:
+        check_body(model, completed, violations)
+    _check_unknown(model, completed, wish)
 
 
 def _check_unknown(model: Model, body: dict[str, Any], wish: Wish) -> None:

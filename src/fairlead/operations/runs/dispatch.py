@@ -30,7 +30,7 @@ from fairlead.observing.observations import (
 from fairlead.operations.assets import AssetCopier, CopyOrder
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
-from fairlead.operations.runs.plan import LegPlan, ready_leg
+from fairlead.operations.runs.plan import LegPlan, plan_leg, with_whole_body
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.classify import Accepted
 from fairlead.providers.exchange import Exchange, Order
@@ -145,7 +145,9 @@ class Dispatcher:
         run = course.run
         plan = run.plan
         for turn, leg in enumerate(run.selection.fallbacks, start=1):
-            following = await ready_leg(run.request, leg, self._clock.today())
+            following = plan_leg(run.request, leg, self._clock.today())
+            if following is not None:
+                following = await with_whole_body(following, run.request)
             if following is None or await self._redirect(course, plan, following, turn) is not None:
                 continue
             plan = following

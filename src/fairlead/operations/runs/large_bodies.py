@@ -39,6 +39,11 @@ class ReadBody(msgspec.Struct, frozen=True):
     large: LargeDocument | None = None
 
 
+def read_short_body(content: bytes) -> ReadBody | None:
+    """A body of at most INLINE_BYTES, read here and now; None for a larger one. FaultError for no clean JSON object."""
+    return ReadBody(read_body(content)) if len(content) <= INLINE_BYTES else None
+
+
 class _Reader:
     """One process, and our end of the line to it."""
 
@@ -95,8 +100,8 @@ class LargeBodies:
 
     async def read(self, workspace_id: str, content: bytes, model: Model) -> ReadBody:
         """Read a body of a run of a model; FaultError for what is no clean JSON object, or has no room here."""
-        if len(content) <= INLINE_BYTES:
-            return ReadBody(read_body(content))
+        if (short := read_short_body(content)) is not None:
+            return short
         schema = model.input_schema
         name = model.name if schema is not None and schema.declares_model else None
         asked = Examination(secrets.token_hex(16), None if schema is None else schema.text, name)

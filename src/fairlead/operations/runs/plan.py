@@ -66,19 +66,11 @@ class Request(msgspec.Struct, frozen=True):
         return self.content if self.large is None else self.large.outline
 
 
-async def ready_leg(request: Request, leg: Leg, today: date, version: str | None = None) -> LegPlan | None:
+def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None) -> LegPlan | None:
     """Make a leg ready; None when it does not serve the operation, or no price is in force.
 
-    `version` names the card of a run that was admitted before. The bytes of a large body are joined in a thread.
+    `version` names the card of a run that was admitted before. The plan of a large body still needs `with_whole_body`.
     """
-    plan = plan_leg(request, leg, today, version)
-    if plan is None or request.large is None:
-        return plan
-    return msgspec.structs.replace(plan, body=await asyncio.to_thread(request.large.filled, plan.body))
-
-
-def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None) -> LegPlan | None:
-    """`ready_leg` for a body that is not large; the bytes of one that is still have marks in them."""
     call = leg.call(request.operation)
     card = card_in_force(leg.rate_cards, today) if version is None else _card(leg, version)
     if call is None or card is None:
@@ -86,6 +78,13 @@ def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None
     body, dropped = _body(request, leg)
     priced = _unpaid(card) if request.byok else _quote(card, request.asked)
     return LegPlan(leg, call, leg.names[request.operation], body, priced, dropped)
+
+
+async def with_whole_body(plan: LegPlan, request: Request) -> LegPlan:
+    """A plan with the whole body: the bytes of a large one are joined in a thread."""
+    if request.large is None:
+        return plan
+    return msgspec.structs.replace(plan, body=await asyncio.to_thread(request.large.filled, plan.body))
 
 
 def _quote(card: RateCard, asked: Pricing) -> Quote:

@@ -16,7 +16,7 @@ from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.admit import AdmittedRun
-from fairlead.operations.runs.plan import Request, ready_leg
+from fairlead.operations.runs.plan import Request, plan_leg, with_whole_body
 from fairlead.operations.runs.requests import completed_body
 from fairlead.providers.credentials import Credential, Credentials
 
@@ -59,7 +59,7 @@ class Resumer:
         defaults = model.input_schema.defaults if model.input_schema and not found.strict else {}
         asked = Pricing(body, defaults, len(found.request), found.operation, found.strict)
         request = Request(found.run_id, model, operation.name, found.request, asked, found.byok)
-        plan = await ready_leg(request, leg, self.clock.today(), found.rate_version)
+        plan = plan_leg(request, leg, self.clock.today(), found.rate_version)
         if plan is None:
             return None
         return AdmittedRun(
@@ -67,7 +67,7 @@ class Resumer:
             workspace_id=found.workspace_id,
             workspace=found.workspace,
             request=request,
-            plan=plan.holding(found.hold),
+            plan=(await with_whole_body(plan, request)).holding(found.hold),
             selection=Selection(_selected(model, leg, found), operation, (), found.strict, found.byok),
             started_at_ns=self.clock.now_ns(),
             attempt=found.attempt,

@@ -21,7 +21,7 @@ from fairlead.operations.runs.collect import Collector, RequestStatus
 from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.results import Answer
 from fairlead.operations.runs.watch import Watcher
-from fairlead.surfaces.asgi import REQUEST_ID, Receive
+from fairlead.surfaces.asgi import REQUEST_ID, Receive, header
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.json_bodies import read_json
 from fairlead.surfaces.router.generations import Generation
@@ -73,7 +73,8 @@ class QueueHandlers:
         check_content_type(request.scope)
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
         content = await read_json(request.scope, receive, self.body_limit, self.body_values)
-        key = await idempotency_key_of(request.scope, caller, content, self.now_ms() + self.keys_kept_ms)
+        named, until = header(request.scope, b"idempotency-key"), self.now_ms() + self.keys_kept_ms
+        key = None if named is None else await idempotency_key_of(named, request.scope, caller, content, until)
         base = self.base_urls.of(request.scope)
         command = RunCommand(request.scope[REQUEST_ID], content, wish, key, base, traceparent_of(request.scope))
         queued = await self.admitter.enqueue(caller, model, command, QueueTicket(self.backlog, base, webhook))
