@@ -1,5 +1,6 @@
 """What a model file may say beyond the plainest: operations, several legs, translations, prices by case."""
 
+import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -57,6 +58,8 @@ fixed = { tag = "{run}" }
 [[legs.rate_cards]]
 version = "v1"
 effective = 2026-01-01
+source = "https://acme.example/prices"
+checked = 2026-02-01
 
 [[legs.rate_cards.components]]
 unit = "image"
@@ -172,6 +175,7 @@ def test_a_translation_is_not_read_as_it_stands(model: Model) -> None:
 def test_a_price_is_not_read_as_it_stands(model: Model) -> None:
     """A component has its factors, its cases and its bounds."""
     (card,) = model.native.rate_cards
+    assert (card.source, card.checked) == ("https://acme.example/prices", datetime.date(2026, 2, 1))
     (part,) = card.components
     assert (part.price, part.at_most, part.beyond, part.whole) == (3_000_000, Decimal(4), Decimal(1), True)
     assert part.requested == Requested(
@@ -215,6 +219,7 @@ def test_strict_form_is_read_as_it_stands(model: Model) -> None:
 
 
 _LEG = '[[legs]]\nprovider = "fal"\ncall = "queue"\n'
+_SOURCE = 'source = "https://acme.example/prices"\n'
 _PART = "[[legs.rate_cards.components]]"
 _EDITS = 'edit = "edits"'
 _QUEUE = 'call = "queue"'
@@ -260,6 +265,8 @@ _MISTAKES = {
     "a price that says two things": ('["HIGH"]', '["HIGH"], above = "1"', _PART, "one thing, not contains and above"),
     "a condition that says two things": ('["4k"]', '["4k"], present = true', "when = [{ at = '/size'", "one thing"),
     "a slip of the point": ('price = "0.07"', 'price = "999999"', "[[legs.rate_cards]]", "could charge more than"),
+    "a day without its source": (_SOURCE, "", "[[legs.rate_cards]]", "'source', which is missing"),
+    "a source of several lines": (_SOURCE, 'source = "a\\nb"\n', "source", "source"),
     "a price for nothing": ('["large"]', '["lagre"]', _PART, "'lagre' is nothing this model is priced as"),
     "a name for nothing": ("names = { edit", "names = { edti", "names = {", "'edti' is no operation"),
     "no lifetime": ("lifetime_hours = 2", "lifetime_hours = 0", "assets = {", "lifetime_hours"),

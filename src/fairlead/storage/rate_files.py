@@ -102,6 +102,8 @@ class RateCardFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     effective: datetime.date
     components: Annotated[list[_ComponentFile], msgspec.Meta(min_length=1, max_length=32)]
     stale_after: datetime.date | None = None
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=300, pattern=r"^[^\n|]+$")] | None = None
+    checked: datetime.date | None = None
 
 
 def rate_cards_of(read: Sequence[RateCardFile], steps: Sequence[str]) -> tuple[RateCard, ...]:
@@ -120,7 +122,9 @@ def _rate_card(read: RateCardFile, steps: Sequence[str]) -> RateCard:
     if most > _CHARGE_MAX:
         reason = f"the card {read.version!r} could charge more than {_CHARGE_MAX // UNITS_PER_DOLLAR} dollars"
         raise MistakeError(steps, reason)
-    return RateCard(read.version, read.effective, tuple(components), read.stale_after)
+    if read.checked is not None and read.source is None:
+        raise MistakeError(steps, "'checked' says when the prices were compared with their 'source', which is missing")
+    return RateCard(read.version, read.effective, tuple(components), read.stale_after, read.source, read.checked)
 
 
 def _component(read: _ComponentFile) -> Component:

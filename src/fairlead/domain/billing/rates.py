@@ -138,13 +138,16 @@ class Component:
 class RateCard:
     """The prices of one model on one provider from a date on; charges keep the version they were made with.
 
-    From `stale_after` on nothing is quoted by it, because somebody has to look at the prices again (R-31).
+    From `stale_after` on nothing is quoted by it, because somebody has to look at the prices again (R-31). `source`
+    is where the vendor publishes them, `checked` the day on which they were last compared with it.
     """
 
     version: str
     effective: datetime.date
     components: tuple[Component, ...]
     stale_after: datetime.date | None = None
+    source: str | None = None
+    checked: datetime.date | None = None
 
 
 class Quote(msgspec.Struct, frozen=True):
