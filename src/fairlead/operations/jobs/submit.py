@@ -81,10 +81,11 @@ class Submitter:
 
     async def submit(self, caller: Caller, new: NewJob) -> SubmittedJob:
         """Check a workflow and make it a job; JobFaultError and FaultError say why it is none."""
-        await self._files.check_room(caller.workspace_id)
         job_id = new_id()
         public_id = new.chosen_id or job_id
-        checked = await self._checked(caller, job_id, new)
+        # The database answers while the graph is checked by another process.
+        room = self._files.check_room(caller.workspace_id)
+        checked, _ = await asyncio.gather(self._checked(caller, job_id, new), room)
         payer = await self._payer(new, checked)
         workflow, extra = await _deflated(checked.workflow), await _deflated(new.extra)
         submission = Submission(

@@ -186,4 +186,6 @@ def _descendants(hidden: int, group: ControlGroup | None) -> Mechanism:
         with suppress(ProcessLookupError):
             os.kill(hidden, signal.SIGKILL)
         return Mechanism(DESCENDANTS, "a process that hid outlived the one that started it", is_held=False)
+    with suppress(ChildProcessError):  # it was adopted by the server, which has to wait for it
+        os.waitpid(hidden, os.WNOHANG)
     return Mechanism(DESCENDANTS, _ADOPTED if group is None else _GROUP)
