@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from fairlead.domain.billing.markups import Markups, read_markups
 from fairlead.domain.brand import brand_name, header_prefix
 from fairlead.domain.jobs.assets import read_hash
 from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
@@ -222,6 +223,11 @@ class Settings:
         (500, 2_500, 10_000, 50_000, 200_000),
         "What the runs in flight may be held for in all, by tier, in US cents.",
         _integers(0, 10**11),
+    )
+    markup: Markups = _option(
+        Markups(),
+        "What is added to list prices, in percent, as name=percent,…; a name is *, a provider or a model.",
+        read_markups,
     )
     simulate: bool = _option(
         False, "Whether to call every provider at the built-in simulator instead: no keys, no costs.", _boolean

@@ -1,15 +1,28 @@
 """What a run will cost, told before: exactly, within bounds, or not at all."""
 
 import datetime
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
 from fairlead.domain.billing.estimates import Estimate, Reason, Source, estimate, is_stale
-from fairlead.domain.billing.rates import Case, Component, Factor, Measured, Pricing, RateCard, Requested
+from fairlead.domain.billing.rates import (
+    Case,
+    Component,
+    Factor,
+    Measured,
+    Multiplier,
+    Part,
+    Pricing,
+    RateCard,
+    Requested,
+)
+from fairlead.domain.conditions import Condition
 
 _SECONDS = Requested((Factor(("seconds",)),))
 _TEXT = Pricing({"seconds": 4})
+_BOUND = Requested((Factor(("seconds",)),), bound=True)
 _REPORTED = Measured(answer=("usage", "seconds"))
 
 
@@ -28,10 +41,38 @@ def test_a_quantity_that_the_body_fixes_is_not_exact() -> None:
     assert estimate(card(Component("second", 25, Decimal(10), _SECONDS)), _TEXT) == Estimate(Source.EXACT, 100, 100)
 
 
-def test_a_quantity_that_is_reported_is_told_exactly() -> None:
-    """What the partner reports may be less than was asked for, and never more: the bounds are told."""
-    parts = (Component("run", 7), Component("second", 25, Decimal(10), _SECONDS, _REPORTED))
-    assert estimate(card(*parts), _TEXT) == Estimate(Source.ESTIMATED, 7, 107)
+@pytest.mark.req("R-31")
+@pytest.mark.parametrize(
+    ("reported", "least"),
+    [
+        pytest.param(Component("second", 25, Decimal(10), _SECONDS, _REPORTED), 100, id="as many as were asked for"),
+        pytest.param(
+            Component("second", 25, Decimal(4), None, _REPORTED, at_least=Decimal(4)), 100, id="always so many"
+        ),
+        pytest.param(
+            Component("second", 25, Decimal(10), _BOUND, _REPORTED), 0, id="at most as many as were asked for"
+        ),
+        pytest.param(
+            Component("second", 25, Decimal(10), _BOUND, _REPORTED, at_least=Decimal(1)),
+            25,
+            id="between one and as many",
+        ),
+    ],
+)
+def test_lower_bound_is_what_was_asked_for_or_the_card_knows(reported: Component, least: int) -> None:
+    """What the partner reports is charged, so a price is not exact; what was asked for is the least."""
+    told = estimate(card(Component("run", 7), reported), _TEXT)
+    assert told == Estimate(Source.ESTIMATED, 7 + least, 107)
+
+
+def test_estimate_spans_parts_and_multipliers() -> None:
+    """The least is the cheapest part at the lowest multiplier, the most the dearest at the highest, both marked up."""
+    halved = Multiplier("flex", Decimal("0.5"), answered=(Condition(("tier",), frozenset({"flex"})),))
+    dear = Part("written", 50, ("usage", "written"))
+    cheap = Part("cached", 10, ("usage", "cached"))
+    part = Component("second", 25, Decimal(10), _SECONDS, _REPORTED, parts=(dear, cheap), multipliers=(halved,))
+    assert estimate(card(part), _TEXT) == Estimate(Source.ESTIMATED, 20, 200)
+    assert estimate(replace(card(part), markup=Decimal(10)), _TEXT) == Estimate(Source.ESTIMATED, 22, 220)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import datetime
 from decimal import Decimal
+from math import prod
 from typing import Any
 
 import pytest
@@ -13,11 +14,14 @@ from fairlead.domain.billing.rates import (
     Component,
     Factor,
     Measured,
+    Multiplier,
+    Part,
     Pricing,
     RateCard,
     Reading,
     Requested,
     card_in_force,
+    card_named,
     charge,
     quote,
 )
@@ -71,6 +75,21 @@ REQUESTED = st.builds(
 MEASURED = st.builds(Measured, answer=PLACES | st.just(("list", "*")), scale=SCALES, counted=st.booleans()) | st.builds(
     Measured, header=st.sampled_from(["x-seconds", "x-none"]), scale=SCALES
 )
+PARTS = st.builds(
+    Part,
+    unit=st.just("part"),
+    price=st.integers(0, 10**10),
+    answer=PLACES,
+    when_any=st.lists(CONDITIONS, max_size=2).map(tuple),
+)
+MULTIPLIERS = st.builds(
+    Multiplier,
+    name=st.just("tier"),
+    times=st.decimals("0.1", 3, places=2),
+    when=st.lists(CONDITIONS, max_size=1).map(tuple),
+    size_above=st.none() | st.integers(0, 10**7),
+    answered=st.lists(CONDITIONS, max_size=1).map(tuple),
+)
 COMPONENTS = st.builds(
     Component,
     unit=st.just("unit"),
@@ -81,8 +100,15 @@ COMPONENTS = st.builds(
     cases=st.lists(CASES, max_size=2).map(tuple),
     beyond=st.just(Decimal(0)) | AMOUNTS,
     whole=st.booleans(),
+    parts=st.lists(PARTS, max_size=2).map(tuple),
+    multipliers=st.lists(MULTIPLIERS, max_size=2).map(tuple),
 )
-CARDS = st.lists(COMPONENTS, min_size=1, max_size=3).map(lambda parts: RateCard("v1", DAY, tuple(parts)))
+MARKUPS = st.just(Decimal(0)) | st.decimals(0, 1000, places=2)
+CARDS = st.builds(
+    lambda parts, markup: RateCard("v1", DAY, tuple(parts), markup=markup),
+    st.lists(COMPONENTS, min_size=1, max_size=3),
+    MARKUPS,
+)
 
 
 ASKED = st.builds(
@@ -94,9 +120,9 @@ ASKED = st.builds(
 )
 
 
-def highest(component: Component) -> int:
-    """Return the highest price a component may have."""
-    return max(component.price, *(case.price for case in component.cases), 0)
+def dearest(part: Component) -> Decimal:
+    """Return the highest price a unit may have."""
+    return part.dearest * prod((max(one.times, Decimal(1)) for one in part.multipliers), start=Decimal(1))
 
 
 def card(*components: Component) -> RateCard:
@@ -133,7 +159,8 @@ def charged(component: Component, answer: Any, **headers: str) -> int:
 )
 def test_a_charge_passes_its_hold(prices: RateCard, asked: Pricing, answer: Any, headers: dict[str, str]) -> None:
     """Whatever caller and partner say, 0 <= charge <= hold <= the card's own upper bound."""
-    upper = sum(int(highest(part) * part.at_most) + 1 for part in prices.components)
+    marked = 1 + prices.markup / 100
+    upper = sum(int(dearest(part) * part.at_most * marked) + 1 for part in prices.components)
     priced = quote(prices, asked)
     assert 0 <= charge(priced, answer, headers).amount <= priced.amount <= upper
 
@@ -319,3 +346,84 @@ def test_results_are_counted_wrongly() -> None:
     assert charged(part, {"data": [1, 2]}) == 20
     assert charged(part, {"data": list(range(9))}) == 40
     assert charged(part, None) == 40
+
+
+USED = Measured(("usage", "in"), scale=Decimal("0.001"), plus=(("usage", "read"), ("usage", "written")))
+CACHED = Part("cached", 10, ("usage", "read"))
+WRITTEN = Part("written", 200, ("usage", "written"), (Condition(("cache",)),))
+ANSWERED_FAST = Condition(("tier",), frozenset({"fast"}))
+TOKENS = Component("1,000 tokens", 100, Decimal(50), measured=USED, parts=(CACHED, WRITTEN))
+
+
+@pytest.mark.req("R-28")
+def test_parts_of_a_quantity_have_prices_of_their_own() -> None:
+    """Numbers are added up, each part is paid at its own price, and what is left at the component's."""
+    asked = quote(card(TOKENS), Pricing({"cache": True}))
+    assert asked.amount == 50 * 200
+    usage = {"in": 3000, "read": 4000, "written": 1000}
+    assert charge(asked, {"usage": usage}, {}).amount == 3 * 100 + 4 * 10 + 200
+    assert charge(asked, {"usage": {"in": 1000}}, {}).amount == 100
+    assert charge(asked, {"usage": {"in": 0, "read": "many"}}, {}).amount == 0
+
+
+def test_parts_never_pass_the_whole() -> None:
+    """A partner that reports more of a part than of the whole is paid for the whole."""
+    part = Component("token", 100, Decimal(50), measured=Measured(("in",)), parts=(Part("cached", 10, ("read",)),))
+    assert charged(part, {"in": 5, "read": 9}) == 50
+
+
+def test_part_a_body_rules_out_is_not_held_for() -> None:
+    """A dear part is held for where a condition says that it may occur, and the hold bounds the charge all the same."""
+    asked = quote(card(TOKENS), Pricing({}))
+    assert asked.amount == 50 * 100
+    assert charge(asked, {"usage": {"in": 0, "read": 0, "written": 40_000}}, {}).amount == 50 * 100
+
+
+@pytest.mark.req("R-28")
+def test_multiplier_is_held_for_and_charged_where_the_answer_has_it() -> None:
+    """A dearer tier is held for where the body may get it, and a cheaper one only where the answer says so."""
+    fast = Multiplier("fast", Decimal(2), (Condition(("tier",), frozenset({"fast"})),), None, (ANSWERED_FAST,))
+    flex = Multiplier("flex", Decimal("0.5"), answered=(Condition(("tier",), frozenset({"flex"})),))
+    part = Component("second", 10, Decimal(60), asks(n()), Measured(("n",)), multipliers=(fast, flex))
+    assert held(part, {"n": 3, "tier": "fast"}) == 60
+    assert held(part, {"n": 3, "tier": "flex"}) == 30
+    asked = quote(card(part), Pricing({"n": 3, "tier": "fast"}))
+    assert [charge(asked, {"n": 3, "tier": tier}, {}).amount for tier in ("fast", "default", "flex")] == [60, 30, 15]
+    plain = quote(card(part), Pricing({"n": 3}))
+    assert charge(plain, {"n": 3, "tier": "fast"}, {}) == (charge(plain, {"n": 3}, {}))
+
+
+@pytest.mark.req("R-28")
+def test_long_body_is_held_for_at_the_price_of_a_long_context() -> None:
+    """Only a body of more bytes than a threshold can have more tokens; the answer says whether it had."""
+    long = Multiplier("long", Decimal(2), size_above=200, answered=(Condition(("n",), above=Decimal(200)),))
+    part = Component(
+        "token", 10, Decimal(1000), asks(Factor(reading=Reading.BYTES)), Measured(("n",)), multipliers=(long,)
+    )
+    short, large = (quote(card(part), Pricing({}, size=size)) for size in (200, 300))
+    assert (short.amount, large.amount) == (2000, 6000)
+    assert [charge(large, {"n": number}, {}).amount for number in (200, 201)] == [2000, 4020]
+
+
+@pytest.mark.req("R-28")
+def test_markup_is_on_every_price_and_rounded_once() -> None:
+    """Hold and charge are the list price and the operator's percentage, half to even in 10^-8 dollars."""
+    marked = RateCard("v1", DAY, (Component("call", 5), TOKENS), markup=Decimal("12.5"))
+    asked = quote(marked, Pricing({}))
+    assert asked.amount == 6 + 5625  # 5.625 and 5625
+    assert charge(asked, {"usage": {"in": 2000, "read": 2000}}, {}).amount == 6 + 248  # 247.5
+
+
+def test_card_is_found_by_the_name_the_ledger_has_for_it() -> None:
+    """The name has the markup of that time, whatever it is now."""
+    now = RateCard("v1", DAY, (), markup=Decimal(20))
+    assert now.label == "v1+20%"
+    named = {label: card_named([now], label) for label in ("v1+20%", "v1", "v1+7.5%", "v1+x%", "v2", "v1+")}
+    assert {label: found and found.markup for label, found in named.items()} == {
+        "v1+20%": Decimal(20),
+        "v1": Decimal(0),
+        "v1+7.5%": Decimal("7.5"),
+        "v1+x%": None,
+        "v2": None,
+        "v1+": None,
+    }

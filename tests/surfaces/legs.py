@@ -215,6 +215,7 @@ def fill_legs(catalog: CatalogFolder, url: str) -> None:
     add(catalog, "fake/pinned-1", leg_text() + leg_text("higgsfield", "generate"))
     add(catalog, "fake/dearer-1", leg_text(price="1") + leg_text("fal", price="2"))
     add(catalog, "fake/stale-1", leg_text().replace("effective", "stale_after = 2026-01-31\neffective"))
+    add(catalog, "fake/marked-1", leg_text() + leg_text("fal", price="0.02"))
     add(catalog, "fake/bytes-1", leg_text(call="bytes"))
     add(catalog, "fake/task-1", leg_text(call="task"))
     add(catalog, "fake/roles-1", _ROLES + _ROLE_LEG)

@@ -42,12 +42,27 @@ def test_an_exact_estimate_has_other_fields(legs: Server, partner: FakePartner) 
     assert partner.requests() == []
 
 
+@pytest.mark.req("R-28")
+@pytest.mark.parametrize(
+    ("query", "marked", "version"),
+    [("", "0.01125", "fake-1+12.5%"), ("?model_provider=fal", "0.0225", "fal-1+12.5%")],
+)
+def test_markup_is_shown_in_the_estimate_and_charged(legs: Server, query: str, marked: str, version: str) -> None:
+    """An operator's percentage is in the amount, named beside it, charged, and named in the statement of the run."""
+    told = ask(legs, "marked-1", {"prompt": "x"}, query).json()
+    assert (told["amount"], told["markup_percent"]) == (marked, 12.5)
+    run = legs.client.post(f"/v2/models/fake/marked-1{query}", json={"prompt": "x"})
+    run_id = run.headers["x-service-request-id"]
+    assert legs.charges(run_id) == [marked]
+    assert {row["rate_version"] for row in legs.ledger() if row["run_id"] == run_id} == {version}
+
+
 def test_an_estimate_within_bounds_has_other_fields(router: Server) -> None:
     """What the partner will report is bounded by what is asked for."""
     told = ask(router, "metered-1", {"units": 4}).json()
     assert told.keys() == _ALWAYS | {"min_amount", "max_amount", "min_amount_cents", "max_amount_cents"}
     assert told["source"] == "estimated"
-    assert (told["min_amount"], told["min_amount_cents"]) == ("0", 0.0)
+    assert told["min_amount"] == told["max_amount"]
     assert float(told["max_amount"]) * 100 == pytest.approx(told["max_amount_cents"])
 
 

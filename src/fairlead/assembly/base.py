@@ -111,7 +111,12 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
         secret=secret,
         partners=found,
         catalog=CatalogKeeper(
-            catalog_folders(settings), found.providers, brand(settings).authored_flag, clock, observe
+            catalog_folders(settings),
+            found.providers,
+            brand(settings).authored_flag,
+            clock,
+            observe,
+            settings.markup,
         ),
         assets=_assets(settings, secret, database, clock, observe),
         authenticator=authenticator,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead.domain.billing.markups import Markups
 from fairlead.domain.callers import Caller, refuse_model
 from fairlead.domain.catalog.models import Catalog, Model
 from fairlead.domain.declarations import BadFileError
@@ -28,7 +29,8 @@ class Page:
 class CatalogKeeper:
     """Holds the catalog in force. Reading it never waits; a reload swaps it whole.
 
-    `flag` is the extension of schema documents that says whether a schema is authored (R-08).
+    `flag` is the extension of schema documents that says whether a schema is authored (R-08). `markups` are on every
+    price.
     """
 
     def __init__(
@@ -38,14 +40,16 @@ class CatalogKeeper:
         flag: str,
         clock: Clock,
         observe: Observer,
+        markups: Markups | None = None,
     ) -> None:
         self._folders = folders
+        self._markups = Markups() if markups is None else markups
         self._flag = flag
         self._offers = _offers(providers)
         self._clock = clock
         self._observe = observe
         self._seen = fingerprint(folders)
-        self.current: Catalog = load_catalog(folders, self._offers, flag)
+        self.current: Catalog = self._load()
         self.loaded_at = clock.now_ms()
         """When the catalog in force, and every rate card in it, was read (ms since 1970)."""
         observe(CatalogLoaded(self.current.build, len(self.current.models)))
@@ -54,13 +58,16 @@ class CatalogKeeper:
         """Read the files again. A mistake in them is observed and changes nothing."""
         self._seen = fingerprint(self._folders)
         try:
-            catalog = load_catalog(self._folders, self._offers, self._flag)
+            catalog = self._load()
         except BadFileError as error:
             self._observe(CatalogRefused(str(error)))
             return
         self.current = catalog
         self.loaded_at = self._clock.now_ms()
         self._observe(CatalogLoaded(catalog.build, len(catalog.models)))
+
+    def _load(self) -> Catalog:
+        return load_catalog(self._folders, self._offers, self._flag).marked_up(self._markups)
 
     def reload_if_changed(self) -> None:
         """Reload when a file was added, removed or written since the last look."""

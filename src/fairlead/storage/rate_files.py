@@ -4,6 +4,7 @@ import datetime
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from math import prod
 from typing import Annotated, Final
 
 import msgspec
@@ -13,22 +14,27 @@ from fairlead.domain.billing.rates import (
     Component,
     Factor,
     Measured,
+    Multiplier,
+    Part,
     RateCard,
     Reading,
     Requested,
     StrictPointers,
     StrictQuantity,
 )
-from fairlead.domain.conditions import ConditionFile, conditions
+from fairlead.domain.conditions import Condition, ConditionFile, conditions
 from fairlead.domain.money import UNITS_PER_DOLLAR, from_dollars
 from fairlead.domain.pointers import Pointer, parse_pointer
 
+VERSION_MAX: Final = 56
+"""Characters of a version: a markup of seven more is in the ledger with it."""
 _CHARGE_MAX: Final = 1_000_000 * UNITS_PER_DOLLAR
 """What one run may cost at the most: a price with a slip of the decimal point is refused when it is loaded."""
 _READ: Final = re.compile(r"(?P<reading>count|length|bytes)\((?P<at>(/.*)?)\)")
 
 _PointerText = Annotated[str, msgspec.Meta(pattern=r"^/.+$", max_length=256)]
 _FactorText = Annotated[str, msgspec.Meta(pattern=r"^(/.+|(count|length)\(/.+\)|bytes\(\))$", max_length=256)]
+_UnitText = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 _PriceText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,8})?$")]
 _NumberText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?$")]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
@@ -53,6 +59,7 @@ class _RequestedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     product: Annotated[list[_FactorText | _FactorFile], msgspec.Meta(min_length=1)]
     scale: _NumberText = "1"
     unless: _PointerText | None = None
+    bound: bool = False
 
 
 class _MeasuredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,12 +68,28 @@ class _MeasuredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: _PointerText | None = None
     scale: _NumberText = "1"
     capped: bool = False
+    plus: Annotated[list[_PointerText], msgspec.Meta(max_length=8)] = []
 
 
 class _CaseFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     price: _PriceText
     operations: Annotated[list[Name], msgspec.Meta(min_length=1)] | None = None
     when: list[ConditionFile] = []
+
+
+class _PartFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    unit: _UnitText
+    answer: _PointerText
+    price: _PriceText
+    when_any: list[ConditionFile] = []
+
+
+class _MultiplierFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: _UnitText
+    times: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,6})?$")]
+    when: list[ConditionFile] = []
+    size_above: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    answered: list[ConditionFile] = []
 
 
 class _StrictQuantityFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,26 +107,30 @@ class _StrictPointersFile(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 
 class _ComponentFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    unit: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    unit: _UnitText
     price: _PriceText
-    at_most: _NumberText = "1"
+    at_most: _NumberText | None = None
     beyond: _NumberText = "0"
     whole: bool = False
     requested: _RequestedFile | None = None
     measured: _MeasuredFile | None = None
     cases: Annotated[list[_CaseFile], msgspec.Meta(max_length=64)] = []
     strict: _StrictPointersFile | None = None
+    at_least: _NumberText | None = None
+    parts: Annotated[list[_PartFile], msgspec.Meta(max_length=8)] = []
+    multipliers: Annotated[list[_MultiplierFile], msgspec.Meta(max_length=8)] = []
 
 
 class RateCardFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A rate card of a leg."""
 
-    version: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    version: Annotated[str, msgspec.Meta(min_length=1, max_length=VERSION_MAX)]
     effective: datetime.date
     components: Annotated[list[_ComponentFile], msgspec.Meta(min_length=1, max_length=32)]
     stale_after: datetime.date | None = None
     source: Annotated[str, msgspec.Meta(min_length=1, max_length=300, pattern=r"^[^\n|]+$")] | None = None
     checked: datetime.date | None = None
+    multipliers: Annotated[list[_MultiplierFile], msgspec.Meta(max_length=8)] = []
 
 
 def rate_cards_of(read: Sequence[RateCardFile], steps: Sequence[str]) -> tuple[RateCard, ...]:
@@ -115,10 +142,13 @@ def _rate_card(read: RateCardFile, steps: Sequence[str]) -> RateCard:
     components = []
     for number, part in enumerate(read.components):
         try:
-            components.append(_component(part))
+            components.append(_component(part, read.multipliers))
         except ValueError as error:
             raise MistakeError([*steps, "components", str(number)], str(error)) from error
-    most = sum(one.dearest * max(one.at_most, one.most_strictly) for one in components)
+    most = sum(
+        one.dearest * max(one.at_most, one.most_strictly) * prod(max(by.times, Decimal(1)) for by in one.multipliers)
+        for one in components
+    )
     if most > _CHARGE_MAX:
         reason = f"the card {read.version!r} could charge more than {_CHARGE_MAX // UNITS_PER_DOLLAR} dollars"
         raise MistakeError(steps, reason)
@@ -127,27 +157,51 @@ def _rate_card(read: RateCardFile, steps: Sequence[str]) -> RateCard:
     return RateCard(read.version, read.effective, tuple(components), read.stale_after, read.source, read.checked)
 
 
-def _component(read: _ComponentFile) -> Component:
+def _component(read: _ComponentFile, of_card: Sequence[_MultiplierFile]) -> Component:
+    if read.parts and (read.measured is None or read.measured.answer is None or read.whole or read.beyond != "0"):
+        raise ValueError("'parts' are of a number at 'answer' in 'measured', and without 'whole' and 'beyond'")
+    is_one = read.requested is None and read.at_most is None
+    least = "1" if read.at_least is None and is_one else read.at_least
+    at_most = read.at_most or "1"
     return Component(
         unit=read.unit,
         price=from_dollars(read.price),
-        at_most=Decimal(read.at_most),
+        at_most=Decimal(at_most),
         requested=None if read.requested is None else _requested(read.requested),
         measured=None if read.measured is None else _measured(read.measured),
         cases=tuple(_case(case) for case in read.cases),
         beyond=Decimal(read.beyond),
         whole=read.whole,
-        strict=None if read.strict is None else _strict(read.strict, read.at_most),
+        strict=None if read.strict is None else _strict(read.strict, at_most),
+        at_least=None if least is None else Decimal(least),
+        parts=tuple(_part(one) for one in read.parts),
+        multipliers=tuple(_multiplier(one) for one in (*of_card, *read.multipliers)),
     )
+
+
+def _part(read: _PartFile) -> Part:
+    return Part(read.unit, from_dollars(read.price), parse_pointer(read.answer), _conditions(read.when_any))
+
+
+def _multiplier(read: _MultiplierFile) -> Multiplier:
+    if not (read.when or read.size_above is not None or read.answered):
+        raise ValueError("a multiplier needs 'when', 'size_above' or 'answered'")
+    return Multiplier(
+        read.name, Decimal(read.times), _conditions(read.when), read.size_above, _conditions(read.answered)
+    )
+
+
+def _conditions(read: Sequence[ConditionFile]) -> tuple[Condition, ...]:
+    if problem := next(filter(None, (one.problem() for one in read)), None):
+        raise ValueError(problem)
+    return conditions(read)
 
 
 def _strict(read: _StrictPointersFile, at_most: str) -> StrictPointers:
     quantities = []
     for one in read.requested:
-        if problem := next(filter(None, (entry.problem() for entry in one.when)), None):
-            raise ValueError(problem)
         operations = None if one.operations is None else frozenset(one.operations)
-        quantities.append(StrictQuantity(_requested(one), operations, conditions(one.when)))
+        quantities.append(StrictQuantity(_requested(one), operations, _conditions(one.when)))
     return StrictPointers(
         tuple(quantities), tuple(_case(case) for case in read.cases), Decimal(read.at_most or at_most)
     )
@@ -155,9 +209,7 @@ def _strict(read: _StrictPointersFile, at_most: str) -> StrictPointers:
 
 def _case(read: _CaseFile) -> Case:
     operations = None if read.operations is None else frozenset(read.operations)
-    if problem := next(filter(None, (one.problem() for one in read.when)), None):
-        raise ValueError(problem)
-    return Case(from_dollars(read.price), operations, conditions(read.when))
+    return Case(from_dollars(read.price), operations, _conditions(read.when))
 
 
 def _requested(read: _RequestedFile | _StrictQuantityFile) -> Requested:
@@ -165,6 +217,7 @@ def _requested(read: _RequestedFile | _StrictQuantityFile) -> Requested:
         product=tuple(_factor(entry) for entry in read.product),
         scale=Decimal(read.scale),
         unless=_pointer(read.unless),
+        bound=isinstance(read, _RequestedFile) and read.bound,
     )
 
 
@@ -190,6 +243,7 @@ def _measured(read: _MeasuredFile) -> Measured:
         scale=Decimal(read.scale),
         counted=read.count is not None,
         capped=read.capped,
+        plus=tuple(parse_pointer(place) for place in read.plus),
     )
 
 

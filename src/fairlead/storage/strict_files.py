@@ -13,6 +13,7 @@ from fairlead.domain.conditions import ConditionFile, conditions
 from fairlead.domain.pointers import Pointer, as_text, parse_pointer
 from fairlead.storage.rate_files import MistakeError, Name
 
+_CONDITIONED: Final = "a leg of strict bodies cannot have parts or multipliers that depend on the native body"
 _UNPRICED: Final = (
     "this price depends on the body, so it needs 'strict': where a body in the provider's own form has the quantity, "
     "and which price applies; 'strict = {}' holds 'at_most' at the dearest price"
@@ -72,6 +73,10 @@ def check_strict_prices(
     for card_number, card in enumerate(cards):
         for number, component in enumerate(card.components):
             where = [*steps, "rate_cards", str(card_number), "components", str(number)]
+            if any(one.when or one.size_above is not None for one in component.multipliers) or any(
+                part.when_any for part in component.parts
+            ):
+                raise MistakeError(where, _CONDITIONED)
             if component.strict is None:
                 if component.requested is not None or component.cases:
                     raise MistakeError(where, _UNPRICED)

@@ -1,7 +1,7 @@
 """What a run will cost, told before it is made (R-30, R-31): exactly, within bounds, or honestly not at all.
 
-The bounds hold whatever the partner reports: a charge never passes the quantity that was asked for (rates.py), and
-what only the partner knows may come to nothing.
+The upper bound holds whatever the partner reports: a charge never passes its hold (rates.py). The lower one supposes
+that the partner makes what was asked for: where it reports less, such as three pictures of four, less is charged.
 """
 
 import datetime
@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import msgspec
 
-from fairlead.domain.billing.rates import Component, Pricing, RateCard, price_of, quantity_asked
+from fairlead.domain.billing.rates import Component, Line, Pricing, RateCard, line_of, price_of, quantity_asked
 from fairlead.domain.billing.strict_rates import price_strictly, quantity_strictly
 from fairlead.domain.money import times
 
@@ -53,21 +53,25 @@ def is_stale(card: RateCard, today: datetime.date) -> bool:
 def estimate(card: RateCard, asked: Pricing) -> Estimate:
     """Estimate the price of a body."""
     least = most = 0
-    is_priced = False
+    is_priced, is_fixed = False, True
     for component in card.components:
         price = price_strictly(component, asked) if asked.is_strict else price_of(component, asked)
-        if price == 0:
+        if price == 0 and not any(part.price for part in component.parts):
             continue
         is_priced = True
         quantity = _bounded(component, asked)
         if quantity is None:
             return Estimate(Source.UNKNOWN, reason=Reason.NOT_QUOTABLE)
-        amount = times(price, quantity)
-        most += amount
-        least += amount if component.measured is None else 0
+        line = line_of(card, component, quantity, price, asked)
+        most += line.held
+        if component.is_settled_before:
+            least += line.held
+        elif line.held:
+            is_fixed = False
+            least += _least_of(line, asked)
     if not is_priced:
         return Estimate(Source.UNKNOWN, reason=Reason.UNPRICED_MODEL)
-    return Estimate(Source.EXACT if least == most else Source.ESTIMATED, least, most)
+    return Estimate(Source.EXACT if is_fixed else Source.ESTIMATED, least, most)
 
 
 def estimate_queued(card: RateCard, asked: Pricing, today: datetime.date, *, byok: bool) -> Estimate:
@@ -79,13 +83,26 @@ def estimate_queued(card: RateCard, asked: Pricing, today: datetime.date, *, byo
     return estimate(card, asked)
 
 
+def _least_of(line: Line, asked: Pricing) -> int:
+    """What a component comes to where the partner makes what was asked for, and as cheaply as it may."""
+    component = line.component
+    wanted = None if component.requested is None or asked.is_strict else component.requested
+    is_asked_for = component.measured is None or (wanted is not None and not wanted.bound)
+    quantity = line.quantity if is_asked_for else min(component.at_least or Decimal(0), line.quantity)
+    cheapest = min((line.price, *(part.price for part in component.parts)))
+    factor = line.factor
+    for one in line.open:
+        factor *= min(one.times, Decimal(1))
+    return times(cheapest, quantity * factor)
+
+
 def _bounded(component: Component, asked: Pricing) -> Decimal | None:
-    """The most a component can come to for a body; None where the body does not bound it."""
+    """The most a component can come to for a body; None where neither the body nor the card bounds it."""
     if asked.is_strict and component.strict is not None and component.strict.quantities:
         found = quantity_strictly(component, asked)
         return None if found is None else min(found, component.most_strictly)
     if component.requested is not None and not asked.is_strict:
         return quantity_asked(component, component.requested, asked)
-    if component.measured is not None:
+    if component.measured is not None and component.at_least is None:
         return None
     return component.most_strictly if asked.is_strict else component.at_most

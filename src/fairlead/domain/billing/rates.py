@@ -2,23 +2,26 @@
 
 A card is a list of components; each prices one quantity. The quantity *requested* is read from the caller's body, the
 quantity *measured* from the partner's answer. What cannot be read is taken at its upper bound (`at_most`), and a
-measured quantity never passes the one held for, so a charge can never exceed its hold.
+component is never charged more than was held for it, so a charge can never exceed its hold.
 """
 
 import datetime
 import enum
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
 import msgspec
 
+from fairlead.domain.billing.markups import NO_MARKUP
 from fairlead.domain.conditions import Condition, all_hold, text_of
 from fairlead.domain.money import times
 from fairlead.domain.pointers import MISSING, Pointer, find_all, first
 
 _ONE: Final = Decimal(1)
+_PERCENT: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?%")
 _DIGITS_MAX: Final = 30
 _PLAIN_MAX: Final = 10**18
 """A number of more digits is read as unknown: arithmetic with it could overflow, and no `at_most` is as large."""
@@ -52,19 +55,24 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A quantity in the caller's body: the product of some factors, scaled; unknown when `unless` is present."""
+    """A quantity in the caller's body: the product of some factors, scaled; unknown when `unless` is present.
+
+    `bound`: it is only the most there can be, such as a limit on output tokens, and says nothing of the least.
+    """
 
     product: tuple[Factor, ...]
     scale: Decimal = _ONE
     unless: Pointer | None = None
+    bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A quantity in the partner's answer: a place in its JSON or one of its headers, scaled.
 
-    `counted`: how many values stand at that place, instead of the number that does. `capped`: the number is only good
-    up to what was held, so a larger one does not mean that the partner made more than was asked.
+    `plus` are places of further numbers that are added where they stand. `counted`: how many values stand at that
+    place, instead of the number that does. `capped`: the number is only good up to what was held, so a larger one does
+    not mean that the partner made more than was asked.
     """
 
     answer: Pointer | None = None
@@ -72,6 +80,7 @@ class Measured:
     scale: Decimal = _ONE
     counted: bool = False
     capped: bool = False
+    plus: tuple[Pointer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,35 @@ class Case:
     price: int
     operations: frozenset[str] | None = None
     when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a measured quantity that has a price of its own, such as tokens read from a cache; `unit` for people.
+
+    It is found at `answer`, in the units and with the scale of the whole. Where none of `when_any` holds for the body
+    there is no such part to hold for; empty, there always may be.
+    """
+
+    unit: str
+    price: int
+    answer: Pointer
+    when_any: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Multiplier:
+    """By what a price is multiplied for a service tier, a long context or the like; several are multiplied together.
+
+    `name` says for people when it applies. `when` are conditions on the body, which must have more than `size_above`
+    bytes; `answered` are conditions on the answer: until it is there, the dearer of having and not having it is held.
+    """
+
+    name: str
+    times: Decimal
+    when: tuple[Condition, ...] = ()
+    size_above: int | None = None
+    answered: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +147,9 @@ class Component:
     """One line of a card: `price` (10^-8 dollars) for each unit of a quantity of at most `at_most` units.
 
     The first of the `cases` that applies replaces the price. `beyond` units are free, and what is left is rounded up
-    to whole units where `whole` says so.
+    to whole units where `whole` says so. `at_least` is what an estimate takes for the fewest units where the body does
+    not ask for a number of them; None where nobody can tell before. `parts` of the measured quantity have prices of
+    their own.
     """
 
     unit: str
@@ -121,12 +161,21 @@ class Component:
     beyond: Decimal = Decimal(0)
     whole: bool = False
     strict: StrictPointers | None = None
+    at_least: Decimal | None = None
+    parts: tuple[Part, ...] = ()
+    multipliers: tuple[Multiplier, ...] = ()
 
     @property
     def dearest(self) -> int:
-        """The highest price of a unit, whatever a body says."""
+        """The highest price of a unit, whatever a body says, before multipliers."""
         strict = () if self.strict is None else self.strict.cases
-        return max(self.price, *(case.price for case in (*self.cases, *strict)), 0)
+        others = (*(case.price for case in (*self.cases, *strict)), *(part.price for part in self.parts))
+        return max(self.price, *others, 0)
+
+    @property
+    def is_settled_before(self) -> bool:
+        """Whether what is held is what is charged: nothing of it depends on the answer."""
+        return self.measured is None and not any(one.answered for one in self.multipliers)
 
     @property
     def most_strictly(self) -> Decimal:
@@ -139,7 +188,8 @@ class RateCard:
     """The prices of one model on one provider from a date on; charges keep the version they were made with.
 
     From `stale_after` on nothing is quoted by it, because somebody has to look at the prices again (R-31). `source`
-    is where the vendor publishes them, `checked` the day on which they were last compared with it.
+    is where the vendor publishes them, `checked` the day on which they were last compared with it. `markup` is what
+    the operator adds to them, in percent.
     """
 
     version: str
@@ -148,17 +198,37 @@ class RateCard:
     stale_after: datetime.date | None = None
     source: str | None = None
     checked: datetime.date | None = None
+    markup: Decimal = NO_MARKUP
+
+    @property
+    def label(self) -> str:
+        """How the ledger names it: its version, and the markup where there is one, such as `v2+7.5%`."""
+        return f"{self.version}+{self.markup:f}%" if self.markup else self.version
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What one component is held for: its quantity, the price of a unit (10^-8 dollars), and what they come to.
+
+    `factor` is what the markup, and multipliers that are known before the answer, make of the price; `open` are those
+    that the answer decides.
+    """
+
+    component: Component
+    quantity: Decimal
+    price: int
+    held: int
+    factor: Decimal = _ONE
+    open: tuple[Multiplier, ...] = ()
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """What a run is held for: card, quantity and price (10^-8 dollars) of each component, and what they come to.
+    """What a run is held for: the card, its lines, and what they come to (10^-8 dollars).
 
     `least` of the amount is paid whatever the partner reports.
     """
 
     card: RateCard
-    quantities: tuple[Decimal, ...]
-    prices: tuple[int, ...]
+    lines: tuple[Line, ...]
     amount: int
     least: int
 
@@ -196,20 +266,53 @@ def card_in_force(cards: Sequence[RateCard], today: datetime.date) -> RateCard |
     return found
 
 
+def card_named(cards: Sequence[RateCard], label: str) -> RateCard | None:
+    """The card that the ledger names so, with the markup it had then; None when it is gone."""
+    for card in cards:
+        if label in (card.version, card.label):
+            return card if label == card.label else replace(card, markup=NO_MARKUP)
+        added = label.removeprefix(f"{card.version}+")
+        if added != label and _PERCENT.fullmatch(added):
+            return replace(card, markup=Decimal(added[:-1]))
+    return None
+
+
 def quote(card: RateCard, asked: Pricing) -> Quote:
     """Price a body before it is sent."""
-    quantities, prices, amount, least = [], [], 0, 0
+    lines = []
     for component in card.components:
         price = price_of(component, asked) if component.cases else component.price
         wanted = component.requested
         quantity = component.at_most if wanted is None else _held_for(component, wanted, asked)
-        due = price if quantity is _ONE else times(price, quantity)
-        quantities.append(quantity)
-        prices.append(price)
-        amount += due
-        if component.measured is None:
-            least += due
-    return Quote(card, tuple(quantities), tuple(prices), amount, least)
+        lines.append(line_of(card, component, quantity, price, asked))
+    return quote_of(card, lines)
+
+
+def line_of(card: RateCard, component: Component, quantity: Decimal, price: int, asked: Pricing) -> Line:
+    """What a component is held for at a quantity and a price: as dear as the answer can make it."""
+    if not (component.parts or component.multipliers or card.markup):  # as most are
+        return Line(component, quantity, price, price if quantity is _ONE else times(price, quantity))
+    factor, most, undecided = _ONE + card.markup / 100, _ONE, []
+    for one in component.multipliers:
+        if not _is_possible(one, asked):
+            continue
+        if one.answered:
+            undecided.append(one)
+            most *= max(one.times, _ONE)
+        else:
+            factor *= one.times
+    dearest = max(price, *(part.price for part in component.parts if _may_occur(part, asked)), 0)
+    return Line(component, quantity, price, times(dearest, quantity * factor * most), factor, tuple(undecided))
+
+
+def quote_of(card: RateCard, lines: Sequence[Line]) -> Quote:
+    """Add lines up."""
+    amount = least = 0
+    for line in lines:
+        amount += line.held
+        if line.component.is_settled_before:
+            least += line.held
+    return Quote(card, tuple(lines), amount, least)
 
 
 def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> Charge:
@@ -218,13 +321,44 @@ def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> Charge:
     `answer` is the partner's decoded JSON, or None where it answered bytes; `headers` are asked for lower-case names.
     """
     amount, beyond = held.least, 0
-    for component, price, upper in zip(held.card.components, held.prices, held.quantities, strict=True):
-        if component.measured is not None:
-            quantity = _measured(component, component.measured, answer, headers, upper)
-            amount += times(price, min(upper, quantity))
-            if quantity > upper and not component.measured.capped:
-                beyond += times(price, quantity - upper)
+    for line in held.lines:
+        component = line.component
+        if component.is_settled_before:
+            continue
+        due = _due(line, answer, headers)
+        amount += min(due, line.held)
+        if due > line.held and not (component.measured is not None and component.measured.capped):
+            beyond += due - line.held
     return Charge(amount, amount + beyond)
+
+
+def _due(line: Line, answer: Any, headers: Mapping[str, str]) -> int:
+    """What the partner's report of a component comes to; what was held where it reports nothing."""
+    component, measured = line.component, line.component.measured
+    quantity = line.quantity if measured is None else _measured(component, measured, answer, headers)
+    if quantity is None or (line.open and answer is None):
+        return line.held
+    factor = line.factor
+    for one in line.open:
+        if all_hold(one.answered, answer):
+            factor *= one.times
+    due, rest = Decimal(0), quantity
+    for part in component.parts:
+        share = min((_number(first(answer, part.answer)) or 0) * (_ONE if measured is None else measured.scale), rest)
+        due += share * part.price
+        rest -= share
+    return round((due + rest * line.price) * factor)
+
+
+def _is_possible(multiplier: Multiplier, asked: Pricing) -> bool:
+    """Whether a multiplier can apply to a body, as far as the body says."""
+    if multiplier.size_above is not None and asked.size <= multiplier.size_above:
+        return False
+    return all_hold(multiplier.when, asked.body)
+
+
+def _may_occur(part: Part, asked: Pricing) -> bool:
+    return not part.when_any or any(one.holds(asked.body) for one in part.when_any)
 
 
 def price_of(component: Component, asked: Pricing) -> int:
@@ -279,13 +413,18 @@ def _value(factor: Factor, asked: Pricing) -> Decimal | int | None:
 
 
 def _measured(
-    component: Component, measured: Measured, answer: Any, headers: Mapping[str, str], otherwise: Decimal
-) -> Decimal:
+    component: Component, measured: Measured, answer: Any, headers: Mapping[str, str]
+) -> Decimal | int | None:
+    """The quantity the partner reports; None where it reports none."""
     if measured.counted and answer is not None:
         return billable(component, sum(1 for _ in find_all(answer, measured.answer or ())) * measured.scale)
     found = first(answer, measured.answer) if measured.answer is not None else headers.get(measured.header or "")
     number = _number(found)
-    return otherwise if number is None else billable(component, number * measured.scale)
+    if number is None:
+        return None
+    for place in measured.plus:
+        number += _number(first(answer, place)) or 0
+    return billable(component, number * measured.scale)
 
 
 def billable(component: Component, quantity: Decimal) -> Decimal:

@@ -21,10 +21,11 @@ from fairlead.domain.billing.rates import (
     StrictPointers,
     StrictQuantity,
     billable,
+    line_of,
+    quote_of,
 )
 from fairlead.domain.conditions import Condition, exact_text_of
 from fairlead.domain.faults import Violation
-from fairlead.domain.money import times
 from fairlead.domain.pointers import MISSING, Pointer, find_all, first
 
 _WHOLE: Final = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
@@ -34,17 +35,12 @@ _WHOLE_MAX: Final = 10**18
 
 def quote_strict(card: RateCard, asked: Pricing) -> Quote:
     """Price a body in the provider's own form before it is sent."""
-    quantities, prices, amount, least = [], [], 0, 0
+    lines = []
     for component in card.components:
-        price, found = price_strictly(component, asked), quantity_strictly(component, asked)
+        found = quantity_strictly(component, asked)
         quantity = component.most_strictly if found is None else min(found, component.most_strictly)
-        due = times(price, quantity)
-        quantities.append(quantity)
-        prices.append(price)
-        amount += due
-        if component.measured is None:
-            least += due
-    return Quote(card, tuple(quantities), tuple(prices), amount, least)
+        lines.append(line_of(card, component, quantity, price_strictly(component, asked), asked))
+    return quote_of(card, lines)
 
 
 def price_strictly(component: Component, asked: Pricing) -> int:

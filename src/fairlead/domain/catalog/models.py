@@ -3,9 +3,10 @@
 import datetime
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from fairlead.domain.billing.markups import Markups
 from fairlead.domain.billing.rates import RateCard
 from fairlead.domain.callers import Caller
 from fairlead.domain.catalog.operations import SOLE, Operation, meant
@@ -142,6 +143,12 @@ class Catalog:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", tuple(sorted(self.models)))
 
+    def marked_up(self, markups: Markups) -> "Catalog":
+        """The same catalog with an operator's markups on its rate cards."""
+        if not any(markups.percent.values()):
+            return self
+        return replace(self, models={name: _marked_up(model, markups) for name, model in self.models.items()})
+
     def visible_ids(self, caller: Caller, today: datetime.date) -> list[str]:
         """The ids a caller may see, sorted: those it may run and that are not retired."""
         return [
@@ -165,3 +172,11 @@ class Catalog:
         visible = self.visible_ids(caller, today)
         close = difflib.get_close_matches(model_id, visible, SUGGESTIONS_MAX, _SUGGESTION_LIKENESS)
         return tuple(close)
+
+
+def _marked_up(model: Model, markups: Markups) -> Model:
+    legs = []
+    for leg in model.legs:
+        percent = markups.of(model.id, leg.provider)
+        legs.append(replace(leg, rate_cards=tuple(replace(card, markup=percent) for card in leg.rate_cards)))
+    return replace(model, legs=tuple(legs))

@@ -284,7 +284,7 @@ def _admission(run: AdmittedRun, caller: Caller, server_id: str, ticket: QueueTi
         provider=run.plan.provider,
         server_id=server_id,
         hold=run.plan.hold,
-        rate_version=run.plan.quote.card.version,
+        rate_version=run.plan.quote.card.label,
         created_at=run.started_at_ns // 1_000_000,
         request=run.request.content,
         operation=run.request.asked.operation,

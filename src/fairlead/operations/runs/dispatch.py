@@ -166,7 +166,7 @@ class Dispatcher:
             workspace_id=run.workspace_id,
             attempt=run.attempt,
             provider=following.provider,
-            rate_version=following.quote.card.version,
+            rate_version=following.quote.card.label,
             held=plan.hold,
             hold=following.hold,
             turn=turn,

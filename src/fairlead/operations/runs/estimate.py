@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from decimal import Decimal
 
 import msgspec
 
@@ -21,12 +22,16 @@ from fairlead.storage.database import Database
 
 
 class Quoted(msgspec.Struct, frozen=True):
-    """An estimate, the leg and the model it is for, and when the card behind it was read (ms since 1970)."""
+    """An estimate, the leg and the model it is for, and when the card behind it was read (ms since 1970).
+
+    `markup` is what the operator adds to the vendor's price, in percent; the amounts have it.
+    """
 
     estimate: Estimate
     provider: str
     model_id: str
     as_of: int
+    markup: Decimal
 
 
 class Estimator:
@@ -70,7 +75,7 @@ class Estimator:
         draft = model.draft(body)
         earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
         asked = pricing_of(model, body, len(content), operation, earlier)
-        return Quoted(estimate(card, asked), leg.provider, model.id, self._catalog.loaded_at)
+        return Quoted(estimate(card, asked), leg.provider, model.id, self._catalog.loaded_at, card.markup)
 
     def of_queued(self, caller: Caller, model: Model, queued: Queued) -> Quoted | None:
         """What a run will cost that was just queued (R-32); None for a replay, or where estimates are not enabled."""
@@ -78,7 +83,7 @@ class Estimator:
             return None
         card = queued.plan.quote.card
         found = estimate_queued(card, queued.asked, self._clock.today(), byok=queued.byok)
-        return Quoted(found, queued.plan.provider, model.id, self._catalog.loaded_at)
+        return Quoted(found, queued.plan.provider, model.id, self._catalog.loaded_at, card.markup)
 
     def _leg(self, facts: Facts) -> Leg:
         """The leg that is quoted. What conflicts with a run is a bad parameter here: no conflict is on this route."""

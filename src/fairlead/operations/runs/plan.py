@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import date
-from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
 
 from fairlead.documents.outline import LargeDocument, mark_of
-from fairlead.domain.billing.rates import Pricing, Quote, RateCard, card_in_force, quote
+from fairlead.domain.billing.rates import Pricing, Quote, RateCard, card_in_force, card_named, quote
 from fairlead.domain.billing.strict_rates import quote_strict
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.strict_forms import RUN_ID
@@ -72,7 +71,7 @@ def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None
     `version` names the card of a run that was admitted before. The plan of a large body still needs `with_whole_body`.
     """
     call = leg.call(request.operation)
-    card = card_in_force(leg.rate_cards, today) if version is None else _card(leg, version)
+    card = card_in_force(leg.rate_cards, today) if version is None else card_named(leg.rate_cards, version)
     if call is None or card is None:
         return None
     body, dropped = _body(request, leg)
@@ -93,12 +92,7 @@ def _quote(card: RateCard, asked: Pricing) -> Quote:
 
 def _unpaid(card: RateCard) -> Quote:
     """A quote of nothing: BYOK runs are paid by the caller to the provider (R-17)."""
-    lines = len(card.components)
-    return Quote(card, (Decimal(0),) * lines, (0,) * lines, 0, 0)
-
-
-def _card(leg: Leg, version: str) -> RateCard | None:
-    return next((card for card in leg.rate_cards if card.version == version), None)
+    return Quote(card, (), 0, 0)
 
 
 def _body(request: Request, leg: Leg) -> tuple[bytes, tuple[str, ...]]:

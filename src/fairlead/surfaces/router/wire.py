@@ -108,12 +108,21 @@ class CostEstimate(msgspec.Struct, frozen=True, omit_defaults=True):
     max_amount_cents: float | None = None
     credits: float | None = None
     reason: str | None = None
+    markup_percent: float | None = None
 
 
 def estimate_response(quoted: Quoted) -> CostEstimate:
-    """An estimate as it is sent, with exactly the fields of its source."""
+    """An estimate as it is sent, with exactly the fields of its source, and the markup where there is one."""
     found = quoted.estimate
-    made = partial(CostEstimate, found.source.value, "USD", quoted.provider, quoted.model_id, as_time(quoted.as_of))
+    made = partial(
+        CostEstimate,
+        found.source.value,
+        "USD",
+        quoted.provider,
+        quoted.model_id,
+        as_time(quoted.as_of),
+        markup_percent=float(quoted.markup) if quoted.markup and found.source is not Source.UNKNOWN else None,
+    )
     match found.source:
         case Source.EXACT:
             return made(

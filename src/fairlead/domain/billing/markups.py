@@ -1,0 +1,38 @@
+"""What an operator adds to the vendors' list prices, in percent: for every model, those of a provider, or one."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final
+
+NO_MARKUP: Final = Decimal(0)
+_ALL: Final = "*"
+_ENTRY: Final = re.compile(r"(?P<name>\*|[a-z0-9_-]+(/[A-Za-z0-9._-]+)?)=(?P<percent>[0-9]{1,4}(\.[0-9]{1,2})?)")
+_MOST: Final = 1000
+_PERCENT_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Markups:
+    """Percentages by `*`, the name of a provider, or the id of a model; the most specific one counts."""
+
+    percent: Mapping[str, Decimal] = field(default_factory=dict)
+
+    def of(self, model_id: str, provider: str) -> Decimal:
+        """What is added to the prices of a model at a provider."""
+        for name in (model_id, provider, _ALL):
+            if name in self.percent:
+                return self.percent[name]
+        return NO_MARKUP
+
+
+def read_markups(text: str) -> Markups:
+    """Read `*=5,openai=10,openai/gpt-image-2=0`; ValueError. A name that is there twice counts as it was last."""
+    entries = [_ENTRY.fullmatch(part.strip()) for part in text.split(",")] if text else []
+    if len(entries) > _MOST or not all(entries):
+        raise ValueError("must be name=percent with commas between, a name being *, a provider or a model's id")
+    percent = {entry["name"]: Decimal(entry["percent"]) for entry in entries if entry is not None}
+    if any(one > _PERCENT_MAX for one in percent.values()):
+        raise ValueError(f"must be at most {_PERCENT_MAX} percent")
+    return Markups(percent)
