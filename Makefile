@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Containers often set this. The tests start hundreds of servers, and each would compile all of the source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo catalog-run test crash attack check bench docs conformance lock format clean
+.PHONY: help demo catalog-run test crash attack check bench docs conformance catalog-page lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,8 +51,11 @@ bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
 	@$(BIN)/python bench/uploads.py
 	@$(BIN)/python bench/streams.py
 
-docs: conformance ## rewrite what is generated: schema snapshots and the conformance page
+docs: conformance catalog-page ## rewrite what is generated: schema snapshots, the conformance page and the prices
 	@$(BIN)/fairlead catalog snapshots
+
+catalog-page: $(STAMP) ## rewrite docs/catalog.md from the rate cards
+	@$(BIN)/fairlead catalog prices --markdown > docs/catalog.md.new && mv docs/catalog.md.new docs/catalog.md
 
 conformance: $(STAMP) ## rewrite docs/conformance.md from the tests' marks
 	@$(BIN)/python tests/conformance.py

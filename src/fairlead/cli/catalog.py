@@ -6,12 +6,15 @@ from typing import Any
 import click
 
 from fairlead.cli.output import json_option, print_json, print_rows, shown
+from fairlead.cli.prices import page_of, price_rows, shown_row, warnings_of
 from fairlead.domain.catalog.models import Catalog, Model
 from fairlead.domain.money import as_dollars
 from fairlead.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
 from fairlead.operations.catalog import read_catalog, write_snapshots
+from fairlead.operations.clock import Clock
 from fairlead.settings import read_settings
 
+_PRICE_COLUMNS = ("model", "provider", "price", "effective", "markup", "source", "checked")
 _COLUMNS = ("id", "legs", "operations", "schema", "rates", "retires")
 
 
@@ -80,6 +83,22 @@ def snapshots(output: str | None, folder: str | None) -> None:
     """Write the public schema snapshots (one file a model with an authored schema)."""
     written = write_snapshots(_load(folder), SNAPSHOTS if output is None else Path(output))
     click.echo(f"Wrote {written} snapshots.")
+
+
+@catalog.command()
+@click.option("--markdown", "as_page", is_flag=True, help="Print the page docs/catalog.md instead of a table.")
+@_folder_option
+@json_option
+def prices(folder: str | None, as_page: bool, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+    """List what every model costs where, by which source and checked when; old prices are named on standard error."""
+    settings = read_settings(catalog=None if folder is None else Path(folder))
+    rows = price_rows(_load(folder).marked_up(settings.markup))
+    if as_page:
+        click.echo(page_of(rows), nl=False)
+        return
+    print_rows([shown_row(row) for row in rows], _PRICE_COLUMNS, as_json=as_json, empty="The catalog is empty.")
+    for warning in warnings_of(rows, Clock().today()):
+        click.echo(warning, err=True)
 
 
 def _row(model: Model) -> dict[str, Any]:
