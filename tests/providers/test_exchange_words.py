@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from fairlead.domain.faults import InvalidInput, ProviderError, ServiceUnavailable
+from fairlead.domain.faults import InvalidInput, ProviderError, ServiceUnavailable, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
 from fairlead.providers.classify import Accepted
 from fairlead.providers.credentials import Secret
@@ -74,6 +74,21 @@ succeeded = ["done"]
 failed = ["failed"]
 pending_status = [202]
 result = {{ path = "{{result}}" }}
+
+[calls.early]
+protocol = "submit-and-poll"
+path = "/early"
+handle = {{ id = "/id", url = "/polling_url" }}
+
+[calls.early.poll]
+path = "{{url}}"
+otherwise = "/results?id={{id}}"
+every = 0.01
+patience = 2
+status = "/status"
+succeeded = ["done"]
+failed = ["unknown"]
+retried_status = [404]
 
 [calls.split]
 protocol = "submit-and-poll"
@@ -182,6 +197,28 @@ def test_an_address_of_the_partners_own_is_refused(odd: Provider, partner: FakeP
     assert outcome.content == b'{"a":1 }'
     assert [request.target for request in partner.requests(method="GET")] == [*["/s?t=1"] * 3, "/r", "/r"]
     assert {request.headers["authorization"] for request in partner.requests()} == {f"Bearer {SECRET}"}
+
+
+def test_retried_status_of_a_poll_is_asked_again_within_patience(odd: Provider, partner: FakePartner) -> None:
+    """A partner whose replicas do not know the work yet is asked again, and believed once it says so too often."""
+    unknown, done = reply_json({"status": "unknown"}, 404), reply_json({"status": "done"})
+    partner.script("/base/early", reply_json({"id": "t", "polling_url": f"{partner.url}/poll"}))
+    partner.script("/poll", unknown, unknown, done)
+    assert isinstance(asked(odd, "early"), Completed)
+    partner.script("/poll", unknown)
+    assert asked(odd, "early") == Failed(ProviderError(upstream=Upstream(404)), 404, Reached.ACCEPTED)
+    assert len(partner.requests("/poll")) == 6
+
+
+@pytest.mark.parametrize("named", [{}, {"polling_url": None}])
+def test_work_without_an_address_is_asked_about_at_the_partners_own(
+    odd: Provider, partner: FakePartner, named: dict[str, None]
+) -> None:
+    """Where an answer names no address, the path of the file is asked, also after the handle was kept and read."""
+    partner.script("/base/early", reply_json({"id": "t 1", **named}))
+    partner.script("/base/results", reply_json({"status": "done"}))
+    assert isinstance(asked(odd, "early"), Completed)
+    assert [request.target for request in partner.requests(method="GET")] == ["/base/results?id=t%201"]
 
 
 @pytest.mark.parametrize(

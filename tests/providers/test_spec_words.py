@@ -55,6 +55,7 @@ body = { name = "{id}" }
 status = "/state"
 succeeded = ["done"]
 pending_status = [202]
+retried_status = [404]
 result = { path = "/{id}/{model}", method = "POST", body = ["{id}"] }
 cancelled = ["stopped"]
 
@@ -112,7 +113,7 @@ def test_a_word_of_a_call_is_lost(odd: Provider) -> None:
     assert later.polling is not None
     assert later.polling.asking == Asking("POST", "{status}", '{"name":"{id}"}')
     assert later.polling.result == Asking("POST", "/{id}/{model}", '["{id}"]')
-    assert later.polling.pending_status == {202}
+    assert (later.polling.pending_status, later.polling.retried_status) == ({202}, {404})
     assert later.polling.cancelled == {"stopped"}
     assert (edit.cancel, later.cancel) == (None, Asking("PUT", "{status}/stop?now={model}", '{"stop":"{id}"}'))
 
@@ -233,6 +234,11 @@ def test_the_partners_own_address_is_foreign() -> None:
         ('"/{id}/{model}"', '"https://x.example"', "result = ", "matching regex"),
         ('method = "POST"\n', 'method = "PUT"\n', "method = ", "Invalid enum value 'PUT'"),
         ("pending_status = [202]", "pending_status = [2]", "pending_status", ">= 100"),
+        ("retried_status = [404]", "retried_status = [600]", "retried_status", "<= 599"),
+        ("retried_status = [404]", 'otherwise = "/r?id={id}"', "[calls.later.poll]", "needed for another request"),
+        ("retried_status = [404]", 'otherwise = "/r"', "otherwise = ", "nothing of the handle is asked about without"),
+        ("retried_status = [404]", 'otherwise = "/{id}/{what}"', "[calls.later.poll]", "no part 'what'"),
+        ('path = "{status}"\nmethod', 'path = "/{id}"\notherwise = "/{id}"\nmethod', "otherwise = ", "'path' has none"),
         ('cancelled = ["stopped"]', 'cancelled = ["x", "done"]', "cancelled = ", "'done' means something else as well"),
         ('cancelled = ["stopped"]', 'cancelled = "stopped"', "cancelled = ", "Expected `array`"),
         ('"{status}/stop?now={model}"', '"{status}stop"', 'path = "{status}stop"', "matching regex"),

@@ -275,6 +275,8 @@ def _handle(call: Call, reply: Reply, answer: Any) -> Accepted | Failed:
     parts: dict[str, str] = {}
     for name, pointer in call.handle.items():
         found = first(answer, pointer)
+        if name in call.optional and (found is MISSING or found is None):
+            continue
         if not isinstance(found, str | int) or isinstance(found, bool):
             return _unreadable(reply)
         parts[name] = str(found)
@@ -294,7 +296,7 @@ def read_handle(call: Call, text: str) -> Handle:
     if call.handle.keys() == {"handle"}:
         return {"handle": text}
     parts = msgspec.json.decode(text, type=dict[str, str])
-    if parts.keys() != call.handle.keys():
+    if not call.handle.keys() - call.optional <= parts.keys() <= call.handle.keys():
         raise ValueError("the handle belongs to another form of this call")
     return parts
 

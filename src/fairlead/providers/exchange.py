@@ -167,7 +167,7 @@ class Exchange:
             if cancel.method == "DELETE":  # of work that has ended, it would delete the result that is to be paid
                 reading = await self._ask(order, polling.asking, parts, shown)
                 if not isinstance(reading, Pending):
-                    return not (isinstance(reading, Failed) and _may_pass(reading))
+                    return not (isinstance(reading, Failed) and _may_pass(reading, polling))
             reply = await self._reply(order, cancel, parts, shown)
         except BadCredentialError:
             return False
@@ -198,7 +198,7 @@ class Exchange:
                 asking, pause = polling.result or asking, 0.0
             elif isinstance(reading, Completed | Failed):
                 misses += 1
-                if isinstance(reading, Completed) or not _may_pass(reading) or misses > polling.patience:
+                if isinstance(reading, Completed) or not _may_pass(reading, polling) or misses > polling.patience:
                     return reading
                 pause = max(pause, polling.every)
             else:
@@ -223,7 +223,8 @@ class Exchange:
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
         filled = {**parts, "model": order.model}
-        url = _address(provider, asking.path, filled)
+        path = _path(asking, filled)
+        url = _address(provider, path, filled)
         if url is None:
             return Failed(ProviderError("The provider names an address it may not send us to."), None, Reached.ACCEPTED)
         headers, body = self._headers(provider, call, credential), _body(asking.body, filled)
@@ -238,7 +239,7 @@ class Exchange:
                 body,
                 seconds=_POLL_ANSWER_SECONDS,
                 limit=call.answer_limit,
-                guarded=not asking.path.startswith("/"),
+                guarded=not path.startswith("/"),
             )
         except TransportError as error:
             return _of_accepted(_failed(error))
@@ -300,6 +301,12 @@ def _filled(template: str, parts: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda found: quote(parts[found[1]], safe="/:@" if found[1] == "model" else ""), template)
 
 
+def _path(asking: Asking, parts: Mapping[str, str]) -> str:
+    """Where to ask: the address the partner named, or what stands in for one that it did not name."""
+    named = asking.path[1:].partition("}")[0]
+    return asking.path if asking.otherwise is None or named in parts else asking.otherwise
+
+
 def _address(provider: Provider, path: str, parts: Mapping[str, str]) -> str | None:
     """Where to ask: below the partner's own address, or at one of its answers' where it may send us."""
     if path.startswith("/"):
@@ -346,6 +353,10 @@ def _failed(error: TransportError) -> Failed:
             return Failed(ProviderError("The provider's answer could not be read."))
 
 
-def _may_pass(failed: Failed) -> bool:
+def _may_pass(failed: Failed, polling: Polling) -> bool:
     """Whether a failed poll says nothing about the task: the next one may succeed."""
-    return failed.upstream_status is None or failed.upstream_status in _TRANSIENT
+    return (
+        failed.upstream_status is None
+        or failed.upstream_status in _TRANSIENT
+        or failed.upstream_status in polling.retried_status
+    )

@@ -84,12 +84,16 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A request about submitted work: its path or address made of the handle's parts, perhaps a body."""
+    """A request about submitted work: its path or address made of the handle's parts, perhaps a body.
+
+    `otherwise` is the path to ask at where the partner named no address to ask at.
+    """
 
     method: str
     path: str
     body: str | None = None
     """JSON text with `{name}` for parts of the handle, already escaped where they stand."""
+    otherwise: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,9 @@ class Polling:
     """How a submitted task is asked about: where, how often, and how its status is read.
 
     `absent` among the texts stands for a status that is not there. An answer with one of `pending_status` is pending
-    whatever it says. `cancelled` are the texts of work that was stopped before its end. `result` is asked for once the
-    work has succeeded, where the result stands elsewhere.
+    whatever it says, and one with one of `retried_status` says nothing of the work, as when the partner's replicas do
+    not know it yet: it is asked for again, as often as `patience` allows. `cancelled` are the texts of work that was
+    stopped before its end. `result` is asked for once the work has succeeded, where the result stands elsewhere.
     """
 
     asking: Asking
@@ -113,6 +118,7 @@ class Polling:
     failed: frozenset[str]
     cancelled: frozenset[str] = frozenset()
     pending_status: frozenset[int] = frozenset()
+    retried_status: frozenset[int] = frozenset()
     result: Asking | None = None
 
 
@@ -135,6 +141,7 @@ class Form:
 class Call:
     """One operation of a partner. `handle` names the parts of a handle and where the answer to a submit has them.
 
+    The parts in `optional` may be missing there: the work is then asked about without them (`Asking.otherwise`).
     `cancel` asks the partner to stop submitted work, where it can (R-35).
     """
 
@@ -153,6 +160,7 @@ class Call:
     in_array: bool = False
     accept: str | None = None
     cancel: Asking | None = None
+    optional: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

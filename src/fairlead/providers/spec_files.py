@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -89,6 +90,8 @@ class _PollFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cancelled: list[str] = []
     pending: list[str] = []
     pending_status: list[_Status] = []
+    retried_status: list[_Status] = []
+    otherwise: _PathText | None = None
     method: Literal["GET", "POST"] = "GET"
     body: Any = None
     every: _Seconds = 1.0
@@ -231,6 +234,8 @@ def _call_problems(call: _CallFile) -> list[Problem]:
     if call.poll is not None and handle:
         found.extend(_poll_problems(call.poll, set(handle)))
         found.extend(_cancel_problems(call.cancel, set(handle)))
+        if _optional(call.poll) & (_placeholders(call.poll.result) | _placeholders(call.cancel)):
+            found.append((["poll", "otherwise"], "the address that may be missing is needed for another request"))
     return found
 
 
@@ -238,11 +243,23 @@ def _poll_problems(poll: _PollFile, parts: set[str]) -> list[Problem]:
     named = _placeholders(poll)
     if not parts & named:
         return [(["poll", "path"], f"nothing of the handle is asked about; it has {', '.join(sorted(parts))}")]
+    if poll.otherwise is not None:
+        if poll.path.startswith("/"):
+            return [(["poll", "otherwise"], "'otherwise' stands in for an address in an answer, and 'path' has none")]
+        known = set(_PLACEHOLDER.findall(poll.otherwise))
+        if not known & (parts - _optional(poll)):
+            return [(["poll", "otherwise"], "nothing of the handle is asked about without the address")]
+        named |= known
     if strange := (named | _placeholders(poll.result)) - parts - {"model"}:
         return [(["poll"], f"the handle has no part {min(strange)!r}")]
     if doubled := {*poll.cancelled} & {*poll.pending, *poll.succeeded, *poll.failed}:
         return [(["poll", "cancelled"], f"{min(doubled)!r} means something else as well")]
     return []
+
+
+def _optional(poll: _PollFile | None) -> set[str]:
+    """The part of a handle that may be missing: the address that `otherwise` stands in for."""
+    return set(_PLACEHOLDER.findall(poll.path.partition("/")[0])) if poll is not None and poll.otherwise else set()
 
 
 def _cancel_problems(cancel: _CancelFile | None, parts: set[str]) -> list[Problem]:
@@ -313,6 +330,7 @@ def _call(name: str, read: _CallFile) -> Call:
         form=None if read.form is None else Form(tuple(Part(p.name, parse_pointer(p.at)) for p in read.form.files)),
         in_array=read.in_array,
         accept=read.accept,
+        optional=frozenset(_optional(read.poll)),
     )
 
 
@@ -333,7 +351,7 @@ def _is_part(name: str, place: str) -> bool:
 
 def _polling(read: _PollFile) -> Polling:
     return Polling(
-        asking=_asking(read),
+        asking=replace(_asking(read), otherwise=read.otherwise),
         every=read.every,
         slower_by=read.slower_by,
         at_most_every=read.at_most_every,
@@ -345,6 +363,7 @@ def _polling(read: _PollFile) -> Polling:
         failed=frozenset(read.failed),
         cancelled=frozenset(read.cancelled),
         pending_status=frozenset(read.pending_status),
+        retried_status=frozenset(read.retried_status),
         result=None if read.result is None else _asking(read.result),
     )
 
