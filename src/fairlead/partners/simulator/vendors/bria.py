@@ -18,7 +18,7 @@ IMAGE_ACTIONS: Mapping[str, tuple[str, ...]] = {
     "expand": ("image",),
     "gen_fill": ("image", "mask", "prompt"),
     "increase_resolution": ("image",),
-    "relight": ("image", "light_direction", "light_type"),
+    "relight": ("image", "light_type"),
     "remove_background": ("image",),
     "replace_background": ("image",),
     "replace_object_by_text": ("image", "instruction"),
@@ -27,7 +27,7 @@ IMAGE_ACTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """What each action requires."""
 VIDEO_ACTIONS: Mapping[str, tuple[str, ...]] = {
-    "erase": ("video",),
+    "erase": ("video", "mask"),
     "green_screen": ("video",),
     "remove_background": ("video",),
     "replace_background": ("video", "background_url"),
@@ -75,6 +75,7 @@ def _structured(call: Call) -> Reply:
 def _edit(call: Call) -> Reply:
     body = call.json()
     checks.items(body, "images", 1, required=True)
+    checks.one_of(body, "model_version", {"FIBO-edit"})
     if not (body.get("instruction") or body.get("structured_instruction")):
         raise Problem("invalid", "One of instruction or structured_instruction is required.", field="instruction")
     checks.number(body, "guidance_scale", 3, 5)
