@@ -1,7 +1,4 @@
-"""BytePlus ModelArk (ark.ap-southeast.bytepluses.com/api/v3): images, video tasks, chat; and Seed Audio.
-
-Seed Audio really lives on a host of its own, voice.ap-southeast-1.bytepluses.com, with an `x-api-key` header.
-"""
+"""BytePlus ModelArk (ark.ap-southeast.bytepluses.com/api/v3): images, video tasks, chat."""
 
 import secrets
 import time
@@ -11,7 +8,7 @@ from typing import Any
 from fairlead.partners.simulator import checks, keys
 from fairlead.partners.simulator.answers import retry_headers
 from fairlead.partners.simulator.chat import completion
-from fairlead.partners.simulator.media import clip, mp3, pcm, picture, wav
+from fairlead.partners.simulator.media import clip, picture
 from fairlead.partners.simulator.tasks import Task
 from fairlead.partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
 
@@ -38,19 +35,12 @@ _FRAMES_A_SECOND = 24
 _FAULTS = frozenset({"refused", "refused-output", "failed", "stuck", "expired-link", "duplicate-webhook"})
 
 
-def _authorize(call: Call) -> str | None:
-    return keys.header_key("x-api-key")(call) if call.path.startswith("/api/v3/tts/") else keys.bearer(call)
-
-
 def _problem(problem: Problem) -> Reply:
     request = _request_id()
     status, code, type_ = _KINDS.get(problem.kind, (500, "InternalServiceError", "InternalServerError"))
     message = _MESSAGES.get(problem.kind) or problem.message or "The service encountered an unexpected internal error."
     if problem.kind == "invalid" and problem.code == "missing":
         code = "MissingParameter"
-    if problem.path.startswith("/api/v3/tts/"):
-        number = 45000001 if problem.kind == "invalid" else 55000000
-        return json_reply(problem.status or status, {"code": number, "message": message}, *retry_headers(problem))
     error = {"code": code, "message": f"{message} Request id: {request}", "param": problem.field, "type": type_}
     return json_reply(problem.status or status, {"error": error}, ("x-request-id", request), *retry_headers(problem))
 
@@ -95,11 +85,13 @@ def _check_images(body: Mapping[str, Any]) -> None:
     checks.one_of(body, "output_format", {"png", "jpeg"})
     checks.one_of(body, "watermark", {True, False})
     checks.number(body, "guidance_scale", 1, 10)
+    if str(body["model"]).startswith("seededit"):
+        checks.text(body, "image", 40_000_000, required=True)
     checks.text(body, "size", 20)
 
 
 def _size(size: object) -> tuple[int, int]:
-    named = {"1K": (1024, 1024), "2K": (2048, 2048), "3K": (3072, 3072), "4K": (4096, 4096)}
+    named = {"1K": (1024, 1024), "1.5K": (1536, 1536), "2K": (2048, 2048), "3K": (3072, 3072), "4K": (4096, 4096)}
     if not isinstance(size, str) or size in named or size == "adaptive":
         return named.get(str(size), (2048, 2048))
     width, _, height = size.partition("x")
@@ -131,7 +123,7 @@ def _check_task(body: Mapping[str, Any]) -> None:
         checks.integer(body, "duration", 2, 30)
     checks.one_of(body, "ratio", _RATIOS)
     checks.one_of(body, "resolution", set(_PIXELS))
-    checks.one_of(body, "service_tier", {"default", "flex"})
+    checks.one_of(body, "service_tier", {"default", "flex"} if "seedance-1" in str(body["model"]) else {"default"})
     checks.one_of(body, "output_format", {"mp4", "mov"})
     checks.one_of(body, "generate_audio", {True, False})
     checks.one_of(body, "watermark", {True, False})
@@ -213,34 +205,6 @@ def _chat(call: Call) -> Reply:
     return json_reply(200, answer)
 
 
-def _audio(call: Call) -> Reply:
-    body = call.json()
-    checks.one_of(body, "model", {"seed-audio-1.0", "seed-audio-1.0-multilingual"})
-    checks.present(body, "model")
-    words = checks.text(body, "text_prompt", 3000, required=True)
-    checks.items(body, "references", 3)
-    format_ = checks.one_of(body, "audio_config.format", {"wav", "mp3", "pcm", "ogg_opus"}, "wav")
-    rates = {8000, 16_000, 24_000, 32_000, 44_100, 48_000}
-    rate = checks.one_of(body, "audio_config.sample_rate", rates, 24_000)
-    for name, low, high in (("speech_rate", -50, 100), ("loudness_rate", -50, 100), ("pitch_rate", -12, 12)):
-        checks.integer(body, f"audio_config.{name}", low, high)
-    if call.has("refused") or call.has("refused-output"):
-        raise Problem("refused")
-    if call.has("failed"):
-        raise Problem("failed")
-    seconds = min(120.0, max(1.0, len(words) / 15))
-    media = wav(seconds, rate) if format_ == "wav" else mp3(seconds) if format_ == "mp3" else pcm(seconds, rate)
-    answer = {
-        "code": 0,
-        "message": "ok",
-        "audio": media.base64(),
-        "url": call.link(media),
-        "duration": round(seconds, 3),
-        "original_duration": round(seconds, 3),
-    }
-    return json_reply(200, answer)
-
-
 VENDOR = Vendor(
     name="byteplus",
     routes=(
@@ -249,9 +213,8 @@ VENDOR = Vendor(
         Route("GET", "/api/v3/contents/generations/tasks/{id}", _query),
         Route("DELETE", "/api/v3/contents/generations/tasks/{id}", _cancel),
         Route("POST", "/api/v3/chat/completions", _chat),
-        Route("POST", "/api/v3/tts/create", _audio),
     ),
-    authorize=_authorize,
+    authorize=keys.bearer,
     problem=_problem,
     supports=_FAULTS,
 )
