@@ -16,7 +16,7 @@ PROVIDERS = [vendor.name for vendor in VENDORS]
 def test_every_provider_is_served(simulator: Any) -> None:
     """The list that is asked for is the table."""
     assert simulator.client.get("/_simulator/providers").json()["providers"] == sorted(PROVIDERS)
-    assert len(set(PROVIDERS)) == len(PROVIDERS) == 35
+    assert len(set(PROVIDERS)) == len(PROVIDERS) == 37
 
 
 @pytest.fixture(scope="module")

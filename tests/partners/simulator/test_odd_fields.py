@@ -32,7 +32,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/byteplus/api/v3/contents/generations/tasks": {
         "model": "m", "content": [TEXT], "duration": 5, "ratio": "16:9", "seed": 1, "callback_url": "x",
     },
-    "/byteplus/api/v3/tts/create": {
+    "/byteplus-voice/api/v3/tts/create": {
         "model": "seed-audio-1.0", "text_prompt": "x", "audio_config": {"format": "mp3", "sample_rate": 24_000},
     },
     f"/veo{GOOGLE}m:predictLongRunning": {
@@ -109,7 +109,7 @@ def instant(start_simulator: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("path", BODIES)
 def test_an_odd_field_breaks_the_simulator(instant: Any, path: str) -> None:
     """Each field in turn has each kind of value; neither the submission nor the poll is 5xx."""
-    key = {"x-api-key": "simulated"} if path.startswith("/byteplus/") else {}
+    key = {"x-api-key": "simulated"} if path.startswith("/byteplus-voice/") else {}
     assert instant.post(path, BODIES[path], **key).status_code in {200, 201}
     for place in places(BODIES[path]):
         for value in ODD:
