@@ -8,7 +8,15 @@ from pathlib import Path
 
 from fairlead.assembly.confinement import Confinement
 from fairlead.engine.hosts.faults import EngineUnavailableError
-from fairlead.engine.hosts.notes import AnswerFailed, HostEnded, HostNote, HostNotStarted, HostStarted, PackProbed
+from fairlead.engine.hosts.notes import (
+    AnswerFailed,
+    ClassesShadowed,
+    HostEnded,
+    HostNote,
+    HostNotStarted,
+    HostStarted,
+    PackProbed,
+)
 from fairlead.engine.hosts.pool import Hosts, HostSettings
 from fairlead.engine.hosts.protocol import PackReport
 from fairlead.installation import DataDirectoryError
@@ -16,6 +24,7 @@ from fairlead.observing.observations import (
     EngineHostFailed,
     EngineHostStarted,
     EngineHostStopped,
+    NodeClassesShadowed,
     NodePackLoaded,
     Observer,
     UnexpectedError,
@@ -74,6 +83,8 @@ def _note(observe: Observer, note: HostNote) -> None:
             observe(EngineHostStarted(pid, kind, list(packs), seconds))
         case PackProbed(report=report):
             observe(NodePackLoaded(report.name, report.nodes, report.error, report.seconds))
+        case ClassesShadowed(pack=pack, owner=owner, classes=classes):
+            observe(NodeClassesShadowed(pack, owner, list(classes)))
         case HostEnded(pid=pid, reason=reason, died=died):
             observe(EngineHostStopped(pid, reason or died, by_itself=reason is None))
         case HostNotStarted(why=why):

@@ -24,6 +24,7 @@ from fairlead.observing.observations import (
     JournalSplit,
     JournalWaiting,
     ModerationFailed,
+    NodeClassesShadowed,
     NodePackLoaded,
     NodePacksRefused,
     Observation,
@@ -173,7 +174,7 @@ class Logs:
                     self._observe_run(_run_line(observation))
             case JournalWaiting() | RunClaimed() | QueueDepth() | JobsUnderWay():
                 pass  # as often as there are runs or seconds: for the metrics
-            case NodePackLoaded(error=str()):
+            case NodePackLoaded(error=str()) | NodeClassesShadowed():
                 self._write("warning", observation)
             case UnexpectedError(doing=doing, error=error):
                 self._writer.write("error", type(observation).__name__, {"doing": doing}, error)

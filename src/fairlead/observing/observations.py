@@ -343,6 +343,14 @@ class NodePackLoaded(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
+class NodeClassesShadowed(msgspec.Struct, frozen=True):
+    """A node pack has classes that are never used: the pack `owner`, which is loaded first, has others of that name."""
+
+    name: str
+    owner: str
+    classes: list[str]
+
+
 class EngineConfined(msgspec.Struct, frozen=True):
     """How the engine's processes are confined: the mechanisms that hold, with what holds of each, and the others."""
 
@@ -434,6 +442,7 @@ Observation: TypeAlias = (
     | EngineHostStopped
     | EngineHostFailed
     | NodePackLoaded
+    | NodeClassesShadowed
     | EngineConfined
     | ConfinementMissing
     | NodePacksRefused

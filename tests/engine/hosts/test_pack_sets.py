@@ -16,7 +16,7 @@ from engine.hosts.engines import Engine, FolderDesk, running_engine, wait_for
 from fairlead.domain.deployments import PackSet, pack_set
 from fairlead.domain.jobs.events import Failed, Succeeded
 from fairlead.engine.hosts.faults import EngineUnavailableError
-from fairlead.engine.hosts.notes import HostNotStarted
+from fairlead.engine.hosts.notes import ClassesShadowed, HostNotStarted
 from fairlead.engine.hosts.pool import Prepared
 from fairlead.engine.hosts.protocol import Checked, Execute, Refused
 
@@ -182,6 +182,16 @@ def test_packs_are_counted_once_and_only_packs(node_packs: Path, tmp_path: Path)
         assert engine.run(engine.hosts.pack_names()) == ["a", "b", "other-pack"]
         shutil.rmtree(more)
         assert engine.run(engine.hosts.pack_names()) == ["a", "b"]
+
+
+def test_class_that_another_pack_gives_is_reported(node_packs: Path) -> None:
+    """Where two packs have a class of one name, the first gives it, and that the other does not is noted once."""
+    (node_packs / "c.py").write_text(_PACK % "a")
+    with _engine(node_packs) as engine:
+        assert _described(engine, None) == {"Of a", "Of b"}
+        assert [note for note in engine.notes if isinstance(note, ClassesShadowed)] == [
+            ClassesShadowed("c", "a", ["Of a"])
+        ]
 
 
 @pytest.mark.parametrize("name", ["../custom_nodes", "troubles/../troubles", "", ".", "troubles.py", "/", "Troubles"])

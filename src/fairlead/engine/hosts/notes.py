@@ -28,6 +28,15 @@ class PackProbed:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassesShadowed:
+    """A node pack has classes whose names are those of another pack, `owner`, which is loaded first and gives them."""
+
+    pack: str
+    owner: str
+    classes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class HostEnded:
     """An engine process has ended: why we ended it, or None where it ended by itself; as `died` words it."""
 
@@ -52,5 +61,5 @@ class AnswerFailed:
     error: BaseException
 
 
-HostNote: TypeAlias = HostStarted | PackProbed | HostEnded | HostNotStarted | AnswerFailed
+HostNote: TypeAlias = HostStarted | PackProbed | ClassesShadowed | HostEnded | HostNotStarted | AnswerFailed
 TakeNote: TypeAlias = Callable[[HostNote], None]

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead.domain.deployments import PackSet
-from fairlead.engine.hosts.notes import PackProbed, TakeNote
+from fairlead.engine.hosts.notes import ClassesShadowed, PackProbed, TakeNote
 from fairlead.engine.hosts.process import HostNotStartedError
 from fairlead.engine.hosts.protocol import PackReport, Ready
 from fairlead.engine.hosts.templates import Packs, Templates
@@ -37,6 +37,8 @@ class _Pack:
     report: PackReport | None = None
     classes: Classes = field(default_factory=dict)
     probe: "asyncio.Task[PackReport] | None" = None
+    shadowed_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Its classes that other packs give, by those packs."""
 
 
 class PackCatalog:
@@ -135,7 +137,21 @@ class PackCatalog:
         pack.report, pack.classes = report, classes
         self._change()
         self._note(PackProbed(report))
+        self._note_shadowed()
         return report
+
+    def _note_shadowed(self) -> None:
+        """Note once which classes of a pack are never used, because a pack that is loaded before it gives them."""
+        owners = self.owners(None)
+        for pack in self._packs.values():
+            shadowed: dict[str, list[str]] = {}
+            for name in pack.classes:
+                if owners[name] != pack.name:
+                    shadowed.setdefault(owners[name], []).append(name)
+            for owner, classes in shadowed.items():
+                if pack.shadowed_by.get(owner) != classes:
+                    self._note(ClassesShadowed(pack.name, owner, classes))
+            pack.shadowed_by = shadowed
 
     async def _tried(self, name: str) -> tuple[PackReport, Classes]:
         """Load a pack, twice where it ends its process: memory may have been short. Too slow is slow enough once."""
