@@ -20,6 +20,8 @@ from fairlead.identity.links import Links
 from fairlead.operations.assets import AssetReader
 from fairlead.operations.jobs.model_files import FILES_MAX, ModelFiles
 from fairlead.operations.jobs.models import INTERRUPTED, ModelRunner
+from fairlead.operations.jobs.patience import Patience
+from fairlead.storage.blobs import BlobsUnavailableError
 from operations.queueing import gate_of
 from operations.servers import BASE_URL, CENT, DAY_MS, DOLLAR, DONE, Guarded, Partner, Server, model_text, until
 from storage.bookings import Books
@@ -69,7 +71,7 @@ def runner_of(server: Server, *, backlog: int = 100, limit: int = 1 << 20) -> Mo
     )  # fmt: skip
     return ModelRunner(
         server.admitter, server.executor, server.collector, server.canceller, server.exchange, files, server.clock,
-        backlog=backlog, keys_kept_ms=DAY_MS, patience=30,
+        Patience(server.seen.append), backlog=backlog, keys_kept_ms=DAY_MS, seconds=30,
     )  # fmt: skip
 
 
@@ -324,6 +326,39 @@ def test_a_full_backlog_is_waited_for(server: Server, caller: Caller, partner: P
 
     assert len(run(both())) == 3
     assert len(partner.calls) == 3
+
+
+def test_run_that_begins_while_the_database_is_away_is_made_once(
+    server: Server, caller: Caller, partner: Partner, guarded: Guarded, books: Books, run: Run
+) -> None:
+    """A refusal to write it and a commit that was not confirmed: the node asks again, and finds its run by the key."""
+
+    async def ask() -> ModelAnswer:
+        guarded.refused_writes = guarded.lost_answers = 1
+        return await asked(server, caller)
+
+    assert json.loads(run(ask()).body) == DONE
+    assert partner.calls == ["POST /now"]
+    assert books.figures(caller.workspace_id) == (DOLLAR - 10 * CENT, 0, 0)
+
+
+def test_result_that_cannot_be_kept_right_now_is_kept_later(
+    server: Server, caller: Caller, partner: Partner, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store of files that is away is not the provider's fault, and does not fail the node."""
+    partner.answers["/clip"] = WAV
+    link = f"{partner.base_url}/clip"
+    partner.answers["/now"] = {**DONE, "video_url": link}
+    local_path, refusals = server.blobs.local_path, [BlobsUnavailableError("full")]
+
+    async def refusing(name: str) -> Path:
+        if refusals:
+            raise refusals.pop()
+        return await local_path(name)
+
+    monkeypatch.setattr(server.blobs, "local_path", refusing)
+    assert run(asked(server, caller, "plain-named")).files[link].read_bytes() == WAV
+    assert refusals == []
 
 
 def test_results_that_were_copied_come_as_files_out_of_the_store(

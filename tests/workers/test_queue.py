@@ -134,6 +134,26 @@ def test_a_run_nobody_told_of_is_never_found(server: Server, caller: Caller, run
     run(follow())
 
 
+def test_worker_that_stops_claims_only_what_its_own_jobs_wait_for(
+    server: Server, caller: Caller, books: Books, run: Run
+) -> None:
+    """One it was told of, and one it had to look for; what nobody here waits for is left to other servers."""
+
+    async def follow() -> None:
+        async with working(server) as worker:
+            worker.awaited = lambda: dict.fromkeys((run_id(2), run_id(3)), caller.workspace_id)
+            worker.stop()
+            await enqueue(server, caller, number=1)
+            await enqueue(server, caller, number=2)
+            server.journal.tell_released = lambda _: None
+            await enqueue(server, caller, number=3)
+            await until(ended(server, 2))
+
+    run(follow())
+    states = {row["id"]: row["state"] for row in books.rows("SELECT id, state FROM runs")}
+    assert states == {run_id(1): "released", run_id(2): "succeeded", run_id(3): "succeeded"}
+
+
 @pytest.mark.parametrize("places", [1, 3])
 def test_a_worker_takes_more_than_its_places(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run, places: int

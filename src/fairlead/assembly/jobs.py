@@ -39,6 +39,7 @@ from fairlead.operations.jobs.moderation import Moderation
 from fairlead.operations.jobs.newsroom import NewsLimits, Newsroom
 from fairlead.operations.jobs.nodes import NodeCatalog
 from fairlead.operations.jobs.outputs import JobOutputs
+from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.submit import Submitter
@@ -114,9 +115,11 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExi
     forgets = (claimer.forget, working.files.forget_expired, verbs.submissions.forget)
     worker = JobWorker(claimer, _abandoner(base, working), working.executor, nodes, forgets, base.observe)
     working.journal.tell_released = worker.tell
+    runs.queue_worker.awaited = working.models.awaited
     stack.push_async_callback(working.executor.drain, settings.drain_seconds)
     kept(stack, worker.work())
     public = _jobs_surface(settings, base, working, verbs)
+
 
     def begin_stop() -> None:
         worker.stop()
@@ -160,6 +163,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
         newsroom,
         base.clock,
         base.observe,
+        Patience(base.observe),
         server_id=runs.recovery.server_id,
         places=settings.engine_hosts,
         kept_ms=kept_ms,
@@ -186,9 +190,10 @@ def _models(settings: Settings, base: Base, runs: Runs, transport: Transport) ->
             limit=settings.asset_limit_mib * 2**20,
         ),
         base.clock,
+        Patience(base.observe),
         backlog=settings.queue_backlog,
         keys_kept_ms=int(settings.queue_hours * HOUR_MS),
-        patience=settings.job_minutes * 60,
+        seconds=settings.job_minutes * 60,
     )
 
 

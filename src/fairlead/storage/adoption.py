@@ -38,15 +38,22 @@ class AdoptedBlob:
 
 
 def take_in(path: Path, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
-    """Copy a file into the spool, durable and hashed there, and take the file away, also where that fails.
+    """Copy a file into the spool, durable and hashed there; one that can be no blob is taken away.
 
     ValueError for what is no plain file, BlobTooLargeError past `limit` bytes, OSError.
     """
     try:
         with _opened_plain(path, limit) as source:
             return _copied(source, spool, limit)
-    finally:
-        with suppress(OSError):  # it is nothing that could be taken away
+    except (ValueError, BlobTooLargeError):
+        take_away(path)
+        raise
+
+
+def take_away(*paths: Path) -> None:
+    """Remove files that are not needed any more, where they can be removed."""
+    for path in paths:
+        with suppress(OSError):
             path.unlink()
 
 

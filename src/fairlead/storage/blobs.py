@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 import sys
+import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
@@ -22,7 +23,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
 
-from fairlead.storage.adoption import AdoptedBlob, take_in
+from fairlead.storage.adoption import AdoptedBlob, take_away, take_in
 from fairlead.storage.blob_errors import (
     BlobDamagedError,
     BlobLostError,
@@ -33,6 +34,7 @@ from fairlead.storage.blob_errors import (
 from fairlead.storage.blob_reading import BlobVerifier, read_download, read_file
 from fairlead.storage.blob_writer import SpooledWriter
 from fairlead.storage.local_copies import LocalCopies
+from fairlead.storage.spool_files import write_all
 
 __all__ = [
     "AdoptedBlob",
@@ -60,6 +62,7 @@ _READ_BYTES: Final = 1024 * 1024
 _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 2
 _PAGE: Final = 1000
+_PROBE_BYTES: Final = 64 * 1024
 _MODE: Final = 0o400
 """Of a blob's file. Its folder is its owner's alone, and an engine host is kept from writing there by its sandbox."""
 
@@ -148,9 +151,10 @@ class FileBlobs(Blobs, Protocol):
         ...
 
     async def adopt(self, path: Path, limit: int) -> AdoptedBlob:
-        """Make a copy of a local file a blob, and take the file away, also where that fails.
+        """Make a copy of a local file a blob, and take the file away.
 
-        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes, BlobsUnavailableError.
+        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes: it is taken away all the same.
+        BlobsUnavailableError: it stays, and may be adopted later.
         """
         ...
 
@@ -159,6 +163,10 @@ class FileBlobs(Blobs, Protocol):
 
         BlobMissingError, BlobDamagedError, BlobsUnavailableError.
         """
+        ...
+
+    async def check_writable(self) -> None:
+        """Write a file where every blob is written first, and take it away; BlobsUnavailableError."""
         ...
 
 
@@ -193,19 +201,29 @@ class StoredBlobs:
         return SpooledWriter(self.place, self._spool, limit)
 
     async def adopt(self, path: Path, limit: int) -> AdoptedBlob:
-        """Make a copy of a local file a blob, and take the file away, also where that fails.
+        """Make a copy of a local file a blob, and take the file away.
 
-        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes, BlobsUnavailableError.
+        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes: it is taken away all the same.
+        BlobsUnavailableError: it stays, and may be adopted later.
         """
         try:
             adopted, spooled = await asyncio.to_thread(take_in, path, self._spool, limit)
-            try:
-                await self.place(spooled, adopted.name)
-            finally:
-                await asyncio.to_thread(spooled.unlink, missing_ok=True)
         except OSError as error:
             raise BlobsUnavailableError(str(error)) from error
+        try:
+            await self.place(spooled, adopted.name)
+        except BaseException:
+            await asyncio.to_thread(take_away, spooled)
+            raise
+        await asyncio.to_thread(take_away, spooled, path)
         return adopted
+
+    async def check_writable(self) -> None:
+        """Write a file where every blob is written first, and take it away; BlobsUnavailableError."""
+        try:
+            await asyncio.to_thread(_write_and_take_away, self._spool)
+        except OSError as error:
+            raise BlobsUnavailableError(str(error)) from error
 
     async def local_path(self, name: str) -> Path:
         """Where a program of this machine can read a blob, verified as `read` does; it must not write there.
@@ -403,6 +421,12 @@ def _path(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError("a blob's name is 64 digits of hexadecimal")
     return f"{name[:2]}/{name[2:4]}/{name}"
+
+
+def _write_and_take_away(folder: Path) -> None:
+    with tempfile.NamedTemporaryFile(dir=folder, buffering=0) as file:
+        write_all(file, bytes(_PROBE_BYTES))
+        os.fsync(file.fileno())
 
 
 def _move(spooled: Path, root: Path, target: Path) -> None:

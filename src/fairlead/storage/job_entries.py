@@ -35,7 +35,7 @@ from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobEvent, JobSta
 from fairlead.storage.job_keys import INSERT_KEY, used_keys
 from fairlead.storage.job_labels import Marks, add_marks, mark_job
 from fairlead.storage.needed_files import INSERT_NEEDED
-from fairlead.storage.prepared import Prepared, PreparedLookup
+from fairlead.storage.prepared import Prepared, PreparedInsert, PreparedLookup
 from fairlead.storage.public_ids import find_known_as
 from fairlead.storage.tables import deployments, job_events, jobs, workspaces
 
@@ -102,6 +102,8 @@ class _Standing(msgspec.Struct):
     attempt: int
     server_id: str | None
     public_id: str
+    started_at: int | None = None
+    handed_back: int = 0
     events: int = 0
 
 
@@ -170,8 +172,8 @@ def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
 
 
 def _standing(row: _Row) -> _Standing:
-    job_id, workspace_id, state, attempt, server_id, chosen_id = row
-    return _Standing(workspace_id, JobState(state), attempt, server_id, chosen_id or job_id)
+    job_id, workspace_id, state, attempt, server_id, chosen_id, started_at, handed_back = row
+    return _Standing(workspace_id, JobState(state), attempt, server_id, chosen_id or job_id, started_at, handed_back)
 
 
 def _deployments(connection: Connection, new: Sequence[Submission]) -> Mapping[str, _Row]:
@@ -271,14 +273,16 @@ def _refuse_placement(batch: _Batch, entry: Submission) -> DeploymentFault | Non
 
 
 def _claim(batch: _Batch, entry: JobClaim, standing: _Standing) -> JobVerdict:
-    if standing.state not in _CLAIMABLE:
+    if standing.state in _CLAIMABLE:
+        standing.state = advance(standing.state, JobEvent.CLAIM)
+        standing.attempt += 1
+        standing.server_id, standing.started_at = entry.server_id, entry.at
+        batch.write(_CLAIM, standing.state.value, standing.attempt, entry.server_id, entry.at, entry.at, entry.job_id)
+    elif standing.state not in WORKING or (standing.server_id, standing.started_at) != (entry.server_id, entry.at):
         return Outdated()
-    standing.state = advance(standing.state, JobEvent.CLAIM)
-    standing.attempt += 1
-    standing.server_id = entry.server_id
-    batch.write(_CLAIM, standing.state.value, standing.attempt, entry.server_id, entry.at, entry.at, entry.job_id)
+    # Else it was written before, and the database went away before it could say so.
     is_inactive = batch.slots[entry.workspace_id].limit == INACTIVE
-    return Claimed(standing.attempt, standing.events, is_inactive)
+    return Claimed(standing.attempt, standing.events, is_inactive, standing.attempt - 1 - standing.handed_back)
 
 
 def _note(batch: _Batch, entry: JobProgress, standing: _Standing) -> JobVerdict:
@@ -292,6 +296,8 @@ def _note(batch: _Batch, entry: JobProgress, standing: _Standing) -> JobVerdict:
 def _end(batch: _Batch, entry: JobEnding, standing: _Standing) -> JobVerdict:
     event = _ENDINGS[entry.state]
     possible = WORKING.intersection(states_before(event))
+    if standing.attempt == entry.attempt and standing.state in {advance(before, event) for before in possible}:
+        return Moved(standing.state, standing.public_id)  # written before; the database went away before it said so
     if standing.attempt != entry.attempt or standing.state not in possible:
         return Outdated()
     standing.state = advance(standing.state, event)
@@ -335,9 +341,13 @@ def _take_over(batch: _Batch, entry: JobTakeOver, standing: _Standing) -> JobVer
         return Outdated()
     standing.state = advance(standing.state, JobEvent.TAKE_OVER)
     standing.server_id = None
+    standing.handed_back += entry.is_handed_back
     has_ended = standing.state not in LIVE
     finished, expires = (entry.at, entry.expires_at) if has_ended else (None, None)
-    batch.write(_MOVE, standing.state.value, None, None, None, entry.at, finished, expires, entry.job_id)
+    batch.write(
+        _TAKE_OVER, standing.state.value, None, None, None, entry.at, finished, expires, standing.handed_back,
+        entry.job_id,
+    )  # fmt: skip
     if has_ended:
         _free(batch, entry.workspace_id)
     return Moved(standing.state, standing.public_id)
@@ -397,7 +407,16 @@ _LOCK_WORKSPACES: Final = PreparedLookup(
 )
 _LOCK_JOBS: Final = PreparedLookup(
     lambda one_of: (
-        select(jobs.c.id, jobs.c.workspace_id, jobs.c.state, jobs.c.attempt, jobs.c.server_id, jobs.c.chosen_id)
+        select(
+            jobs.c.id,
+            jobs.c.workspace_id,
+            jobs.c.state,
+            jobs.c.attempt,
+            jobs.c.server_id,
+            jobs.c.chosen_id,
+            jobs.c.started_at,
+            jobs.c.handed_back,
+        )
         .where(one_of(jobs.c.id))
         .order_by(jobs.c.id)
         .with_for_update()
@@ -443,9 +462,12 @@ _PROGRESS: Final = _update("progress", "updated_at")
 _MOVE: Final = _update(
     "state", "server_id", "failure", "cancel_requested_at", "updated_at", "finished_at", "expires_at"
 )
+_TAKE_OVER: Final = _update(
+    "state", "server_id", "failure", "cancel_requested_at", "updated_at", "finished_at", "expires_at", "handed_back"
+)
 _END: Final = _update("state", "outputs", "failure", "progress", "updated_at", "finished_at", "expires_at")
 _RELEASE: Final = _update("state")
-_INSERT_EVENT: Final = Prepared(insert(job_events), ("job_id", "number", "kind", "data", "at"))
+_INSERT_EVENT: Final = PreparedInsert(job_events, ("job_id", "number", "kind", "data", "at"))
 _SLOTS: Final = Prepared(
     update(workspaces)
     .where(workspaces.c.id == bindparam("workspace"))

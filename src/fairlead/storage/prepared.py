@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 import msgspec
-from sqlalchemy import ARRAY, ColumnElement, Connection, Select, String, any_, bindparam, func, select
+from sqlalchemy import ARRAY, ColumnElement, Connection, Select, String, Table, any_, bindparam, func, select
 from sqlalchemy.exc import DatabaseError, IntegrityError
 from sqlalchemy.sql.elements import CompilerElement
 from sqlalchemy.sql.expression import UpdateBase
+
+from fairlead.storage.upserts import insert_in
 
 # What has no adapter of its own is asked for one by two attributes it does not have, at the price of two exceptions;
 # of a run's values these are fourteen.
@@ -52,6 +54,23 @@ class Prepared:
     def _compile(self, connection: Connection) -> str:
         sql = self._sql[connection.dialect.name] = _compiled(connection, self._statement, self._names)
         return sql
+
+
+class PreparedInsert:
+    """An INSERT like `Prepared` that leaves rows alone whose keys are there already: they were written before."""
+
+    def __init__(self, table: Table, names: Sequence[str]) -> None:
+        self._table = table
+        self._names = names
+        self._prepared: dict[str, Prepared] = {}
+
+    def run(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Execute the statement once a row; does nothing without rows."""
+        dialect = connection.dialect.name
+        if dialect not in self._prepared:
+            statement = insert_in(dialect, self._table).on_conflict_do_nothing()
+            self._prepared[dialect] = Prepared(statement, self._names)
+        self._prepared[dialect].run(connection, rows)
 
 
 class PreparedLookup:

@@ -321,6 +321,7 @@ jobs = Table(
     Column("deployment_id", String(63), comment="where it was sent to; null for its workspace's own address"),
     Column("release_version", _INT, comment="of the deployment's release that it was taken in by"),
     Column("chosen_id", _UUID, comment="what callers know it by, where its submitter chose that; null for its id"),
+    Column("handed_back", _INT, nullable=False, server_default=text("0"), comment="attempts whose server was stopped"),
 )
 _JOB_LIVE: Final = text("state = 'canceling' OR state = 'parked' OR state = 'released' OR state = 'running'")
 _JOB_RELEASED: Final = text("state = 'released'")

@@ -1,7 +1,7 @@
 """The worker of the queue: claims released runs as soon as it is told of them, and looks for what it was not told."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from fairlead.observing.observations import Observer, UnexpectedError
@@ -15,13 +15,19 @@ _CLAIMS_AT_ONCE: Final = 64
 _CLAIMS_SECONDS: Final = 5.0
 
 
+def _nothing_awaited() -> Mapping[str, str]:
+    return {}
+
+
 class QueueWorker:
     """Works on at most `places` queued runs at a time, until it is cancelled; nothing it meets may end it.
 
-    Runs it has claimed go on in tasks of the executor, which waits for them when the server stops.
+    Runs it has claimed go on in tasks of the executor, which waits for them when the server stops. `awaited` names the
+    runs, with their workspaces, that jobs of this server wait for: a server that stops still claims those.
     """
 
     def __init__(self, claimer: Claimer, places: int, observe: Observer) -> None:
+        self.awaited: Callable[[], Mapping[str, str]] = _nothing_awaited
         self._claimer = claimer
         self._places = places
         self._observe = observe
@@ -36,20 +42,23 @@ class QueueWorker:
         self._take_next()
 
     def stop(self) -> None:
-        """Claim nothing more; what was claimed goes on."""
+        """Claim nothing more but what the jobs of this server wait for; what was claimed goes on."""
         self._is_stopping = True
+        self.tell(tuple(self.awaited().items()))
 
     async def work(self) -> None:
         """Look after the queue until cancelled; from then on nothing more is claimed."""
         try:
             await look_for_ever(self._look, _LOOK_SECONDS, "look after the queue", self._observe)
         finally:
-            self.stop()
+            self._is_stopping, self._places = True, 0
             if self._tasks:  # a claim that is being written has its run begun, and waited for with the others
                 await asyncio.wait(self._tasks, timeout=_CLAIMS_SECONDS)
 
     async def _look(self) -> None:
-        if self._places:
+        if self._is_stopping:
+            self.tell(tuple(self.awaited().items()))
+        elif self._places:
             self._released.refresh(await self._claimer.find_released(self._released.last_workspace))
             self._take_next()
         await self._claimer.pass_on_cancels()
@@ -58,9 +67,13 @@ class QueueWorker:
             pass
 
     def _take_next(self) -> None:
-        while self._released and self._has_place() and not self._is_stopping:
+        while self._released and self._has_place():
+            run_id, workspace_id = self._released.take()
+            if self._is_stopping and run_id not in self.awaited():
+                self._released.forget(run_id)
+                continue
             self._working += 1
-            task = asyncio.get_running_loop().create_task(self._take(*self._released.take()))
+            task = asyncio.get_running_loop().create_task(self._take(run_id, workspace_id))
             self._tasks.add(task)
             task.add_done_callback(self._claimed)
 

@@ -141,7 +141,8 @@ class Site:
         """Make a file as a job of the first workspace does."""
         path = self.folder.parent / new_id()
         path.write_bytes(content)
-        self.do(self.files.keep(self.workspaces[0], "job", path, name, kind, self.now_ms + DAY_MS))
+        adopted = self.do(self.files.adopt(path, name, kind))
+        self.do(self.files.keep(self.workspaces[0], "job", adopted, name, kind, self.now_ms + DAY_MS))
 
     def left_files(self) -> list[str]:
         """Name every file of the store."""

@@ -105,13 +105,17 @@ class JobCancel(msgspec.Struct, frozen=True):
 
 
 class JobTakeOver(msgspec.Struct, frozen=True):
-    """The server that had a job executed fell silent: the job waits for another, or ends if it is not wanted."""
+    """The server that had a job executed fell silent: the job waits for another, or ends if it is not wanted.
+
+    With `is_handed_back` the server itself says so, because it stops: that attempt is not held against the job.
+    """
 
     job_id: str
     workspace_id: str
     attempt: int
     at: int
     expires_at: int
+    is_handed_back: bool = False
 
 
 class JobRelease(msgspec.Struct, frozen=True):
@@ -133,12 +137,14 @@ class Submitted(msgspec.Struct, frozen=True):
 class Claimed(msgspec.Struct, frozen=True):
     """The job is the claiming server's, for this attempt; `events` were kept of earlier ones.
 
-    Where the subscription `is_inactive` by now, the job is not to be executed.
+    Where the subscription `is_inactive` by now, the job is not to be executed. In `crashes` of the earlier attempts its
+    server fell silent.
     """
 
     attempt: int
     events: int
     is_inactive: bool = False
+    crashes: int = 0
 
 
 class Moved(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import msgspec
@@ -48,20 +48,33 @@ class JobClaimer:
     silent_ms: int
     timeout_ms: int
     kept_ms: int
+    _claiming: set[str] = field(default_factory=set)
 
     async def claim(self, job_id: str, workspace_id: str) -> None:
         """Take a released job and have it executed, in a place that was reserved; one of another's gives it back."""
         job = None
         try:
-            entry = JobClaim(job_id, workspace_id, self.executor.server_id, self.clock.now_ms())
-            verdict = await self.books.write_at_last(entry)
-            if isinstance(verdict, Claimed):
-                job = await self._read_claimed(entry, verdict)
+            if job_id not in self._claiming and not self.executor.has(job_id):
+                job = await self._claimed(job_id, workspace_id)
         finally:
             if job is None:
                 self.executor.give_back()
         if job is not None:
             self.executor.begin(job)
+
+    async def _claimed(self, job_id: str, workspace_id: str) -> LiveJob | None:
+        """The job that is this server's now; None for one of another's.
+
+        A claim that may have been written is written again until that is known. So there is only one of a job at a
+        time: two within a millisecond would look like one that was repeated.
+        """
+        self._claiming.add(job_id)
+        try:
+            entry = JobClaim(job_id, workspace_id, self.executor.server_id, self.clock.now_ms())
+            verdict = await self.books.write_at_last(entry)
+            return await self._read_claimed(entry, verdict) if isinstance(verdict, Claimed) else None
+        finally:
+            self._claiming.discard(job_id)
 
     async def find_released(self, behind: str = "") -> Sequence[tuple[str, str]]:
         """Jobs that wait for a server, some of each workspace, those behind the workspace `behind` first.
@@ -168,4 +181,4 @@ def _hindrance(claimed: Claimed) -> str | None:
     """Why a claimed job is not to be executed. One whose servers died again and again may be what kills them."""
     if claimed.is_inactive:
         return INACTIVE_SUBSCRIPTION
-    return CRASH if claimed.attempt > ATTEMPTS_MAX else None
+    return CRASH if claimed.crashes >= ATTEMPTS_MAX else None

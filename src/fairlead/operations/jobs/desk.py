@@ -1,12 +1,13 @@
 """Where the questions of engine hosts are answered: of workflows that are checked, and of jobs that are executed."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.entries import NewEvent
 from fairlead.domain.jobs.errors import VALIDATION
 from fairlead.domain.jobs.events import (
@@ -27,7 +28,11 @@ from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.protocol import Previewed, Said
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.files import NO_SUCH_FILE, WorkflowFiles
+from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.newsroom import Newsroom
+from fairlead.operations.jobs.patience import Patience
+
+T = TypeVar("T")
 
 RunModel = Callable[[str, int, str, bytes], Any]
 _KEPT: Final = (Started, Cached, Executed, Stopped, Succeeded, Failed, Interrupted)
@@ -45,6 +50,8 @@ class CheckDesk:
         self._workspace_id = workspace_id
         self.missing: set[str] = set()
         """The names that no file has."""
+        self.unanswered: FaultError | None = None
+        """Why a question could not be answered right now: nothing is known of the workflow then."""
 
     def tell(self, events: Sequence[Event]) -> None:
         """Nothing happens in a check."""
@@ -58,7 +65,7 @@ class CheckDesk:
     async def find_file(self, name: str) -> Path:
         """Where a file lies that the workflow names."""
         try:
-            return await self._files.find(self._workspace_id, name)
+            return await self._answered(self._files.find(self._workspace_id, name))
         except DeclinedError as error:
             if error.exception_type == NO_SUCH_FILE and len(self.missing) < _MISSING_MAX:
                 self.missing.add(name)
@@ -66,7 +73,14 @@ class CheckDesk:
 
     async def list_files(self, folder: str) -> Sequence[str]:
         """The files in a folder of the inputs."""
-        return await self._files.list_inputs(self._workspace_id, folder)
+        return await self._answered(self._files.list_inputs(self._workspace_id, folder))
+
+    async def _answered(self, answer: Awaitable[T]) -> T:
+        try:
+            return await answer
+        except FaultError as error:
+            self.unanswered = error
+            raise declined(error.fault) from error
 
     async def name_file(self, *_: object, **__: object) -> str:
         """Decline: nothing is executed."""
@@ -84,7 +98,8 @@ class CheckDesk:
 class JobDesk:
     """The Desk of one job that is executed, and what is gathered about it until it is written.
 
-    `overflow` is called, once, when the nodes show more than is kept of a job.
+    Questions are repeated while the database or the files are away, by `patience`. `overflow` is called, once, when the
+    nodes show more than is kept of a job.
     """
 
     def __init__(
@@ -93,6 +108,7 @@ class JobDesk:
         files: WorkflowFiles,
         newsroom: Newsroom,
         clock: Clock,
+        patience: Patience,
         run_model: RunModel,
         kept_until: Callable[[], int],
         overflow: Callable[[], None],
@@ -101,6 +117,7 @@ class JobDesk:
         self._files = files
         self._newsroom = newsroom
         self._clock = clock
+        self._patience = patience
         self._run_model = run_model
         self._kept_until = kept_until
         self._overflow = overflow
@@ -153,24 +170,35 @@ class JobDesk:
 
     async def find_file(self, name: str) -> Path:
         """Where a file lies that the workflow names."""
-        return await self._files.find(self._job.workspace_id, name, expired=True)
+        return await self._ask("find a file", lambda: self._files.find(self._job.workspace_id, name, expired=True))
 
     async def list_files(self, folder: str) -> Sequence[str]:
         """The files in a folder of the inputs."""
-        return await self._files.list_inputs(self._job.workspace_id, folder)
+        return await self._ask("list files", lambda: self._files.list_inputs(self._job.workspace_id, folder))
 
     async def name_file(self, name: str, extension: str, kind: str, *, exact: bool) -> str:
         """What a new file will be called."""
-        return await self._files.name(self._job.workspace_id, name, extension, kind, exact=exact)
+        workspace_id = self._job.workspace_id
+        return await self._ask(
+            "name a file", lambda: self._files.name(workspace_id, name, extension, kind, exact=exact)
+        )
 
     async def keep_file(self, path: Path, filename: str, kind: str) -> None:
         """Keep a new file for as long as the job is kept."""
-        await self._files.keep(self._job.workspace_id, self._job.id, path, filename, kind, self._kept_until())
+        content = await self._ask("take in a file", lambda: self._files.adopt(path, filename, kind))
+        owners = self._job.workspace_id, self._job.id
+        await self._ask("keep a file", lambda: self._files.keep(*owners, content, filename, kind, self._kept_until()))
 
     async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelAnswer:
         """Run a partner's model, paid by the key the job was submitted with."""
         answer: ModelAnswer = await self._run_model(node, turn, model, body)
         return answer
+
+    async def _ask(self, doing: str, question: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await self._patience.ask(doing, question)
+        except FaultError as error:
+            raise declined(error.fault) from error
 
     def unwritten(self) -> Sequence[NewEvent]:
         """The events that were not handed out yet, which are to be written now."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin
 
+from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.errors import IMAGE_DOWNLOAD
 from fairlead.domain.jobs.filenames import is_web_link
 from fairlead.engine.hosts.desk import DeclinedError
@@ -46,7 +47,10 @@ class Downloads:
         self._places = FairShares(_AT_ONCE, _WAITING_MAX, _SHARE_MAX)
 
     async def path(self, workspace_id: str, url: str) -> Path:
-        """Where a linked file lies. DeclinedError with the kind ImageDownloadError when it cannot be had (C-12)."""
+        """Where a linked file lies. DeclinedError with the kind ImageDownloadError when it cannot be had (C-12).
+
+        FaultError(ServiceUnavailable) while nothing can be kept.
+        """
         key = (workspace_id, url)
         if (known := self._known.get(key)) and known[0] > asyncio.get_running_loop().time():
             try:
@@ -60,8 +64,10 @@ class Downloads:
         blob = await asyncio.shield(task)  # others wait for it as well
         try:
             return await self._blobs.local_path(blob)
-        except (BlobLostError, BlobsUnavailableError) as error:
+        except BlobLostError as error:
             raise _declined(url, "it could not be kept") from error
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
 
     async def _download(self, key: tuple[str, str]) -> str:
         workspace_id, url = key
@@ -78,8 +84,10 @@ class Downloads:
             raise _declined(url, f"it has more than {self._limit} bytes") from error
         except BrokenOffError as error:
             raise _declined(url, f"the answer broke off, or has more than {self._limit} bytes") from error
-        except (TransportError, BlobsUnavailableError) as error:
-            raise _declined(url, "it could not be kept") from error
+        except TransportError as error:
+            raise _declined(url, "it could not be read") from error
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
         finally:
             del self._under_way[key]
         self._known[key] = (asyncio.get_running_loop().time() + _KEPT_SECONDS, blob)
@@ -116,6 +124,10 @@ def _retrieve(task: "asyncio.Task[str]") -> None:
 
 def _location(headers: Mapping[str, str]) -> str | None:
     return next((value for name, value in headers.items() if name.lower() == "location"), None)
+
+
+def _away() -> ServiceUnavailable:
+    return ServiceUnavailable("Files cannot be kept or read right now.")
 
 
 def _declined(url: str, why: str) -> DeclinedError:

@@ -4,12 +4,13 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from fairlead.domain.faults import FaultError
-from fairlead.domain.jobs.entries import JobEnding, JobProgress, Moved, Outdated
+from fairlead.domain.faults import FaultError, Unauthorized
+from fairlead.domain.jobs.entries import JobEnding, JobProgress, JobTakeOver, Moved, Outdated
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, TOO_MUCH, VALIDATION
 from fairlead.domain.jobs.events import Ending, Failed, Failure, Interrupted, Place, Succeeded
 from fairlead.domain.jobs.jobs import LiveJob
@@ -24,11 +25,14 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.desk import JobDesk
 from fairlead.operations.jobs.files import WorkflowFiles
+from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.models import ModelRunner
 from fairlead.operations.jobs.newsroom import Newsroom
+from fairlead.operations.jobs.patience import Patience
 from fairlead.storage.jobs import deflated
 
 _FLUSH_SECONDS: Final = 1.0
+_HAND_BACK_SECONDS: Final = 5.0
 _REMEMBERED_BYTES: Final = 16 * 2**20
 _REMEMBERED_EACH: Final = 64 * 1024
 _NOWHERE: Final = Place("", "")
@@ -54,6 +58,7 @@ class JobExecutor:
         newsroom: Newsroom,
         clock: Clock,
         observe: Observer,
+        patience: Patience,
         *,
         server_id: str,
         places: int,
@@ -69,6 +74,7 @@ class JobExecutor:
         self._newsroom = newsroom
         self._clock = clock
         self._observe = observe
+        self._patience = patience
         self._places = places
         self._kept_ms = kept_ms
         self._taken = 0
@@ -92,7 +98,7 @@ class JobExecutor:
 
     def begin(self, job: LiveJob) -> None:
         """Have a claimed job executed, in the place that was reserved for it."""
-        task = asyncio.get_running_loop().create_task(self._run(job))
+        task = asyncio.get_running_loop().create_task(self._run_or_hand_back(job))
         self._tasks[job.id] = task
         self._observe(JobsUnderWay(len(self._tasks)))
         task.add_done_callback(lambda _: self._ended(job.id))
@@ -104,6 +110,10 @@ class JobExecutor:
         self._unwanted.add(job_id)
         self._hosts.interrupt(job_id)
         return True
+
+    def has(self, job_id: str) -> bool:
+        """Whether a job is executed here."""
+        return job_id in self._tasks
 
     def job_ids(self) -> frozenset[str]:
         """The jobs that are executed here."""
@@ -127,9 +137,13 @@ class JobExecutor:
         self._remembered_bytes -= _size(job)
         return job
 
-    async def drain(self, seconds: float) -> None:
-        """Begin nothing more and wait for what is executed; what goes on after that is left to the next start."""
+    def stop(self) -> None:
+        """Begin nothing more: jobs that are submitted here from now on wait for another server."""
         self._is_stopping = True
+
+    async def drain(self, seconds: float) -> None:
+        """Begin nothing more and wait for what is executed; what goes on after that is handed back, to begin again."""
+        self.stop()
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=seconds)
         left = list(self._tasks.values())
@@ -143,21 +157,30 @@ class JobExecutor:
         self._unwanted.discard(job_id)
         self._observe(JobsUnderWay(len(self._tasks)))
 
+    async def _run_or_hand_back(self, job: LiveJob) -> None:
+        try:
+            await self._run(job)
+        except (EngineUnavailableError, asyncio.CancelledError):
+            if self._is_stopping:
+                await self._hand_back(job)
+            # Else it is found as a stray, and taken over.
+
     async def _run(self, job: LiveJob) -> None:
         desk = JobDesk(
             job,
             self._files,
             self._newsroom,
             self._clock,
+            self._patience,
             lambda node, turn, model, body: self._run_model(job, node, turn, model, body),
             lambda: self._clock.now_ms() + self._kept_ms,
             lambda: self._hosts.interrupt(job.id),
         )
-        flushing = _Flushing(lambda: self._flush(job, desk))
+        flushing = _Flushing(lambda: self._flush(job, desk), self._observe)
         try:
             ending = await self._executed(job, desk)
         except EngineUnavailableError:
-            return  # the server stops; the next start takes the job over
+            raise
         except Exception as error:  # noqa: BLE001 -- a bug of ours must not leave a job without an end
             self._observe(UnexpectedError(f"execute {job.id}", error))
             ending = _failed("InternalError", "The job could not be executed, for a reason that is not its own.")
@@ -183,7 +206,10 @@ class JobExecutor:
         expires_at = now + self._kept_ms
         desk.note(ending, now)
         if again := desk.shown_again():
-            await self._files.keep_longer(job.workspace_id, again, expires_at)
+            with suppress(FaultError):  # the trouble was observed, and the end is worth more than old files
+                await self._patience.ask(
+                    "keep files longer", lambda: self._files.keep_longer(job.workspace_id, again, expires_at)
+                )
         verdict = await self._books.write_at_last(
             JobEnding(
                 job_id=job.id,
@@ -203,6 +229,14 @@ class JobExecutor:
         desk.publish(ending, now)
         self._observe(_observed(job, ending, verdict.state, now))
 
+    async def _hand_back(self, job: LiveJob) -> None:
+        """Let a job begin again elsewhere. Where that cannot be written, it is taken over from a silent server."""
+        now = self._clock.now_ms()
+        entry = JobTakeOver(job.id, job.workspace_id, job.attempt, now, now + self._kept_ms, is_handed_back=True)
+        with suppress(FaultError, TimeoutError):
+            async with asyncio.timeout(_HAND_BACK_SECONDS):
+                await self._books.write_at_last(entry)
+
     async def _flush(self, job: LiveJob, desk: JobDesk) -> None:
         """Write what has happened every second, for those who ask and for the case that this server dies."""
         while True:
@@ -220,9 +254,14 @@ class JobExecutor:
         if job.partner_key_id is None:
             raise DeclinedError(VALIDATION, "This job was submitted without a key that pays for partner nodes.")
         try:
-            payer = await self._authenticator.caller_of_key(job.partner_key_id)
+            payer = await self._patience.ask(
+                "look up who pays", partial(self._authenticator.caller_of_key, job.partner_key_id)
+            )
         except FaultError as error:
-            raise DeclinedError(VALIDATION, "The key that pays for the partner nodes is not valid any more.") from error
+            if isinstance(error.fault, Unauthorized):
+                why = "The key that pays for the partner nodes is not valid any more."
+                raise DeclinedError(VALIDATION, why) from error
+            raise declined(error.fault) from error
         return await self._models.run(payer, job.id, node, turn, model, body, lambda: job.id not in self._unwanted)
 
 
@@ -232,15 +271,25 @@ def _size(job: LiveJob) -> int:
 
 
 class _Flushing:
-    """Work that begins after a second and goes on until it is stopped: most jobs have ended by then."""
+    """Work that begins after a second and goes on until it is stopped: most jobs have ended by then.
 
-    def __init__(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+    Where it fails, that is observed, and the job goes on.
+    """
+
+    def __init__(self, work: Callable[[], Coroutine[None, None, None]], observe: Observer) -> None:
         self._work = work
+        self._observe = observe
         self._task: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self._begin)
 
     def _begin(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._task = asyncio.get_running_loop().create_task(self._observed_work())
+
+    async def _observed_work(self) -> None:
+        try:
+            await self._work()
+        except Exception as error:  # noqa: BLE001 -- a bug in what is written meanwhile must not cost the job
+            self._observe(UnexpectedError("write the progress of a job", error))
 
     async def stop(self) -> None:
         """Stop, and return when nothing is written any more."""

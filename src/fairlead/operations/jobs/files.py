@@ -4,12 +4,11 @@ A file is a name in the flat namespace of its workspace and kind, for a blob. Th
 has them; a name is a key and never a path.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.errors import TOO_MUCH
@@ -63,12 +62,10 @@ _LISTED_MAX: Final = 100_000
 _EXPIRED_AT_ONCE: Final = 500
 _SHOWN: Final = 200
 _UPLOAD_WAIT_SECONDS: Final = 10.0
-_EXTENDING_TRIES: Final = 5
-_EXTENDING_PAUSE_SECONDS: Final = 0.2
 NO_SUCH_FILE: Final = "FileNotFoundError"
 """The kind of error by which a host knows that there is no such file."""
 _BAD_NAME: Final = "ValueError"
-_NOT_NOW: Final = "OSError"
+_DAMAGED: Final = "OSError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +205,7 @@ class WorkflowFiles:
         """Give a name to bytes that are kept already, as `Intake.commit` does."""
         file = self._new(workspace_id, kind, check_new(name, kind), content, self._expiry(kind))
         try:
-            file = await self._database.write(lambda c: keep_file(c, file, self.limits, overwrite=overwrite))
-        except DatabaseUnavailableError as error:
-            raise FaultError(_away()) from error
+            file = await _reached(self._database.write(lambda c: keep_file(c, file, self.limits, overwrite=overwrite)))
         except StorageFullError as error:
             raise JobFaultError(StorageFull(error.what, error.limit)) from error
         except NoNameLeftError as error:
@@ -219,15 +214,13 @@ class WorkflowFiles:
 
     async def look_up(self, workspace_id: str, reference: FileReference, kind: str) -> WorkflowFile | None:
         """The file of a workspace that is meant, None when it has none; FaultError(ServiceUnavailable)."""
-        try:
-            return await self._database.read(self._found(workspace_id, reference, kind))
-        except DatabaseUnavailableError as error:
-            raise FaultError(_away()) from error
+        return await _reached(self._database.read(self._found(workspace_id, reference, kind)))
 
     async def find(self, workspace_id: str, name: str, *, expired: bool = False) -> Path:
-        """Where a file lies that a workflow names, by name, content or link; DeclinedError.
+        """Where a file lies that a workflow names, by name, content or link.
 
-        `expired` finds those whose time is up as well: they are kept while a job needs them.
+        DeclinedError where there is none; FaultError(ServiceUnavailable) while nobody can say. `expired` finds those
+        whose time is up as well: they are kept while a job needs them.
         """
         if is_web_link(name):
             return await self._downloads.path(workspace_id, name)
@@ -235,7 +228,7 @@ class WorkflowFiles:
         file = None
         if reference is not None:
             now = 0 if expired else self._clock.now_ms()
-            file = await self._for_job(
+            file = await _reached(
                 self._database.read(lambda c: find_referenced(c, workspace_id, reference, "input", now))
             )
         if file is None:
@@ -245,24 +238,22 @@ class WorkflowFiles:
         except BlobMissingError as error:
             raise DeclinedError(NO_SUCH_FILE, f"The bytes of the file {_shown(name)} are gone.") from error
         except BlobDamagedError as error:
-            raise DeclinedError(_NOT_NOW, f"The stored bytes of the file {_shown(name)} are damaged.") from error
+            raise DeclinedError(_DAMAGED, f"The stored bytes of the file {_shown(name)} are damaged.") from error
         except BlobsUnavailableError as error:
-            _decline(error)
+            raise FaultError(_away()) from error
 
     async def list_inputs(self, workspace_id: str, folder: str) -> Sequence[str]:
-        """The names of the inputs, which are all in one folder; DeclinedError for another one."""
+        """The names of the inputs, which are all in one folder; DeclinedError for another one, FaultError as `find`."""
         if folder.strip("/\\.") != "":
             raise DeclinedError(NO_SUCH_FILE, f"There is no folder {_shown(folder)}: files are all in one.")
         now = self._clock.now_ms()
-        return await self._for_job(
-            self._database.read(lambda c: list_names(c, workspace_id, "input", now, _LISTED_MAX))
-        )
+        return await _reached(self._database.read(lambda c: list_names(c, workspace_id, "input", now, _LISTED_MAX)))
 
     async def name(self, workspace_id: str, beginning: str, extension: str, kind: str, *, exact: bool) -> str:
         """What a file that a job makes will be called: `beginning_00001_.ext`, or exactly so.
 
         Folders are dropped from a beginning, whose numbers tell files apart, and become part of an exact name.
-        DeclinedError for what can be no name.
+        DeclinedError for what can be no name, FaultError as `find`.
         """
         if exact:
             if (flat := flat_name(beginning)) is None or kind not in self._lifetimes:
@@ -273,46 +264,44 @@ class WorkflowFiles:
             raise DeclinedError(_BAD_NAME, f"{_shown(beginning)} is no beginning of a name for a file.")
         now = self._clock.now_ms()
         try:
-            return await self._for_job(
+            return await _reached(
                 self._database.write(lambda c: take_output_name(c, workspace_id, kind, cleaned, suffix, now))
             )
         except NoNameLeftError as error:
             in_use = f"Too many names that begin with {_shown(beginning)} are in use."
             raise DeclinedError(_BAD_NAME, in_use) from error
 
-    async def keep(self, workspace_id: str, job_id: str, path: Path, filename: str, kind: str, expires_at: int) -> None:
-        """Keep a file that a job has made, under the name it was given; the file at `path` is taken away.
+    async def adopt(self, path: Path, filename: str, kind: str) -> AdoptedBlob:
+        """Take in a file that a job has made, to be kept under the name it was given; the file is taken away.
 
-        DeclinedError when it cannot be kept, and for a name that was not given.
+        DeclinedError when it cannot be kept, and for a name that was not given; FaultError as `find`: it stays.
         """
         if not is_kept_name(filename) or kind not in self._lifetimes:
             raise DeclinedError(_BAD_NAME, f"{_shown(filename)} is no name for a file.")
         try:
-            content = await self._blobs.adopt(path, self._output_bytes)
+            return await self._blobs.adopt(path, self._output_bytes)
         except BlobTooLargeError as error:
             too_large = f"The file {_shown(filename)} has more than {self._output_bytes} bytes."
             raise DeclinedError(TOO_MUCH, too_large) from error
         except ValueError as error:
             raise DeclinedError(NO_SUCH_FILE, f"The file {_shown(filename)} was not written.") from error
         except BlobsUnavailableError as error:
-            _decline(error)
+            raise FaultError(_away()) from error
+
+    async def keep(
+        self, workspace_id: str, job_id: str, content: AdoptedBlob, filename: str, kind: str, expires_at: int
+    ) -> None:
+        """Keep a file that a job has made and `adopt` has taken in; DeclinedError when it cannot be, FaultError."""
         new = self._new(workspace_id, kind, filename, content, expires_at, job_id)
         try:
-            await self._for_job(self._database.write(lambda c: keep_file(c, new, self.limits, overwrite=True)))
+            await _reached(self._database.write(lambda c: keep_file(c, new, self.limits, overwrite=True)))
         except StorageFullError as error:
             full = f"The workspace may keep {error.limit} {error.what}, and keeps as many: {_shown(filename)} is lost."
             raise DeclinedError(TOO_MUCH, full) from error
 
     async def keep_longer(self, workspace_id: str, names: Collection[tuple[str, str]], expires_at: int) -> None:
-        """Keep files, given by kind and name, at least until a time. Raises nothing: what fails is observed."""
-        for tries_left in reversed(range(_EXTENDING_TRIES)):
-            try:
-                return await self._database.write(lambda c: extend_expiry(c, workspace_id, names, expires_at))
-            except DatabaseUnavailableError as error:
-                self._observe(DatabaseTrouble("keep files longer", str(error)))
-                if tries_left:
-                    await asyncio.sleep(_EXTENDING_PAUSE_SECONDS)
-        return None
+        """Keep files, given by kind and name, at least until a time; FaultError(ServiceUnavailable)."""
+        await _reached(self._database.write(lambda c: extend_expiry(c, workspace_id, names, expires_at)))
 
     async def forget_expired(self) -> int:
         """Forget files whose time is up, a bounded number at a call; how many. Their bytes go when nobody names them.
@@ -328,10 +317,7 @@ class WorkflowFiles:
 
     async def check_room(self, workspace_id: str) -> None:
         """Say at once that nothing more can be kept: JobFaultError(StorageFull), FaultError(ServiceUnavailable)."""
-        try:
-            usage = await self._database.read(lambda c: usage_of(c, workspace_id))
-        except DatabaseUnavailableError as error:
-            raise FaultError(_away()) from error
+        usage = await _reached(self._database.read(lambda c: usage_of(c, workspace_id)))
         if (spent := usage.spent(self.limits)) is not None:
             raise JobFaultError(StorageFull(*spent))
 
@@ -365,12 +351,6 @@ class WorkflowFiles:
         now = self._clock.now_ms()
         return lambda connection: find_referenced(connection, workspace_id, reference, kind, now)
 
-    async def _for_job(self, answer: Awaitable[T]) -> T:
-        try:
-            return await answer
-        except DatabaseUnavailableError as error:
-            _decline(error)
-
 
 def check_new(name: str, kind: str) -> str:
     """The name a file that is sent will have, where nothing is in its way; JobFaultError(BadFile)."""
@@ -382,8 +362,12 @@ def check_new(name: str, kind: str) -> str:
     return cleaned
 
 
-def _decline(error: Exception) -> NoReturn:
-    raise DeclinedError(_NOT_NOW, "Files cannot be read or written right now.") from error
+async def _reached(answer: Awaitable[T]) -> T:
+    """What the database answers; FaultError(ServiceUnavailable) when it is away."""
+    try:
+        return await answer
+    except DatabaseUnavailableError as error:
+        raise FaultError(_away()) from error
 
 
 def _away() -> ServiceUnavailable:

@@ -24,6 +24,7 @@ from fairlead.identity.links import ASSET_PATH, Links
 from fairlead.operations.assets import AssetReader, Fetch, shown_address
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.model_faults import PROVIDER
+from fairlead.operations.jobs.patience import passes
 from fairlead.storage.assets import Asset, insert_assets
 from fairlead.storage.blobs import BlobLostError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
 from fairlead.storage.database import Database, DatabaseUnavailableError
@@ -87,7 +88,10 @@ class ModelFiles:
         return msgspec.json.encode(marked.exchanged({text: self._link(asset) for text, asset in assets.items()}))
 
     async def answer(self, model: Model, outcome: Completed) -> ModelAnswer:
-        """What a model gave, with the files its results lead to; DeclinedError for one that cannot be had."""
+        """What a model gave, with the files its results lead to; DeclinedError for one that cannot be had.
+
+        FaultError(ServiceUnavailable) while files cannot be kept: the same may be asked again.
+        """
         if not outcome.content_type.startswith(_JSON):
             given = await self._kept(outcome.content)
             type_ = media_type(outcome.content_type, outcome.content[:HEAD_BYTES])
@@ -101,7 +105,7 @@ class ModelFiles:
         types: dict[str, str] = {}
         for link, task in tasks.items():
             result = task.result()
-            if isinstance(result, DeclinedError):
+            if isinstance(result, Exception):
                 raise result
             files[link], types[link] = result
         return ModelAnswer(outcome.content, files, types)
@@ -128,17 +132,26 @@ class ModelFiles:
         disposition = "inline" if is_shown(asset.content_type) else "attachment"
         return self.base_url + self._links.sign(asset.id, asset.expires_at // 1000, asset.name, disposition)
 
-    async def _attempted(self, model: Model, link: str) -> tuple[Path, str] | DeclinedError:
+    async def _attempted(self, model: Model, link: str) -> tuple[Path, str] | DeclinedError | FaultError:
         """The file of a link and its type, or why there is none."""
+        not_fetched = DeclinedError(PROVIDER, f"The result at {shown_address(link)} could not be fetched.")
+        try:
+            return await self._fetched(model, link)
+        except DeclinedError as error:
+            return error
+        except FaultError as error:
+            return error if passes(error) else not_fetched
+        except (TransportError, TimeoutError, BlobTooLargeError, BlobLostError):
+            return not_fetched
+
+    async def _fetched(self, model: Model, link: str) -> tuple[Path, str]:
         try:
             if own := await self._own(link):
                 return own
             async with self._turns, asyncio.timeout(_SECONDS):
                 return await self._downloaded(model, link)
-        except DeclinedError as error:
-            return error
-        except (TransportError, TimeoutError, BlobTooLargeError, BlobsUnavailableError, BlobLostError, FaultError):
-            return DeclinedError(PROVIDER, f"The result at {shown_address(link)} could not be fetched.")
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
 
     async def _own(self, link: str) -> tuple[Path, str] | None:
         """The file of a link of ours; None where it is somebody else's."""

@@ -6,9 +6,10 @@ finds the runs it has begun, and pays for none twice.
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from fairlead.domain.callers import Caller
@@ -32,6 +33,7 @@ from fairlead.observing.observations import Observation, RunEnded, RunWithdrawn
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.model_files import ModelFiles
+from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.collect import Collector, RequestStatus
@@ -64,7 +66,7 @@ class ModelRunner:
     """Runs partners' models for the nodes of jobs. `observe` is to be told of everything that is observed.
 
     A workspace has at most `backlog` runs waiting; the keys of runs are kept for `keys_kept_ms`. A node waits for its
-    model for at most `patience` seconds.
+    model for at most `seconds`. While the database or the files are away, `patience` has them asked again.
     """
 
     def __init__(
@@ -76,10 +78,11 @@ class ModelRunner:
         exchange: Exchange,
         files: ModelFiles,
         clock: Clock,
+        patience: Patience,
         *,
         backlog: int,
         keys_kept_ms: int,
-        patience: float,
+        seconds: float,
     ) -> None:
         self._admitter = admitter
         self._executor = executor
@@ -91,7 +94,13 @@ class ModelRunner:
         self._backlog = backlog
         self._keys_kept_ms = keys_kept_ms
         self._patience = patience
-        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._seconds = seconds
+        self._waiting: dict[str, dict[asyncio.Event, str]] = {}
+        """By run, who waits for it, each with the workspace of the run."""
+
+    def awaited(self) -> Mapping[str, str]:
+        """The runs that jobs of this server wait for, with their workspaces."""
+        return {run_id: next(iter(events.values())) for run_id, events in self._waiting.items()}
 
     def observe(self, observation: Observation) -> None:
         """Wake who waits for the run that has ended."""
@@ -111,10 +120,10 @@ class ModelRunner:
             model = self._admitter.check(payer, model_id)
             self._admitter.check_native(payer, model, _WISH)
             call = _Call(payer, model, await self._command(payer, job_id, node, turn, model, body), wanted)
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._seconds):
                 outcome = await self._outcome(call)
             if isinstance(outcome, Completed):
-                return await self._files.answer(model, outcome)
+                return await self._patience.ask("keep results", partial(self._files.answer, model, outcome))
         except FaultError as error:
             raise declined(error.fault) from error
         except TimeoutError as error:
@@ -128,7 +137,7 @@ class ModelRunner:
         expires_at = self._clock.now_ms() + self._keys_kept_ms
         key = IdempotencyKey(key_id(payer.workspace_id, name), digest, expires_at)
         run_id = new_id()
-        content = await self._files.linked(body, payer.workspace_id, run_id)
+        content = await self._patience.ask("keep inputs", lambda: self._files.linked(body, payer.workspace_id, run_id))
         return RunCommand(run_id, content, _WISH, key, self._files.base_url)
 
     async def _outcome(self, call: _Call) -> Outcome:
@@ -136,9 +145,10 @@ class ModelRunner:
         if any(self._exchange.answers_bytes(native.provider, name) for name in native.calls.values()):
             return await self._at_once(call)
         ticket = QueueTicket(self._backlog, self._files.base_url)
-        queued = await self._patiently(
-            call, lambda: self._admitter.enqueue(call.payer, call.model, call.command, ticket), _is_full
-        )
+        with self._awaiting(call, call.command.run_id):
+            queued = await self._patiently(
+                call, lambda: self._admitter.enqueue(call.payer, call.model, call.command, ticket), _is_full
+            )
         return await self._ended(call, queued.run_id)
 
     async def _at_once(self, call: _Call) -> Outcome:
@@ -161,10 +171,8 @@ class ModelRunner:
 
     async def _ended(self, call: _Call, run_id: str) -> Outcome:
         """What a queued run ends in; cancelled once its job is not wanted any more."""
-        event = asyncio.Event()
-        self._waiting.setdefault(run_id, set()).add(event)
         pause = _PAUSE_FIRST
-        try:
+        with self._awaiting(call, run_id) as event:
             while True:
                 event.clear()
                 found = await self._collected(call, run_id)
@@ -175,8 +183,16 @@ class ModelRunner:
                         await self._canceller.cancel(call.payer, call.model.id, run_id)
                     raise _not_wanted()
                 pause = min(pause * 2, _PAUSE_MAX)
+
+    @contextmanager
+    def _awaiting(self, call: _Call, run_id: str) -> Iterator[asyncio.Event]:
+        """Count a run among those that are waited for; the event is set when it ends here."""
+        event = asyncio.Event()
+        self._waiting.setdefault(run_id, {})[event] = call.payer.workspace_id
+        try:
+            yield event
         finally:
-            self._waiting[run_id].discard(event)
+            del self._waiting[run_id][event]
             if not self._waiting[run_id]:
                 del self._waiting[run_id]
 
@@ -197,7 +213,7 @@ class ModelRunner:
         pause = _PAUSE_FIRST
         while True:
             try:
-                return await begin()
+                return await self._patience.ask("begin a run", begin)
             except FaultError as error:
                 if not is_passing(error.fault):
                     raise

@@ -123,6 +123,8 @@ class Submitter:
             found = await self._hosts.check(job_id, caller.workspace_id, new.workflow, new.targets, desk, _packs(new))
         except EngineUnavailableError as error:
             raise JobFaultError(EngineUnavailable()) from error
+        if desk.unanswered is not None:
+            raise desk.unanswered
         if isinstance(found, Refused):
             raise JobFaultError(_invalid(found.error, found.node_errors, desk))
         if new.strict and found.node_errors != _NO_ERRORS:
