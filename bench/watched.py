@@ -20,6 +20,7 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fairlead.assembly.drain import Drain
 from fairlead.cli.web import WebServer
 from fairlead.domain.callers import Caller
 from fairlead.domain.jobs.events import Executed, Place
@@ -122,7 +123,9 @@ async def _serve(listener: socket.socket, folder: Path) -> None:
     config = uvicorn.Config(
         application, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False
     )
-    web = WebServer(config, 120.0, newsroom.close)
+    web = WebServer(config, 120.0)
+    web.drain = Drain(5)
+    web.drain.tell(newsroom.close)
     serving = asyncio.create_task(web.serve(sockets=[listener]))
     _announce(listener, key.text)
     await _obey(Room(newsroom), workspace_id)

@@ -390,7 +390,7 @@ class Settings:
     )
     drain_seconds: float = _option(
         20.0,
-        "How long a stopping server waits for runs under way before it leaves them to its next start.",
+        "How long a stopping server waits for calls, runs and jobs under way; half of it, it takes new calls.",
         _number(0, 3600),
     )
     secret_key: str | None = _option(

@@ -19,14 +19,14 @@ def test_a_living_server_wants_a_key(router: Server) -> None:
     assert httpx.get(f"{router.url}/readyz").json() == {"status": "ready"}
 
 
-def test_a_server_without_its_database_is_ready(tmp_path: Path) -> None:
+def test_server_without_its_database_is_not_ready(tmp_path: Path) -> None:
     """Without its database a server lives, is not ready, refuses runs with 503, and recovers by itself."""
     with serving(tmp_path / "data", arguments=("--no-local-partner",)) as server:
         database = server.data / "fairlead.db"
         away = database.rename(tmp_path / "away.db")
         not_ready = server.client.get("/readyz")
         assert not_ready.status_code == 503
-        assert not_ready.json() == {"status": "not ready", "problems": ["the database cannot be read"]}
+        assert not_ready.json() == {"status": "degraded", "problems": ["the database cannot be written"]}
         assert server.client.get("/healthz").status_code == 200
         listed = server.client.get("/v2/models")
         assert (listed.status_code, listed.json()["error_type"]) == (503, "service_unavailable")

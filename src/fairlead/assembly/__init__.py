@@ -3,12 +3,13 @@
 import asyncio
 import gc
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from fairlead.assembly.base import Base, Jobs, kept, observers, ready_base
+from fairlead.assembly.drain import Drain
 from fairlead.assembly.faces import application
 from fairlead.assembly.runs import Runs, ready_runs
 from fairlead.observing.metrics import Metrics
@@ -16,6 +17,7 @@ from fairlead.observing.observations import Observer
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.keys import IssuedKey
+from fairlead.operations.readiness import Readiness
 from fairlead.settings import Settings
 from fairlead.surfaces.application import Application
 from fairlead.workers.janitor import Janitor
@@ -28,7 +30,7 @@ _GC_THRESHOLDS: Final = (50_000, 50, 100)
 class RunningServer:
     """A server that has started: its application, the first key where it has just made one, the simulator's address.
 
-    `begin_stop` is to be called before waiting for answers under way: nothing more is claimed from the queue, and
+    The `drain` is to be begun before waiting for answers under way: nothing more is claimed from the queue then, and
     streams come to an end, which otherwise end only with what they tell of.
     """
 
@@ -37,7 +39,7 @@ class RunningServer:
     observe: Observer
     catalog: CatalogKeeper
     simulator: str | None
-    begin_stop: Callable[[], None]
+    drain: Drain
 
 
 @asynccontextmanager
@@ -48,7 +50,8 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
         metrics = Metrics()
         observe, also = observers(settings, metrics, stack)
         base = await ready_base(settings, clock or Clock(), observe, stack)
-        runs = ready_runs(settings, base, metrics, stack)
+        drain = Drain(settings.drain_seconds)
+        runs = ready_runs(settings, base, metrics, drain, stack)
         also.append(runs.watcher.observe)
         kept(stack, watch_loop(metrics.loop.record))
         await runs.recovery.announce()
@@ -58,19 +61,15 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
             stack,
             Janitor(runs.recovery, base.catalog, base.windows, base.assets.sweeper, runs.replayer, observe).work(),
         )
-        jobs = await _ready_jobs(settings, base, runs, stack)
+        jobs = await _ready_jobs(settings, base, runs, drain, stack)
         if jobs is not None:
             also.append(jobs.observe)
-        served = application(settings, base, runs, jobs, metrics)
+        readiness = Readiness(base.database, runs.recovery.announce_in, base.assets.blobs.check_writable)
+        stack.push_async_callback(readiness.close)
+        served = application(settings, base, runs, jobs, metrics, readiness)
+        drain.tell(readiness.begin_draining)
         _settle_collector()
-
-        def begin_stop() -> None:
-            runs.queue_worker.stop()
-            runs.watcher.close()
-            if jobs is not None:
-                jobs.begin_stop()
-
-        yield RunningServer(served, base.first_key, observe, base.catalog, base.partners.simulator, begin_stop)
+        yield RunningServer(served, base.first_key, observe, base.catalog, base.partners.simulator, drain)
 
 
 def reload_on_hangup(server: RunningServer) -> None:
@@ -78,12 +77,12 @@ def reload_on_hangup(server: RunningServer) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.catalog.reload)
 
 
-async def _ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> Jobs | None:
+async def _ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, stack: AsyncExitStack) -> Jobs | None:
     if not settings.engine:
         return None
     from fairlead.assembly.jobs import ready_jobs  # noqa: PLC0415 -- 5 MB that a server without the engine must not pay
 
-    return await ready_jobs(settings, base, runs, stack)
+    return await ready_jobs(settings, base, runs, drain, stack)
 
 
 def _rest_collector(stack: AsyncExitStack) -> None:

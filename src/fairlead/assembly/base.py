@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,14 +82,10 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """What has workflows executed, as the rest of the server sees it; one without the engine has none.
-
-    `begin_stop` is called before answers under way are waited for: no more jobs are claimed, and no news is told.
-    """
+    """What has workflows executed, as the rest of the server sees it; one without the engine has none."""
 
     surfaces: tuple[OtherSurface, ...]
     observe: Observer
-    begin_stop: Callable[[], None]
     confinement: Mapping[str, Any]
     """How the engine's processes are confined, for an operator's tools."""
 

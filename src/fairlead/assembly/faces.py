@@ -5,12 +5,11 @@ from fairlead.assembly.base import Base, Jobs, brand, header_names, known_hosts
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.installation import SNAPSHOTS
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
+from fairlead.operations.readiness import Readiness
 from fairlead.operations.registry import Registry
 from fairlead.operations.usage import UsageReader
 from fairlead.operations.webhooks import DeliveryLog
 from fairlead.settings import SELF_HOSTED, Settings
-from fairlead.storage.database import Database, DatabaseUnavailableError
-from fairlead.storage.migrate import HEAD, revision_of
 from fairlead.surfaces.application import Application
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.openapi.handlers import DocumentHandlers
@@ -27,7 +26,9 @@ from fairlead.surfaces.router.usage import UsageHandlers
 from fairlead.surfaces.router.webhooks import WebhookHandlers
 
 
-def application(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, metrics: Metrics) -> Application:
+def application(
+    settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, metrics: Metrics, readiness: Readiness
+) -> Application:
     """Make the application that answers every request."""
     authenticator, windows, prefix = base.authenticator, base.windows, settings.key_prefix
     return Application(
@@ -41,7 +42,7 @@ def application(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, m
             UsageHandlers(authenticator, windows, UsageReader(base.database, base.clock), prefix),
         ),
         assets=base.assets.handlers,
-        operator=_operator(settings, base, jobs, metrics),
+        operator=_operator(settings, jobs, metrics, readiness),
         document=DocumentHandlers(served(settings)),
         names=header_names(settings),
         observe=base.observe,
@@ -49,9 +50,9 @@ def application(settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, m
     )
 
 
-def _operator(settings: Settings, base: Base, jobs: Jobs | None, metrics: Metrics) -> OperatorHandlers:
+def _operator(settings: Settings, jobs: Jobs | None, metrics: Metrics, readiness: Readiness) -> OperatorHandlers:
     return OperatorHandlers(
-        lambda: _problems(base.database),
+        readiness.check,
         lambda: (metrics.page(), CONTENT_TYPE),
         MetricsAccess(settings.metrics_networks, known_hosts(settings), settings.metrics_token),
         {} if jobs is None else {"engine_confinement": jobs.confinement},
@@ -136,11 +137,3 @@ def _registry(settings: Settings, base: Base) -> RegistrySurface:
     registry = Registry(base.database, base.clock)
     handlers = RegistryHandlers(base.authenticator, base.windows, registry, settings.key_prefix)
     return RegistrySurface(handlers, header_names(settings).request_id, base.observe)
-
-
-async def _problems(database: Database) -> list[str]:
-    try:
-        revision = await database.read(revision_of)
-    except DatabaseUnavailableError:
-        return ["the database cannot be read"]
-    return [] if revision == HEAD else ["the database is not at this version's schema"]

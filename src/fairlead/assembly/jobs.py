@@ -7,6 +7,7 @@ from typing import Final
 
 from fairlead.assembly.base import Base, Jobs, brand, header_names, kept, known_hosts
 from fairlead.assembly.confinement import Confinement, ready_confinement
+from fairlead.assembly.drain import Drain
 from fairlead.assembly.hosts import ready_hosts
 from fairlead.assembly.moderation import ready_moderation
 from fairlead.assembly.runs import HOUR_MS, Runs
@@ -103,7 +104,7 @@ class _Verbs:
     keeper: DeploymentKeeper
 
 
-async def ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> Jobs:
+async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, stack: AsyncExitStack) -> Jobs:
     """Wire what has workflows executed; what the stack is given is stopped with it."""
     working = await _working(settings, base, runs, stack)
     nodes = NodeCatalog(
@@ -116,19 +117,16 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, stack: AsyncExi
     worker = JobWorker(claimer, _abandoner(base, working), working.executor, nodes, forgets, base.observe)
     working.journal.tell_released = worker.tell
     runs.queue_worker.awaited = working.models.awaited
-    stack.push_async_callback(working.executor.drain, settings.drain_seconds)
+    stack.push_async_callback(lambda: working.executor.drain(drain.left()))
     kept(stack, worker.work())
     public = _jobs_surface(settings, base, working, verbs)
 
-
-    def begin_stop() -> None:
-        worker.stop()
-        working.newsroom.close()
-
+    drain.tell(worker.stop)
+    drain.tell(working.executor.stop, lambda: bool(working.executor.job_ids()))
+    drain.tell(working.newsroom.close)
     return Jobs(
         (public, _surface(settings, base, working, nodes, verbs)),
         working.models.observe,
-        begin_stop,
         working.confinement.summary(),
     )
 

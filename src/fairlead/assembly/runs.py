@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead.assembly.base import Base
+from fairlead.assembly.drain import Drain
 from fairlead.domain.runs.queue import Pace
 from fairlead.http_client.transport import Transport
 from fairlead.observing.metrics import Metrics
@@ -73,17 +74,20 @@ class _Working:
     server_id: str
 
 
-def ready_runs(settings: Settings, base: Base, metrics: Metrics, stack: AsyncExitStack) -> Runs:
+def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, stack: AsyncExitStack) -> Runs:
     """Wire what runs models; what the stack is given is stopped with it."""
     working = _working(settings, base, stack)
     metrics.in_flight.set_function(lambda: working.executor.under_way)
-    stack.push_async_callback(working.executor.drain, settings.drain_seconds)
+    stack.push_async_callback(lambda: working.executor.drain(drain.left()))
     pace, collectable_ms = Pace(), int(settings.results_hours * HOUR_MS)
     queue_worker = QueueWorker(_claimer(settings, base, working, pace), settings.queue_places, base.observe)
     working.journal.tell_released = queue_worker.tell
+    drain.tell(queue_worker.stop, lambda: working.executor.under_way > 0)
     bodies = LargeBodies(settings.body_readers, base.observe)
     stack.push_async_callback(bodies.close)
     collector = Collector(base.database, working.results, base.clock, pace)
+    watcher = Watcher(collector)
+    drain.tell(watcher.close)
     secrets, webhooks = _webhooks(settings, base, stack)
     return Runs(
         admitter=_admitter(base, working, bodies),
@@ -94,7 +98,7 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, stack: AsyncExi
         recovery=_recovery(settings, base, working),
         collector=collector,
         canceller=Canceller(base.database, working.journal, working.executor, base.clock, base.observe, collectable_ms),
-        watcher=Watcher(collector),
+        watcher=watcher,
         queue_worker=queue_worker,
         webhooks=webhooks,
         webhook_secrets=secrets,

@@ -1,5 +1,6 @@
 """`fairlead serve`: run a server."""
 
+import asyncio
 import json
 import socket
 from dataclasses import replace
@@ -12,10 +13,12 @@ import uvloop
 
 import fairlead
 from fairlead.assembly import RunningServer, reload_on_hangup, running_server
+from fairlead.assembly.base import header_names
 from fairlead.cli.output import data_option
 from fairlead.cli.web import WebServer
 from fairlead.observing.observations import ServerReady
 from fairlead.settings import Settings, read_settings
+from fairlead.surfaces.entrance import Entrance
 
 _BACKLOG: Final = 8192
 _KEEP_ALIVE_SECONDS: Final = 75
@@ -45,20 +48,44 @@ def serve(as_json: bool, **given: Any) -> None:  # noqa: FBT001 -- click passes 
 async def _serve(settings: Settings, *, as_json: bool) -> None:
     with _listen(settings) as listener:
         settings = replace(settings, port=listener.getsockname()[1])  # what a free port turned out to be
+        entrance = Entrance(header_names(settings))
+        web = WebServer(_config(entrance), settings.silence_seconds, settings.connections)
+        with web.capture_signals():
+            serving = asyncio.create_task(web.serve(sockets=[listener]))
+            try:
+                await _start(settings, entrance, web, serving, as_json=as_json)
+            finally:
+                web.should_exit = True
+                await serving
+
+
+async def _start(
+    settings: Settings, entrance: Entrance, web: WebServer, serving: asyncio.Task[None], *, as_json: bool
+) -> None:
+    """Start what answers behind the open port, and wait until it was told to stop, which it may be meanwhile."""
+    starting = asyncio.current_task()
+
+    def give_up(_: object) -> None:
+        if web.drain is None and starting is not None:
+            starting.cancel()
+
+    serving.add_done_callback(give_up)
+    try:
         async with running_server(settings) as server:
             reload_on_hangup(server)
-            url = f"http://{settings.host}:{settings.port}"
-            web = WebServer(
-                _config(server, settings), settings.silence_seconds, server.begin_stop, settings.connections
-            )
-            with web.capture_signals():  # whoever reads that it is ready may stop it in the same moment
-                _announce(server, settings, url, as_json=as_json)
-                await web.serve(sockets=[listener])
+            entrance.open(server.application)
+            web.config.loaded_app = server.application  # new connections need no entrance
+            web.drain = server.drain
+            _announce(server, settings, f"http://{settings.host}:{settings.port}", as_json=as_json)
+            await asyncio.wait([serving])
+    except asyncio.CancelledError:
+        if not serving.done() or web.drain is not None:
+            raise
 
 
-def _config(server: RunningServer, settings: Settings) -> uvicorn.Config:
+def _config(application: Entrance) -> uvicorn.Config:
     return uvicorn.Config(
-        server.application,
+        application,
         http="httptools",
         loop="none",
         lifespan="off",
@@ -70,7 +97,7 @@ def _config(server: RunningServer, settings: Settings) -> uvicorn.Config:
         proxy_headers=False,
         backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
+        timeout_graceful_shutdown=1,
     )
 
 

@@ -5,9 +5,10 @@ extensions of its chunks and the headers behind them.
 """
 
 import asyncio
+import itertools
+import math
 import socket
 import weakref
-from collections.abc import Callable
 from typing import Any, Final, NoReturn, cast
 from urllib.parse import unquote
 
@@ -16,10 +17,12 @@ import uvicorn
 from uvicorn._types import ASGIVersions, HTTPScope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from fairlead.assembly.drain import Drain
 from fairlead.cli.sockets import SocketProtocol, configure_sockets
 from fairlead.surfaces.asgi import WHOLE, Headers
 
 _ASGI: Final[ASGIVersions] = {"version": "3.0", "spec_version": "2.3"}
+_TICK_SECONDS: Final = 0.1
 _TICKS_BETWEEN_LOOKS: Final = 10
 """uvicorn ticks ten times a second."""
 _JOINED_MAX: Final = 64 * 1024
@@ -329,17 +332,15 @@ class WebServer(uvicorn.Server):
     uvicorn bounds the time between two requests of a connection, with a timer for each, but neither the time to the
     first one nor the time a request's head may take to arrive: a caller that sends nothing, or a byte a minute, would
     keep its place for ever. Here the bound of a used connection is the shorter of both.
-    `begin_stop` is called before it waits for what is still being answered: streams would go on for ever.
+    `drain` is that of the server whose answers these are, once it has started.
     """
 
-    def __init__(
-        self, config: uvicorn.Config, patience: float, begin_stop: Callable[[], None], connections: int = 0
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, patience: float, connections: int = 0) -> None:
         config.http = type("BoundedProtocol", (WebProtocol,), {"connections_most": connections})
         configure_sockets(config)
         super().__init__(config)
+        self.drain: Drain | None = None
         self._patience = patience
-        self._begin_stop = begin_stop
         self._silent: dict[Any, tuple[Any, float]] = {}
 
     def handle_exit(self, sig: int, frame: Any) -> None:
@@ -348,9 +349,26 @@ class WebServer(uvicorn.Server):
         self._captured_signals.clear()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop: first all that would begin anew or never end, then what is still being answered."""
-        self._begin_stop()
+        """Stop: take calls for half the time there is, as long as something is under way, then let them end.
+
+        So whoever asks /readyz learns that the server stops, while it still answers. Calls that have not ended when the
+        time is up are cancelled, and told so.
+        """
+        if self.drain is not None:
+            self.drain.begin()
+            await self._go_on(self.drain)
+            self.config.timeout_graceful_shutdown = max(1, math.ceil(self.drain.left()))
         await super().shutdown(sockets)
+        if self.server_state.tasks:
+            await asyncio.wait(self.server_state.tasks, timeout=_FAREWELL_SECONDS)
+
+    async def _go_on(self, drain: Drain) -> None:
+        for tick in itertools.count(1):
+            is_idle = not self.server_state.tasks and not drain.is_busy
+            if is_idle or self.force_exit or drain.is_half_over:
+                return
+            await asyncio.sleep(_TICK_SECONDS)
+            await self.on_tick(tick)
 
     async def on_tick(self, counter: int) -> bool:
         """Look after the connections once a second."""

@@ -1,5 +1,6 @@
 """The ASGI application: runs as they are, every other call to the surface that serves it, sockets to theirs."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
@@ -27,7 +28,7 @@ from fairlead.surfaces.router.headers import REPLAYED, HeaderNames
 from fairlead.surfaces.router.routes import ROUTES
 from fairlead.surfaces.router.runs import RunHandler
 from fairlead.surfaces.routes import ROUTES as BESIDE
-from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Endpoint, Refusal, Surface, routes_of
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, STOPPED, Endpoint, Refusal, Surface, routes_of
 
 _RUN_PREFIXES: Final = {
     route.path.partition("{")[0].encode(): route.generation for route in ROUTES if route.handler == "run"
@@ -85,6 +86,9 @@ class Application:
             await self._router.refuse(scope, send, error, [REPLAYED] if error.is_replay else None)
         except CallerLeftError:
             pass  # nobody is there to be answered, and nothing was begun
+        except asyncio.CancelledError:
+            scope[REQUEST_ID] = request_id
+            await self._router.refuse(scope, send, FaultError(STOPPED))
         except Exception as error:  # noqa: BLE001 -- the caller learns nothing, the log everything
             scope[REQUEST_ID] = request_id
             self._observe(UnexpectedError(f"answer {request_id}", error))

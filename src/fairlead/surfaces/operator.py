@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
+from fairlead.operations.readiness import Status
 from fairlead.surfaces.asgi import Scope, header
 from fairlead.surfaces.hosts import KnownHosts
 
@@ -47,11 +48,11 @@ class MetricsAccess:
 class OperatorHandlers:
     """Answers the operator's routes.
 
-    `problems` names what is not ready; `metrics` is the page and its media type; `state` is what else is told of a
-    server, ready or not.
+    `check` finds out what the server can do, and what is wrong; `metrics` is the page and its media type; `state` is
+    what else is told of a server, ready or not.
     """
 
-    problems: Callable[[], Awaitable[list[str]]]
+    check: Callable[[], Awaitable[tuple[Status, list[str]]]]
     metrics: Callable[[], tuple[bytes, str]]
     access: MetricsAccess
     state: Mapping[str, Any]
@@ -61,11 +62,10 @@ class OperatorHandlers:
         return JSONResponse({"status": "ok"})
 
     async def readyz(self, _request: Request) -> Response:
-        """`GET /readyz`: 200 when runs can be taken, else 503 with what is missing."""
-        problems = await self.problems()
-        if problems:
-            return JSONResponse({"status": "not ready", "problems": problems, **self.state}, status_code=503)
-        return JSONResponse({"status": "ready", **self.state})
+        """`GET /readyz`: 200 when work can be taken, else 503 with the reason."""
+        status, problems = await self.check()
+        told = {"status": status, **({"problems": problems} if problems else {}), **self.state}
+        return JSONResponse(told, status_code=200 if status is Status.READY else 503)
 
     async def metrics_page(self, request: Request) -> Response:
         """`GET /metrics`: Prometheus's text format, for those who may read it; FaultError."""

@@ -3,6 +3,7 @@
 Every response carries a request id; every fault that travels up is worded by the surface whose route was asked for.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -13,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 
 from fairlead.domain.deployments import DeploymentFaultError
-from fairlead.domain.faults import BodyTooLarge, FaultError, RequestNotFound, TooManyValues
+from fairlead.domain.faults import BodyTooLarge, FaultError, RequestNotFound, ServiceUnavailable, TooManyValues
 from fairlead.domain.jobs.asset_faults import AssetFaultError
 from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.registry import RegistryFaultError
@@ -23,6 +24,10 @@ from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Headers, Receive
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 METHOD_NOT_ALLOWED: Final = 405
+STOPPED: Final = ServiceUnavailable(
+    "The server is stopping and waits for this answer no longer; what was begun for it goes on and is settled."
+)
+"""What a call is told that the server cancels, which it does at the end of the time it has to stop in."""
 _PATH_SHOWN: Final = 200
 _METHOD_SHOWN: Final = 100
 _EXPECTED: Final = (
@@ -107,6 +112,9 @@ class Surface:
 
         try:
             await self._answer(scope, receive, send_with_id)
+        except asyncio.CancelledError:
+            if not started:
+                await self.refuse(scope, send, FaultError(STOPPED))
         except Exception as error:  # noqa: BLE001 -- the caller learns what he may, the log everything
             if started or not isinstance(error, _EXPECTED):
                 self._observe(UnexpectedError(f"answer {request_id}", error))

@@ -80,7 +80,7 @@ async def serving(
         access_log=False,
         timeout_keep_alive=keep_alive,
     )
-    web = WebServer(config, PATIENCE, lambda: None, connections)
+    web = WebServer(config, PATIENCE, connections)
     task = asyncio.create_task(web.serve(sockets=[listener]))
     try:
         async with asyncio.timeout(PATIENCE):

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import uvicorn
 from websockets.asyncio.client import ClientConnection, connect
 
+from fairlead.assembly.drain import Drain
 from fairlead.cli.web import WebServer
 from fairlead.domain.callers import Caller
 from fairlead.domain.jobs.events import Place
@@ -64,8 +65,9 @@ class House:
         config = uvicorn.Config(
             self._answer, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False
         )
-        config.timeout_graceful_shutdown = 5
-        self.web = WebServer(config, patience, self.newsroom.close)
+        self.web = WebServer(config, patience)
+        self.web.drain = Drain(5)
+        self.web.drain.tell(self.newsroom.close)
 
     @property
     def port(self) -> int:

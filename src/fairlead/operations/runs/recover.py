@@ -6,7 +6,7 @@ A run with its caller's own credential goes on with that one or not at all: ours
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fairlead.domain.faults import ProviderError, ServiceUnavailable
 from fairlead.domain.runs.entries import LiveRun, Stray
@@ -51,11 +51,15 @@ class Recovery:
 
     async def announce(self) -> None:
         """Say that this server is alive, and forget those long silent."""
-        now = self.clock.now_ms()
         try:
-            await self.database.write(lambda c: runs.announce_server(c, self.server_id, now, now - _FORGET_AFTER_MS))
+            await self.database.write(self.announce_in)
         except DatabaseUnavailableError as error:
             self.observe(DatabaseTrouble("announce", str(error)))
+
+    def announce_in(self, connection: Any) -> None:
+        """The same, within a transaction."""
+        now = self.clock.now_ms()
+        runs.announce_server(connection, self.server_id, now, now - _FORGET_AFTER_MS)
 
     async def take_over(self) -> int:
         """Claim a batch of orphaned runs and set each going; the number claimed, 0 when there is none or no room."""

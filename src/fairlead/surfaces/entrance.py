@@ -1,0 +1,51 @@
+"""What stands before the application while the server starts: its port is open already, and nothing else is."""
+
+import asyncio
+import json
+from typing import Final
+
+from fairlead.domain.faults import ServiceUnavailable
+from fairlead.operations.clock import new_id
+from fairlead.operations.readiness import Status
+from fairlead.surfaces.application import Application
+from fairlead.surfaces.asgi import Headers, Receive, Scope, Send, answer
+from fairlead.surfaces.router.errors import error_response
+from fairlead.surfaces.router.generations import V2
+from fairlead.surfaces.router.headers import HeaderNames
+
+_TOLD: Final = {"/healthz": (200, "ok"), "/readyz": (503, Status.STARTING.value)}
+_STOPPED: Final = ServiceUnavailable("The server was stopped while it started; nothing was begun.")
+
+
+class Entrance:
+    """Tells operators' tools that the server is alive and starts; other calls wait until it is open."""
+
+    def __init__(self, names: HeaderNames) -> None:
+        self._names = names
+        self._application: Application | None = None
+        self._opened = asyncio.Event()
+
+    def open(self, application: Application) -> None:
+        """Let everybody in."""
+        self._application = application
+        self._opened.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one call, or have the application answer it."""
+        if self._application is None and scope["type"] == "http" and (told := _TOLD.get(scope["path"])):
+            status, word = told
+            headers: Headers = [
+                (b"content-type", b"application/json"),
+                (self._names.request_id, new_id().encode()),
+            ]
+            await answer(scope, send, status, headers, json.dumps({"status": word}).encode())
+            return
+        try:
+            await self._opened.wait()
+        except asyncio.CancelledError:
+            if scope["type"] == "http":
+                status, headers, content = error_response(_STOPPED, new_id(), V2, self._names)
+                await answer(scope, send, status, headers, content)
+            return
+        if self._application is not None:
+            await self._application(scope, receive, send)
