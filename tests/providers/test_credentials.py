@@ -183,6 +183,8 @@ def test_a_service_account_signs_nothing(account: tuple[str, Any]) -> None:
     [
         (Auth(Scheme.PAIR, ("X-Id", "X-Secret")), "distinctive-without-a-colon"),
         (Auth(Scheme.JWT), "distinctive-without-a-colon"),
+        (Auth(Scheme.TC3, service="ai3d"), "distinctive-without-a-colon"),
+        (Auth(Scheme.TC3, service="ai3d"), "distinctive:\u00e9"),
         (Auth(Scheme.JWT, algorithm="RS256"), "distinctive: no JSON"),
         (Auth(Scheme.JWT, algorithm="RS256"), '{"client_email": "distinctive"}'),
         (Auth(Scheme.JWT, algorithm="RS256"), '{"client_email": 5, "private_key": "distinctive"}'),

@@ -12,6 +12,7 @@ from fairlead.domain.faults import InvalidInput, ProviderError, ServiceUnavailab
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
 from fairlead.providers.classify import Accepted
 from fairlead.providers.credentials import Secret
+from fairlead.providers.request_signatures import OutgoingRequest, tc3_headers
 from fairlead.providers.spec import Auth, Provider, Scheme
 from fairlead.providers.spec_files import load_provider
 from fake_partner import SECRET, FakePartner, port_of, reply, reply_json, running_partner
@@ -101,6 +102,29 @@ every = 0.01
 status = "/status"
 succeeded = ["done"]
 result = {{ path = "/results", method = "POST", body = {{ id = "{{id}}" }} }}
+
+[calls.actions]
+protocol = "submit-and-poll"
+path = "/"
+handle = "/id"
+headers = {{ X-Action = "Submit" }}
+cancel = {{ path = "/", body = {{ id = "{{handle}}" }}, headers = {{ X-Action = "Cancel" }} }}
+
+[calls.actions.poll]
+path = "/"
+method = "POST"
+body = {{ id = "{{handle}}" }}
+headers = {{ X-Action = "Query" }}
+every = 0.01
+status = "/status"
+succeeded = ["done"]
+result = {{ path = "/", method = "POST", body = {{ id = "{{handle}}" }}, headers = {{ X-Action = "Fetch" }} }}
+
+[calls.addressed]
+protocol = "sync-json"
+path = "/{{model}}/{{voice_id}}?v=1"
+in_path = ["voice_id"]
+in_query = ["output_format", "enable_logging", "tag"]
 """
 
 
@@ -330,3 +354,88 @@ def test_many_polls_are_sent_at_once(odd: Provider, partner: FakePartner) -> Non
     asyncio.run(follow())
     assert pauses[0] == 0.01
     assert max(pauses[:60]) == 0.06
+
+
+def test_requests_about_work_carry_headers_of_their_own(odd: Provider, partner: FakePartner) -> None:
+    """A poll and the question for a result name their own action, over that of the call."""
+    partner.script("/base/", reply_json({"id": "7"}), reply_json({"status": "done"}), reply_json({"made": True}))
+    assert isinstance(asked(odd, "actions"), Completed)
+    assert [request.headers["x-action"] for request in partner.requests()] == ["Submit", "Query", "Fetch"]
+
+
+def test_a_cancellation_carries_headers_of_its_own(odd: Provider, partner: FakePartner) -> None:
+    """Where one address serves every action, the header says that work is to be stopped."""
+    partner.script("/base/", reply())
+
+    async def cancel() -> bool:
+        async with desk(odd) as our:
+            return await our.exchange.cancel(our.order("actions"), "7", "gone")
+
+    assert asyncio.run(cancel())
+    (request,) = partner.requests()
+    assert (request.headers["x-action"], json.loads(request.body)) == ("Cancel", {"id": "7"})
+
+
+def test_requests_are_signed_as_they_are_sent(odd: Provider, partner: FakePartner) -> None:
+    """With TC3 every request is signed with what arrives, and the key itself is neither sent nor told to a caller."""
+    signing = replace(odd, auth=Auth(Scheme.TC3, service="ai3d"))
+    repeated = {"status": "done", "said": "the-secret-key"}
+    partner.script("/base/", reply_json({"id": "7"}), reply_json({"status": "done"}), reply_json(repeated))
+
+    async def ask() -> Outcome:
+        async with desk(signing, [Secret("the-secret-id:the-secret-key")]) as our:
+            order = our.order("actions", b'{"Prompt":"a chair"}')
+            reading = await our.send(order)
+            assert isinstance(reading, Accepted)
+            return await our.exchange.follow(order, reading.handle, reading.credential)
+
+    outcome = asyncio.run(ask())
+    assert isinstance(outcome, Completed)
+    assert json.loads(outcome.content)["said"] == "**************"
+    assert len(partner.requests()) == 3
+    for request in partner.requests():
+        as_sent = OutgoingRequest(
+            request.method, f"{partner.url}{request.target}", request.headers["content-type"], request.body
+        )
+        expected = tc3_headers(
+            as_sent,
+            secret_id="the-secret-id",
+            secret_key="the-secret-key",
+            service="ai3d",
+            now=int(request.headers["x-tc-timestamp"]),
+        )
+        assert request.headers["authorization"] == expected["Authorization"]
+        assert b"the-secret-key" not in request.body
+        assert "the-secret-key" not in str(request.headers)
+
+
+def test_fields_of_the_address_leave_the_body(odd: Provider, partner: FakePartner) -> None:
+    """They stand in the path and behind it, quoted; what is null or missing is left out, an array is repeated."""
+    body = {"text": "hi", "voice_id": "a/b?c", "output_format": "mp3_44100_128", "tag": ["a b", 2], "enable_logging": 0}
+    partner.script("/base/m/a%2Fb%3Fc", reply())
+    asked(odd, "addressed", json.dumps({**body, "enable_logging": None}).encode(), model="m")
+    asked(odd, "addressed", json.dumps({**body, "tag": None, "enable_logging": False}).encode(), model="m")
+    first, second = partner.requests()
+    assert first.target == "/base/m/a%2Fb%3Fc?v=1&output_format=mp3_44100_128&tag=a+b&tag=2"
+    assert second.target == "/base/m/a%2Fb%3Fc?v=1&output_format=mp3_44100_128&enable_logging=false"
+    assert [json.loads(request.body) for request in (first, second)] == [{"text": "hi"}] * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"voice_id": None}, "voice_id"),
+        ({"voice_id": ".."}, "voice_id"),
+        ({"output_format": {"a": 1}}, "output_format"),
+    ],
+)
+def test_unusable_fields_of_the_address_are_refused(
+    odd: Provider, partner: FakePartner, changes: dict[str, Any], field: str
+) -> None:
+    """What cannot stand in an address is the caller's to mend, and the partner is not asked."""
+    outcome = asked(odd, "addressed", json.dumps({"voice_id": "v", **changes}).encode())
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.fault, InvalidInput)
+    assert field in outcome.fault.detail
+    assert outcome.reached is Reached.NOTHING
+    assert partner.requests() == []

@@ -132,6 +132,21 @@ def test_a_word_of_a_sign_is_lost(odd: Provider) -> None:
     assert (second.subject, second.subjects) == (("code",), {"nsfw": "input_image"})
 
 
+def test_fields_of_the_address_and_headers_of_polls_are_read() -> None:
+    """Which fields of a body go into the address, what a poll sends beyond its call, and what signatures are for."""
+    text = _GOOD.replace('scheme = "jwt"', 'scheme = "tc3"\nservice = "ai3d"').replace(
+        '"/v1/{model}/edit?a=b"', '"/v1/{model}/{voice_id}"\nin_path = ["voice_id"]\nin_query = ["output_format"]'
+    )
+    odd = load_provider(text.replace('method = "POST"\n', 'method = "POST"\nheaders = { X-B = "2" }\n', 1), "odd.toml")
+    assert (odd.auth.scheme, odd.auth.service) == (Scheme.TC3, "ai3d")
+    assert (odd.calls["edit"].in_path, odd.calls["edit"].in_query) == (("voice_id",), ("output_format",))
+    assert odd.calls["later"].polling is not None
+    assert odd.calls["later"].polling.asking.headers == {"X-B": "2"}
+    both = text.replace('["output_format"]', '["voice_id"]')
+    with pytest.raises(BadFileError, match="not in both"):
+        load_provider(both, "odd.toml")
+
+
 def test_what_a_file_leaves_out_is_unknown() -> None:
     """A file that says only what it must: no alternate, no hosts, the usual patience."""
     text = (
@@ -222,6 +237,11 @@ def test_the_partners_own_address_is_foreign() -> None:
         ("after = 7", "after = 0", "after = 0", ">= 1"),
         ("seconds = 12", "seconds = -1", "seconds = -1", "> 0"),
         ("{model}/edit", "{handle}/edit", "/v1/{handle}", "nothing stands for 'handle'"),
+        ('scheme = "jwt"', 'scheme = "tc3"', "[auth]", "'service' belongs to the scheme tc3"),
+        ('scheme = "jwt"', 'scheme = "jwt"\nservice = "ai3d"', "service = ", "'service' belongs to the scheme tc3"),
+        ("in_array = true", 'in_path = ["voice"]', "in_path = ", "that 'path' has in braces"),
+        ("in_array = true", 'in_path = ["model"]', "in_path = ", "{model} is not one"),
+        ("in_array = true", 'in_query = ["output format"]', "in_query = ", "matching regex"),
         ("image[]", "image\\r\\n", "form = ", "matching regex"),
         ('at = "/image/*"', 'at = "image"', "form = ", "matching regex"),
         ('X-Extra = "1"', '"X-Extra:" = "1"', "headers = {", "matching regex"),

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead.providers.request_signatures import OutgoingRequest, tc3_headers
 from fairlead.providers.spec import Auth, Provider, Scheme
 
 _LABEL_LENGTH: Final = 12
@@ -49,8 +50,11 @@ class Credential:
     _token: str = ""
     _token_until: float = field(default=0.0)
 
-    def headers(self, now: float) -> dict[str, str]:
-        """The headers that show it; `now` is in seconds since 1970. BadCredentialError."""
+    def headers(self, now: float, request: OutgoingRequest | None = None) -> dict[str, str]:
+        """The headers that show it; `now` is in seconds since 1970. BadCredentialError.
+
+        Without the request they belong to, a scheme that signs requests only checks the form of the credential.
+        """
         names, prefix = self.auth.headers, self.auth.prefix
         match self.auth.scheme:
             case Scheme.HEADER:
@@ -61,6 +65,8 @@ class Credential:
                 return {names[0]: prefix + self._part(0), names[1]: self._part(1)}
             case Scheme.JWT:
                 return {names[0]: prefix + self._signed(now)}
+            case Scheme.TC3:
+                return self._signing(now, request)
 
     def secrets(self) -> tuple[str, ...]:
         """What must not come back from a partner that was shown it: the text, its parts, and what tokens are worth.
@@ -71,6 +77,16 @@ class Credential:
         if self.auth.scheme is Scheme.JWT and self.auth.algorithm == "RS256":
             return (self._token.rpartition(".")[2],)
         return (self.text, *self.text.split(":", 1), self._token.rpartition(".")[2])
+
+    def _signing(self, now: float, request: OutgoingRequest | None) -> dict[str, str]:
+        """The headers that sign one request."""
+        secret_id, secret_key = self._part(0), self._part(1)
+        if not all(text.isascii() and text.isprintable() for text in (secret_id, secret_key)):
+            raise BadCredentialError("this provider's credential is made of printable ASCII")
+        if request is None:
+            return {}
+        service = self.auth.service
+        return dict(tc3_headers(request, secret_id=secret_id, secret_key=secret_key, service=service, now=now))
 
     def _part(self, number: int) -> str:
         parts = self.text.partition(":")
@@ -158,9 +174,9 @@ class Credentials:
         """A caller's own, for one run."""
         return Credential(OWN, self._auth[provider], text)
 
-    def headers(self, credential: Credential) -> dict[str, str]:
-        """The headers that show a credential now; BadCredentialError."""
-        return credential.headers(self._now())
+    def headers(self, credential: Credential, request: OutgoingRequest | None = None) -> dict[str, str]:
+        """The headers that show a credential with a request now; BadCredentialError."""
+        return credential.headers(self._now(), request)
 
     def check(self) -> Iterable[tuple[str, str]]:
         """The partners whose credentials do not have the form they want, and what is wrong; for the start."""

@@ -18,6 +18,7 @@ from fairlead.domain.identifiers import provider_setting
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
 from fairlead.http_client.replies import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
+from fairlead.providers.address_fields import address_fields, with_query
 from fairlead.providers.classify import (
     Accepted,
     Ended,
@@ -32,6 +33,7 @@ from fairlead.providers.classify import (
 from fairlead.providers.credentials import OWN, BadCredentialError, Credential, Credentials
 from fairlead.providers.forms import UnusableFileError, write_form
 from fairlead.providers.redaction import PIECE_BYTES, Redactor
+from fairlead.providers.request_signatures import OutgoingRequest
 from fairlead.providers.spec import Asking, Call, Polling, Protocol, Provider
 
 ANSWER_VALUES: Final = 50_000
@@ -113,17 +115,22 @@ class Exchange:
         """
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
+        addressed = address_fields(call, order.body)
+        if isinstance(addressed, Failed):
+            return addressed
         try:
-            headers = self._headers(provider, call, credential)
+            headers = self._headers(provider, call)
             if provider.idempotency_header is not None:
                 headers[provider.idempotency_header] = order.key
-            body = b"[%b]" % order.body if call.in_array else order.body
+            body = b"[%b]" % addressed.body if call.in_array else addressed.body
             if call.form is not None:
                 written = await write_form(call.form, body, self._download)
                 if isinstance(written, Failed):
                     return written
                 headers["Content-Type"], body = written
-            url = provider.base_url + _filled(call.path, {"model": order.model})
+            path = _filled(call.path, {**addressed.path, "model": order.model})
+            url = provider.base_url + with_query(path, addressed.query)
+            headers |= self._shown(credential, "POST", url, headers, body)
             answered = await self._transport.send(
                 "POST", url, headers, body, seconds=call.timeout, limit=call.answer_limit
             )
@@ -227,10 +234,11 @@ class Exchange:
         url = _address(provider, path, filled)
         if url is None:
             return Failed(ProviderError("The provider names an address it may not send us to."), None, Reached.ACCEPTED)
-        headers, body = self._headers(provider, call, credential), _body(asking.body, filled)
+        headers, body = {**self._headers(provider, call), **asking.headers}, _body(asking.body, filled)
         if body is None and asking.method != "GET":  # some servers refuse a type without a body, others no length
             headers.pop("Content-Type", None)
             body = b""
+        headers |= self._shown(credential, asking.method, url, headers, body)
         try:
             answered = await self._transport.send(
                 asking.method,
@@ -273,11 +281,18 @@ class Exchange:
             reply = Reply(reply.status, reply.headers, b"")
         return await self._redactor(provider, credential).clean_large(reply)
 
-    def _headers(self, provider: Provider, call: Call, credential: Credential) -> dict[str, str]:
-        headers = {**self._fixed[provider.name], **call.headers, **self._credentials.headers(credential)}
+    def _headers(self, provider: Provider, call: Call) -> dict[str, str]:
+        headers = {**self._fixed[provider.name], **call.headers}
         if call.accept is not None:
             headers["Accept"] = call.accept
         return headers
+
+    def _shown(
+        self, credential: Credential, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> dict[str, str]:
+        """The headers that show a credential with a request that is otherwise complete; BadCredentialError."""
+        request = OutgoingRequest(method, url, headers.get("Content-Type"), body or b"")
+        return self._credentials.headers(credential, request)
 
     async def _download(self, url: str) -> tuple[str, bytes]:
         """A file a caller names by a link: only from public addresses, and only so large."""

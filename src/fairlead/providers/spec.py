@@ -44,6 +44,8 @@ class Scheme(enum.StrEnum):
     """A credential of two parts, `id:secret`, each in a header of its own."""
     JWT = "jwt"
     """A short-lived token signed with the credential (RFC 7519)."""
+    TC3 = "tc3"
+    """Each request signed with the credential, as version 3 of Tencent Cloud's API wants it (TC3-HMAC-SHA256)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Auth:
     """How a partner is authenticated to. `headers` are one name, or two with PAIR.
 
     With JWT the credential is `issuer:secret` for HS256, or a service account's JSON for RS256; `lifetime` is in
-    seconds.
+    seconds. With TC3 it is `SecretId:SecretKey`, and `service` is the product that signatures are for.
     """
 
     scheme: Scheme
@@ -60,6 +62,7 @@ class Auth:
     algorithm: str = "HS256"
     audience: str | None = None
     lifetime: int = 1800
+    service: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ class Sign:
 class Asking:
     """A request about submitted work: its path or address made of the handle's parts, perhaps a body.
 
-    `otherwise` is the path to ask at where the partner named no address to ask at.
+    `otherwise` is the path to ask at where the partner named no address to ask at. `headers` join those of the call,
+    and win over them.
     """
 
     method: str
@@ -94,6 +98,7 @@ class Asking:
     body: str | None = None
     """JSON text with `{name}` for parts of the handle, already escaped where they stand."""
     otherwise: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,8 @@ class Call:
     """One operation of a partner. `handle` names the parts of a handle and where the answer to a submit has them.
 
     The parts in `optional` may be missing there: the work is then asked about without them (`Asking.otherwise`).
-    `cancel` asks the partner to stop submitted work, where it can (R-35).
+    `in_path` and `in_query` are top-level fields of a body that the partner takes in the address instead: as parts of
+    the path, and as parameters behind it. `cancel` asks the partner to stop submitted work, where it can (R-35).
     """
 
     name: str
@@ -161,6 +167,8 @@ class Call:
     accept: str | None = None
     cancel: Asking | None = None
     optional: frozenset[str] = frozenset()
+    in_path: tuple[str, ...] = ()
+    in_query: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,13 +48,14 @@ _Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z_]{1,32}\Z")]
 
 
 class _AuthFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    scheme: Literal["none", "bearer", "header", "pair", "jwt"]
+    scheme: Literal["none", "bearer", "header", "pair", "jwt", "tc3"]
     header: _HeaderName = "Authorization"
     prefix: _HeaderText = ""
     headers: Annotated[list[_HeaderName], msgspec.Meta(min_length=2, max_length=2)] | None = None
     algorithm: Literal["HS256", "RS256"] = "HS256"
     audience: str | None = None
     lifetime: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 1800
+    service: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]{1,32}\Z")] | None = None
 
 
 class _SignFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,12 +75,14 @@ class _ResultFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: _AskText
     method: Literal["GET", "POST"] = "GET"
     body: Any = None
+    headers: dict[_HeaderName, _HeaderText] = {}
 
 
 class _CancelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: _AskText
     method: Literal["POST", "PUT", "DELETE"] = "POST"
     body: Any = None
+    headers: dict[_HeaderName, _HeaderText] = {}
 
 
 class _PollFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,6 +97,7 @@ class _PollFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     otherwise: _PathText | None = None
     method: Literal["GET", "POST"] = "GET"
     body: Any = None
+    headers: dict[_HeaderName, _HeaderText] = {}
     every: _Seconds = 1.0
     slower_by: Annotated[float, msgspec.Meta(ge=1, le=4)] = 1.3
     at_most_every: _Seconds = 10.0
@@ -126,6 +130,8 @@ class _CallFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     headers: dict[_HeaderName, _HeaderText] = {}
     form: _FormFile | None = None
     in_array: bool = False
+    in_path: list[_Name] = []
+    in_query: list[_Name] = []
     accept: _HeaderText | None = None
 
 
@@ -203,6 +209,8 @@ def _problems(read: _ProviderFile) -> list[Problem]:
     found: list[Problem] = []
     if not is_provider_segment(read.provider):
         found.append((["provider"], f"{read.provider!r} is not a provider name"))
+    if (read.auth.scheme == "tc3") != (read.auth.service is not None):
+        found.append((["auth", "service"], "'service' belongs to the scheme tc3, which needs it"))
     if (read.auth.scheme == "pair") != (read.auth.headers is not None):
         found.append((["auth", "headers"], "'headers' belongs to the scheme pair, which needs it"))
     if unnamed := set(_PLACEHOLDER.findall(read.base_url)) ^ set(read.variables):
@@ -217,7 +225,8 @@ def _problems(read: _ProviderFile) -> list[Problem]:
 
 def _call_problems(call: _CallFile) -> list[Problem]:
     polls = call.protocol is Protocol.SUBMIT_AND_POLL
-    handle, strange = _named(call.handle), sorted(set(_PLACEHOLDER.findall(call.path)) - {"model"})
+    handle, placeholders = _named(call.handle), set(_PLACEHOLDER.findall(call.path))
+    strange = sorted(placeholders - {"model", *call.in_path})
     found: list[Problem] = []
     if polls and (not handle or call.poll is None):
         found.append(([], "submit-and-poll needs a 'handle' and a [poll] table"))
@@ -230,7 +239,11 @@ def _call_problems(call: _CallFile) -> list[Problem]:
     if (call.protocol is Protocol.SYNC_BYTES) != bool(call.media_types):
         found.append(([], "'media_types' belongs to sync-bytes, which needs it"))
     if strange:
-        found.append((["path"], f"nothing stands for {strange[0]!r}; there is only {{model}}"))
+        found.append((["path"], f"nothing stands for {strange[0]!r}; there is only {{model}} and what 'in_path' names"))
+    if "model" in call.in_path or not placeholders.issuperset(call.in_path):
+        found.append((["in_path"], "it names fields of the body that 'path' has in braces, and {model} is not one"))
+    if {*call.in_path} & {*call.in_query}:
+        found.append((["in_query"], "a field is in the path or in the query, not in both"))
     if call.poll is not None and handle:
         found.extend(_poll_problems(call.poll, set(handle)))
         found.extend(_cancel_problems(call.cancel, set(handle)))
@@ -310,6 +323,7 @@ def _auth(read: _AuthFile) -> Auth:
         algorithm=read.algorithm,
         audience=read.audience,
         lifetime=read.lifetime,
+        service=read.service or "",
     )
 
 
@@ -329,6 +343,8 @@ def _call(name: str, read: _CallFile) -> Call:
         headers=read.headers,
         form=None if read.form is None else Form(tuple(Part(p.name, parse_pointer(p.at)) for p in read.form.files)),
         in_array=read.in_array,
+        in_path=tuple(read.in_path),
+        in_query=tuple(read.in_query),
         accept=read.accept,
         optional=frozenset(_optional(read.poll)),
     )
@@ -369,7 +385,8 @@ def _polling(read: _PollFile) -> Polling:
 
 
 def _asking(read: _PollFile | _ResultFile | _CancelFile) -> Asking:
-    return Asking(read.method, read.path, None if read.body is None else msgspec.json.encode(read.body).decode())
+    body = None if read.body is None else msgspec.json.encode(read.body).decode()
+    return Asking(read.method, read.path, body, read.headers)
 
 
 def _sign(read: _SignFile) -> Sign:
