@@ -36,6 +36,7 @@ _SIMULATED: Final = {
     Scheme.HEADER: _SIMULATED_PAIR,  # some vendors take an id and a secret in one header
     Scheme.PAIR: _SIMULATED_PAIR,
     Scheme.JWT: "simulated-access:simulated-secret-of-32-characters!!",
+    Scheme.TC3: "simulated-access:simulated-secret-of-32-characters!!",
 }
 """What the partner simulator is shown (partners/simulator/PROTOCOL.md): it takes any but obviously bad ones."""
 

@@ -27,12 +27,20 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "runway": {**BEARER, "x-runway-version": "2024-11-06"},
 }
 
+TENCENT_SIGNED = f"SignedHeaders=content-type;host, Signature={'0' * 64}"
+
 
 def kling_token(**changes: Any) -> str:
     """Sign the token Kling documents, with the simulator's key pair."""
     now = int(time.time())
     claims = {"iss": "simulated-access", "exp": now + 1800, "nbf": now - 5, **changes}
     return jwt.encode(claims, "simulated-secret-of-32-characters!!", "HS256")
+
+
+def tencent_keys() -> Mapping[str, str]:
+    """Return the headers of a signed call, with a signature of an account the simulator does not know."""
+    signed = f"TC3-HMAC-SHA256 Credential=AKIDanybody/2026-11-23/hunyuan/tc3_request, {TENCENT_SIGNED}"
+    return {"authorization": signed, "x-tc-timestamp": str(int(time.time())), "x-tc-version": "2023-09-01"}
 
 
 class Simulator:
@@ -56,7 +64,7 @@ class Simulator:
         """Return the headers that let a caller in."""
         if provider == "kling":
             return {"authorization": f"Bearer {kling_token()}"}
-        return KEYS.get(provider, BEARER)
+        return tencent_keys() if provider == "tencent" else KEYS.get(provider, BEARER)
 
     def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         """Send JSON to `/provider/...`."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from partners.simulator.conftest import tencent_keys
+
 BEARER = {"authorization": "Bearer key"}
 TASK_SECONDS = 0.15
 UUIDS = [f"0f1b2c3d-4e5f-4a6b-8c7d-01234567890{number}" for number in range(8)]
@@ -162,23 +164,41 @@ def test_meshy_works_on_models(simulator: Any, path: str, body: Any, pointer: st
 
 
 @pytest.mark.parametrize(
-    ("action", "body", "kind"),
+    ("actions", "body", "kind"),
     [
-        ("", {"Prompt": "a boat"}, "GLB"),
-        ("/part", {"File": {"Type": "FBX", "Url": "https://example.com/a.fbx"}}, "FBX"),
-        ("/smart-topology", {"File3D": {"Type": "GLB", "Url": "https://example.com/a.glb"}}, "GLB"),
-        ("/texture-edit", {"File3D": {"Type": "FBX", "Url": "https://example.com/a.fbx"}, "Prompt": "red"}, "FBX"),
+        ("SubmitHunyuanTo3DProJob QueryHunyuanTo3DProJob", {"Prompt": "a boat"}, "GLB"),
+        (
+            "SubmitHunyuan3DPartJob QueryHunyuan3DPartJob",
+            {"File": {"Type": "FBX", "Url": "https://example.com/a.fbx"}},
+            "FBX",
+        ),
+        (
+            "Submit3DSmartTopologyJob Describe3DSmartTopologyJob",
+            {"File3D": {"Type": "GLB", "Url": "https://example.com/a.glb"}},
+            "GLB",
+        ),
     ],
 )
-def test_tencent_has_an_address_for_each_action(simulator: Any, action: str, body: Any, kind: str) -> None:
-    """Each is submitted and queried in the same manner."""
-    headers = {"authorization": "sk-key"}
-    status, answer = post(simulator, f"/tencent/v1/ai3d{action}/submit", body, headers)
+def test_tencent_has_one_address_for_all_actions(simulator: Any, actions: str, body: Any, kind: str) -> None:
+    """The header says what is meant, and work is found by the question that belongs to it only."""
+    submit, query = actions.split()
+    status, answer = post(simulator, "/tencent/", body, {**tencent_keys(), "x-tc-action": submit})
     assert status == 200
     time.sleep(TASK_SECONDS + 0.05)
     job = {"JobId": answer["Response"]["JobId"]}
-    response = post(simulator, f"/tencent/v1/ai3d{action}/query", job, headers)[1]["Response"]
+    response = post(simulator, "/tencent/", job, {**tencent_keys(), "x-tc-action": query})[1]["Response"]
     assert (response["Status"], response["ResultFile3Ds"][0]["Type"]) == ("DONE", kind)
+    other = {**tencent_keys(), "x-tc-action": "DescribeHunyuanTo3DUVJob"}
+    assert post(simulator, "/tencent/", job, other)[1]["Response"]["Error"]["Code"] == "FailedOperation.JobNotExist"
+
+
+def test_tencent_refuses_signatures_that_do_not_fit(simulator: Any) -> None:
+    """The signature of its own key pair must be right and fresh, and that of any other must look like one."""
+    keys = {**tencent_keys(), "x-tc-action": "SubmitHunyuanTo3DProJob"}
+    own = {**keys, "authorization": keys["authorization"].replace("AKIDanybody", "simulated-access")}
+    for headers in (own, {**own, "x-tc-timestamp": "1551113065"}, {**keys, "authorization": "sk-key"}):
+        answer = post(simulator, "/tencent/", {"Prompt": "a boat"}, headers)[1]
+        assert answer["Response"]["Error"]["Code"] == "AuthFailure.SignatureFailure"
 
 
 def test_xai_answers_202_while_a_video_is_pending(simulator: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from partners.simulator.conftest import tencent_keys
 from partners.simulator.pointers import agrees, at
 
 BEARER = {"authorization": "Bearer key"}
@@ -34,6 +35,7 @@ class Vendor:
     headers: Mapping[str, str] = field(default_factory=lambda: BEARER)
     accepted: int = 200
     asks: Callable[[str], Any] | None = None
+    asking: Mapping[str, str] = field(default_factory=dict)
     unknown: int = 404
 
 
@@ -70,10 +72,11 @@ VENDORS = {
         unauthorized={"": 401, "message": "Invalid API key"},
     ),
     "tencent": Vendor(
-        path="/v1/ai3d/uv/submit",
+        path="/",
         body={"File": {"Type": "GLB", "Url": "https://example.com/a.glb"}},
-        headers={"authorization": "sk-key"},
-        poll="/v1/ai3d/uv/query",
+        headers={**tencent_keys(), "x-tc-action": "SubmitHunyuanTo3DUVJob"},
+        poll="/",
+        asking={"x-tc-action": "DescribeHunyuanTo3DUVJob"},
         asks=lambda id_: {"JobId": id_},
         id="Response.JobId",
         status="Response.Status",
@@ -83,8 +86,23 @@ VENDORS = {
         failed={"Response.Status": "FAIL", "Response.ErrorCode": "FailedOperation.InnerError"},
         lacks="File",
         invalid={"": 200, "Response.Error.Code": "MissingParameter"},
-        unauthorized={"": 200, "Response.Error.Code": "AuthFailure"},
+        unauthorized={"": 200, "Response.Error.Code": "AuthFailure.SignatureFailure"},
         unknown=200,
+    ),
+    "ltx": Vendor(
+        path="/v2/text-to-video",
+        body={"prompt": "a boat", "model": "ltx-2-5-fast", "duration": 8, "resolution": "1920x1080"},
+        accepted=202,
+        poll="/v2/text-to-video/{id}",
+        id="id",
+        status="status",
+        done="completed",
+        link="result.video_url",
+        refused={"": 422, "type": "error", "error.type": "content_filtered_error"},
+        failed={"status": "failed", "error.type": "api_error"},
+        lacks="duration",
+        invalid={"": 400, "error.type": "invalid_request_error"},
+        unauthorized={"": 401, "error.type": "authentication_error"},
     ),
     "xai": Vendor(
         path="/v1/videos/generations",
@@ -286,7 +304,7 @@ class Partner:
 
     def poll(self, id_: str) -> httpx.Response:
         """Ask once how a task is."""
-        path, headers = f"/{self.name}{self.facts.poll.format(id=id_)}", dict(self.facts.headers)
+        path, headers = f"/{self.name}{self.facts.poll.format(id=id_)}", {**self.facts.headers, **self.facts.asking}
         if self.facts.asks is None:
             return self.client.get(path, headers=headers)
         return self.client.post(path, json=self.facts.asks(id_), headers=headers)

@@ -63,7 +63,7 @@ class Site:
     async def _exchange(
         self, scope: Scope, receive: Receive, send: Send, path: str, headers: Mapping[str, str], body: bytes
     ) -> None:
-        route, parameters = self._find(scope["method"], path)
+        route, parameters = self._find(scope["method"], path, headers)
         creates = route is not None and route.is_creating
         call = self._call(scope, path, headers, body, parameters, creates=creates)
         entry = self._calls.note(call.vendor, call.method, path, call.query, headers, body, call.faults)
@@ -74,10 +74,10 @@ class Site:
         entry["status"] = reply.status
         await _send(send, reply, half="half-body" in call.faults)
 
-    def _find(self, method: str, path: str) -> tuple[Route | None, Mapping[str, str]]:
+    def _find(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[Route | None, Mapping[str, str]]:
         for route, pattern, _format, convertors in self._routes:
             match = pattern.match(path) if route.method == method else None
-            if match is not None:
+            if match is not None and route.headers.items() <= headers.items():
                 return route, _converted(match.groupdict(), convertors)
         return None, {}
 

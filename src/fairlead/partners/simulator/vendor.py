@@ -167,13 +167,15 @@ class Route:
     """One address of a vendor, with path parameters as Starlette writes them: `/v1/tasks/{id}`, `/{app:path}`.
 
     A creating route takes faults from the words of its body; one that only reads does not. POST creates unless said
-    otherwise.
+    otherwise. Where a vendor has one address for everything, `headers` says which call is meant: by lower-case name,
+    what a header must say.
     """
 
     method: str
     path: str
     handler: Handler
     creates: bool | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_creating(self) -> bool:

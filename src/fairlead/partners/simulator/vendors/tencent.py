@@ -1,17 +1,34 @@
-"""Tencent Hunyuan 3D by API key (api.ai3d.cloud.tencent.com): 200 whatever happened, and the truth in `Response`."""
+"""Tencent HY 3D (hunyuan.intl.tencentcloudapi.com): one address for all actions, and every call is signed.
 
+The status is 200 whatever happened, and the truth is in `Response`.
+"""
+
+import hashlib
+import hmac
+import re
+import time
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.partners.simulator import checks, keys
+from fairlead.partners.simulator import checks
 from fairlead.partners.simulator.answers import identifier, rejection, retry_headers, said
+from fairlead.partners.simulator.keys import accepted
 from fairlead.partners.simulator.media import model, picture
 from fairlead.partners.simulator.tasks import Task
 from fairlead.partners.simulator.vendor import Call, Handler, JsonObject, Problem, Reply, Route, Vendor, json_reply
 
+SECRET_ID = "simulated-access"  # noqa: S105 -- made up as well
+SECRET_KEY = "simulated-secret-of-32-characters!!"  # noqa: S105 -- made up, and printed in PROTOCOL.md
+_VERSION = "2023-09-01"
+_VALID_SECONDS = 300
+_AUTHORIZATION = re.compile(
+    r"TC3-HMAC-SHA256 Credential=([^/\s]+)/(\d{4}-\d\d-\d\d)/hunyuan/tc3_request, "
+    r"SignedHeaders=content-type;host, Signature=([0-9a-f]{64})"
+)
+
 _STATUSES = {"queued": "WAIT", "running": "RUN", "ended": "DONE", "cancelled": "FAIL"}
 _CODES = {
-    "unauthorized": "AuthFailure",
+    "unauthorized": "AuthFailure.SignatureFailure",
     "invalid": "InvalidParameterValue",
     "not_found": "FailedOperation.JobNotExist",
     "rate_limited": "RequestLimitExceeded",
@@ -39,6 +56,35 @@ def _problem(problem: Problem) -> Reply:
 
 def _wrapped(response: Mapping[str, Any]) -> dict[str, Any]:
     return {"Response": {**response, "RequestId": identifier()}}
+
+
+def _authorize(call: Call) -> str | None:
+    """Say what is wrong with a signature; that of the simulator's own key pair is worked out."""
+    match = _AUTHORIZATION.fullmatch(call.headers.get("authorization", ""))
+    timestamp = call.headers.get("x-tc-timestamp", "")
+    if match is None or not timestamp.isdigit():
+        return "The provided credentials could not be validated. Please check your signature is correct."
+    secret_id, date, signature = match.groups()
+    if secret_id != SECRET_ID:
+        return accepted(secret_id)
+    if abs(time.time() - int(timestamp)) > _VALID_SECONDS:
+        return "The signature has expired."
+    if not hmac.compare_digest(signature, _signature(call, timestamp, date)):
+        return "The provided credentials could not be validated. Please check your signature is correct."
+    return None
+
+
+def _signature(call: Call, timestamp: str, date: str) -> str:
+    content_type, host = call.headers.get("content-type", ""), call.headers.get("host", "")
+    request = (
+        f"{call.method}\n/{call.vendor}{call.path}\n\ncontent-type:{content_type.lower()}\nhost:{host.lower()}\n\n"
+        f"content-type;host\n{hashlib.sha256(call.body).hexdigest()}"
+    )
+    told = f"TC3-HMAC-SHA256\n{timestamp}\n{date}/hunyuan/tc3_request\n{hashlib.sha256(request.encode()).hexdigest()}"
+    key = hmac.new(f"TC3{SECRET_KEY}".encode(), date.encode(), hashlib.sha256).digest()
+    key = hmac.new(key, b"hunyuan", hashlib.sha256).digest()
+    key = hmac.new(key, b"tc3_request", hashlib.sha256).digest()
+    return hmac.new(key, told.encode(), hashlib.sha256).hexdigest()
 
 
 def _pro(body: JsonObject) -> None:
@@ -78,18 +124,22 @@ def _check_file(body: JsonObject, name: str, types: set[str]) -> None:
 
 
 _ACTIONS = {
-    "": _pro,
-    "/uv": _uv,
-    "/part": _part,
-    "/smart-topology": _smart_topology,
-    "/texture-edit": _texture_edit,
+    "SubmitHunyuanTo3DProJob": ("QueryHunyuanTo3DProJob", _pro),
+    "SubmitHunyuanTo3DUVJob": ("DescribeHunyuanTo3DUVJob", _uv),
+    "SubmitHunyuan3DPartJob": ("QueryHunyuan3DPartJob", _part),
+    "Submit3DSmartTopologyJob": ("Describe3DSmartTopologyJob", _smart_topology),
+    "SubmitHunyuanTo3DTextureEditJob": ("QueryHunyuanTo3DTextureEditJob", _texture_edit),
 }
+"""How each kind of work is ordered, how it is asked about, and what is wrong with its body."""
+
+
+_OF_FBX = {"SubmitHunyuan3DPartJob", "SubmitHunyuanTo3DTextureEditJob"}
 
 
 def _submit(action: str) -> Handler:
     def submit(call: Call) -> Reply:
         body = call.json()
-        _ACTIONS[action](body)
+        _ACTIONS[action][1](body)
         task = call.submit(str(int(identifier().replace("-", "")[:15], 16)), body, action=action)
         return json_reply(200, _wrapped({"JobId": task.id}))
 
@@ -118,7 +168,7 @@ def _document(call: Call, task: Task) -> dict[str, Any]:
     if task.stage != "ended":
         return document
     preview = call.link(picture("png", 512, 512), "preview.png", task)
-    kinds = ("fbx",) if task.facts["action"] in ("/part", "/texture-edit") else ("glb", "obj")
+    kinds = ("fbx",) if task.facts["action"] in _OF_FBX else ("glb", "obj")
     return document | {
         "ResultFile3Ds": [
             {"Type": kind.upper(), "Url": call.link(model(kind), f"result.{kind}", task), "PreviewImageUrl": preview}
@@ -129,16 +179,20 @@ def _document(call: Call, task: Task) -> dict[str, Any]:
 
 def _routes() -> tuple[Route, ...]:
     routes: list[Route] = []
-    for action in _ACTIONS:
-        routes.append(Route("POST", f"/v1/ai3d{action}/submit", _submit(action)))
-        routes.append(Route("POST", f"/v1/ai3d{action}/query", _query(action), creates=False))
+    for submit, (query, _) in _ACTIONS.items():
+        routes.append(Route("POST", "/", _submit(submit), headers=_action(submit)))
+        routes.append(Route("POST", "/", _query(submit), creates=False, headers=_action(query)))
     return tuple(routes)
+
+
+def _action(name: str) -> dict[str, str]:
+    return {"x-tc-action": name, "x-tc-version": _VERSION}
 
 
 VENDOR = Vendor(
     name="tencent",
     routes=_routes(),
-    authorize=keys.header_key("authorization"),
+    authorize=_authorize,
     problem=_problem,
     supports=frozenset({"refused", "refused-output", "failed", "stuck", "expired-link"}),
     raises=frozenset({"refused"}),
