@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,7 +89,7 @@ def _misdescribed(made: Made) -> str | None:
     if made.call.leg is not made.call.model.native or described is None:
         return None
     media_type, schema = described
-    if media_type != made.answer.headers["content-type"].partition(";")[0]:
+    if not fnmatch(made.answer.headers["content-type"].partition(";")[0], media_type):
         return f"{made.answer.headers['content-type']} instead of {media_type}"
     if schema is None:
         return None

@@ -1,4 +1,4 @@
-"""ElevenLabs (api.elevenlabs.io): text to dialogue, speech and sound; the answer is the sound itself."""
+"""ElevenLabs (api.elevenlabs.io): speech, sound and music, where the answer is the sound itself; and transcripts."""
 
 import re
 import secrets
@@ -15,6 +15,9 @@ from fairlead.partners.simulator.vendor import Call, Problem, Reply, Route, Vend
 _SEED_MAX = 4_294_967_295
 _VOICES_MAX = 10
 _CHARACTERS_A_SECOND = 15
+_MUSIC_SECONDS_MAX = 10.0
+_TRANSCRIBED_SECONDS = 12.5
+"""How long every recording is here: nothing is listened to."""
 _FORMAT = re.compile(r"(mp3|pcm|wav|opus|ulaw|alaw)_(\d{4,6})(?:_(\d{2,3}))?")
 _STATUSES = {
     "unauthorized": (401, "invalid_api_key"),
@@ -87,6 +90,40 @@ def _sound(call: Call) -> Reply:
     return _audio(call, seconds, len(words))
 
 
+def _music(call: Call) -> Reply:
+    body = call.json()
+    words = checks.text(body, "prompt", 4_100)
+    if bool(words) == bool(body.get("composition_plan")):
+        raise Problem("invalid", "Either prompt or composition_plan must be given.", field="prompt", code="missing")
+    length = checks.integer(body, "music_length_ms", 3_000, 600_000, 10_000)
+    checks.text(body, "model_id", 100)
+    return _audio(call, min(length / 1000, _MUSIC_SECONDS_MAX), len(words))
+
+
+def _transcript(call: Call) -> Reply:
+    form = call.form()
+    fields = form.first()
+    if not fields.get("model_id"):
+        raise Problem("invalid", "Field required", field="model_id", code="missing")
+    if ("file" in form.files) + bool(fields.get("source_url")) + bool(fields.get("cloud_storage_url")) != 1:
+        raise Problem("invalid", "Provide exactly one of file and source_url.", field="file", code="missing")
+    words = [
+        {"text": text, "start": start, "end": start + 0.5, "type": "word", "speaker_id": "speaker_0", "logprob": -0.01}
+        for start, text in ((0.0, "Simulated"), (0.6, "speech."))
+    ]
+    return json_reply(
+        200,
+        {
+            "language_code": "eng",
+            "language_probability": 0.98,
+            "text": "Simulated speech.",
+            "words": words,
+            "transcription_id": secrets.token_hex(10),
+            "audio_duration_secs": _TRANSCRIBED_SECONDS,
+        },
+    )
+
+
 def _speak(call: Call, characters: int) -> Reply:
     return _audio(call, max(0.5, characters / _CHARACTERS_A_SECOND), characters)
 
@@ -118,6 +155,8 @@ VENDOR = Vendor(
         Route("POST", "/v1/text-to-speech/{voice_id}", _speech),
         Route("POST", "/v1/text-to-speech/{voice_id}/stream", _speech),
         Route("POST", "/v1/sound-generation", _sound),
+        Route("POST", "/v1/music", _music),
+        Route("POST", "/v1/speech-to-text", _transcript),
     ),
     authorize=_authorize,
     problem=_problem,
