@@ -99,16 +99,6 @@ VENDORS = {
         invalid={"": 400, "name": "bad_request", "errors.0": "prompt: Missing required parameter: 'prompt'."},
         unauthorized={"": 401, "name": "unauthorized"},
     ),
-    "ltx": Vendor(
-        path="/v1/text-to-video",
-        body={"prompt": "a boat", "model": "ltx-2-5-fast", "duration": 8, "resolution": "1920x1080"},
-        link="",
-        refused={"": 422, "type": "error", "error.type": "content_filtered_error"},
-        failed={"": 500, "error.type": "api_error"},
-        lacks="duration",
-        invalid={"": 400, "error.type": "invalid_request_error"},
-        unauthorized={"": 401, "error.type": "authentication_error"},
-    ),
     "openrouter": Vendor(
         path="/api/v1/chat/completions",
         body={"model": "openai/gpt-5", "messages": [{"role": "user", "content": "Hello"}], "temperature": 0.5},
@@ -259,8 +249,6 @@ def test_recraft_draws_vectors(simulator: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "path", "change"),
     [
-        ("ltx", "duration", 7),
-        ("ltx", "resolution", "100x100"),
         ("heygen", "speed", 3.0),
         ("heygen", "text", "a" * 5001),
         ("recraft", "style", "cubism"),
