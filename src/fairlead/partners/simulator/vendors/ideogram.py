@@ -52,11 +52,15 @@ def _generate(call: Call) -> Reply:
     checks.text(body, "text_prompt", 10_000)
     speeds = {"TURBO", "DEFAULT", "QUALITY"}
     checks.one_of(body, "rendering_speed", {*speeds, "FLASH"} if is_v3 else speeds)
-    checks.one_of(body, "magic_prompt", {"AUTO", "ON", "OFF"})
+    checks.one_of(
+        body, "magic_prompt", {"auto", "on", "off"} if call.path.startswith("/v2/") else {"AUTO", "ON", "OFF"}
+    )
     checks.one_of(body, "style_type", {"AUTO", "GENERAL", "REALISTIC", "DESIGN", "FICTION"})
     checks.one_of(body, "aspect_ratio", ASPECT_RATIOS)
     checks.one_of(body, "enable_copyright_detection", {True, False})
-    checks.one_of(body, "quality", {"low", "medium", "high"})
+    checks.one_of(body, "quality", {"very_low", "low", "medium", "high"})
+    if call.path.startswith("/v2/") and "resolution" in body and not call.path.endswith("p-image-ideogram"):
+        raise Problem("invalid", "unknown field 'resolution'", field="resolution")
     checks.integer(body, "seed", 0, 2_147_483_647)
     count = checks.integer(body, "num_images", 1, 8, 1)
     _resolution(body)
@@ -85,7 +89,9 @@ def _body(call: Call) -> Mapping[str, Any]:
 
 
 def _resolution(body: Mapping[str, Any]) -> tuple[int, int]:
-    resolution = checks.text(body, "resolution", 20) or "1024x1024"
+    named = {"": "1024x1024", "auto": "2048x2048", "source": "1024x1024", "1k": "1024x1024", "2k": "2048x2048"}
+    asked = checks.text(body, "size", 20) or checks.text(body, "resolution", 20)
+    resolution = named.get(asked, asked)
     width, _, height = resolution.partition("x")
     if not (width.isdigit() and height.isdigit() and 256 <= int(width) <= 4096 and 256 <= int(height) <= 4096):
         raise Problem("invalid", f"resolution '{resolution}' is not supported", field="resolution")
