@@ -17,9 +17,13 @@ _STATUSES = {"unauthorized": 401, "not_found": 404, "rate_limited": 429, "invali
 _VIDEO_RATIOS = {
     "1280:720", "720:1280", "1104:832", "832:1104", "960:960", "1584:672", "1280:768", "768:1280", "848:480", "640:480",
 }  # fmt: skip
+_TURBO_RATIOS = {"1280:720", "720:1280", "1104:832", "832:1104", "960:960", "1584:672"}
 _RATIO = re.compile(r"\d{3,4}:\d{3,4}")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _SEED_MAX = 4_294_967_295
+_CREDITS_A_SECOND = 5
+_CLIP_CREDITS = 140
+_SMALL_CREDITS, _LARGE_CREDITS = 5, 8
 _FAILURES = {
     "refused": ("SAFETY.INPUT.TEXT", "Text content moderation failure: the prompt was rejected."),
     "refused-output": ("SAFETY.OUTPUT.VIDEO", "The generated output did not pass content moderation."),
@@ -68,24 +72,25 @@ def _image_to_video(call: Call) -> Reply:
             if not isinstance(image, Mapping):
                 raise Problem("invalid", "Invalid input: expected object", field=f"promptImage.{number}", code="type")
             checks.present(image, "uri")
-            checks.one_of(image, "position", {"first", "last"})
-    checks.one_of(body, "ratio", _VIDEO_RATIOS)
-    checks.integer(body, "duration", 2, 10)
-    return _submit(call, body, "video")
+            checks.one_of(image, "position", {"first"} if body["model"] == "gen4_turbo" else {"first", "last"})
+    checks.one_of(body, "ratio", _TURBO_RATIOS if body["model"] == "gen4_turbo" else _VIDEO_RATIOS)
+    seconds = checks.integer(body, "duration", 2, 10, 5)
+    return _submit(call, body, "video", seconds * _CREDITS_A_SECOND)
 
 
 def _text_to_video(call: Call) -> Reply:
     body = _body(call)
     checks.present(body, "promptText", "ratio")
-    checks.integer(body, "duration", 2, 10)
-    return _submit(call, body, "video")
+    seconds = checks.integer(body, "duration", 2, 10, 5)
+    return _submit(call, body, "video", seconds * _CREDITS_A_SECOND)
 
 
 def _video_to_video(call: Call) -> Reply:
     body = _body(call)
-    checks.present(body, "videoUri", "promptText")
+    checks.present(body, "videoUri")
     checks.items(body, "references", 5)
-    return _submit(call, body, "video")
+    checks.items(body, "keyframes", 5)
+    return _submit(call, body, "video", _CLIP_CREDITS)
 
 
 def _text_to_image(call: Call) -> Reply:
@@ -94,11 +99,11 @@ def _text_to_image(call: Call) -> Reply:
     if _RATIO.fullmatch(checks.text(body, "ratio")) is None:
         raise Problem("invalid", "Invalid option: expected one of '1024:1024'|'1920:1080'", field="ratio", code="enum")
     checks.items(body, "referenceImages", 3)
-    return _submit(call, body, "image")
+    return _submit(call, body, "image", _SMALL_CREDITS if "720" in body["ratio"].split(":") else _LARGE_CREDITS)
 
 
-def _submit(call: Call, body: Mapping[str, Any], kind: str) -> Reply:
-    return json_reply(200, {"id": call.submit(str(uuid.uuid4()), body, kind=kind).id})
+def _submit(call: Call, body: Mapping[str, Any], kind: str, cost: int) -> Reply:
+    return json_reply(200, {"id": call.submit(str(uuid.uuid4()), body, kind=kind, credits=cost).id})
 
 
 def _query(call: Call) -> Reply:
@@ -123,7 +128,7 @@ def _document(call: Call, task: Task) -> dict[str, Any]:
             exact = code.replace("VIDEO", task.facts["kind"].upper())
             return document | {"status": "FAILED", "failure": failure, "failureCode": exact}
     media = clip() if task.facts["kind"] == "video" else picture("png", 1024, 1024, 3)
-    return document | {"output": [call.link(media, task=task)]}
+    return document | {"output": [call.link(media, task=task)], "cost": {"credits": task.facts["credits"]}}
 
 
 def _delete(call: Call) -> Reply:
