@@ -43,17 +43,38 @@ def _generate(call: Call) -> Reply:
 
 def _image_to_image(call: Call) -> Reply:
     """Remake a picture by words; `strength` says how far from it the result may be."""
-    form = call.form()
-    body: dict[str, Any] = dict(form.first())
-    if "image" not in form.files:
-        raise Problem("invalid", "image is required", field="image", code="missing")
+    body = _with_pictures(call, "image")
     checks.present(body, "strength")
-    try:
-        body |= {"strength": float(body["strength"]), "n": int(body.get("n", "1"))}
-    except ValueError:
-        raise Problem("invalid", "strength or n is no number", field="strength", code="type") from None
     checks.number(body, "strength", 0, 1)
     return _images(call, body)
+
+
+def _inpaint(call: Call) -> Reply:
+    """Remake the part of a picture that a mask of the same size marks in white."""
+    return _images(call, _with_pictures(call, "image", "mask"))
+
+
+def _with_pictures(call: Call, *names: str) -> Mapping[str, Any]:
+    """Read a form with files, or JSON with links to them in `<name>_url`; forms have no nested fields."""
+    if not call.headers.get("content-type", "").startswith("multipart/"):
+        body = call.json()
+        for name in names:
+            checks.text(body, f"{name}_url", 40_000_000, required=True)
+        return body
+    form = call.form()
+    fields: dict[str, Any] = dict(form.first())
+    for name in names:
+        if name not in form.files:
+            raise Problem("invalid", f"{name} is required", field=name, code="missing")
+    if "controls" in fields:
+        raise Problem("invalid", "controls is no object", field="controls", code="type")
+    try:
+        numbers: dict[str, Any] = {"n": int(fields.get("n", "1"))}
+        if "strength" in fields:
+            numbers["strength"] = float(fields["strength"])
+    except ValueError:
+        raise Problem("invalid", "strength or n is no number", field="strength", code="type") from None
+    return fields | numbers
 
 
 def _images(call: Call, body: Mapping[str, Any]) -> Reply:
@@ -64,6 +85,8 @@ def _images(call: Call, body: Mapping[str, Any]) -> Reply:
     checks.one_of(body, "style", STYLES)
     if model.startswith("recraftv4") and "styles" not in model and (body.get("style") or body.get("style_id")):
         raise Problem("invalid", "style is not supported by this model", field="style")
+    if "_styles" in model and not body.get("style_id"):
+        raise Problem("invalid", "style_id is required by this model", field="style_id", code="missing")
     count = checks.integer(body, "n", 1, 6, 1)
     format_ = checks.one_of(body, "response_format", {"url", "b64_json"}, "url")
     is_vector = "vector" in model or body.get("style") in {"vector_illustration", "icon"}
@@ -106,6 +129,7 @@ VENDOR = Vendor(
     routes=(
         Route("POST", "/v1/images/generations", _generate),
         Route("POST", "/v1/images/imageToImage", _image_to_image),
+        Route("POST", "/v1/images/inpaint", _inpaint),
         Route("POST", "/v1/styles", _style),
     ),
     authorize=keys.bearer,
