@@ -8,7 +8,7 @@ from fairlead.partners.simulator.answers import error_reply, identifier, rejecti
 from fairlead.partners.simulator.media import clip
 from fairlead.partners.simulator.tasks import Task
 from fairlead.partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
-from fairlead.partners.simulator.work import App, Range
+from fairlead.partners.simulator.work import App, Choice, Range
 
 _KLING: Mapping[str, Any] = {"seconds": Range("duration", 3, 15, 5), "shots": "multi_prompt", "sound": ("sound", True)}
 APPLICATIONS: Mapping[str, App] = {
@@ -20,6 +20,20 @@ APPLICATIONS: Mapping[str, App] = {
     )
     for mode in ("std", "pro", "4k")
     for kind in ("text", "image")
+} | {
+    "kling-video/v3.0-turbo/text-to-video": App(
+        "video",
+        seconds=Range("duration", 3, 15, 5),
+        sound=("sound", True),
+        quality=Choice("resolution", ("720p", "1080p"), "720p"),
+        needs=("prompt",),
+    ),
+    "alibaba/wan-3.0/text-to-video": App(
+        "video",
+        seconds=Range("duration", 2, 30, 5),
+        quality=Choice("resolution", ("480p", "720p", "1080p"), "1080p"),
+        needs=("prompt",),
+    ),
 }
 """The applications that are known here; any other is answered 404, as one that does not exist."""
 
