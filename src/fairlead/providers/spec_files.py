@@ -225,9 +225,8 @@ def _problems(read: _ProviderFile) -> list[Problem]:
 
 def _call_problems(call: _CallFile) -> list[Problem]:
     polls = call.protocol is Protocol.SUBMIT_AND_POLL
-    handle, placeholders = _named(call.handle), set(_PLACEHOLDER.findall(call.path))
-    strange = sorted(placeholders - {"model", *call.in_path})
-    found: list[Problem] = []
+    handle = _named(call.handle)
+    found = _address_problems(call)
     if polls and (not handle or call.poll is None):
         found.append(([], "submit-and-poll needs a 'handle' and a [poll] table"))
     if not polls and (handle or call.poll is not None):
@@ -238,17 +237,25 @@ def _call_problems(call: _CallFile) -> list[Problem]:
         found.append((["handle"], "a handle's parts have names of lower-case letters, and are pointers such as /id"))
     if (call.protocol is Protocol.SYNC_BYTES) != bool(call.media_types):
         found.append(([], "'media_types' belongs to sync-bytes, which needs it"))
+    if call.poll is not None and handle:
+        found.extend(_poll_problems(call.poll, set(handle)))
+        found.extend(_cancel_problems(call.cancel, set(handle)))
+        if _optional(call.poll) & (_placeholders(call.poll.result) | _placeholders(call.cancel)):
+            found.append((["poll", "otherwise"], "the address that may be missing is needed for another request"))
+    return found
+
+
+def _address_problems(call: _CallFile) -> list[Problem]:
+    """What a path says that nothing stands for, and what fields of the body cannot stand there."""
+    placeholders = set(_PLACEHOLDER.findall(call.path))
+    strange = sorted(placeholders - {"model", *call.in_path})
+    found: list[Problem] = []
     if strange:
         found.append((["path"], f"nothing stands for {strange[0]!r}; there is only {{model}} and what 'in_path' names"))
     if "model" in call.in_path or not placeholders.issuperset(call.in_path):
         found.append((["in_path"], "it names fields of the body that 'path' has in braces, and {model} is not one"))
     if {*call.in_path} & {*call.in_query}:
         found.append((["in_query"], "a field is in the path or in the query, not in both"))
-    if call.poll is not None and handle:
-        found.extend(_poll_problems(call.poll, set(handle)))
-        found.extend(_cancel_problems(call.cancel, set(handle)))
-        if _optional(call.poll) & (_placeholders(call.poll.result) | _placeholders(call.cancel)):
-            found.append((["poll", "otherwise"], "the address that may be missing is needed for another request"))
     return found
 
 
@@ -386,7 +393,7 @@ def _polling(read: _PollFile) -> Polling:
 
 def _asking(read: _PollFile | _ResultFile | _CancelFile) -> Asking:
     body = None if read.body is None else msgspec.json.encode(read.body).decode()
-    return Asking(read.method, read.path, body, read.headers)
+    return Asking(read.method, read.path, body, headers=read.headers)
 
 
 def _sign(read: _SignFile) -> Sign:
