@@ -254,6 +254,18 @@ def test_fal_answers_by_kind(simulator: Any, app: str, kind: str, content_type: 
     assert (fetched(file["url"]), file["content_type"]) == (content_type, content_type)
 
 
+def test_fal_makes_the_maps_of_a_material_and_says_what_it_bills(simulator: Any) -> None:
+    """All five maps or those that are named; the header has what is billed, in units of the app's price."""
+    body = {"image_url": "https://x.test/a.png"}
+    for more, names in (({}, 5), ({"maps": ["normal", "height"]}, 2)):
+        answer = fal(simulator, "fal-ai/patina", {**body, **more})
+        assert len({image["map_type"] for image in answer.json()["images"]}) == names
+        assert float(answer.headers["x-fal-billable-units"]) == pytest.approx(1 + names * 1.048576)
+    larger = fal(simulator, "clarityai/crystal-upscaler", body)
+    assert float(larger.headers["x-fal-billable-units"]) == pytest.approx(1.048576)
+    assert "x-fal-billable-units" not in fal(simulator, "fal-ai/flux-2-pro", {"prompt": "x"}).headers
+
+
 def test_fal_complains_when_the_response_is_fetched(simulator: Any) -> None:
     """The queue takes anything; the response says what was wrong with it."""
     refused = fal(simulator, "fal-ai/flux-2-pro", said({"prompt": "x"}, "refused"))

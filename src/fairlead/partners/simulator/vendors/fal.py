@@ -5,6 +5,7 @@ The queue accepts whatever it is given: a bad request, a refusal and a failure s
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fairlead.partners.simulator import keys
@@ -65,9 +66,13 @@ _SEEDANCE: Mapping[str, Any] = {
     "sound": ("generate_audio", True),
 }
 _H3: Mapping[str, Any] = {
-    "seconds": Range("duration", 4, 15, 5),
-    "quality": Choice("resolution", ("768p", "2k"), "768p"),
+    "seconds": Range("duration", 5, 15, 5),
+    "quality": Choice("resolution", ("480P", "768P", "1080P"), "768P"),
 }
+_CRYSTAL = "clarityai/crystal-upscaler"
+_PATINA = "fal-ai/patina"
+_MAPS = ("basecolor", "normal", "roughness", "metalness", "height")
+_MEGAPIXEL = 1_000_000
 _STYLES = ("any", "realistic_image", "digital_illustration", "vector_illustration", "vector_illustration/engraving")
 APPS: Mapping[str, App] = {
     "fal-ai/flux-2-pro": App("image", **_SIZE),
@@ -79,13 +84,19 @@ APPS: Mapping[str, App] = {
     "openai/gpt-image-2": App("image", **_SIZE, **_GPT),
     "openai/gpt-image-2/edit": App("image", **_EDIT, **_GPT),
     "fal-ai/recraft/v3/text-to-image": App("image", **_SIZE, quality=Choice("style", _STYLES, "realistic_image")),
-    "clarityai/crystal-upscaler": App("image", needs=("image_url",), pictures=("image_url",)),
+    _CRYSTAL: App("image", needs=("image_url",), pictures=("image_url",)),
     "fal-ai/kling-video/v3/pro/text-to-video": App("video", **_KLING),
     "fal-ai/kling-video/v3/pro/image-to-video": App(
         "video", **_KLING, needs=("start_image_url",), pictures=("start_image_url",)
     ),
-    "fal-ai/h3-max/text-to-video": App("video", **_H3),
-    "fal-ai/h3-max/image-to-video": App("video", **_H3, needs=("image_url",), pictures=("image_url",)),
+    "minimax/h3-max/text-to-video": App("video", **_H3),
+    "minimax/h3-max/image-to-video": App("video", **_H3, needs=("image_url",), pictures=("image_url",)),
+    "minimax/h3-max/reference-to-video": App(
+        "video", **_H3, pictures=("reference_image_urls",), clips=("reference_video_urls",)
+    ),
+    "minimax/h3-max-turbo/text-to-video": App("video", **_H3),
+    "minimax/h3-max-turbo/image-to-video": App("video", **_H3, needs=("image_url",), pictures=("image_url",)),
+    _PATINA: App("image", needs=("image_url",), pictures=("image_url",)),
     "wan/v2.6/text-to-video": App(
         "video", seconds=Range("duration", 5, 15, 5), quality=Choice("resolution", ("720p", "1080p"), "1080p")
     ),
@@ -119,6 +130,8 @@ def _submit(call: Call) -> Reply:
     work: Work | Problem
     try:
         work = known.work(body)
+        if app == _PATINA:
+            work = replace(work, outputs=len(_maps(body)))
         call.made.append(work.document(app))
     except Problem as problem:
         work = problem
@@ -172,7 +185,21 @@ def _response(call: Call) -> Reply:
         status, detail = failure
         retryable = ("x-fal-retryable", "true" if status >= 500 else "false")
         return json_reply(status, {"detail": [detail]}, retryable, ("x-fal-request-id", task.id))
-    return json_reply(200, _result(call, task), ("x-fal-request-id", task.id))
+    return json_reply(200, _result(call, task), ("x-fal-request-id", task.id), *_billed(task))
+
+
+def _billed(task: Task) -> tuple[tuple[str, str], ...]:
+    """Tell what is billed, in units of the app's price, where how much it is shows nowhere else."""
+    work = task.facts["work"]
+    megapixels = work.width * work.height * work.outputs / _MEGAPIXEL
+    match task.facts["app"]:
+        case app if app == _CRYSTAL:
+            units = megapixels
+        case app if app == _PATINA:
+            units = 1 + megapixels
+        case _:
+            return ()
+    return (("x-fal-billable-units", f"{units:.6f}"),)
 
 
 def _failure(task: Task) -> tuple[int, dict[str, Any]] | None:
@@ -208,11 +235,14 @@ def _images(call: Call, task: Task, seed: object) -> dict[str, Any]:
     format_ = task.request.get("output_format")
     work = task.facts["work"]
     width, height, count = work.width, work.height, work.outputs
+    maps = _maps(task.request) if task.facts["app"] == _PATINA else ()
     images = []
     for number in range(count):
         media = picture(format_ if format_ in ("png", "webp") else "jpeg", width, height, task.facts["seed"] + number)
         file = _file(call, task, media, f"{number}.{media.extension}")
         images.append(file | {"width": width, "height": height})
+    for image, name in zip(images, maps, strict=False):
+        image["map_type"] = name
     return {
         "images": images,
         "timings": {"inference": 0.2},
@@ -220,6 +250,12 @@ def _images(call: Call, task: Task, seed: object) -> dict[str, Any]:
         "has_nsfw_concepts": [task.has("refused-output")] * count,
         "prompt": task.request.get("prompt", ""),
     }
+
+
+def _maps(request: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the maps of a material that are asked for: all, unless they are named."""
+    named = request.get("maps")
+    return tuple(str(name) for name in named) if isinstance(named, list) and named else _MAPS
 
 
 def _file(call: Call, task: Task, media: Media, name: str = "") -> dict[str, Any]:
