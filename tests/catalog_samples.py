@@ -95,14 +95,17 @@ def calls() -> Iterator[Call]:
                 yield Call(model, sample, leg, call.protocol.value)
 
 
+def asked_for(sample: Sample) -> Pricing:
+    """What the prices of a sample look at."""
+    body, schema = completed_body(sample.model, sample.body), sample.model.input_schema
+    operation = sample.model.billed_operation(body, sample.operation)
+    return Pricing(body, schema.defaults if schema else {}, len(json.dumps(sample.body)), operation)
+
+
 def planned(sample: Sample, leg: Leg, run_id: str = "0198f000-0000-7000-8000-000000000001") -> LegPlan:
     """What a server would send on a leg for a sample."""
-    body = completed_body(sample.model, sample.body)
-    schema = sample.model.input_schema
     content = json.dumps(sample.body).encode()
-    asked = Pricing(
-        body, schema.defaults if schema else {}, len(content), sample.model.billed_operation(body, sample.operation)
-    )
-    plan = plan_leg(Request(run_id, sample.model, sample.operation.name, content, asked), leg, Clock().today())
+    request = Request(run_id, sample.model, sample.operation.name, content, asked_for(sample))
+    plan = plan_leg(request, leg, Clock().today())
     assert plan is not None, f"{sample.id} cannot be served by {leg.provider}"
     return plan

@@ -5,7 +5,17 @@ from typing import Any, Final
 
 import pytest
 
-from catalog_samples import SAMPLES, Sample, planned, sample_files, samples, shipped_catalog, shipped_providers
+from catalog_samples import (
+    SAMPLES,
+    Sample,
+    asked_for,
+    planned,
+    sample_files,
+    samples,
+    shipped_catalog,
+    shipped_providers,
+)
+from fairlead.domain.billing.estimates import estimate
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.pointers import find_all
 from fairlead.operations.clock import Clock
@@ -16,6 +26,8 @@ _ASK_NOTHING: Final = {"bfl/flux-pro-1.1", "bfl/flux-pro-1.1-ultra"}
 """Those whose documented request has no required field."""
 _SAY_LESS: Final = {("vertexai/gemini-3-pro-image", "fal")}
 """Legs that cannot say all of the simplest body, such as who speaks in it."""
+_KNOWN_AFTERWARDS: Final = {"openrouter/chat-completions"}
+"""Models that may be any of hundreds, each with a price of its own."""
 _TODAY: Final = Clock().today()
 _MODELS: Final = [model for model in shipped_catalog().models.values() if not model.is_retired(_TODAY)]
 _SAMPLES: Final = [sample for model in _MODELS for sample in samples(model)]
@@ -71,6 +83,17 @@ def test_a_schema_asks_for_nothing(model: Model) -> None:
     """No model runs on nothing at all, unless its vendor says so: an empty body is refused before anybody pays."""
     assert model.input_schema is not None
     assert model.input_schema.violations({}) != () or model.id in _ASK_NOTHING
+
+
+@pytest.mark.req("R-31")
+def test_estimate_of_a_model_begins_above_nothing() -> None:
+    """Every model has a body with a lower bound above nothing, but for those whose price only an answer has."""
+    vague = set()
+    for model in _MODELS:
+        told = [estimate(model.native.rate_cards[0], asked_for(sample)) for sample in samples(model)]
+        if not any(one.least for one in told):
+            vague.add(model.id)
+    assert vague == _KNOWN_AFTERWARDS
 
 
 @every_leg

@@ -1,4 +1,4 @@
-"""OpenAI (api.openai.com): images, image edits, chat completions and responses; all synchronous."""
+"""OpenAI (api.openai.com): images, edits, chat completions, responses, speech, transcriptions; all synchronous."""
 
 import re
 import secrets
@@ -10,8 +10,8 @@ from fairlead.partners.simulator import checks, keys
 from fairlead.partners.simulator.answers import retry_headers
 from fairlead.partners.simulator.chat import ANSWER, completion, tokens
 from fairlead.partners.simulator.forms import Form
-from fairlead.partners.simulator.media import picture
-from fairlead.partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
+from fairlead.partners.simulator.media import mp3, picture, wav
+from fairlead.partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply, media_reply
 
 _STATUSES = {"unauthorized": 401, "not_found": 404, "rate_limited": 429, "server_error": 500, "failed": 500}
 _TYPES = {"rate_limited": "requests", "server_error": "server_error", "failed": "server_error"}
@@ -33,6 +33,9 @@ _INVALID_PROMPT = (
     "Invalid prompt: your prompt was flagged as potentially violating our usage policy. "
     "Please try again with a different prompt: https://platform.openai.com/docs/guides/reasoning#advice-on-prompting"
 )
+_AGAINST_POLICY = "Your request was rejected as a result of our safety system."
+_CHARACTERS_A_SECOND = 15
+_SPEECH_RATE = 24_000
 _SIZE = re.compile(r"(\d{2,4})x(\d{2,4})")
 _FAULTS = frozenset({"refused", "refused-output", "failed", "expired-link"})
 _NUMBERS = frozenset({"n", "output_compression"})
@@ -205,6 +208,49 @@ def _respond(call: Call) -> Reply:
     return json_reply(200, answer, ("x-request-id", _id("req_")))
 
 
+def _audio_faults(call: Call) -> None:
+    for fault in ("refused", "refused-output"):
+        if call.has(fault):
+            raise Problem("refused", _AGAINST_POLICY, code="content_policy_violation")
+    if call.has("failed"):
+        raise Problem("failed")
+
+
+def _speak(call: Call) -> Reply:
+    body = call.json()
+    checks.text(body, "model", 200, required=True)
+    checks.text(body, "voice", 100, required=True)
+    words = checks.text(body, "input", 4096, required=True)
+    checks.number(body, "speed", 0.25, 4)
+    format_ = checks.one_of(body, "response_format", {"mp3", "wav", "flac", "aac", "opus"}, "mp3")
+    _audio_faults(call)
+    seconds = max(0.5, len(words) / _CHARACTERS_A_SECOND)
+    media = wav(seconds, _SPEECH_RATE) if format_ == "wav" else mp3(seconds)
+    return media_reply(media, ("x-request-id", _id("req_")))
+
+
+def _transcribe(call: Call) -> Reply:
+    form = call.form()
+    fields, sounds = form.first(), form.files.get("file", ())
+    model = checks.text(fields, "model", 200, required=True)
+    if not sounds:
+        raise Problem("invalid", "Missing required parameter: 'file'.", field="file", code="missing")
+    if fields.get("response_format") not in (None, "json"):
+        raise Problem("invalid", "The simulator answers JSON.", field="response_format", code="unsupported_value")
+    _audio_faults(call)
+    made = tokens(ANSWER)
+    usage: dict[str, Any] = {"type": "duration", "seconds": 2}
+    if model != "whisper-1":
+        usage = {
+            "type": "tokens",
+            "input_tokens": 20,
+            "input_token_details": {"audio_tokens": 20, "text_tokens": 0},
+            "output_tokens": made,
+            "total_tokens": 20 + made,
+        }
+    return json_reply(200, {"text": ANSWER, "usage": usage}, ("x-request-id", _id("req_")))
+
+
 VENDOR = Vendor(
     name="openai",
     routes=(
@@ -212,6 +258,8 @@ VENDOR = Vendor(
         Route("POST", "/v1/images/edits", _edit),
         Route("POST", "/v1/chat/completions", _chat),
         Route("POST", "/v1/responses", _respond),
+        Route("POST", "/v1/audio/speech", _speak),
+        Route("POST", "/v1/audio/transcriptions", _transcribe),
     ),
     authorize=keys.bearer,
     problem=_problem,
