@@ -224,6 +224,15 @@ def test_a_field_that_makes_a_quantity_unknown_is_overlooked() -> None:
     assert held(part, {"n": 1, "mode": None}) == 40
 
 
+def test_products_are_added() -> None:
+    """A quantity may be a sum, of which each part can make it unknown."""
+    links = Requested((Factor(("links", "*"), Reading.COUNT),), Decimal(5), unless=("file",))
+    part = Component("token", 2, Decimal(100), Requested((n(),), plus=(links,)))
+    assert [held(part, {"n": 3, "links": links}) for links in ([], ["a", "b"])] == [6, 26]
+    assert held(part, {"n": 3, "file": "x"}) == 200
+    assert held(part, {"links": ["a"]}) == 200
+
+
 def test_a_header_is_not_measured() -> None:
     """A quantity may be told by a header, which is asked for in lower case."""
     part = Component("second", 10, Decimal(60), measured=Measured(header="x-ms", scale=Decimal("0.001")))

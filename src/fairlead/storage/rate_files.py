@@ -55,11 +55,18 @@ class _FactorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     otherwise: _NumberText | None = None
 
 
+class _ProductFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    product: Annotated[list[_FactorText | _FactorFile], msgspec.Meta(min_length=1)]
+    scale: _NumberText = "1"
+    unless: _PointerText | None = None
+
+
 class _RequestedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     product: Annotated[list[_FactorText | _FactorFile], msgspec.Meta(min_length=1)]
     scale: _NumberText = "1"
     unless: _PointerText | None = None
     bound: bool = False
+    plus: Annotated[list[_ProductFile], msgspec.Meta(max_length=8)] = []
 
 
 class _MeasuredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -212,12 +219,13 @@ def _case(read: _CaseFile) -> Case:
     return Case(from_dollars(read.price), operations, _conditions(read.when))
 
 
-def _requested(read: _RequestedFile | _StrictQuantityFile) -> Requested:
+def _requested(read: _RequestedFile | _StrictQuantityFile | _ProductFile) -> Requested:
     return Requested(
         product=tuple(_factor(entry) for entry in read.product),
         scale=Decimal(read.scale),
         unless=_pointer(read.unless),
         bound=isinstance(read, _RequestedFile) and read.bound,
+        plus=tuple(_requested(one) for one in read.plus) if isinstance(read, _RequestedFile) else (),
     )
 
 

@@ -57,13 +57,15 @@ class Factor:
 class Requested:
     """A quantity in the caller's body: the product of some factors, scaled; unknown when `unless` is present.
 
-    `bound`: it is only the most there can be, such as a limit on output tokens, and says nothing of the least.
+    `plus` are further products that are added. `bound`: it is only the most there can be, such as a limit on output
+    tokens, and says nothing of the least.
     """
 
     product: tuple[Factor, ...]
     scale: Decimal = _ONE
     unless: Pointer | None = None
     bound: bool = False
+    plus: tuple["Requested", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,6 +379,16 @@ def _held_for(component: Component, wanted: Requested, asked: Pricing) -> Decima
 
 def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> Decimal | None:
     """The quantity a body asks for, at most `at_most`; None where it does not say."""
+    total = _product(wanted, asked)
+    for one in wanted.plus:
+        added = _product(one, asked)
+        if total is None or added is None:
+            return None
+        total += added
+    return None if total is None else min(billable(component, total), component.at_most)
+
+
+def _product(wanted: Requested, asked: Pricing) -> Decimal | None:
     if wanted.unless is not None and any(find_all(asked.body, wanted.unless)):
         return None
     product: Decimal | int = 1
@@ -385,7 +397,7 @@ def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> D
         if number is None:
             return None
         product *= number
-    return min(billable(component, product * wanted.scale), component.at_most)
+    return product * wanted.scale
 
 
 def _factor(factor: Factor, asked: Pricing) -> Decimal | int | None:
