@@ -14,6 +14,7 @@ _NAMES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     ("VIDEO", re.compile(r"video|clip", re.IGNORECASE)),
     ("AUDIO", re.compile(r"audio|sound", re.IGNORECASE)),
 )
+_SOUND: Final = re.compile(r"\bthe sound\b", re.IGNORECASE)
 _EITHER: Final = re.compile(r"picture, or (the|a) clip", re.IGNORECASE)
 _BLACK: Final = re.compile(r"black where it is (to be )?edited", re.IGNORECASE)
 _TRANSPARENT: Final = re.compile(r"transparent areas say where", re.IGNORECASE)
@@ -95,7 +96,9 @@ def _kind(name: str, schema: Mapping[str, Any], one: Mapping[str, Any]) -> str |
         return found
     if _is_text(one) and not _SPELLED.search(words):
         return None
-    return "IMAGE" if "picture" in words.lower() else None
+    if "picture" in words.lower():
+        return "IMAGE"
+    return "AUDIO" if _SOUND.search(words) else None
 
 
 def _unwrapped(one: Mapping[str, Any], kind: str) -> tuple[Any, str, Mapping[str, Any]] | None:

@@ -45,6 +45,7 @@ _TALKING: Final[Mapping[str, Sequence[Place]]] = {
     ),
     "text": (Place("/text", Kind.STRING, Found.TEXT),),
     "content": (Place("/content/*[type=text]/text", Kind.STRING, Found.TEXT),),
+    "output": (Place("/output/*/content/*[type=output_text]/text", Kind.STRING, Found.TEXT),),
 }
 """Answers in the forms of the large language APIs, known by a field at their top: their schemas do not go so deep."""
 
@@ -62,7 +63,7 @@ def places_of(model: Model) -> tuple[Place, ...]:
     known = _TALKING.keys() & properties.keys()
     is_pictured = _PICTURE_MODEL.search(model.name) is not None
     for name in sorted(known):
-        if name == "content" and not _is_array(properties[name]):
+        if name in ("content", "output") and not _is_array_of_objects(properties[name]):
             continue
         places += [place for place in _TALKING[name] if place.kind is not Kind.IMAGE or is_pictured]
     return tuple(dict.fromkeys(places))
@@ -182,5 +183,8 @@ def _strings(schema: Any, above: Pointer) -> Iterator[tuple[Pointer, Mapping[str
         yield above, schema
 
 
-def _is_array(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and schema.get("type") == "array"
+def _is_array_of_objects(schema: Any) -> bool:
+    if not isinstance(schema, Mapping) or schema.get("type") != "array":
+        return False
+    items = schema.get("items")
+    return isinstance(items, Mapping) and items.get("type") == "object"

@@ -97,7 +97,7 @@ def _check_image(body: Mapping[str, Any]) -> None:
     checks.text(body, "model", 200, required=True)
     checks.text(body, "prompt", 32_000, required=True)
     checks.integer(body, "n", 1, 10)
-    checks.one_of(body, "quality", {"low", "medium", "high", "auto", "standard", "hd"})
+    checks.one_of(body, "quality", {"low", "medium", "high", "xhigh", "max", "auto", "standard", "hd"})
     checks.one_of(body, "background", {"transparent", "opaque", "auto"})
     checks.one_of(body, "moderation", {"low", "auto"})
     checks.one_of(body, "output_format", {"png", "webp", "jpeg"})
@@ -138,7 +138,7 @@ def _image(call: Call, body: Mapping[str, Any], format_: str, width: int, height
     return {"b64_json": media.base64()}
 
 
-_TOKENS = {"low": 272, "high": 4160, "hd": 4160}
+_TOKENS = {"low": 272, "high": 4160, "hd": 4160, "xhigh": 4160, "max": 4160}
 """The tokens of a square picture by its quality; those of a medium one are 1056."""
 
 
