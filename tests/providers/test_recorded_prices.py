@@ -4,15 +4,17 @@ Each file has a body, its size in bytes, the answer as the vendor documents it, 
 source asks for it, reckoned by hand: `says` is how.
 """
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pytest
 
-from catalog_samples import shipped_catalog
+from catalog_samples import Sample, asked_for, samples, shipped_catalog
 from fairlead.domain.billing.estimates import Source, estimate
-from fairlead.domain.billing.rates import Pricing, charge, quote
+from fairlead.domain.billing.rates import Component, Pricing, Reading, charge, quantity_asked, quote
+from fairlead.domain.catalog.models import Model
 from fairlead.domain.money import as_dollars
 
 _FOLDER: Final = Path(__file__).parent / "prices"
@@ -55,3 +57,41 @@ def test_every_case_of_the_language_is_recorded() -> None:
     wanted = {"cached-tokens", "cache-writes-by-lifetime", "tier-flex", "tier-priority", "long-context", "ten-pictures"}
     wanted |= {"server-tool-search", "text-and-image-tokens-in", "reported-cost", "reported-cost-beyond-the-cap"}
     assert wanted - found == set()
+
+
+@pytest.mark.req("R-28")
+@pytest.mark.parametrize("model", [pytest.param(one, id=one.id) for one in _CATALOG.models.values()])
+def test_bound_of_a_quantity_never_cuts_what_a_body_may_ask_for(model: Model) -> None:
+    """A field that multiplies a quantity does so up to its maximum: ten pictures are held for like ten times one."""
+    fields = {} if model.input_schema is None else model.input_schema.document.get("properties", {})
+    for sample in samples(model):
+        for part in (part for leg in model.legs for card in leg.rate_cards for part in card.components):
+            for factor in () if part.requested is None or part.beyond or part.whole else part.requested.product:
+                name = factor.at[0] if len(factor.at) == 1 and factor.reading is Reading.VALUE else ""
+                field = fields.get(name, {})
+                most = field.get("maximum")
+                if field.get("type") != "integer" or not isinstance(most, int):
+                    continue
+                one, all_ = (_asked(part, sample, {name: number}) for number in (1, most))
+                assert one is None or all_ == one * most, (part.unit, name)
+
+
+def _asked(part: Component, sample: Sample, changed: dict[str, Any]) -> Decimal | None:
+    assert part.requested is not None
+    asked = asked_for(sample)
+    return quantity_asked(part, part.requested, msgspec.structs.replace(asked, body={**asked.body, **changed}))
+
+
+@pytest.mark.parametrize("model_id", ["openai/gpt-6-sol", "anthropic/claude-sonnet-5-5", "vertexai/gemini-3.8-flash"])
+def test_hold_of_a_text_model_follows_its_output_limit(model_id: str) -> None:
+    """A limit in the body is what is held for the answer; without one, the model's own is."""
+    model = _CATALOG.models[model_id]
+    part = model.native.rate_cards[0].components[1]
+    limits = {"openai": "max_completion_tokens", "anthropic": "max_tokens"}
+    sample = next(iter(samples(model)))
+    name = limits.get(model.provider)
+    few: dict[str, Any] = {name: 100} if name else {"generationConfig": {"maxOutputTokens": 100}}
+    assert _asked(part, sample, few) == Decimal("0.0001")
+    if name != "max_tokens":  # which a body must have
+        none: dict[str, Any] = {name: None} if name else {"generationConfig": {}}
+        assert _asked(part, sample, none) == (Decimal("0.128") if name else Decimal("0.065536"))
