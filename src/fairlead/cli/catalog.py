@@ -112,12 +112,22 @@ def _row(model: Model) -> dict[str, Any]:
     }
 
 
-def _prices(model: Model) -> list[dict[str, str]]:
-    """Every price of every leg: one line for each case of a component, the last being the one that holds else."""
+def _prices(model: Model) -> list[dict[str, str | None]]:
+    """Every price of every leg: a line for each case of a component, the one that holds else, and each of its parts."""
     return [
-        {"leg": leg.provider, "unit": component.unit, "dollars": as_dollars(price), "effective": str(card.effective)}
+        {
+            "leg": leg.provider,
+            "unit": unit,
+            "dollars": as_dollars(price),
+            "effective": str(card.effective),
+            "source": card.source,
+        }
         for leg in model.legs
         for card in leg.rate_cards
         for component in card.components
-        for price in (*(case.price for case in component.cases), component.price)
+        for unit, price in (
+            *((component.unit, case.price) for case in component.cases),
+            (component.unit, component.price),
+            *((f"{component.unit}, {part.unit}", part.price) for part in component.parts),
+        )
     ]
