@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from fairlead.domain.jobs.partner_declarations import Media, NodeInput, Spelling
 from fairlead.domain.pointers import Pointer, as_text
 
@@ -108,7 +110,7 @@ def _interaction(name: str, at: Pointer, schema: Mapping[str, Any], is_required:
 
 
 def _listed(_name: str, at: Pointer, schema: Mapping[str, Any], is_required: bool) -> Opening | None:  # noqa: FBT001 -- as above
-    """A list of media with a `type` and a `url`, no texts."""
+    """A list of media with a `type` and a `url`, no texts. Where it must not be empty, the first kind must be given."""
     items = _items(schema)
     types = _choices(_property(items, "type"))
     url = _property(items, "url")
@@ -120,6 +122,8 @@ def _listed(_name: str, at: Pointer, schema: Mapping[str, Any], is_required: boo
         for type_ in types
         if (kind := {**_ROLES, **_KINDS}.get(type_)) is not None
     ]
+    if is_required and schema.get("minItems") and inputs:
+        inputs[0] = msgspec.structs.replace(inputs[0], is_optional=False)
     return Opening(inputs, _nested(at, []) if is_required else {}) if inputs else None
 
 

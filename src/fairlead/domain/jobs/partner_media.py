@@ -15,7 +15,7 @@ _NAMES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     ("AUDIO", re.compile(r"audio|sound", re.IGNORECASE)),
 )
 _SOUND: Final = re.compile(r"\bthe sound\b", re.IGNORECASE)
-_EITHER: Final = re.compile(r"picture, or (the|a) clip", re.IGNORECASE)
+_EITHER: Final = re.compile(r"picture, or (the|a) clip|clip[^.]*, or a picture", re.IGNORECASE)
 _BLACK: Final = re.compile(r"black where it is (to be )?edited", re.IGNORECASE)
 _TRANSPARENT: Final = re.compile(r"transparent areas say where", re.IGNORECASE)
 _WRAPPING: Final = frozenset(

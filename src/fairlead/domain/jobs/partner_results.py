@@ -152,6 +152,8 @@ def _of_model(model: Model) -> tuple[Kind, ...]:
     operations = {operation.name for operation in model.operations}
     if {"image", "video"} <= operations:
         return (Kind.IMAGE, Kind.VIDEO)
+    if _WORDS[Kind.AUDIO].search(model.name):
+        return (Kind.AUDIO,)
     if _PICTURE_MODEL.search(model.name) and not _MAKES_CLIPS.search(model.name):
         return (Kind.IMAGE,)
     schema = model.input_schema.document if model.input_schema is not None else {}
