@@ -351,6 +351,9 @@ def test_a_mesh_is_saved_among_the_outputs_and_told_by_its_name(bench: Bench, ru
     assert (tmp_path / "output" / "model_00001_.glb").read_bytes() == b"glTF\x02\x00\x00\x00mesh"
 
 
+_QWEN = {"model": "qwen-image-3.0", "prompt": "x"}
+
+
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
@@ -365,7 +368,7 @@ def test_inputs_that_make_no_body_are_the_nodes_error_and_nothing_is_run(
 ) -> None:
     """Before a cent is held."""
     partner = Partner(lambda _model, _body: {})
-    kind, message = failure_of(bench, run, partner, "PartnerQwenImage3", **{"prompt": "x", **inputs})
+    kind, message = failure_of(bench, run, partner, "PartnerQwenImage3", **{**_QWEN, **inputs})
     assert kind == "ValidationError"
     assert message.startswith(words)
     assert partner.calls == []

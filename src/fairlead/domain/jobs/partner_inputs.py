@@ -40,6 +40,8 @@ _TOKENS_DEFAULT: Final = 4096
 _INTEGER_MAX: Final = 2**31 - 1
 _SEED_MAX: Final = 2**32 - 1
 _FINE: Final = 10
+_LEAST_STEP: Final = 0.01
+"""How far a number is from a bound that it must not have."""
 _LABEL: Final = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -197,6 +199,7 @@ def _bounds(field: Field, schema: Mapping[str, Any]) -> dict[str, Any]:
     """The least and the most, alternatives included; what has no bound is given that of what editors can count."""
     forms = [schema, *(form for form in schema.get("anyOf") or () if isinstance(form, Mapping))]
     least = [form[key] for form in forms for key in ("minimum", "const") if _is_number(form.get(key))]
+    least += [form["exclusiveMinimum"] + _LEAST_STEP for form in forms if _is_number(form.get("exclusiveMinimum"))]
     most = [form[key] for form in forms for key in ("maximum", "const") if _is_number(form.get(key))]
     unbounded = _SEED_MAX if _SEED.search(field.name) else _INTEGER_MAX
     bounds: dict[str, Any] = {

@@ -135,7 +135,15 @@ def _fit(first: NodeInput, second: NodeInput) -> bool:
     """Whether two inputs of one name are the same but for bounds, choices and words."""
     media = [None if one.media is None else (one.media.spelling, one.media.mask) for one in (first, second)]
     shape = [(one.type, one.at, one.template, one.value_at, "forceInput" in one.options) for one in (first, second)]
-    return media[0] == media[1] and shape[0] == shape[1]
+    return media[0] == media[1] and shape[0] == shape[1] and _shares_default(first, second)
+
+
+def _shares_default(first: NodeInput, second: NodeInput) -> bool:
+    """Whether what each of two choices begins with is a choice of the other, too."""
+    sides = [(one.options.get("default"), one.options.get("options")) for one in (first, second)]
+    return all(
+        choices is None or default in choices for (default, _), (_, choices) in zip(sides, sides[::-1], strict=True)
+    )
 
 
 def _only(input_: NodeInput, names: Sequence[str]) -> NodeInput:
