@@ -15,9 +15,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fairlead.domain.billing.markups import Markups, read_markups
-from fairlead.domain.brand import brand_name, header_prefix
+from fairlead.domain.brand import brand_name, header_prefix, native_aliases
 from fairlead.domain.jobs.assets import read_hash
 from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
+from fairlead.domain.origins import read_origins
 from fairlead.domain.storage_limits import StorageLimits
 
 _DEFAULT_DATA: Final = Path("fairlead-data")
@@ -207,6 +208,9 @@ class Settings:
     allowed_hosts: frozenset[str] = _option(
         frozenset(), "More host names that calls without a credential may name, with commas between.", _hosts
     )
+    allowed_origins: frozenset[str] = _option(
+        frozenset(), "The origins whose pages may call this server from a browser, with commas between.", read_origins
+    )
     metrics_networks: tuple[IPv4Network | IPv6Network, ...] = _option(
         _LOOPBACK, "The addresses and networks that may read /metrics where it has no token.", _networks
     )
@@ -236,6 +240,11 @@ class Settings:
     brand: str = _option("service", "The name that headers, aliases and schema flags are spelled after.", brand_name)
     header_prefix: str | None = _option(
         None, "What the service's own headers begin with, instead of X-, the brand and a dash.", header_prefix
+    )
+    native_aliases: frozenset[str] | None = _option(
+        None,
+        "More values of model_provider for native dispatch; those of the brand where absent.",
+        native_aliases,
     )
     key_prefix: str = _option("flk_", "What API keys begin with; tells a key from a token in a Bearer header.")
     body_limit_mib: int = _option(64, "The largest body of a run, in MiB.", _integer(1, 1024))

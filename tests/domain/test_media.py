@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairlead.domain.media import UNKNOWN, extension, is_shown, media_type
+from fairlead.domain.media import TEXT, UNKNOWN, extension, is_shown, media_type
 
 _BEGINNINGS = [
     ("image/png", b"\x89PNG\r\n\x1a\n\0\0"),
@@ -43,6 +43,13 @@ def test_a_page_is_served_as_one(declared: str, head: bytes) -> None:
     assert media_type(declared, head) == UNKNOWN
     assert not is_shown(UNKNOWN)
     assert extension(UNKNOWN) == ".bin"
+
+
+def test_text_is_served_as_text_unless_it_begins_like_another_type() -> None:
+    """Servers declare text where they know nothing, so the bytes come first; a text is saved and never shown."""
+    assert media_type("text/plain; charset=utf-8", b"words") == TEXT
+    assert not is_shown(TEXT)
+    assert extension(TEXT) == ".txt"
 
 
 def test_a_safe_type_that_was_declared_is_lost() -> None:

@@ -116,6 +116,8 @@ class Property:
 
     def _read(self, path: str) -> tuple[int, Any]:
         answer = self.client.http.get(path)
+        if answer.is_redirect:
+            answer = self.client.http.get(answer.headers["location"])
         return answer.status_code, answer.json() if "json" in answer.headers["content-type"] else answer.content
 
 

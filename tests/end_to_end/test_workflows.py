@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
+import jwt
 import PIL.Image
 import pytest
 
 from end_to_end.workflow_clients import WorkflowClient, node, picture, shown, told
 from servers import Server, serving, wait_until
+from surfaces.conftest import JWT_AUDIENCE, JWT_ISSUER, JWT_SECRET
 
 PACKS: Final = Path(__file__).with_name("node_packs")
 ENV: Final = {
@@ -20,6 +23,9 @@ ENV: Final = {
     "FAIRLEAD_NODE_PACKS": str(PACKS),
     "FAIRLEAD_ENGINE_MEMORY_MIB": "1500",
     "FAIRLEAD_ENGINE_HOSTS": "3",
+    "FAIRLEAD_JWT_SECRET": JWT_SECRET,
+    "FAIRLEAD_JWT_ISSUER": JWT_ISSUER,
+    "FAIRLEAD_JWT_AUDIENCE": JWT_AUDIENCE,
 }
 _PROMPT: Final = {"prompt": "a harbour at dawn", "width": 64, "height": 64}
 _SCOPES_SIGNALS: Final = 6
@@ -264,23 +270,47 @@ def test_a_partner_node_is_run_through_the_router_and_paid_once(server: Server, 
     assert [row["kind"] for row in server.ledger(client.workspace)] == kinds
 
 
+@pytest.mark.req("C-11", "K-07")
+@pytest.mark.parametrize("credential", ["key", "token"])
+def test_credential_of_the_call_pays_where_no_key_is_named(
+    server: Server, client: WorkflowClient, credential: str
+) -> None:
+    """As editors call, which know no other key; a token has its workspace pay."""
+    seed = 8 if credential == "key" else 9
+    graph = {
+        "1": node("PartnerLocalProceduralImage1", **_PROMPT, seed=seed),
+        "2": node("PreviewImage", images=["1", 0]),
+    }
+    headers = {"Authorization": f"Bearer {client.key if credential == 'key' else _token(client.workspace)}"}
+    answer = httpx.post(f"{server.url}/api/prompt", json={"prompt": graph}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert client.ended(answer.json()["prompt_id"])["status"] == "completed"
+    assert [row["kind"] for row in server.ledger(client.workspace)] == ["hold", "post"]
+
+
+def _token(workspace: str, **claims: Any) -> str:
+    told = {"sub": "editor", "workspace": workspace, "exp": int(time.time()) + 600, "iss": JWT_ISSUER}
+    return jwt.encode({**told, "aud": JWT_AUDIENCE, **claims}, JWT_SECRET, "HS256")
+
+
 @pytest.mark.req("C-11", "C-14")
-def test_partner_nodes_want_a_key_that_pays(server: Server, client: WorkflowClient) -> None:
-    """None is 400, a wrong one 401, one of an empty workspace 402; nothing was begun."""
+def test_partner_nodes_want_a_credential_that_pays(server: Server, client: WorkflowClient) -> None:
+    """A token that is limited to some models is 400, a wrong key 401, an empty workspace 402; nothing was begun."""
     graph = {
         "1": node("PartnerLocalProceduralImage1", **_PROMPT, seed=6),
         "2": node("PreviewImage", images=["1", 0]),
     }
     poor = server.new_workspace("poor", "--billing", "prepaid")
-    statuses = [
-        client.post(graph, **beside).status_code
-        for beside in (
-            {},
-            {"extra_data": {"api_key_service_org": "flk_wrong"}},
-            {"extra_data": {"api_key_service_org": poor}},
-        )
+    keys = ("flk_wrong", poor)
+    statuses = [client.post(graph, extra_data={"api_key_service_org": key}).status_code for key in keys]
+    credentials = (_token(client.workspace, models=["local/*"]), poor)
+    statuses += [
+        httpx.post(
+            f"{server.url}/api/prompt", json={"prompt": graph}, headers={"Authorization": f"Bearer {one}"}
+        ).status_code
+        for one in credentials
     ]
-    assert statuses == [400, 401, 402]
+    assert statuses == [401, 402, 400, 402]
     assert client.http.get("/api/jobs").json()["jobs"] == []
 
 

@@ -47,6 +47,7 @@ def test_every_section_of_rules_is_on_the_page() -> None:
         "J": "Jobs",
         "C": "Cloud workflow",
         "G": "Registry",
+        "K": "Contracts of released clients",
         "S": "Isolation",
     }
 

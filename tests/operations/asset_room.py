@@ -8,11 +8,13 @@ from fairlead.domain.callers import Caller
 from fairlead.domain.jobs.assets import Asset, NewAsset
 from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
+from fairlead.identity.links import FILE_PATH, Links
 from fairlead.observing.observations import Observation
 from fairlead.operations.assets import AssetSweeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.assets import Assets
 from fairlead.operations.jobs.downloads import Downloads
+from fairlead.operations.jobs.file_links import FileLinks
 from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.moderation import Judge, Moderation
 from fairlead.storage.blobs import local_blobs
@@ -43,14 +45,15 @@ class Room:
         )  # fmt: skip
         self.files = files
         self.sweeper = AssetSweeper(database, self.blobs, self.clock, self.seen.append)
-        self.assets = Assets(files, self.blobs, database, self.clock, self.seen.append)
+        links = FileLinks(Links(bytes(32), FILE_PATH), self.clock)
+        self.assets = Assets(files, self.blobs, links, database, self.clock, self.seen.append)
 
     async def send(self, content: bytes, name: str = "a.png", **said: Any) -> Asset:
         """Send an asset."""
         intake = self.assets.receive(ME)
         try:
             await intake.write(content)
-            return (await self.assets.add(ME, intake, name, NewAsset(name, **said), None))[0]
+            return (await self.assets.add(ME, intake, name, NewAsset(name, **said), None)).asset
         finally:
             await intake.abort()
 

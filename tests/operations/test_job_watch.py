@@ -1,5 +1,6 @@
 """Watching a job: what newcomers are told of it, and what nobody has told of here (J-13)."""
 
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -8,12 +9,13 @@ from conftest import Run
 from fairlead.domain.callers import Caller
 from fairlead.domain.jobs.entries import JobCancel, JobEntry, Submission
 from fairlead.domain.jobs.events import Executing, Place, Started, Succeeded
+from fairlead.domain.jobs.jobs import JobLifetime
 from fairlead.domain.jobs.news import News, Preview, Tiding
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.jobs.updates import StatusUpdate, Update
 from fairlead.identity.links import Links
-from fairlead.operations.clock import Clock
 from fairlead.operations.jobs import watch as watching
+from fairlead.operations.jobs.file_links import FileLinks
 from fairlead.operations.jobs.newsroom import Newsroom
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader
@@ -21,6 +23,7 @@ from fairlead.operations.jobs.watch import JobWatcher
 from fairlead.storage.database import Database
 from fairlead.storage.job_entries import write_job_entries
 from fairlead.storage.jobs import deflated
+from operations.asset_room import Room
 from storage.bookings import LAB, NOW, Books
 
 _PLACE: Final = Place("1", "1")
@@ -53,14 +56,14 @@ def test_a_newcomer_sees_an_old_preview(run: Run) -> None:
 @pytest.mark.req("J-13")
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_job_that_ends_elsewhere_is_watched_for_ever(
-    database: Database, books: Books, monkeypatch: pytest.MonkeyPatch, run: Run, *, alone: bool
+    database: Database, books: Books, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, *, alone: bool
 ) -> None:
     """A job of which nothing is heard is looked for, however rarely; silence is told as such meanwhile."""
     monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(watching, "_SILENCE_SECONDS", 0.03)
     books.open(jobs_limit=1)
     document = deflated(b"{}")
-    watcher = _watcher(database, alone=alone)
+    watcher = _watcher(database, tmp_path, alone=alone)
 
     def write(entry: JobEntry) -> None:
         books.do(lambda connection: write_job_entries(connection, [entry]))
@@ -84,7 +87,8 @@ def test_a_job_that_ends_elsewhere_is_watched_for_ever(
     assert statuses == [(JobState.RELEASED, 0), (JobState.CANCELED, None)]
 
 
-def _watcher(database: Database, *, alone: bool) -> JobWatcher:
-    links, clock = Links(bytes(32), "/files"), Clock()
-    outputs = JobOutputs(database, links, clock, lambda _: None)
+def _watcher(database: Database, folder: Path, *, alone: bool) -> JobWatcher:
+    room = Room(database, folder)
+    links, lifetime = FileLinks(Links(bytes(32), "/files"), room.clock), JobLifetime(1, 1, 1)
+    outputs = JobOutputs(database, room.blobs, room.files, links, lifetime, room.clock, lambda _: None)
     return JobWatcher(Newsroom(), JobReader(database, lambda _: None), outputs, alone=alone)

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.domain.jobs.entries import JobCancel, Submission
 from fairlead.storage import jobs
-from fairlead.storage.asset_records import add_asset, add_asset_of, delete_asset, find_assets
+from fairlead.storage.asset_records import AddedFile, add_asset, add_asset_of, delete_asset, find_assets
 from fairlead.storage.assets import named_blobs
 from fairlead.storage.job_entries import write_job_entries
 from fairlead.storage.workflow_files import WorkflowFile, delete_expired, put_file
@@ -37,10 +37,9 @@ def _labs(books: Books) -> None:
 
 def added(books: Books, new: WorkflowFile) -> WorkflowFile:
     """Add an asset that there was not."""
-    kept, is_new = books.do(lambda c: add_asset(c, new))
-    assert is_new
-    found: WorkflowFile = kept
-    return found
+    kept: AddedFile = books.do(lambda c: add_asset(c, new))
+    assert kept.is_new
+    return kept.file
 
 
 def needing(books: Books, *files: str) -> None:
@@ -108,12 +107,12 @@ def test_an_asset_of_another_workspace_is_known(books: Books) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_an_asset_of_known_bytes_has_another_size(books: Books) -> None:
+def test_asset_of_known_bytes_takes_what_is_known_of_them(books: Books) -> None:
     """It takes what is known of the bytes, and the name where it has none; expired bytes are not known."""
     one = added(books, asset(ONE, size=77, expires_at=NOW + 10))
-    kept, is_new = books.do(lambda c: add_asset_of(c, asset(ONE, "", size=0)))
-    assert (kept.id, kept.expires_at, is_new) == (one.id, None, False)
-    kept, is_new = books.do(lambda c: add_asset_of(c, asset(ONE, "b.png", size=0, tags='["t"]')))
+    kept, is_new, is_known = books.do(lambda c: add_asset_of(c, asset(ONE, "", size=0)))
+    assert (kept.id, kept.expires_at, is_new, is_known) == (one.id, None, False, True)
+    kept, is_new, _ = books.do(lambda c: add_asset_of(c, asset(ONE, "b.png", size=0, tags='["t"]')))
     assert (kept.name, kept.size, kept.tags, is_new) == ("b.png", 77, '["t"]', True)
     added(books, asset(TWO, "c.png", expires_at=NOW + 10))
     assert books.do(lambda c: add_asset_of(c, asset(TWO, "d.png", created_at=NOW + 10))) is None

@@ -77,7 +77,8 @@ def shared_legs(shared_partner: FakePartner, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("legs")
     catalog = CatalogFolder(folder / "catalog")
     fill_legs(catalog, shared_partner.url)
-    env = {**SETTINGS, **KEYS, "FAIRLEAD_LOG_LEVEL": "debug", "FAIRLEAD_MARKUP": "fake/marked-1=12.5"}
+    more = {"FAIRLEAD_MARKUP": "fake/marked-1=12.5", "FAIRLEAD_NATIVE_ALIASES": "service-ui"}
+    env = {**SETTINGS, **KEYS, "FAIRLEAD_LOG_LEVEL": "debug", **more}
     with serving(folder / "data", catalog=catalog.path, env=env, arguments=("--no-local-partner",)) as server:
         server.cli("workspaces", "change", "default", "--in-flight-limit", "-1", "--cap", "100000")
         yield server

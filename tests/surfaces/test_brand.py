@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from fairlead.assembly.base import brand
 from fairlead.settings import BadSettingError, read_settings
 from fake_partner import CatalogFolder, FakePartner, reply
 from servers import Server, serving
@@ -25,7 +26,7 @@ def branded_catalog(shared_partner: FakePartner, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture(scope="module")
 def _acme(branded_catalog: CatalogFolder) -> Iterator[Server]:
-    env = {**SETTINGS, "FAIRLEAD_BRAND": "acme"}
+    env = {**SETTINGS, "FAIRLEAD_BRAND": "acme", "FAIRLEAD_NATIVE_ALIASES": "acme-ui"}
     data = branded_catalog.path.parent / "data"
     with serving(data, catalog=branded_catalog.path, env=env, arguments=_PLAIN) as server:
         yield server
@@ -56,7 +57,7 @@ def test_a_header_is_of_another_brand(acme: Server, partner: FakePartner) -> Non
 @pytest.mark.req("R-11")
 def test_an_alias_is_of_another_brand(acme: Server) -> None:
     """The brand names native dispatch, as `default` and `native` do everywhere; another brand names nobody."""
-    for alias, status in (("acme", 200), ("default", 200), ("native", 200), ("service", 400)):
+    for alias, status in (("acme", 200), ("acme-ui", 200), ("default", 200), ("native", 200), ("service", 400)):
         answer = acme.client.post("/v2/models/fake/json-1", params={"model_provider": alias}, json={})
         assert answer.status_code == status
 
@@ -69,8 +70,25 @@ def test_a_prefix_of_its_own_changes_more_than_headers(branded_catalog: CatalogF
         assert (refused.status_code, _names(refused)) == (404, {"router-request-id", "router-error-type"})
 
 
+@pytest.mark.req("R-11")
+def test_brand_has_the_aliases_that_its_clients_send_unless_a_setting_names_others() -> None:
+    """Released clients of one brand send two names; an operator may name others, or none."""
+    named = {"FAIRLEAD_BRAND": "comfy"}
+    assert _aliases(named) == {"default", "native", "comfy", "comfyui"}
+    assert _aliases({"FAIRLEAD_BRAND": "acme", "FAIRLEAD_NATIVE_ALIASES": "acme-ui, a2"}) == {
+        "default", "native", "acme", "acme-ui", "a2",
+    }  # fmt: skip
+    assert _aliases({**named, "FAIRLEAD_NATIVE_ALIASES": "studio"}) == {"default", "native", "comfy", "studio"}
+
+
+def _aliases(environment: dict[str, str]) -> frozenset[str]:
+    return brand(read_settings(environment)).native_aliases
+
+
 @pytest.mark.parametrize(
-    "environment", [{"FAIRLEAD_BRAND": "Acme Media"}, {"FAIRLEAD_HEADER_PREFIX": "X Acme"}], ids=["brand", "prefix"]
+    "environment",
+    [{"FAIRLEAD_NATIVE_ALIASES": "Acme UI"}, {"FAIRLEAD_BRAND": "Acme Media"}, {"FAIRLEAD_HEADER_PREFIX": "X Acme"}],
+    ids=["alias", "brand", "prefix"],
 )
 def test_a_bad_brand_is_found_while_serving(environment: dict[str, str]) -> None:
     """A brand that cannot be spelled is refused at the start, by the name of its variable."""

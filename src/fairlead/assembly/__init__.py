@@ -19,7 +19,7 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.keys import IssuedKey
 from fairlead.operations.readiness import Readiness
 from fairlead.settings import Settings
-from fairlead.surfaces.application import Application
+from fairlead.surfaces.asgi import AsgiApplication
 from fairlead.workers.janitor import Janitor
 from fairlead.workers.loop_watch import watch_loop
 
@@ -34,7 +34,7 @@ class RunningServer:
     streams come to an end, which otherwise end only with what they tell of.
     """
 
-    application: Application
+    application: AsgiApplication
     first_key: IssuedKey | None
     observe: Observer
     catalog: CatalogKeeper

@@ -149,7 +149,7 @@ def kept(stack: AsyncExitStack, work: Any) -> None:
 
 def brand(settings: Settings) -> Brand:
     """What everything on the wire is spelled after."""
-    return Brand(settings.brand, settings.header_prefix)
+    return Brand(settings.brand, settings.header_prefix, settings.native_aliases)
 
 
 def known_hosts(settings: Settings) -> KnownHosts:

@@ -11,6 +11,8 @@ from fairlead.operations.usage import UsageReader
 from fairlead.operations.webhooks import DeliveryLog
 from fairlead.settings import SELF_HOSTED, Settings
 from fairlead.surfaces.application import Application
+from fairlead.surfaces.asgi import AsgiApplication
+from fairlead.surfaces.cross_origin import CrossOrigin
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.openapi.handlers import DocumentHandlers
 from fairlead.surfaces.openapi.served import Served
@@ -28,10 +30,10 @@ from fairlead.surfaces.router.webhooks import WebhookHandlers
 
 def application(
     settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, metrics: Metrics, readiness: Readiness
-) -> Application:
+) -> AsgiApplication:
     """Make the application that answers every request."""
     authenticator, windows, prefix = base.authenticator, base.windows, settings.key_prefix
-    return Application(
+    answering = Application(
         run=_run_handler(settings, base, runs),
         owners=(
             _handlers(settings, base, runs),
@@ -48,6 +50,8 @@ def application(
         observe=base.observe,
         others=(*(() if jobs is None else jobs.surfaces), _registry(settings, base)),
     )
+    origins = settings.allowed_origins
+    return CrossOrigin(answering, origins, header_names(settings)) if origins else answering
 
 
 def _operator(settings: Settings, jobs: Jobs | None, metrics: Metrics, readiness: Readiness) -> OperatorHandlers:

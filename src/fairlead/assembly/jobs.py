@@ -12,6 +12,7 @@ from fairlead.assembly.hosts import ready_hosts
 from fairlead.assembly.moderation import ready_moderation
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.domain.catalog.models import Catalog
+from fairlead.domain.jobs.jobs import JobLifetime
 from fairlead.domain.jobs.news import News, QueueChanged
 from fairlead.domain.jobs.partner_nodes import partner_nodes_document
 from fairlead.engine.hosts.pool import Hosts
@@ -33,6 +34,7 @@ from fairlead.operations.jobs.cancel import JobCanceller
 from fairlead.operations.jobs.claim import JobClaimer
 from fairlead.operations.jobs.downloads import Downloads
 from fairlead.operations.jobs.execute import JobExecutor
+from fairlead.operations.jobs.file_links import FileLinks
 from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.model_files import ModelFiles
 from fairlead.operations.jobs.models import ModelRunner
@@ -252,7 +254,8 @@ def _abandoner(base: Base, working: _Working) -> JobAbandoner:
 def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog) -> _Verbs:
     reader = JobReader(base.database, base.observe)
     submitter = _submitter(settings, base, working)
-    assets = Assets(working.files, base.assets.blobs, base.database, base.clock, base.observe)
+    links = FileLinks(_file_links(base), base.clock, settings.file_link_seconds)
+    assets = Assets(working.files, base.assets.blobs, links, base.database, base.clock, base.observe)
     keeper = DeploymentKeeper(base.database, working.hosts, base.clock, base.observe)
     return _Verbs(
         submitter,
@@ -274,10 +277,14 @@ def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog
 
 
 def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Verbs) -> JobsSurface:
-    """The jobs API; its outputs have the links of the cloud API, which serves them."""
-    outputs = JobOutputs(
-        base.database, _file_links(base), base.clock, base.observe, link_seconds=settings.file_link_seconds
+    """The jobs API; its outputs and assets have the links of the cloud API, which serves them."""
+    lifetime = JobLifetime(
+        waits=int(settings.queue_hours * HOUR_MS),
+        runs=int(settings.job_minutes * HOUR_MS / 60),
+        kept=working.kept_ms,
     )
+    links = FileLinks(_file_links(base), base.clock, settings.file_link_seconds)
+    outputs = JobOutputs(base.database, base.assets.blobs, working.files, links, lifetime, base.clock, base.observe)
     deployments = verbs.deployments if settings.jobs_surface == SERVERLESS else None
     callers = _job_callers(settings, base, deployments)
     base_urls, domain = BaseUrls(settings.public_base_url, settings.trusted_proxies), settings.deployment_domain
@@ -290,6 +297,7 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
         JobWatcher(working.newsroom, verbs.reader, outputs, alone=base.alone),
         base_urls,
         brand(settings).partner_key_fields,
+        lifetime,
         settings.body_limit_mib * 2**20,
         settings.workflow_values,
         archive=settings.jobs_surface != CLOUD,
@@ -297,7 +305,6 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
     asset_handlers = AssetHandlers(
         callers,
         verbs.assets,
-        AssetReader(_file_links(base), base.assets.blobs, base.database, base.clock),
         base_urls,
         settings.upload_limit_mib * 2**20,
     )
@@ -360,11 +367,10 @@ def _file_handlers(
     views = FileViews(
         working.files,
         blobs,
-        links,
+        FileLinks(links, base.clock, settings.file_link_seconds),
         working.hosts.render,
         base.clock,
         (settings.data / "blobs" / "spool").resolve(),
-        link_seconds=settings.file_link_seconds,
     )
     reader = AssetReader(links, blobs, base.database, base.clock, lambda id_: lambda c: find_file_of_id(c, id_))
     base_urls = BaseUrls(settings.public_base_url, settings.trusted_proxies)

@@ -2,8 +2,11 @@
 
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
+_ALIASES: Final = MappingProxyType({"comfy": frozenset({"comfyui"})})
+"""Other names of brands whose released clients send them for native dispatch."""
 _NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
 _HEADER_PREFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}-")
 
@@ -19,6 +22,11 @@ def brand_name(text: str) -> str:
     return text
 
 
+def native_aliases(text: str) -> frozenset[str]:
+    """Names with commas between them, each of which may be a brand's; BadBrandError."""
+    return frozenset(brand_name(part.strip()) for part in text.split(",") if part.strip())
+
+
 def header_prefix(text: str) -> str:
     """A text that may be a prefix of header names; BadBrandError."""
     if not _HEADER_PREFIX.fullmatch(text):
@@ -28,10 +36,14 @@ def header_prefix(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Brand:
-    """A name, and a prefix for header names where it is not the name's own; BadBrandError for ones that are none."""
+    """A name, and a prefix for header names where it is not the name's own; BadBrandError for ones that are none.
+
+    `aliases` are more names that callers may ask for the native provider by; None for those that the name is known by.
+    """
 
     name: str = "service"
     prefix: str | None = None
+    aliases: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         brand_name(self.name)
@@ -46,7 +58,8 @@ class Brand:
     @property
     def native_aliases(self) -> frozenset[str]:
         """The values of `model_provider` that mean the model's own provider."""
-        return frozenset({"default", "native", self.name})
+        others = _ALIASES.get(self.name, frozenset()) if self.aliases is None else self.aliases
+        return frozenset({"default", "native", self.name}) | others
 
     @property
     def authored_flag(self) -> str:

@@ -71,6 +71,7 @@ class Caller:
     `gates` holds only the switches that differ from ON; `exhausted` is a hint that a prepaid workspace had nothing
     left when it was read, to be confirmed before it is believed; `own_keys` names the providers at which the workspace
     has a key of its own stored. `single_sign_on` is what governs the key that was used; a token has passed it already.
+    One that is `unproven` has shown no credential, and speaks for its workspace because its surface is open.
     """
 
     workspace_id: str
@@ -84,6 +85,16 @@ class Caller:
     exhausted: bool = False
     own_keys: frozenset[str] = frozenset()
     single_sign_on: SingleSignOn | None = None
+    unproven: bool = False
+
+    @property
+    def payer_id(self) -> str | None:
+        """By what work that goes on later is paid: the key, or the workspace where a token of it was shown.
+
+        None for who has shown nothing, and for a token that is limited to some models, as nobody would remember them.
+        """
+        is_whole = not self.unproven and self.credential_models.allowed is None
+        return self.key_id or (self.workspace_id if is_whole else None)
 
     def may_run(self, model_id: str) -> bool:
         """Whether workspace and credential are both entitled to a model; also what the catalog shows."""

@@ -27,9 +27,12 @@ _EXTENSIONS: Final = {
     "model/gltf+json": ".gltf",
     "model/obj": ".obj",
     "application/zip": ".zip",
+    "text/plain": ".txt",
 }
 """The only types that are ever served, and what their files are called. No page and no SVG: those can run scripts."""
 
+TEXT: Final = "text/plain"
+"""Servers also declare it where they know nothing, so what the bytes begin like comes first."""
 _OTHER_SPELLINGS: Final = {
     "image/jpg": "image/jpeg",
     "audio/mp3": "audio/mpeg",
@@ -72,9 +75,9 @@ def media_type(declared: str | None, head: bytes) -> str:
     """The type to serve bytes as: the declared one where it is safe, else what the bytes begin like, else unknown."""
     told = (declared or "").partition(";")[0].strip().lower()
     told = _OTHER_SPELLINGS.get(told, told)
-    if told in _EXTENSIONS:
+    if told in _EXTENSIONS and told != TEXT:
         return told
-    return next((name for name, fits in _SIGNATURES if fits(head)), UNKNOWN)
+    return next((name for name, fits in _SIGNATURES if fits(head)), TEXT if told == TEXT else UNKNOWN)
 
 
 def extension(type_: str) -> str:

@@ -17,6 +17,7 @@ from fairlead.storage.database import Database, DatabaseUnavailableError
 _CACHE_MAX: Final = 10_000
 _CACHE_SECONDS: Final = 1.0
 """How long a caller's rights may lag behind a change. Money never does: admission looks at the key again."""
+_PAYER: Final = "work that was begun"
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -78,10 +79,16 @@ class Authenticator:
             raise FaultError(Unauthorized("This API key is not valid any more."))
         return caller
 
+    async def payer(self, payer_id: str, workspace_id: str) -> Caller:
+        """Who pays for work of a workspace that was begun, by their `Caller.payer_id`. FaultError."""
+        if payer_id == workspace_id:
+            return await self.caller_of_workspace(workspace_id, _PAYER)
+        return await self.caller_of_key(payer_id)
+
     async def caller_of_workspace(self, name: str, subject: str) -> Caller:
-        """Who speaks for a workspace where nobody has to prove it: on a surface that was opened to them. FaultError."""
+        """Who speaks for a workspace by its name or its id, without a credential of its own. FaultError."""
         caller = await self._look_up(
-            ("workspace", name), lambda c: callers.caller_by_workspace(c, name, subject, Patterns())
+            (f"workspace for {subject}", name), lambda c: callers.caller_by_workspace(c, name, subject, Patterns())
         )
         if caller is None:
             raise FaultError(Forbidden(f"The workspace {name} does not exist here."))

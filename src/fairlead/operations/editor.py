@@ -56,13 +56,14 @@ class EditorDocuments:
         found = await self._read(lambda c: editor_documents.list_documents(c, _files(caller, folder)))
         return [info for info in found if deep or "/" not in info.name]
 
-    async def file(self, caller: Caller, path: str) -> bytes:
-        """The content of a file; FaultError(RequestNotFound)."""
+    async def file(self, caller: Caller, path: str, at_first: bytes | None = None) -> bytes:
+        """The content of a file, or what it holds `at_first`; FaultError(RequestNotFound)."""
         _check_path(path)
         found = await self._read(lambda c: editor_documents.find_document(c, _files(caller), path))
-        if found is None:
+        content = at_first if found is None else found
+        if content is None:
             raise FaultError(_no_file(path))
-        return found
+        return content
 
     async def put_file(self, caller: Caller, path: str, content: bytes, *, replace: bool) -> DocumentInfo:
         """Keep a file; JobFaultError where there is one that is not to be replaced, where it is too large, or many."""

@@ -19,7 +19,7 @@ from fairlead.storage.blob_references import (
     references_to,
     sample_references,
 )
-from fairlead.storage.blobs import FAN_OUT, BlobDamagedError, BlobMissingError, Blobs, StoredBlob
+from fairlead.storage.blobs import FAN_OUT, BlobDamagedError, BlobMissingError, FileBlobs, StoredBlob
 from fairlead.storage.database import Database
 
 Problem: TypeAlias = Literal["damaged", "missing", "orphaned"]
@@ -31,12 +31,8 @@ _SAMPLE: Final = 50
 _SAMPLE_BYTES: Final = 64 * 2**20
 
 
-class AuditedBlobs(Blobs, Protocol):
+class AuditedBlobs(FileBlobs, Protocol):
     """Blobs that can be looked at without being handed out."""
-
-    async def sizes(self, names: Sequence[str]) -> dict[str, int | None]:
-        """The sizes of blobs in bytes, None for those that are missing; BlobsUnavailableError."""
-        ...
 
     async def compare(self, name: str) -> int:
         """Read all of a blob, however large, and return its size.

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, delete, or_, select
 
@@ -25,20 +25,25 @@ def find_assets(connection: Connection, workspace_id: str, ids: Collection[str],
     return found
 
 
-def add_asset(
-    connection: Connection, new: WorkflowFile, limits: StorageLimits = UNLIMITED
-) -> tuple[WorkflowFile, bool]:
-    """Add an asset unless its workspace has one of its name and bytes; the one it has then, and whether it is new.
+class AddedFile(NamedTuple):
+    """A file that was to be added: `is_new` unless there was this one, `is_known` where its bytes were known."""
+
+    file: WorkflowFile
+    is_new: bool
+    is_known: bool
+
+
+def add_asset(connection: Connection, new: WorkflowFile, limits: StorageLimits = UNLIMITED) -> AddedFile:
+    """Add an asset unless its workspace has one of its name and bytes; the one it has then.
 
     Its name is another where that is in use for other bytes. NoNameLeftError, StorageFullError.
     """
+    known = find_content(connection, new.workspace_id, new.blob, new.created_at)
     kept = keep_file(connection, new, limits, overwrite=False)
-    return kept, kept.id == new.id
+    return AddedFile(kept, kept.id == new.id, known is not None)
 
 
-def add_asset_of(
-    connection: Connection, new: WorkflowFile, limits: StorageLimits = UNLIMITED
-) -> tuple[WorkflowFile, bool] | None:
+def add_asset_of(connection: Connection, new: WorkflowFile, limits: StorageLimits = UNLIMITED) -> AddedFile | None:
     """Add an asset for bytes that its workspace has already, as `add_asset` does; None where it has no such bytes.
 
     Without a name it is called what the file is called that has them.

@@ -158,6 +158,10 @@ class FileBlobs(Blobs, Protocol):
         """
         ...
 
+    async def sizes(self, names: Sequence[str]) -> dict[str, int | None]:
+        """The sizes of blobs in bytes, None for those that are missing; BlobsUnavailableError."""
+        ...
+
     async def local_path(self, name: str) -> Path:
         """Where a program of this machine can read a blob, verified as `read` does; it must not write there.
 

@@ -2,7 +2,7 @@
 
 import operator
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -49,7 +49,8 @@ _LISTED: Final = (
     jobs.c.id, jobs.c.number, jobs.c.state, jobs.c.created_at, jobs.c.updated_at, jobs.c.labels,
     jobs.c.release_version, jobs.c.chosen_id,
 )  # fmt: skip
-_EVENTS_MAX: Final = 10_000
+EVENTS_MAX: Final = 10_000
+"""How many events of a job are read."""
 
 
 class OrphanedJob(msgspec.Struct, frozen=True):
@@ -168,15 +169,18 @@ def remaining_jobs(connection: Connection, workspace_id: str) -> int:
     return int(connection.execute(figures).scalar_one())
 
 
-def events_of(connection: Connection, workspace_id: str, job_id: str) -> Sequence[StoredEvent]:
-    """What befell a job of a workspace, which is named by its own id, in order."""
-    rows = connection.execute(
+def events_of(
+    connection: Connection, workspace_id: str, job_id: str, kinds: Collection[str] | None = None
+) -> Sequence[StoredEvent]:
+    """What befell a job of a workspace, which is named by its own id, in order; at most EVENTS_MAX, of some kinds."""
+    found = (
         select(job_events.c.number, job_events.c.kind, job_events.c.data, job_events.c.at)
         .join(jobs, jobs.c.id == job_events.c.job_id)
         .where(jobs.c.id == job_id, jobs.c.workspace_id == workspace_id)
-        .order_by(job_events.c.number)
-        .limit(_EVENTS_MAX)
     )
+    if kinds is not None:
+        found = found.where(job_events.c.kind.in_(kinds))
+    rows = connection.execute(found.order_by(job_events.c.number).limit(EVENTS_MAX))
     return [StoredEvent(*row) for row in rows]
 
 

@@ -55,6 +55,13 @@ class JobByPublicId:
         return dict(zip(self._names, rows[0], strict=True)) if rows else None
 
 
+def public_id_of(connection: Connection, workspace_id: str, job_id: str) -> str | None:
+    """What callers know a job of a workspace by, which is named by its own id; None where it is forgotten."""
+    mine = select(jobs.c.chosen_id, jobs.c.id).where(jobs.c.id == job_id, jobs.c.workspace_id == workspace_id)
+    row = connection.execute(mine).first()
+    return None if row is None else row.chosen_id or row.id
+
+
 def find_known_as(connection: Connection, wanted: Iterable[tuple[str, str]]) -> list[FoundJob]:
     """The jobs, of those that are wanted by workspace and public id, that there are."""
     pairs = sorted(set(wanted))

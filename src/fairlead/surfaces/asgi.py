@@ -37,6 +37,14 @@ _HOST: Final = re.compile(
 )
 
 
+class AsgiApplication(Protocol):
+    """What answers requests and holds sockets."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or hold one socket."""
+        ...
+
+
 class CallerLeftError(Exception):
     """The connection closed before the request was whole: there is nobody to answer."""
 

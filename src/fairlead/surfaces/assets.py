@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fairlead.domain.faults import FaultError, Forbidden
+from fairlead.domain.media import TEXT
 from fairlead.operations.assets import AssetReader, ServedAsset
 from fairlead.surfaces.conditional import is_known
 from fairlead.surfaces.ranges import Part, UnsatisfiableRangeError, part_of
@@ -73,7 +74,7 @@ def signed_query(request: Request) -> dict[str, str]:
 def _headers(asset: ServedAsset) -> dict[str, str]:
     """What every good answer says; a browser must neither guess another type nor run anything it finds inside."""
     return {
-        "Content-Type": asset.content_type,
+        "Content-Type": f"{TEXT}; charset=utf-8" if asset.content_type == TEXT else asset.content_type,
         "Content-Disposition": content_disposition(asset.disposition, asset.name),
         "ETag": f'"{asset.blob}"',
         "Accept-Ranges": "bytes",

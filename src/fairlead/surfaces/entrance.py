@@ -7,8 +7,7 @@ from typing import Final
 from fairlead.domain.faults import ServiceUnavailable
 from fairlead.operations.clock import new_id
 from fairlead.operations.readiness import Status
-from fairlead.surfaces.application import Application
-from fairlead.surfaces.asgi import Headers, Receive, Scope, Send, answer
+from fairlead.surfaces.asgi import AsgiApplication, Headers, Receive, Scope, Send, answer
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import V2
 from fairlead.surfaces.router.headers import HeaderNames
@@ -22,10 +21,10 @@ class Entrance:
 
     def __init__(self, names: HeaderNames) -> None:
         self._names = names
-        self._application: Application | None = None
+        self._application: AsgiApplication | None = None
         self._opened = asyncio.Event()
 
-    def open(self, application: Application) -> None:
+    def open(self, application: AsgiApplication) -> None:
         """Let everybody in."""
         self._application = application
         self._opened.set()

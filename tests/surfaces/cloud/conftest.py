@@ -13,6 +13,8 @@ from surfaces.conftest import SETTINGS, NewName
 from surfaces.queues import KINDS
 
 BACKLOG: Final = 4
+ORIGIN: Final = "https://editor.example:8443"
+"""Of an editor that is served from elsewhere."""
 _PACKS: Final = Path(__file__).with_name("packs")
 _SETTINGS: Final = {
     **SETTINGS,
@@ -21,6 +23,7 @@ _SETTINGS: Final = {
     "FAIRLEAD_JOBS_BACKLOG": str(BACKLOG),
     "FAIRLEAD_BODY_LIMIT_MIB": "2",
     "FAIRLEAD_DRAIN_SECONDS": "1",
+    "FAIRLEAD_ALLOWED_ORIGINS": f"http://localhost:5173, {ORIGIN}",
 }
 
 NewCloudClient: TypeAlias = Callable[..., Client]

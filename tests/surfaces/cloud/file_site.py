@@ -26,6 +26,7 @@ from fairlead.operations.assets import AssetReader
 from fairlead.operations.authenticate import ApiKey, Authenticator
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.downloads import Downloads
+from fairlead.operations.jobs.file_links import FileLinks
 from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.moderation import Moderation
 from fairlead.operations.jobs.views import FileViews
@@ -84,7 +85,8 @@ class Site:
             database, blobs, downloads, self.clock, self.seen.append, Moderation(self.seen.append),
             self.uploads, upload_bytes=LIMIT, kept_ms=7 * DAY_MS,
         )  # fmt: skip
-        views = FileViews(self.files, blobs, self.links, self._render, self.clock, self.folder / "spool")
+        links = FileLinks(self.links, self.clock)
+        views = FileViews(self.files, blobs, links, self._render, self.clock, self.folder / "spool")
         reader = AssetReader(self.links, blobs, database, self.clock, lambda id_: lambda c: find_file_of_id(c, id_))
         authenticator = Authenticator(database, None)
         callers = CloudCallers(authenticator, RateWindows(database, (), self.clock, self.seen.append), "flk_")

@@ -57,11 +57,11 @@ def test_refusals_of_single_sign_on_are_not_counted(narrow: Server) -> None:
 
 
 @pytest.mark.req("J-07", "J-12")
-def test_nobody_pays_for_a_partner_node(narrow: Server) -> None:
-    """A workflow that runs partners' models needs a key that is good, and an account with something left."""
+def test_partner_nodes_want_an_account_with_something_left(narrow: Server) -> None:
+    """A workflow that runs partners' models is paid by a key that is good, or by the credential of the call."""
     caller = JobsCaller(narrow, "pays", narrow.new_workspace("pays"))
     poor = narrow.new_workspace("poor", "--billing", "prepaid")
-    assert submit(caller) == (422, "invalid_request")
+    assert submit(JobsCaller(narrow, "poor", poor)) == (402, "insufficient_credits")
     assert submit(caller, extra_data={"api_key_service_org": "flk_nobody"}) == (401, "unauthorized")
     assert submit(caller, extra_data={"api_key_service_org": poor}) == (402, "insufficient_credits")
     assert caller.get(_JOBS) == {"jobs": []}

@@ -46,12 +46,12 @@ def test_a_stream_ends_before_its_job(new_jobs_caller: NewJobsCaller) -> None:
 
 
 @pytest.mark.req("J-13")
-def test_a_stream_of_an_ended_job_waits(caller: JobsCaller) -> None:
-    """It tells how the job stands and how far it came, and ends."""
+def test_stream_of_an_ended_job_ends_at_once(caller: JobsCaller) -> None:
+    """It tells how far the job came and how it stands, and ends."""
     job = caller.runs(failing("no paint"))
     with caller.watches(job["id"]) as stream:
-        (status, _), (progress, _) = stream.rest()
-        assert (status, progress) == ("status", "progress")
+        (progress, _), (status, told) = stream.rest()
+        assert (progress, status, told) == ("progress", "status", {"status": "failed"})
 
 
 @pytest.mark.req("J-13")

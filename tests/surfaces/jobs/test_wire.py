@@ -19,7 +19,8 @@ from fairlead.domain.jobs.states import LIVE, TRANSITIONS, WAITING, JobState
 from fairlead.domain.jobs.statuses import STATUSES
 from fairlead.domain.jobs.updates import LogLine, ProgressUpdate, StatusUpdate
 from fairlead.surfaces.jobs.cursors import make_cursor, read_cursor
-from fairlead.surfaces.jobs.wire import ERROR_CODES, event, job_document, progress_document
+from fairlead.surfaces.jobs.documents import JobShown
+from fairlead.surfaces.jobs.wire import ERROR_CODES, JobAnswer, event, job_document, progress_document
 
 BASE: Final = "https://example.com"
 
@@ -28,6 +29,11 @@ def job(state: JobState = JobState.RUNNING, **changes: Any) -> Job:
     """Return a job of two nodes."""
     return Job(**{"id": "j", "workspace_id": "w", "number": 1, "state": state, "attempt": 1, "wanted": (), "nodes": 2,
                   "created_at": 1_000, "updated_at": 2_000, **changes})  # fmt: skip
+
+
+def document(told: Job, ahead: int | None = None) -> JobShown:
+    """Return the document of a job without outputs that is forgotten at 9 seconds."""
+    return job_document(JobAnswer(told, (), 9_000, ahead), BASE, BASE)
 
 
 def read(update: Any, class_type: str | None = None) -> tuple[str, Any]:
@@ -69,22 +75,22 @@ def test_a_state_has_no_status() -> None:
 
 
 @pytest.mark.req("J-13")
-def test_a_job_looks_otherwise() -> None:
-    """What there is not yet is null; what a job was not submitted with is absent."""
-    waiting = job_document(job(JobState.PARKED), 3, (), BASE, BASE)
-    assert {name: waiting[name] for name in ("started_at", "completed_at", "expires_at", "progress", "error")} == (
-        dict.fromkeys(("started_at", "completed_at", "expires_at", "progress", "error"))
-    )
+def test_what_a_job_has_not_yet_is_null() -> None:
+    """What a job was not submitted with is absent; steps are whole numbers, as released clients read them."""
+    waiting: Any = document(job(JobState.PARKED), 3)
+    unknown = ("started_at", "completed_at", "progress", "error", "metrics")
+    assert {name: waiting[name] for name in unknown} == dict.fromkeys(unknown)
     assert (waiting["queue_position"], waiting["created_at"]) == (3, "1970-01-01T00:00:01.000Z")
-    assert not {"metrics", "metadata", "release_version", "deployment_id"} & set(waiting)
+    assert waiting["expires_at"] == "1970-01-01T00:00:09.000Z"
+    assert not {"metadata", "release_version", "deployment_id"} & set(waiting)
     assert waiting["urls"]["events"] == f"{BASE}/api/v2/jobs/j/events"
-    standing = '{"nodes_done":1,"nodes_total":2,"current_node":"2","step":1,"steps":4}'
+    standing = '{"nodes_done":1,"nodes_total":2,"current_node":"2","step":1.5,"steps":6}'
     workflow = b'{"1": {"class_type": "A", "inputs": {}}, "2": {"class_type": "B", "inputs": {}}}'
-    running = job_document(job(started_at=1_500, progress=standing, workflow=workflow), None, (), BASE, BASE)
-    assert running["metrics"] == {"queue_ms": 500}
+    running = document(job(started_at=1_500, progress=standing, workflow=workflow))
+    assert running["metrics"] == {"queue_ms": 500, "execution_ms": None}
     assert running["progress"] == {
         "value": 0.625, "nodes_done": 1, "nodes_total": 2, "current_node": "2", "current_node_class": "B",
-        "step": 1, "steps": 4, "message": None,
+        "step": 1, "steps": 6, "message": None,
     }  # fmt: skip
 
 
@@ -108,7 +114,7 @@ def test_a_failure_has_no_code() -> None:
     assert len(set(ERROR_CODES.values())) == len(ERROR_CODES)
 
     def error(ending: Any, state: JobState = JobState.FAILED) -> Any:
-        return job_document(job(state, failure=msgspec.json.encode(ending)), None, (), BASE, BASE)["error"]
+        return document(job(state, failure=msgspec.json.encode(ending)))["error"]
 
     node = Failure(Place("5.1", "5", "5", "5"), "Blur", "ValueError", "no", ["Trace\n", "back"], {}, [])
     told = error(Failed(node))
@@ -117,7 +123,7 @@ def test_a_failure_has_no_code() -> None:
     nowhere = Failure(Place("", ""), "", "OOMError", "memory", [], {}, [])
     assert error(Failed(nowhere)) == {"code": "out_of_memory", "message": "OOMError: memory"}
     assert error(Interrupted(None, None, ()), JobState.CANCELED) is None
-    never: Any = job_document(job(JobState.EXPIRED), None, (), BASE, BASE)["error"]
+    never: Any = document(job(JobState.EXPIRED))["error"]
     assert never["code"] == "expired"
     late = Failure(Place("1", "1"), "Endless", "TimeoutError", "too long", [], {}, [])
     assert error(Failed(late, is_late=True), JobState.EXPIRED)["code"] == "timeout"

@@ -34,14 +34,7 @@ class AssetInUse:
     """A job that has not ended needs the asset."""
 
 
-@dataclass(frozen=True, slots=True)
-class RangeUnsatisfiable:
-    """None of the bytes asked for exist: there are `size`."""
-
-    size: int
-
-
-AssetFault: TypeAlias = AssetNotFound | BlobNotFound | HashMismatch | ContentBlocked | AssetInUse | RangeUnsatisfiable
+AssetFault: TypeAlias = AssetNotFound | BlobNotFound | HashMismatch | ContentBlocked | AssetInUse
 
 
 class AssetFaultError(Exception):

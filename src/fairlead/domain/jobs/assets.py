@@ -41,7 +41,8 @@ class NewAsset:
 class Asset:
     """An asset of a workspace; times in ms since 1970, `expires_at` is None for one that stays.
 
-    `name` is what a workflow may call it, `path` what its sender does; `blob` is the BLAKE3 of its bytes.
+    `name` is what a workflow may call it, `path` what its sender does; `blob` is the BLAKE3 of its bytes. `link` is
+    path and query of a signed link to them. `job_id` is the public id of the job that has made it.
     """
 
     id: str
@@ -50,9 +51,21 @@ class Asset:
     size: int
     content_type: str
     created_at: int
+    link: str
+    link_expires_at: int
     expires_at: int | None = None
+    job_id: str | None = None
     path: str | None = None
     tags: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddedAsset:
+    """An asset that was to be added: `is_new` unless there was this one, `is_known` where its bytes were known."""
+
+    asset: Asset
+    is_new: bool
+    is_known: bool
 
 
 def is_asset_id(text: str) -> bool:

@@ -79,6 +79,18 @@ class Job(msgspec.Struct, frozen=True):
         return self.chosen_id or self.id
 
 
+class JobLifetime(msgspec.Struct, frozen=True):
+    """How long a job may wait, how long it may be executed, and for how long an ended one is kept, in ms."""
+
+    waits: int
+    runs: int
+    kept: int
+
+    def end_of(self, job: Job) -> int:
+        """When a job is forgotten; of one that has not ended, the latest time at which that can be."""
+        return job.created_at + self.waits + self.runs + self.kept if job.expires_at is None else job.expires_at
+
+
 class StoredEvent(msgspec.Struct, frozen=True):
     """An event of a job as it is kept: its kind, the event as JSON, and when it was."""
 

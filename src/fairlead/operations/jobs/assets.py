@@ -28,7 +28,7 @@ from fairlead.domain.jobs.asset_references import (
     told_of_assets,
     with_names,
 )
-from fairlead.domain.jobs.assets import Asset, NewAsset
+from fairlead.domain.jobs.assets import AddedAsset, Asset, NewAsset
 from fairlead.domain.jobs.faults import BadFile, BadSubmission, JobFaultError, StorageFull
 from fairlead.domain.jobs.jobs import NewJob
 from fairlead.domain.media import media_type
@@ -36,6 +36,7 @@ from fairlead.moderation.protocol import Question
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.assets import damaged
 from fairlead.operations.clock import Clock, new_id
+from fairlead.operations.jobs.file_links import FileLinks
 from fairlead.operations.jobs.files import Intake, WorkflowFiles, check_new
 from fairlead.storage.asset_records import add_asset, add_asset_of, delete_asset, find_assets
 from fairlead.storage.blobs import (
@@ -47,6 +48,7 @@ from fairlead.storage.blobs import (
     FileBlobs,
 )
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.public_ids import public_id_of
 from fairlead.storage.storage_usage import StorageFullError
 from fairlead.storage.workflow_files import NoNameLeftError, WorkflowFile, find_content
 
@@ -65,12 +67,14 @@ class Assets:
         self,
         files: WorkflowFiles,
         blobs: FileBlobs,
+        links: FileLinks,
         database: Database,
         clock: Clock,
         observe: Observer,
     ) -> None:
         self._files = files
         self._blobs = blobs
+        self._links = links
         self._database = database
         self._clock = clock
         self._observe = observe
@@ -83,10 +87,8 @@ class Assets:
         """Begin an asset that is sent."""
         return self._files.receive(caller.workspace_id)
 
-    async def add(
-        self, caller: Caller, intake: Intake, name: str, new: NewAsset, expected: str | None
-    ) -> tuple[Asset, bool]:
-        """Keep what has come as an asset, and say whether it is a new one.
+    async def add(self, caller: Caller, intake: Intake, name: str, new: NewAsset, expected: str | None) -> AddedAsset:
+        """Keep what has come as an asset.
 
         `expected` is the hash it must have. AssetFaultError: HashMismatch, ContentBlocked; JobFaultError(BadFile).
         """
@@ -96,11 +98,11 @@ class Assets:
             raise AssetFaultError(HashMismatch(digest))
         content = await intake.store()
         file = self._new(caller, content, cleaned, new)
-        kept, is_new = await self._added(lambda connection: add_asset(connection, file, self._files.limits))
-        return _asset(kept), is_new
+        added = await self._added(lambda connection: add_asset(connection, file, self._files.limits))
+        return AddedAsset(self._asset(added.file), added.is_new, added.is_known)
 
-    async def add_known(self, caller: Caller, digest: str, new: NewAsset) -> tuple[Asset, bool]:
-        """Make an asset of bytes that the workspace has already, and say whether it is a new one.
+    async def add_known(self, caller: Caller, digest: str, new: NewAsset) -> AddedAsset:
+        """Make an asset of bytes that the workspace has already.
 
         AssetFaultError: BlobNotFound, also where only others have such bytes; ContentBlocked. JobFaultError(BadFile).
         """
@@ -110,7 +112,7 @@ class Assets:
         added = await self._added(lambda connection: add_asset_of(connection, file, self._files.limits))
         if added is None:
             raise AssetFaultError(BlobNotFound())
-        return _asset(added[0]), added[1]
+        return AddedAsset(self._asset(added.file), added.is_new, added.is_known)
 
     async def knows(self, caller: Caller, digest: str) -> bool:
         """Whether the workspace has a file with some bytes. Where they are lost it has none, and sends them again."""
@@ -118,16 +120,18 @@ class Assets:
 
     async def find(self, caller: Caller, asset_id: str) -> Asset:
         """An asset by its id; AssetFaultError(AssetNotFound)."""
-        found = await self._found(caller, [asset_id])
-        if asset_id not in found:
+        file = (await self._found(caller, [asset_id])).get(asset_id)
+        if file is None:
             raise AssetFaultError(AssetNotFound())
-        return _asset(found[asset_id])
+        if (job_id := file.job_id) is None:
+            return self._asset(file)
+        return self._asset(file, await self._read(lambda c: public_id_of(c, caller.workspace_id, job_id)))
 
     async def find_whole(self, caller: Caller, asset_id: str) -> Asset:
-        """An asset whose bytes can be sent whole; AssetFaultError(AssetNotFound)."""
+        """An asset whose bytes are verified, so that its link leads to them; AssetFaultError(AssetNotFound)."""
         asset = await self.find(caller, asset_id)
         try:
-            await self._blobs.check(asset.blob, asset.size)
+            await self._blobs.verify(asset.blob, asset.size)
         except BlobMissingError as error:
             raise AssetFaultError(AssetNotFound()) from error
         except BlobDamagedError as error:
@@ -162,6 +166,23 @@ class Assets:
         names = {id_: _name(file) for id_, file in found.items()}
         workflow = await _off_loop(new.workflow, lambda: with_names(new.workflow, names))
         return msgspec.structs.replace(new, workflow=workflow, files=sorted(found))
+
+    def _asset(self, file: WorkflowFile, job_id: str | None = None) -> Asset:
+        link = self._links.sign(file)
+        return Asset(
+            id=file.id,
+            name=_name(file),
+            blob=file.blob,
+            size=file.size,
+            content_type=file.content_type,
+            created_at=file.created_at,
+            link=link.path,
+            link_expires_at=link.expires_at,
+            expires_at=file.expires_at,
+            job_id=job_id,
+            path=file.path,
+            tags=() if file.tags is None else msgspec.json.decode(file.tags, type=list[str]),
+        )
 
     async def _found(self, caller: Caller, ids: Collection[str]) -> dict[str, WorkflowFile]:
         now = self._clock.now_ms()
@@ -250,20 +271,6 @@ def _is_meant(reference: AssetReference, found: dict[str, WorkflowFile]) -> bool
     """Whether there is the asset that is meant, with the bytes that are meant."""
     file = None if reference.id is None else found.get(reference.id)
     return file is not None and reference.hash in (None, file.blob)
-
-
-def _asset(file: WorkflowFile) -> Asset:
-    return Asset(
-        id=file.id,
-        name=_name(file),
-        blob=file.blob,
-        size=file.size,
-        content_type=file.content_type,
-        created_at=file.created_at,
-        expires_at=file.expires_at,
-        path=file.path,
-        tags=() if file.tags is None else msgspec.json.decode(file.tags, type=list[str]),
-    )
 
 
 def _name(file: WorkflowFile) -> str:

@@ -255,7 +255,7 @@ class JobExecutor:
             raise DeclinedError(VALIDATION, "This job was submitted without a key that pays for partner nodes.")
         try:
             payer = await self._patience.ask(
-                "look up who pays", partial(self._authenticator.caller_of_key, job.partner_key_id)
+                "look up who pays", partial(self._authenticator.payer, job.partner_key_id, job.workspace_id)
             )
         except FaultError as error:
             if isinstance(error.fault, Unauthorized):

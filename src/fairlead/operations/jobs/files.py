@@ -4,9 +4,9 @@ A file is a name in the flat namespace of its workspace and kind, for a blob. Th
 has them; a name is a key and never a path.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -23,7 +23,7 @@ from fairlead.domain.jobs.filenames import (
     is_web_link,
     read_reference,
 )
-from fairlead.domain.media import HEAD_BYTES, media_type
+from fairlead.domain.media import HEAD_BYTES, TEXT, media_type
 from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
 from fairlead.engine.hosts.desk import DeclinedError
 from fairlead.fair_shares import FairShares, NoRoomError
@@ -46,6 +46,7 @@ from fairlead.storage.storage_usage import StorageFullError, usage_of
 from fairlead.storage.workflow_files import (
     NoNameLeftError,
     WorkflowFile,
+    add_file,
     delete_expired,
     extend_expiry,
     find_referenced,
@@ -62,6 +63,8 @@ _LISTED_MAX: Final = 100_000
 _EXPIRED_AT_ONCE: Final = 500
 _SHOWN: Final = 200
 _UPLOAD_WAIT_SECONDS: Final = 10.0
+TEXTS_KIND: Final = "output"
+"""The kind of the files that texts of jobs become."""
 NO_SUCH_FILE: Final = "FileNotFoundError"
 """The kind of error by which a host knows that there is no such file."""
 _BAD_NAME: Final = "ValueError"
@@ -298,6 +301,28 @@ class WorkflowFiles:
         except StorageFullError as error:
             full = f"The workspace may keep {error.limit} {error.what}, and keeps as many: {_shown(filename)} is lost."
             raise DeclinedError(TOO_MUCH, full) from error
+
+    async def keep_texts(
+        self, workspace_id: str, job_id: str, texts: Mapping[str, bytes], expires_at: int
+    ) -> Mapping[str, WorkflowFile]:
+        """Keep texts that a job has shown as files, at least until a time: those files, by the names of the texts.
+
+        The job has them already, so they are kept however much its workspace keeps. FaultError(ServiceUnavailable).
+        """
+        new = {}
+        try:
+            for name, text in texts.items():
+                writer = self._blobs.writer(len(text))
+                try:
+                    await writer.write(text)
+                    content = AdoptedBlob(await writer.commit(), len(text), b"")
+                finally:
+                    await writer.abort()
+                file = self._new(workspace_id, TEXTS_KIND, name, content, expires_at, job_id)
+                new[name] = replace(file, content_type=TEXT)
+            return await self._database.write(lambda c: {name: add_file(c, file) for name, file in new.items()})
+        except (BlobsUnavailableError, DatabaseUnavailableError, NoNameLeftError) as error:
+            raise FaultError(_away()) from error
 
     async def keep_longer(self, workspace_id: str, names: Collection[tuple[str, str]], expires_at: int) -> None:
         """Keep files, given by kind and name, at least until a time; FaultError(ServiceUnavailable)."""

@@ -15,6 +15,8 @@ from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 
 LIVE_MAX: Final = 1_000
 """How many jobs that have not ended are shown at once."""
+EVENTS_MAX: Final = jobs.EVENTS_MAX
+"""How many events of a job are read."""
 T = TypeVar("T")
 
 

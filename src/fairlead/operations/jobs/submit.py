@@ -45,7 +45,10 @@ from fairlead.storage.jobs import deflated
 _LARGE_BYTES: Final = 64 * 1024
 _NO_ERRORS: Final = b"{}"
 _LEFT_OUT: Final = msgspec.json.encode({"message": "Some outputs of the workflow cannot be made."})
-_NO_KEY: Final = "This workflow has partner nodes; send the API key that pays for them as {field} in extra_data."
+_NO_KEY: Final = (
+    "This workflow has partner nodes, and the call has no credential that could pay for them later;"
+    " send an API key that does as {field} in extra_data."
+)
 
 
 class Submitter:
@@ -86,7 +89,7 @@ class Submitter:
         # The database answers while the graph is checked by another process.
         room = self._files.check_room(caller.workspace_id)
         checked, _ = await asyncio.gather(self._checked(caller, job_id, new), room)
-        payer = await self._payer(new, checked)
+        payer = await self._payer(caller, new, checked)
         workflow, extra = await _deflated(checked.workflow), await _deflated(new.extra)
         submission = Submission(
             job_id=job_id,
@@ -98,7 +101,7 @@ class Submitter:
             created_at=self._clock.now_ms(),
             backlog=self._backlog,
             key_id=caller.key_id,
-            partner_key_id=None if payer is None else payer.key_id,
+            partner_key_id=None if payer is None else payer.payer_id,
             server_id=self._executor.server_id if self._executor.reserve() else None,
             labels=new.labels,
             idempotency_id=None if new.idempotency_key is None else key_id(caller.workspace_id, new.idempotency_key),
@@ -131,13 +134,15 @@ class Submitter:
             raise JobFaultError(_invalid(_LEFT_OUT, found.node_errors, desk))
         return found
 
-    async def _payer(self, new: NewJob, checked: Checked) -> Caller | None:
-        """Who pays for partner nodes (C-11); None where there are none, and no key was sent."""
+    async def _payer(self, caller: Caller, new: NewJob, checked: Checked) -> Caller | None:
+        """Who pays for partner nodes (C-11, K-07): the key that was named, else the caller. None without such nodes."""
         if not checked.partner_nodes:
             return None
-        if new.partner_key is None:
+        payer = caller
+        if new.partner_key is not None:
+            payer = await self._authenticator.authenticate(ApiKey(new.partner_key))
+        if payer.payer_id is None:
             raise JobFaultError(BadSubmission("partner_key_missing", _NO_KEY.format(field=self._key_field)))
-        payer = await self._authenticator.authenticate(ApiKey(new.partner_key))
         if payer.exhausted:
             raise FaultError(InsufficientCredits(available=0))
         return payer

@@ -18,9 +18,9 @@ from fairlead.domain.jobs.filenames import KINDS, leads_elsewhere, read_referenc
 from fairlead.domain.media import extension, is_shown
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.protocol import Render, Rendered
-from fairlead.identity.links import Links
 from fairlead.operations.assets import ServedAsset, damaged
 from fairlead.operations.clock import Clock, new_id
+from fairlead.operations.jobs.file_links import FileLinks
 from fairlead.operations.jobs.files import Intake, SavedName, WorkflowFiles, check_new
 from fairlead.storage.blobs import (
     AdoptedBlob,
@@ -68,7 +68,7 @@ class Original:
 
 
 class FileViews:
-    """What callers see of their files. `links` must sign for the path of files; links are good for `link_seconds`.
+    """What callers see of their files. What is sent at once may be kept for as long as a link is good.
 
     `render` has an engine host of a workspace make a picture, or raises EngineUnavailableError. `scratch` is a folder
     for pictures that are being made, on the file system of the blobs, which is swept: the blobs' spool.
@@ -78,12 +78,10 @@ class FileViews:
         self,
         files: WorkflowFiles,
         blobs: FileBlobs,
-        links: Links,
+        links: FileLinks,
         render: Callable[[str, Render], Awaitable[Rendered]],
         clock: Clock,
         scratch: Path,
-        *,
-        link_seconds: int = 3600,
     ) -> None:
         self._files = files
         self._blobs = blobs
@@ -91,7 +89,6 @@ class FileViews:
         self._render = render
         self._clock = clock
         self._scratch = scratch
-        self._link_seconds = link_seconds
         self._made: OrderedDict[tuple[str, Rendering], tuple[AdoptedBlob, str]] = OrderedDict()
 
     async def view(self, caller: Caller, wanted: Wanted) -> str | ServedAsset:
@@ -107,7 +104,7 @@ class FileViews:
         if wanted.rendering is None or not (
             file.content_type.startswith("image/") or wanted.rendering.how in _CHANNELS
         ):
-            return self._link(file)
+            return self._links.sign(file).path
         made, content_type = await self._rendered(caller.workspace_id, file, wanted.rendering)
         name = split_name(file.name)[0] + extension(content_type)
         return self._served(file, made.name, made.size, content_type, name)
@@ -137,16 +134,11 @@ class FileViews:
             raise JobFaultError(FileNotFound(filename))
         return file
 
-    def _link(self, file: WorkflowFile) -> str:
-        now = self._clock.now_ms() // 1000
-        disposition = "inline" if is_shown(file.content_type) else "attachment"
-        return self._links.sign(file.id, now + self._link_seconds, file.name, disposition)
-
     def _served(self, file: WorkflowFile, blob: str, size: int, content_type: str, name: str) -> ServedAsset:
         now = self._clock.now_ms() // 1000
-        left = self._link_seconds if file.expires_at is None else max(0, file.expires_at // 1000 - now)
+        left = self._links.seconds if file.expires_at is None else max(0, file.expires_at // 1000 - now)
         disposition = "inline" if is_shown(content_type) else "attachment"
-        return ServedAsset(blob, size, content_type, name, disposition, min(left, self._link_seconds))
+        return ServedAsset(blob, size, content_type, name, disposition, min(left, self._links.seconds))
 
     async def _check(self, file: WorkflowFile) -> None:
         """Refuse what cannot be sent whole, before the first byte is sent."""

@@ -31,6 +31,7 @@ from fairlead.domain.jobs.events import (
 from fairlead.domain.jobs.faults import JobFaultError, TooManyStreams
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.news import News, Notice, Preview, ProgressText, QueueChanged
+from fairlead.domain.jobs.outputs import JobOutput
 from fairlead.domain.jobs.progress import Standing
 from fairlead.domain.jobs.states import LIVE, WAITING
 from fairlead.domain.jobs.statuses import STATUSES
@@ -79,13 +80,17 @@ class JobWatcher:
         except (FaultError, JobFaultError):
             return None
 
-    async def made(self, caller: Caller, event: Executed) -> Sequence[Update]:
-        """What a node has just shown; nothing where it cannot be read now: who asks for the job finds it."""
+    async def made(self, caller: Caller, job: Job, event: Executed | None = None) -> Sequence[JobOutput]:
+        """What a node has just shown, or all that is committed; nothing where it cannot be read now.
+
+        Who asks for the job finds it.
+        """
         try:
-            found = await self._outputs.of_node(caller, event.place.real_node, event.ui)
+            return await (
+                self._outputs.of_job(caller, job) if event is None else self._outputs.of_node(caller, job, event)
+            )
         except FaultError:
             return ()
-        return [OutputUpdate(output) for output in found]
 
     def preview(self, job_id: str) -> Preview | None:
         """The newest preview of a job."""
@@ -156,6 +161,7 @@ class Watch:
         self._subscription = subscription
         self._status = StatusUpdate(job, ahead)
         self._tally = _Tally(standing_of(job), set())
+        self._made: set[tuple[str, str]] = set()
         self._is_closed = False
 
     @property
@@ -170,13 +176,13 @@ class Watch:
             self._watcher.leave(self._caller, self._subscription)
 
     async def updates(self) -> AsyncIterator[Update | None]:
-        """How the job stands, how far it is, its newest preview; then whatever happens until it has ended.
+        """How the job stands, its outputs, how far it is, its newest preview; then whatever happens until it has ended.
 
-        None after a while of silence. It ends early when the server stops, when who watches is too slow, and when the
-        job cannot be read any more.
+        A status that is terminal comes last, and each output once. None after a while of silence. It ends early when
+        the server stops, when who watches is too slow, and when the job cannot be read any more.
         """
         loop = asyncio.get_running_loop()
-        for update in self._snapshot():
+        for update in await self._snapshot():
             yield update
         said_at = loop.time()
         while self.job.state in LIVE:
@@ -189,7 +195,7 @@ class Watch:
                 seen = await self._watcher.look(self._caller, self.job)
                 if seen is None:
                     return
-                found += self._seen(seen)
+                found += await self._seen(seen)
             for one in found:
                 yield one
             if found:
@@ -198,12 +204,22 @@ class Watch:
                 said_at = loop.time()
                 yield None
 
-    def _snapshot(self) -> Sequence[Update]:
+    async def _snapshot(self) -> Sequence[Update]:
         preview = self._watcher.preview(self.job.id)
-        told: list[Update] = [self._status]
+        told = await self._new_outputs()
         if self.job.progress is not None or self.job.state not in WAITING:
             told.append(self._tally.update())
-        return told if preview is None else [*told, preview]
+        if self.job.state not in LIVE:
+            return [*told, self._status]
+        return [self._status, *told, *(() if preview is None else (preview,))]
+
+    async def _new_outputs(self, event: Executed | None = None) -> list[Update]:
+        """Outputs that were not told yet: those that a node has just shown, or of all that are committed."""
+        found = await self._watcher.made(self._caller, self.job, event)
+        new = {(output.node_id, output.id): output for output in found}
+        told: list[Update] = [OutputUpdate(output) for key, output in new.items() if key not in self._made]
+        self._made.update(new)
+        return told
 
     async def _next(self) -> Sequence[Bulletin]:
         with suppress(TimeoutError):
@@ -235,17 +251,20 @@ class Watch:
             if isinstance(tiding, _LOGGED) and (line := log_line(tiding, news.at)):
                 told.append(line)
             if isinstance(tiding, Executed):
-                told.extend(await self._watcher.made(self._caller, tiding))
+                told.extend(await self._new_outputs(tiding))
         if has_moved:
             told.append(self._tally.update())
         return told if preview is None else [*told, preview]
 
-    def _seen(self, seen: StatusUpdate) -> list[Update]:
-        """What is to be told of how the job stands now: its status where that has changed, and how far it is."""
+    async def _seen(self, seen: StatusUpdate) -> list[Update]:
+        """What is to be told of how the job stands now: outputs, how far it is, and its status where that has changed.
+
+        So outputs are told of jobs that another server has executed, and those that nobody told of here.
+        """
         before, far = self._status, self._tally.update()
         self._status = seen
         self._tally.learn(seen.job)
-        told: list[Update] = []
+        told = await self._new_outputs()
         if self._tally.update() != far:
             told.append(self._tally.update())
         if (STATUSES[seen.job.state], seen.ahead) != (STATUSES[before.job.state], before.ahead):

@@ -224,6 +224,7 @@ class HistoryV2Entry(TypedDict):
     meta: Mapping[str, NodeMeta]
     status: ExecutionStatus
     workflow_id: NotRequired[str]
+    error_message: NotRequired[str]
 
 
 class HistoryV2(TypedDict):

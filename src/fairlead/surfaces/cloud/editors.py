@@ -4,6 +4,7 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -36,6 +37,8 @@ _STATS: Final[SystemStats] = {
 }
 """The memory of the machine is its operator's business: workspaces share it."""
 _CONTENT_TYPES: Final = {"json": "application/json", "css": "text/css"}
+_AT_FIRST: Final = MappingProxyType({"user.css": b"", "comfy.templates.json": b"[]", "workflows/.index.json": b"{}"})
+"""What these files hold before their user has put anything there: editors that start take a 404 for a failure."""
 _KEPT_APART: Final = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -76,6 +79,22 @@ class EditorHandlers:
 
     async def list_embeddings(self, request: Request) -> Response:
         """`GET /embeddings`: there are none."""
+        return await self._constant(request, [])
+
+    async def show_translations(self, request: Request) -> Response:
+        """`GET /i18n`: node packs bring no translations."""
+        return await self._constant(request, {})
+
+    async def show_subgraphs(self, request: Request) -> Response:
+        """`GET /global_subgraphs`: node packs bring no subgraphs."""
+        return await self._constant(request, {})
+
+    async def show_templates(self, request: Request) -> Response:
+        """`GET /workflow_templates`: node packs bring no templates."""
+        return await self._constant(request, {})
+
+    async def list_model_folders(self, request: Request) -> Response:
+        """`GET /experiment/models`: there are no folders of models to browse."""
         return await self._constant(request, [])
 
     async def show_node_replacements(self, request: Request) -> Response:
@@ -123,10 +142,10 @@ class EditorHandlers:
         return answer([file.name for file in found])
 
     async def show_user_file(self, request: Request) -> Response:
-        """`GET /userdata/{file}`: a file as it was put."""
+        """`GET /userdata/{file}`: a file as it was put; of those that editors read as they start, an empty one."""
         caller = await self.callers.caller(request)
         [path] = _paths(request)
-        content = await self.documents.file(caller, path)
+        content = await self.documents.file(caller, path, _AT_FIRST.get(path))
         content_type = _CONTENT_TYPES.get(path.rpartition(".")[2], "application/octet-stream")
         return Response(content, 200, _KEPT_APART, content_type)
 

@@ -28,6 +28,7 @@ class Route:
         "upload_image", "upload_mask", "view", "show_file",
         "show_features", "show_system_stats", "show_user", "show_users", "list_extensions", "list_embeddings",
         "show_node_replacements", "free_memory",
+        "show_translations", "show_subgraphs", "show_templates", "list_model_folders",
         "list_settings", "change_settings", "show_setting", "change_setting",
         "list_user_files", "show_user_file", "put_user_file", "delete_user_file", "move_user_file",
     ]  # fmt: skip
@@ -69,6 +70,10 @@ ROUTES: Final = (
     Route("GET", "/embeddings", "list_embeddings"),
     Route("GET", "/node_replacements", "show_node_replacements"),
     Route("POST", "/free", "free_memory"),
+    Route("GET", "/i18n", "show_translations"),
+    Route("GET", "/global_subgraphs", "show_subgraphs"),
+    Route("GET", "/workflow_templates", "show_templates"),
+    Route("GET", "/experiment/models", "list_model_folders"),
     Route("GET", "/settings", "list_settings"),
     Route("POST", "/settings", "change_settings"),
     Route("GET", "/settings/{setting:path}", "show_setting"),

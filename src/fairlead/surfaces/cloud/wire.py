@@ -163,6 +163,8 @@ def history_v2_entry(job: Job) -> HistoryV2Entry:
     }
     if workflow_id := _workflow_id(extra):
         entry["workflow_id"] = workflow_id
+    if isinstance(ending := _ending(job), Failed):
+        entry["error_message"] = _sentence(ending.failure)
     return entry
 
 
@@ -202,6 +204,12 @@ def _ending(job: Job) -> Ending | None:
             return Interrupted(None, None, ()) if job.failure is None else _endings.decode(job.failure)
         case _:
             return None
+
+
+def _sentence(failure: Failure) -> str:
+    """Why a job has failed, with the node it failed in: all that a command line prints of it (K-06)."""
+    node = failure.place.real_node
+    return f"{failure.node_type} (node {node}): {failure.message}" if node else failure.message
 
 
 def _news(job: Job, event: Event, at: int | None) -> News:

@@ -6,26 +6,24 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead.domain.jobs.asset_faults import AssetFaultError, BlobNotFound, RangeUnsatisfiable
-from fairlead.domain.jobs.assets import Asset
-from fairlead.domain.media import is_shown
-from fairlead.operations.assets import AssetReader, ServedAsset
+from fairlead.domain.jobs.asset_faults import AssetFaultError, BlobNotFound
+from fairlead.domain.jobs.assets import AddedAsset, Asset
 from fairlead.operations.jobs.assets import Assets
-from fairlead.surfaces.assets import content_response
 from fairlead.surfaces.forms import read_form
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.jobs.addresses import api_base
 from fairlead.surfaces.jobs.asset_fields import BODY_MAX, asset_id_of, digest_of, read_from_hash, read_upload
 from fairlead.surfaces.jobs.credentials import JobCallers
-from fairlead.surfaces.jobs.documents import AssetShown
+from fairlead.surfaces.jobs.documents import AssetAdded, AssetShown
 from fairlead.surfaces.jobs.routes import PREFIX
 from fairlead.surfaces.jobs.wire import answer
 from fairlead.surfaces.json_bodies import read_small_json
-from fairlead.surfaces.ranges import UnsatisfiableRangeError
 from fairlead.surfaces.router.wire import as_time
 
 _FIELD: Final = "file"
 _UNCACHED: Final = {"Cache-Control": "no-store"}
+# The asset may be deleted at any time, and whoever asks must be who may.
+_REDIRECTED: Final = {"Cache-Control": "private, no-cache", "Vary": "X-API-Key, Authorization"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,6 @@ class AssetHandlers:
 
     callers: JobCallers
     assets: Assets
-    reader: AssetReader
     base_urls: BaseUrls
     limit: int
 
@@ -46,7 +43,7 @@ class AssetHandlers:
             async with self.assets.receiving(caller):
                 form = await read_form(request, _FIELD, intake, self.limit)
             name, new, expected = read_upload(form)
-            return self._told(request, *await self.assets.add(caller, intake, name, new, expected))
+            return self._added(request, await self.assets.add(caller, intake, name, new, expected))
         finally:
             await intake.abort()
 
@@ -54,7 +51,7 @@ class AssetHandlers:
         """`POST /assets/from-hash`: an asset of bytes that need not be sent again."""
         caller = await self.callers.caller(request)
         digest, new = read_from_hash(await read_small_json(request, BODY_MAX))
-        return self._told(request, *await self.assets.add_known(caller, digest, new))
+        return self._added(request, await self.assets.add_known(caller, digest, new))
 
     async def seek_hash(self, request: Request) -> Response:
         """`HEAD /assets/by-hash/{hash}`: whether the workspace has such bytes."""
@@ -67,7 +64,7 @@ class AssetHandlers:
         """`GET /assets/{id}`: what is known of an asset."""
         caller = await self.callers.caller(request)
         asset = await self.assets.find(caller, asset_id_of(request.path_params))
-        return answer(_document(asset, api_base(self.base_urls, request.scope)))
+        return answer(self._document(request, asset))
 
     async def delete_asset(self, request: Request) -> Response:
         """`DELETE /assets/{id}`: 204, unless a job still needs it."""
@@ -76,27 +73,24 @@ class AssetHandlers:
         return Response(status_code=204, headers=_UNCACHED)
 
     async def show_content(self, request: Request) -> Response:
-        """`GET /assets/{id}/content`: the bytes, a part of them, or that the caller has them already."""
+        """`GET /assets/{id}/content`: 302 to a signed link to the bytes, which clients hand to others (K-03)."""
         caller = await self.callers.caller(request)
         asset = await self.assets.find_whole(caller, asset_id_of(request.path_params))
-        try:
-            return await content_response(request, _served(asset), self.reader)
-        except UnsatisfiableRangeError as error:
-            raise AssetFaultError(RangeUnsatisfiable(asset.size)) from error
+        location = self.base_urls.of(request.scope) + asset.link
+        return Response(status_code=302, headers={"Location": location, **_REDIRECTED})
 
-    def _told(self, request: Request, asset: Asset, is_new: bool) -> Response:  # noqa: FBT001 -- a pair
-        return answer(_document(asset, api_base(self.base_urls, request.scope)), 201 if is_new else 200)
+    def _added(self, request: Request, added: AddedAsset) -> Response:
+        document: AssetAdded = {**self._document(request, added.asset), "created_new": not added.is_known}
+        return answer(document, 201 if added.is_new else 200)
 
-
-def _served(asset: Asset) -> ServedAsset:
-    """An asset as it is served: to be asked for each time, as it may be deleted."""
-    disposition = "inline" if is_shown(asset.content_type) else "attachment"
-    return ServedAsset(asset.blob, asset.size, asset.content_type, asset.name, disposition, seconds_left=0)
+    def _document(self, request: Request, asset: Asset) -> AssetShown:
+        """An asset. Its link begins with the server's address, others with that of the API."""
+        return _document(asset, self.base_urls.of(request.scope), api_base(self.base_urls, request.scope))
 
 
-def _document(asset: Asset, base: str) -> AssetShown:
-    url = f"{base}{PREFIX}/assets/{asset.id}"
-    return {
+def _document(asset: Asset, base: str, api: str) -> AssetShown:
+    url = f"{api}{PREFIX}/assets/{asset.id}"
+    document: AssetShown = {
         "id": asset.id,
         "hash": f"blake3:{asset.blob}",
         "name": asset.name,
@@ -106,5 +100,10 @@ def _document(asset: Asset, base: str) -> AssetShown:
         "tags": asset.tags,
         "created_at": as_time(asset.created_at),
         "expires_at": None if asset.expires_at is None else as_time(asset.expires_at),
+        "url": base + asset.link,
+        "url_expires_at": as_time(asset.link_expires_at),
         "urls": {"self": url, "content": f"{url}/content"},
     }
+    if asset.job_id is not None:
+        document["job_id"] = asset.job_id
+    return document

@@ -5,7 +5,7 @@ serverless one refuses keys of accounts that must come by single sign-on.
 """
 
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from starlette.requests import Request
@@ -85,7 +85,8 @@ class JobCallers:
         credential = key_or_token(scope, self.key_prefix)
         if self.self_hosted is not None:
             if self.self_hosted.admits(credential, scope):
-                return await self.authenticator.caller_of_workspace(self.self_hosted.workspace, _SUBJECT)
+                caller = await self.authenticator.caller_of_workspace(self.self_hosted.workspace, _SUBJECT)
+                return replace(caller, unproven=credential is None)
             if isinstance(credential, Token) and not self.authenticator.takes_tokens:
                 raise FaultError(Unauthorized("This is no token that this service takes."))
         return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)

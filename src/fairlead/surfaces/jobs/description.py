@@ -10,6 +10,7 @@ import msgspec
 from fairlead.domain.jobs.listing import PAGE_MAX
 from fairlead.domain.runs.replays import KEY_MAX
 from fairlead.surfaces.jobs.documents import (
+    AssetAdded,
     AssetForm,
     AssetFromHash,
     AssetShown,
@@ -20,6 +21,7 @@ from fairlead.surfaces.jobs.documents import (
     JobsError,
     JobShown,
     JobSubmission,
+    JobWorkflow,
     NewDeployment,
     NewRelease,
     ReleaseList,
@@ -27,8 +29,6 @@ from fairlead.surfaces.jobs.documents import (
 )
 from fairlead.surfaces.jobs.routes import ROUTES
 from fairlead.surfaces.openapi.description import (
-    FILE_ANSWERS,
-    RANGE,
     Access,
     Answer,
     Body,
@@ -37,7 +37,6 @@ from fairlead.surfaces.openapi.description import (
     Parameter,
     describe_routes,
 )
-from fairlead.surfaces.shapes import Workflow
 
 _FORM: Final = "multipart/form-data"
 _STREAM: Final = "text/event-stream"
@@ -68,7 +67,9 @@ _JOBS: Final = {
         "List jobs, the newest first", {200: Answer("A page of the list.", JobList)}, (400, 422, 501), _LIST
     ),
     "show_job": Operation("Tell how a job stands, and what it has made", {200: Answer("The job.", JobShown)}),
-    "show_workflow": Operation("Show the workflow of a job", {200: Answer("The graph.", Workflow)}),
+    "show_workflow": Operation(
+        "Show the workflow of a job", {200: Answer("The workflow, and its format.", JobWorkflow)}
+    ),
     "show_logs": Operation(
         "Tell what befell a job, in words",
         {200: Answer("The log.", JobLog), 204: Answer("Nothing has befallen it yet.")},
@@ -81,8 +82,8 @@ _JOBS: Final = {
 }
 
 _TAKEN: Final = {
-    200: Answer("There was such an asset already.", AssetShown),
-    201: Answer("The new asset.", AssetShown),
+    200: Answer("There was such an asset already.", AssetAdded),
+    201: Answer("The new asset.", AssetAdded),
 }
 _ASSETS: Final = {
     "upload_asset": Operation("Keep a file", _TAKEN, (409, 413, 422, 451), body=Body(AssetForm, _FORM)),
@@ -92,7 +93,10 @@ _ASSETS: Final = {
     "seek_hash": Operation("Ask whether the workspace has some bytes", {200: Answer("It has.")}, (422,)),
     "show_asset": Operation("Show an asset", {200: Answer("The asset.", AssetShown)}),
     "delete_asset": Operation("Delete an asset", {204: Answer("It is deleted.")}, (409,)),
-    "show_content": Operation("Fetch the bytes of an asset", FILE_ANSWERS, (416,), RANGE),
+    "show_content": Operation(
+        "Fetch the bytes of an asset",
+        {302: Answer("A link to the bytes, which is its own credential.", headers=("location!", "cache-control!"))},
+    ),
 }
 
 _SHOWN: Final = {200: Answer("The deployment.", DeploymentShown)}
@@ -144,5 +148,5 @@ def describe_jobs() -> Description:
         routes=describe_routes("jobs", ROUTES, OPERATIONS),
         path_parameters=_PATH,
         refusals={Access.OPENED: (401, 403, 404, 429, 500)},
-        headers_of={416: ("content-range!",), 429: ("retry-after!",)},
+        headers_of={429: ("retry-after!",)},
     )

@@ -36,7 +36,7 @@ PackName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"minLength"
 PackNames: TypeAlias = Annotated[list[PackName], msgspec.Meta(extra_json_schema={"maxItems": PACKS_MAX})]
 ReleaseVersion: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 OutputType: TypeAlias = Annotated[
-    str, msgspec.Meta(extra_json_schema={"enum": ["image", "video", "audio", "text", "file"]})
+    str, msgspec.Meta(extra_json_schema={"enum": ["image", "video", "audio", "text", "file", "latent"]})
 ]
 
 
@@ -49,30 +49,31 @@ class JobSubmission(TypedDict):
 
 
 class JobProgress(TypedDict):
-    """How far a job is: `value` is from 0 to 1, `step` of `steps` are those of the current node."""
+    """How far a job is: `value` is from 0 to 1, `step` of `steps` are those of the current node, rounded down."""
 
     value: float
     nodes_done: int
     nodes_total: int
     current_node: str | None
     current_node_class: str | None
-    step: float | None
-    steps: float | None
+    step: int | None
+    steps: int | None
     message: str | None
 
 
 class JobOutputShown(TypedDict):
-    """Something that a job has made. A text stands in `text`; a file has an id, a hash and a link."""
+    """Something that a job has made: an asset. The beginning of a text also stands in `text`."""
 
     node_id: str
     name: str
     type: OutputType
     content_type: str
     size_bytes: int
-    id: Uuid | None
-    hash: Hash | None
-    url: Link | None
-    url_expires_at: Time | None
+    id: Uuid
+    hash: Hash
+    url: Link
+    url_expires_at: Time
+    job_id: Uuid
     text: NotRequired[str]
 
 
@@ -91,7 +92,7 @@ class NodeFailures(TypedDict):
 
 
 class JobFailure(TypedDict):
-    """Why a job has failed; the node is named where it was one."""
+    """Why a job has failed, or which of its outputs are lost; the node is named where it was one."""
 
     code: str
     message: str
@@ -115,7 +116,7 @@ class JobMetrics(TypedDict):
     """How long a job has waited and was executed."""
 
     queue_ms: int
-    execution_ms: NotRequired[int]
+    execution_ms: int | None
 
 
 class JobShown(TypedDict):
@@ -126,13 +127,13 @@ class JobShown(TypedDict):
     created_at: Time
     started_at: Time | None
     completed_at: Time | None
-    expires_at: Time | None
+    expires_at: Time
     queue_position: int | None
     progress: JobProgress | None
     outputs: Sequence[JobOutputShown]
     error: JobFailure | None
     urls: JobUrls
-    metrics: NotRequired[JobMetrics]
+    metrics: JobMetrics | None
     metadata: NotRequired[Labels]
     deployment_id: NotRequired[str]
     release_version: NotRequired[ReleaseVersion]
@@ -156,18 +157,20 @@ class JobList(TypedDict):
     next_cursor: NotRequired[str]
 
 
-class JobLogLine(TypedDict):
-    """A line of the log of a job."""
+class JobWorkflow(TypedDict):
+    """The workflow of a job: the graph that was executed, or what its author has drawn, which an editor had sent."""
 
-    time: Time
-    level: Literal["info", "warning", "error"]
-    message: str
+    workflow: AnyObject
+    format: Literal["api", "save"]
 
 
 class JobLog(TypedDict):
-    """What befell a job, in words."""
+    """What befell a job, in words, a line each, up to `captured_at`; `complete` once the job has ended."""
 
-    logs: Sequence[JobLogLine]
+    text: str
+    truncated: bool
+    captured_at: Time
+    complete: bool
 
 
 class AssetForm(TypedDict):
@@ -209,7 +212,16 @@ class AssetShown(TypedDict):
     tags: Sequence[str]
     created_at: Time
     expires_at: Time | None
+    url: Link
+    url_expires_at: Time
     urls: AssetUrls
+    job_id: NotRequired[Uuid]
+
+
+class AssetAdded(AssetShown):
+    """An asset that was to be added; `created_new` is false where the workspace knew its bytes."""
+
+    created_new: bool
 
 
 class NewDeployment(msgspec.Struct):

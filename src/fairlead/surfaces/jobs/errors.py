@@ -58,7 +58,6 @@ from fairlead.domain.jobs.asset_faults import (
     BlobNotFound,
     ContentBlocked,
     HashMismatch,
-    RangeUnsatisfiable,
 )
 from fairlead.domain.jobs.faults import (
     BadCursor,
@@ -160,7 +159,7 @@ def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa:
         case FaultError():
             return _fault(error.fault), []
         case AssetFaultError():
-            return _asset_fault(error.fault)
+            return _asset_fault(error.fault), []
         case NoListError() | NoLabelsError() | NoDeploymentsError():
             return _NOT_HERE[type(error)], []
         case DeploymentFaultError():
@@ -251,16 +250,7 @@ def _deployment_fault(fault: DeploymentFault) -> _Worded:
             return _Worded(422, "invalid_request", f"There can be {limit} {what}; delete some first.")
 
 
-def _asset_fault(fault: AssetFault) -> tuple[_Worded, Headers]:
-    if isinstance(fault, RangeUnsatisfiable):
-        message = f"The asset has {fault.size} bytes."
-        return _Worded(416, "invalid_request", message), [(b"content-range", b"bytes */%d" % fault.size)]
-    return _fault_of_asset(fault), []
-
-
-def _fault_of_asset(
-    fault: AssetNotFound | BlobNotFound | HashMismatch | ContentBlocked | AssetInUse,
-) -> _Worded:
+def _asset_fault(fault: AssetFault) -> _Worded:
     match fault:
         case AssetNotFound():
             return _Worded(404, "not_found", "There is no such asset.")

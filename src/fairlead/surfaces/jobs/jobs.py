@@ -14,12 +14,12 @@ from fairlead.domain.callers import Caller
 from fairlead.domain.deployments import placement_in
 from fairlead.domain.jobs.events import Event
 from fairlead.domain.jobs.faults import JobFaultError, JobNotFound
-from fairlead.domain.jobs.jobs import Job
-from fairlead.domain.jobs.states import WORKING
+from fairlead.domain.jobs.jobs import Job, JobLifetime
+from fairlead.domain.jobs.states import LIVE, WORKING
 from fairlead.domain.jobs.updates import ProgressUpdate, log_line
 from fairlead.operations.jobs.cancel import JobCanceller
 from fairlead.operations.jobs.outputs import JobOutputs
-from fairlead.operations.jobs.read import JobReader
+from fairlead.operations.jobs.read import EVENTS_MAX, JobReader
 from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.watch import JobWatcher, Watch
 from fairlead.surfaces.asgi import Receive, header
@@ -30,7 +30,16 @@ from fairlead.surfaces.jobs.documents import JobShown
 from fairlead.surfaces.jobs.errors import NoLabelsError, NoListError
 from fairlead.surfaces.jobs.queries import read_list_query
 from fairlead.surfaces.jobs.submissions import read_submission
-from fairlead.surfaces.jobs.wire import answer, class_names, event, job_document, log_document, page_document
+from fairlead.surfaces.jobs.wire import (
+    JobAnswer,
+    answer,
+    class_names,
+    event,
+    job_document,
+    log_document,
+    page_document,
+    workflow_document,
+)
 from fairlead.surfaces.json_bodies import read_json
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -55,6 +64,7 @@ class JobHandlers:
     watcher: JobWatcher
     base_urls: BaseUrls
     key_fields: Sequence[str]
+    lifetime: JobLifetime
     body_limit: int
     workflow_values: int
     archive: bool = True
@@ -88,10 +98,9 @@ class JobHandlers:
         return answer(await self._document(request, caller, await self._job(request, caller)))
 
     async def show_workflow(self, request: Request) -> Response:
-        """`GET /jobs/{id}/workflow`: the graph as it was taken in."""
+        """`GET /jobs/{id}/workflow`: the graph as it was taken in, or what its author has drawn (K-04)."""
         caller = await self.callers.caller(request)
-        job = await self._job(request, caller, whole=True)
-        return answer(msgspec.Raw(job.workflow or b"{}"))
+        return answer(workflow_document(await self._job(request, caller, whole=True)))
 
     async def show_logs(self, request: Request) -> Response:
         """`GET /jobs/{id}/logs`: what befell a job, in words; 204 where nothing has yet."""
@@ -99,9 +108,10 @@ class JobHandlers:
         job = await self._job(request, caller)
         kept = await self.reader.events(caller, job)
         lines = [line for one in kept if (line := log_line(_events.decode(one.data), one.at)) is not None]
-        return (
-            answer(log_document(lines)) if lines else Response(status_code=204, headers={"Cache-Control": "no-store"})
-        )
+        if not lines:
+            return Response(status_code=204, headers={"Cache-Control": "no-store"})
+        truncated, complete = len(kept) >= EVENTS_MAX, job.state not in LIVE
+        return answer(log_document(lines, truncated=truncated, complete=complete))
 
     async def cancel_job(self, request: Request) -> Response:
         """`POST /jobs/{id}/cancel`: the job as it stands then; one that has ended is left as it is."""
@@ -132,11 +142,11 @@ class JobHandlers:
     async def _document(self, request: Request, caller: Caller, job: Job) -> JobShown:
         if job.state in WORKING:
             job = await self.reader.job(caller, job.public_id, whole=True)  # for the class of the node that is executed
-        ahead = await self.reader.ahead(caller, job)
         outputs = await self.outputs.of_job(caller, job)
-        return job_document(
-            job, ahead, outputs, self.base_urls.of(request.scope), api_base(self.base_urls, request.scope)
-        )
+        if job.workflow is None and any(output.is_lost for output in outputs):
+            job = await self.reader.job(caller, job.public_id, whole=True)  # for the classes of its nodes
+        told = JobAnswer(job, outputs, self.lifetime.end_of(job), await self.reader.ahead(caller, job))
+        return job_document(told, self.base_urls.of(request.scope), api_base(self.base_urls, request.scope))
 
 
 class _WatchResponse(StreamingResponse):

@@ -1,9 +1,10 @@
 """The jobs API's shapes on the wire, written from domain records (docs/jobs.md)."""
 
 import base64
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from starlette.responses import Response
@@ -30,6 +31,7 @@ from fairlead.surfaces.jobs.documents import (
     JobProgress,
     JobShown,
     JobUrls,
+    JobWorkflow,
 )
 from fairlead.surfaces.jobs.routes import PREFIX
 from fairlead.surfaces.router.wire import as_time
@@ -51,10 +53,13 @@ ERROR_CODES: Final[Mapping[str, str]] = MappingProxyType(
 """What callers are told of kinds of errors that are not a node's own; of those, it is `execution_failed`."""
 EXECUTION_FAILED: Final = "execution_failed"
 EXPIRED: Final = "expired"
+OUTPUTS_LOST: Final = "outputs_lost"
 _FAILED: Final = frozenset({JobState.FAILED, JobState.EXPIRED})
 _WAITED: Final = "The job has waited for too long, and was never executed."
 _UNCACHED: Final = MappingProxyType({"Cache-Control": "no-store"})
 _WORKFLOW_READ_MAX: Final = 2**20
+_NAMED_MAX: Final = 10
+_NOTHING: Final = msgspec.Raw(b"null")
 _encode: Final = msgspec.json.Encoder().encode
 _endings: Final = msgspec.json.Decoder(Ending)
 
@@ -63,7 +68,17 @@ class _Node(msgspec.Struct):
     class_type: str = ""
 
 
+class _Drawn(msgspec.Struct):
+    workflow: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Extra(msgspec.Struct):
+    extra_pnginfo: msgspec.Raw = msgspec.Raw(b"null")
+
+
 _nodes: Final = msgspec.json.Decoder(dict[str, _Node])
+_extra: Final = msgspec.json.Decoder(_Extra)
+_drawn: Final = msgspec.json.Decoder(_Drawn)
 
 
 def answer(document: Any, status: int = 200) -> Response:
@@ -71,25 +86,34 @@ def answer(document: Any, status: int = 200) -> Response:
     return Response(_encode(document), status, _UNCACHED, "application/json")
 
 
-def job_document(job: Job, ahead: int | None, outputs: Sequence[JobOutput], base: str, api: str) -> JobShown:
-    """A whole job. Links to its outputs begin with `base`, others with `api`; `ahead` jobs wait before it."""
-    standing = _standing(job)
-    class_type = class_names(job).get(standing.current_node or "")
+class JobAnswer(NamedTuple):
+    """A job as it is to be told: with its outputs, the time at which it is forgotten, and how many wait before it."""
+
+    job: Job
+    outputs: Sequence[JobOutput]
+    expires_at: int
+    ahead: int | None = None
+
+
+def job_document(told: JobAnswer, base: str, api: str) -> JobShown:
+    """A whole job. Links to its outputs begin with `base`, others with `api`."""
+    job, outputs, expires_at, ahead = told
+    standing, classes = _standing(job), class_names(job)
+    far = progress_document(standing, classes.get(standing.current_node or ""))
     document: JobShown = {
         "id": job.public_id,
         "status": STATUSES[job.state],
         "created_at": as_time(job.created_at),
         "started_at": _time(job.started_at),
         "completed_at": _time(job.finished_at),
-        "expires_at": _time(job.expires_at),
+        "expires_at": as_time(expires_at),
         "queue_position": ahead,
-        "progress": None if job.state in WAITING else progress_document(standing, class_type),
+        "progress": None if job.state in WAITING else far,
         "outputs": [output_document(output, base) for output in outputs],
-        "error": error_document(job),
+        "error": with_lost_outputs(error_document(job), outputs, classes),
         "urls": _urls(job.public_id, api),
+        "metrics": _metrics(job),
     }
-    if (metrics := _metrics(job)) is not None:
-        document["metrics"] = metrics
     if job.labels is not None:
         document["metadata"] = msgspec.Raw(job.labels.encode())
     if job.deployment_id is not None and job.release_version is not None:
@@ -105,9 +129,24 @@ def page_document(page: JobPage) -> JobList:
     return document
 
 
-def log_document(lines: Sequence[LogLine]) -> JobLog:
-    """The log of a job."""
-    return {"logs": [{"time": as_time(line.at), "level": line.level, "message": line.message} for line in lines]}
+def workflow_document(job: Job) -> JobWorkflow:
+    """The workflow of a job that was read whole: what its author has drawn, where an editor had sent it along."""
+    sent = bytes(_extra.decode(job.extra or b"{}").extra_pnginfo)
+    drawn = _drawn.decode(sent).workflow if sent.startswith(b"{") else _NOTHING
+    if bytes(drawn).startswith(b"{"):
+        return {"workflow": drawn, "format": "save"}
+    return {"workflow": msgspec.Raw(job.workflow or b"{}"), "format": "api"}
+
+
+def log_document(lines: Sequence[LogLine], *, truncated: bool, complete: bool) -> JobLog:
+    """The log of a job, which has a line at least."""
+    text = "".join(f"{as_time(line.at)} {line.level} {line.message}\n" for line in lines)
+    return {
+        "text": text,
+        "truncated": truncated,
+        "captured_at": as_time(lines[-1].at),
+        "complete": complete,
+    }
 
 
 def progress_document(standing: Standing, class_type: str | None = None, message: str | None = None) -> JobProgress:
@@ -121,14 +160,14 @@ def progress_document(standing: Standing, class_type: str | None = None, message
         "nodes_total": total,
         "current_node": standing.current_node,
         "current_node_class": class_type,
-        "step": standing.step,
-        "steps": standing.steps,
+        "step": _whole(standing.step),
+        "steps": _whole(standing.steps),
         "message": message,
     }
 
 
 def output_document(output: JobOutput, base: str) -> JobOutputShown:
-    """Something that a job has made; a text stands in the answer itself."""
+    """Something that a job has made; the beginning of a text stands in the answer itself."""
     document: JobOutputShown = {
         "node_id": output.node_id,
         "name": output.name,
@@ -136,9 +175,10 @@ def output_document(output: JobOutput, base: str) -> JobOutputShown:
         "content_type": output.content_type,
         "size_bytes": output.size,
         "id": output.id,
-        "hash": None if output.blob is None else f"blake3:{output.blob}",
-        "url": None if output.link is None else base + output.link,
-        "url_expires_at": _time(output.link_expires_at),
+        "hash": f"blake3:{output.blob}",
+        "url": base + output.link,
+        "url_expires_at": as_time(output.link_expires_at),
+        "job_id": output.job_id,
     }
     if output.text is not None:
         document["text"] = output.text
@@ -153,6 +193,24 @@ def error_document(job: Job) -> JobFailure | None:
         return None
     ending = _endings.decode(job.failure)
     return _failure(ending.failure) if isinstance(ending, Failed) else None
+
+
+def with_lost_outputs(
+    error: JobFailure | None, outputs: Sequence[JobOutput], classes: Mapping[str, str]
+) -> JobFailure | None:
+    """An error that also names, by node, the outputs whose stored bytes are lost; that alone is one."""
+    lost = [output for output in outputs if output.is_lost]
+    if not lost:
+        return error
+    if error is None:
+        names = ", ".join(output.name for output in lost[:_NAMED_MAX]) + (", …" if len(lost) > _NAMED_MAX else "")
+        error = {"code": OUTPUTS_LOST, "message": f"The stored bytes of {len(lost)} outputs are lost: {names}."}
+    failures = dict(error.get("node_errors", {}))
+    for output in lost:
+        told: FailureOfNode = {"type": "blob_not_found", "message": f"The stored bytes of {output.name} are lost."}
+        known = failures.get(output.node_id, {"class_type": classes.get(output.node_id, ""), "errors": ()})
+        failures[output.node_id] = {"class_type": known["class_type"], "errors": [*known["errors"], told]}
+    return {**error, "node_errors": failures}
 
 
 def class_names(job: Job) -> Mapping[str, str]:
@@ -222,10 +280,8 @@ def _standing(job: Job) -> Standing:
 def _metrics(job: Job) -> JobMetrics | None:
     if job.started_at is None:
         return None
-    metrics: JobMetrics = {"queue_ms": max(0, job.started_at - job.created_at)}
-    if job.finished_at is not None:
-        metrics["execution_ms"] = max(0, job.finished_at - job.started_at)
-    return metrics
+    executed = None if job.finished_at is None else max(0, job.finished_at - job.started_at)
+    return {"queue_ms": max(0, job.started_at - job.created_at), "execution_ms": executed}
 
 
 def _urls(public_id: str, base: str) -> JobUrls:
@@ -237,6 +293,11 @@ def _urls(public_id: str, base: str) -> JobUrls:
         "cancel": f"{url}/cancel",
         "logs": f"{url}/logs",
     }
+
+
+def _whole(step: float | None) -> int | None:
+    """A step as released clients read it; nodes may count in fractions."""
+    return None if step is None or not math.isfinite(step) else math.floor(step)
 
 
 def _time(milliseconds: int | None) -> str | None:

@@ -148,7 +148,7 @@ HEADERS: Final[Mapping[str, HeaderShown]] = MappingProxyType(
         "upstream_detail": HeaderShown("The partner's own reason, as far as it may be shown."),
         "refusal_subject": HeaderShown("What the partner has refused: the input or the output."),
         "credits_used": HeaderShown("What the run was charged, in credits."),
-        "router_dropped_params": HeaderShown("What the translation left out: JSON in a JSON string."),
+        "router_dropped_params": HeaderShown("What the translation left out: a JSON array of strings."),
         "router_fallback_provider": HeaderShown("The provider that served the run in place of another."),
         "idempotent-replayed": HeaderShown("`true` where this answer was given before."),
         "retry-after": HeaderShown("In how many seconds to try again.", int),

@@ -1,6 +1,7 @@
 """The router's shapes on the wire, written from domain records (docs/router.md)."""
 
 import datetime
+import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -265,14 +266,14 @@ def _boolean(name: str, text: str) -> bool:
 
 
 def dropped_text(dropped: Sequence[str]) -> bytes:
-    """What a translation left out as the header has it (R-12): a JSON string that holds an array of strings.
+    """What a translation left out as the header has it (R-12): a JSON array of strings in ASCII, encoded once.
 
     Bounded (decisions): 64 entries, 300 bytes each, 4,096 in all; the last then counts the rest.
     """
     kept: list[str] = []
     for number, entry in enumerate(dropped):
         left = len(dropped) - number
-        longer = [*kept, _ascii(entry)]
+        longer = [*kept, _cut(_LINK_QUERY.sub(r"\1", entry))]  # what a link asks may be a secret
         rest = [*longer, f"and {left - 1} more"] if left > 1 else longer
         if len(longer) > _DROPPED_MAX - (left > 1) or len(_array_text(rest)) > _DROPPED_BYTES:
             kept.append(f"and {left} more")
@@ -282,13 +283,14 @@ def dropped_text(dropped: Sequence[str]) -> bytes:
 
 
 def _array_text(entries: Sequence[str]) -> bytes:
-    """A JSON string that holds a JSON array, in the ASCII that headers take."""
-    return json.dumps(json.dumps(list(entries))).encode("ascii")
+    """A JSON array in the ASCII that headers take, with escapes for anything else."""
+    return json.dumps(list(entries)).encode("ascii")
 
 
-def _ascii(entry: str) -> str:
-    """An entry as the header takes it; a link in it loses its query, which may be a secret."""
-    return _LINK_QUERY.sub(r"\1", entry).encode("ascii", "replace")[:_DROPPED_ENTRY_BYTES].decode("ascii")
+def _cut(entry: str) -> str:
+    """As much of an entry as has its bytes in the header."""
+    sizes = itertools.accumulate(len(json.dumps(char)) - 2 for char in entry[:_DROPPED_ENTRY_BYTES])
+    return entry[: sum(size <= _DROPPED_ENTRY_BYTES for size in sizes)]
 
 
 def read_query(query: bytes) -> dict[str, str]:

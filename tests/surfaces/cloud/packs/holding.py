@@ -1,6 +1,7 @@
-"""A node pack of the tests: a node that holds its job until the job is stopped, and one that fails."""
+"""A node pack of the tests: nodes that hold their job until it is stopped, and one that fails."""
 
 import asyncio
+from importlib import import_module
 from typing import Any, ClassVar
 
 
@@ -23,6 +24,27 @@ class HoldOn:
         return {"ui": {"number": [number]}}
 
 
+class HoldPicture:
+    """Shows a preview, and holds on."""
+
+    RETURN_TYPES: ClassVar[tuple[str, ...]] = ()
+    FUNCTION = "hold_picture"
+    OUTPUT_NODE = True
+    CATEGORY = "tests"
+
+    @classmethod
+    def INPUT_TYPES(cls) -> dict[str, Any]:  # noqa: N802 -- the name node packs use
+        """Return the inputs: none."""
+        return {"required": {}}
+
+    async def hold_picture(self) -> dict[str, Any]:
+        """Show a small picture, and hold on for longer than any test takes."""
+        picture = import_module("PIL.Image").new("RGB", (8, 8))
+        import_module("comfy.utils").ProgressBar(2).update_absolute(1, 2, ("PNG", picture, 8))
+        await asyncio.sleep(600)
+        return {}
+
+
 class FallOver:
     """Fails."""
 
@@ -41,4 +63,4 @@ class FallOver:
         raise ValueError(words)
 
 
-NODE_CLASS_MAPPINGS = {"HoldOn": HoldOn, "FallOver": FallOver}
+NODE_CLASS_MAPPINGS = {"HoldOn": HoldOn, "HoldPicture": HoldPicture, "FallOver": FallOver}
