@@ -81,6 +81,8 @@ async def _start(
     except asyncio.CancelledError:
         if not serving.done() or web.drain is not None:
             raise
+    finally:
+        serving.remove_done_callback(give_up)  # a start that has failed ends it, and is not to be cancelled as well
 
 
 def _config(application: Entrance) -> uvicorn.Config:
