@@ -35,8 +35,6 @@ from fairlead.domain.pointers import find_all, parse_pointer
 from fairlead.operations.runs.requests import completed_body
 
 _RECORDINGS: Final = Path(__file__).parents[1] / "providers" / "recordings"
-_UNRECORDED: Final = {"fal/h3-max", "fal/h3-max-turbo"}
-"""Their vendor's recordings show pictures only."""
 _PROMPTS: Final = frozenset({"prompt", "Prompt", "text_prompt", "instruction", "input_task_id"})
 """Inputs of which a schema wants one among several, so that none of them is required by itself."""
 _IDS: Final = {"voice_id": "JBFqnCBsd6RMkjVDRZzb", "style_id": "0198f000-0000-7000-8000-000000000001"}
@@ -165,9 +163,7 @@ def test_each_socket_makes_a_body_of_the_model_or_one_that_names_what_belongs_to
         assert {found.type for found in model.input_schema.violations(body)} <= {"missing", *_ONE_OF_SEVERAL}
 
 
-@pytest.mark.parametrize(
-    "model", [one for one in catalog().models.values() if one.id not in _UNRECORDED], ids=lambda model: model.id
-)
+@pytest.mark.parametrize("model", list(catalog().models.values()), ids=lambda model: model.id)
 @pytest.mark.req("C-11")
 def test_the_answers_of_every_model_have_a_result_where_its_node_looks(model: Model) -> None:
     """As the vendors document their answers, and not as the schemas say."""

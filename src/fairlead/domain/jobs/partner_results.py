@@ -17,7 +17,7 @@ from fairlead.domain.pointers import Pointer, as_text, find_all, parse_pointer
 _DEPTH_MAX: Final = 8
 _WORDS: Final[Mapping[Kind, re.Pattern[str]]] = {
     Kind.FILE: re.compile(r"model_urls|3ds|mesh"),
-    Kind.IMAGE: re.compile(r"image|picture|sample|frame|preview|thumbnail|photo"),
+    Kind.IMAGE: re.compile(r"image|picture|frame|preview|thumbnail|photo"),
     Kind.VIDEO: re.compile(r"video|clip|movie"),
     Kind.AUDIO: re.compile(r"audio|sound|speech"),
 }
