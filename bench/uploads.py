@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from blake3 import blake3
 
@@ -206,9 +207,10 @@ def _watching(server: Gateway) -> Iterator[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Asset:
-    """What the server says of a file it has kept: its path in the API, its BLAKE3 and its size."""
+    """What the server says of a file it has kept: its paths in the API and of its link, its BLAKE3 and its size."""
 
     path: str
+    link: str
     digest: str
     size: int
 
@@ -231,14 +233,20 @@ def _send(server: Gateway, source: Path) -> _Asset:
     if status != 201:
         raise CannotMeasureError(f"A file was not taken: {status} {body[:200]!r}")
     told = json.loads(body)
-    return _Asset(f"/api/v2/assets/{told['id']}", told["hash"].removeprefix("blake3:"), told["size_bytes"])
+    link = urlsplit(told["url"])
+    return _Asset(
+        f"/api/v2/assets/{told['id']}",
+        f"{link.path}?{link.query}",
+        told["hash"].removeprefix("blake3:"),
+        told["size_bytes"],
+    )
 
 
 def _fetch(server: Gateway, asset: _Asset, *, hashed: bool = False) -> str:
     """Fetch a file and drop it, or hash it on its way."""
     digest, buffer = blake3(), bytearray(MIB)
     with _connection(server) as connection:
-        connection.sendall(_head(server, "GET", f"{asset.path}/content"))
+        connection.sendall(_head(server, "GET", asset.link))
         received = b""
         while _END not in received:
             received += _received(connection)

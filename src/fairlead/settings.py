@@ -19,6 +19,7 @@ from fairlead.domain.brand import brand_name, header_prefix, native_aliases
 from fairlead.domain.jobs.assets import read_hash
 from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
 from fairlead.domain.origins import read_origins
+from fairlead.domain.registry import path_prefix
 from fairlead.domain.storage_limits import StorageLimits
 
 _DEFAULT_DATA: Final = Path("fairlead-data")
@@ -241,10 +242,9 @@ class Settings:
     header_prefix: str | None = _option(
         None, "What the service's own headers begin with, instead of X-, the brand and a dash.", header_prefix
     )
+    registry_prefix: str = _option("", "What the registry's paths begin with, such as /registry.", path_prefix)
     native_aliases: frozenset[str] | None = _option(
-        None,
-        "More values of model_provider for native dispatch; those of the brand where absent.",
-        native_aliases,
+        None, "More values of model_provider for native dispatch; those of the brand where absent.", native_aliases
     )
     key_prefix: str = _option("flk_", "What API keys begin with; tells a key from a token in a Bearer header.")
     body_limit_mib: int = _option(64, "The largest body of a run, in MiB.", _integer(1, 1024))

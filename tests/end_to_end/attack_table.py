@@ -184,6 +184,8 @@ CLOUD: Final = (
 _PUBLISHER: Final = "/publishers/{publisher_id}"
 _OTHER_NODE: Final = {"id": "intruders-node", "name": "Theirs"}
 _VERSION: Final = {"version": "9.9.9", "download_url": "https://example.com/theirs.zip"}
+_ARCHIVE: Final = b"PK\x03\x04 an intruder's"
+_SIGNED: Final = {"expires": "{expires}", "signature": "{signature}"}
 
 REGISTRY: Final = (
     Attack("GET", "/publishers", 200, access="public", known=True),
@@ -198,6 +200,10 @@ REGISTRY: Final = (
     Attack("GET", "/nodes", 200, access="public", known=True),
     Attack("GET", "/nodes/{node_id}", 200, access="public", known=True),
     Attack("GET", "/nodes/{node_id}/versions", 200, access="public", known=True),
+    Attack("GET", "/nodes/{node_id}/install", 200, access="public", known=True),
+    Attack("GET", "/archives/{archive_id}", 404, access="public"),
+    Attack("PUT", "/archives/{archive_id}", 403, access="link", content=_ARCHIVE),
+    Attack("PUT", "/archives/{archive_id}", 403, access="link", content=_ARCHIVE, params=_SIGNED),
 )
 
 REST: Final = (

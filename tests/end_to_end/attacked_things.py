@@ -20,7 +20,7 @@ Things = dict[str, str]
 JWT_SECRET: Final = "a shared secret of these tests, long enough for every variant of HMAC with SHA-2"
 PARTNER_KEY: Final = "sk-alices-own-key-at-the-partner"
 _FOREVER: Final = 10_000
-_MOVING: Final = {"progress", "update_time", "metrics", "updated_at", "queue_position", "url_expires_at"}
+_MOVING: Final = {"installs", "progress", "update_time", "metrics", "updated_at", "queue_position", "url_expires_at"}
 _RUN_PATH: Final = "/v2/models/{provider}/{model}/requests/{request_id}"
 _ENTRIES: Final = ("/api/jobs/{}", "/api/v2/jobs/{}", "/api/v2/jobs/{}/workflow", "/api/history_v2/{}")
 _LISTS: Final = (
@@ -148,6 +148,7 @@ def owning(client: WorkflowClient) -> Iterator[Property]:
         "idempotency_key": "alices-idempotency-key",
         "publisher_id": "alices-house",
         "node_id": "alices-node",
+        "archive_id": "alices-node@1.0.0",
         **_picture(client),
     }
     names["deployment_id"] = _deployed(client)

@@ -84,6 +84,20 @@ def _some_node(client: httpx.Client, names: Names) -> Names:
     return {"node_id": node_id}
 
 
+def _announced(client: httpx.Client, names: Names) -> Names:
+    """A version that waits for its archive."""
+    node_id = _unique("node")
+    body = {"node": {"id": node_id}, "node_version": {"version": "1.0.0"}}
+    told = client.post(f"/publishers/{names['publisher_id']}/nodes/{node_id}/versions", json=body).json()
+    return {**_signed(told["signedUrl"]), "archive_id": f"{node_id}@1.0.0", "to": told["signedUrl"]}
+
+
+def _archived(client: httpx.Client, names: Names) -> Names:
+    announced = _announced(client, names)
+    client.put(announced["to"], content=_ARCHIVE).raise_for_status()
+    return announced
+
+
 def _some_deployment(client: httpx.Client, names: Names) -> Names:
     made = client.post("/api/v2/deployments", json={"name": _unique("made"), "node_packs": []})
     if not made.is_success:  # there is no room for more
@@ -122,6 +136,7 @@ _INPUT: Final = {"prompt": "a harbour", "seed": 1}
 _LINK: Final = {name: f"{{link[{name}]}}" for name in ("expires", "disposition", "name", "signature")}
 _PNG: Final = picture()
 _ORIGINAL: Final = json.dumps({"filename": "alices-photo.png", "type": "input"})
+_ARCHIVE: Final = b"PK\x03\x04 an archive"
 _AT_FAKE: Final = {"provider": "{provider}"}
 
 CALLS: Final[Mapping[str, Call]] = {
@@ -165,6 +180,8 @@ CALLS: Final[Mapping[str, Call]] = {
     "registry_publish_version": Call(
         body={"version": "1.0.0", "download_url": "https://example.com/node.zip"}, make=_some_node
     ),
+    "registry_show_archive": Call(make=_archived),
+    "registry_receive_archive": Call(query=_LINK, body=_ARCHIVE, make=_announced),
     "service_show_asset": Call({"asset_id": "{linked}"}, _LINK, make=_asset_link),
     "service_show_snapshot": Call({"provider": "local", "model": "procedural-text-1.json"}),
 }

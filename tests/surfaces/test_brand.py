@@ -12,6 +12,7 @@ from fake_partner import CatalogFolder, FakePartner, reply
 from servers import Server, serving
 from surfaces.conftest import NESTED, SETTINGS, catalog_of
 
+_REGISTRY = {"FAIRLEAD_REGISTRY_PREFIX": "/registry/v1/"}
 _PLAIN = ("--no-local-partner",)
 
 
@@ -26,7 +27,7 @@ def branded_catalog(shared_partner: FakePartner, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture(scope="module")
 def _acme(branded_catalog: CatalogFolder) -> Iterator[Server]:
-    env = {**SETTINGS, "FAIRLEAD_BRAND": "acme", "FAIRLEAD_NATIVE_ALIASES": "acme-ui"}
+    env = {**SETTINGS, "FAIRLEAD_BRAND": "acme", "FAIRLEAD_NATIVE_ALIASES": "acme-ui", **_REGISTRY}
     data = branded_catalog.path.parent / "data"
     with serving(data, catalog=branded_catalog.path, env=env, arguments=_PLAIN) as server:
         yield server
@@ -85,13 +86,37 @@ def _aliases(environment: dict[str, str]) -> frozenset[str]:
     return brand(read_settings(environment)).native_aliases
 
 
+@pytest.mark.req("K-08")
+def test_registry_may_have_a_prefix_of_its_own(acme: Server) -> None:
+    """Nothing of it is at the root then; links of its answers and the OpenAPI document have the prefix."""
+    assert acme.client.get("/registry/v1/nodes").json()["nodes"] == []
+    made = acme.client.post("/registry/v1/publishers", json={"id": "acme", "name": "Acme"})
+    assert made.status_code == 201
+    body = {"node": {"id": "blur"}, "node_version": {"version": "1.0.0"}}
+    told = acme.client.post("/registry/v1/publishers/acme/nodes/blur/versions", json=body).json()
+    assert told["signedUrl"].startswith(f"{acme.url}/registry/v1/archives/blur%401.0.0?")
+    assert told["node_version"]["downloadUrl"] == f"{acme.url}/registry/v1/archives/blur@1.0.0"
+    assert acme.client.put(told["signedUrl"], content=b"PK\x03\x04").status_code == 200
+    assert acme.client.get(told["node_version"]["downloadUrl"]).status_code == 200
+    for path in ("/nodes", "/publishers", "/registry/v1", "/registry/v1nodes", "/registry/nodes"):
+        assert acme.client.get(path).json()["error_type"] == "request_not_found"
+    paths = acme.client.get("/openapi.json").json()["paths"]
+    assert "/registry/v1/nodes/{node_id}/install" in paths
+    assert "/nodes" not in paths
+
+
 @pytest.mark.parametrize(
     "environment",
-    [{"FAIRLEAD_NATIVE_ALIASES": "Acme UI"}, {"FAIRLEAD_BRAND": "Acme Media"}, {"FAIRLEAD_HEADER_PREFIX": "X Acme"}],
-    ids=["alias", "brand", "prefix"],
+    [
+        {"FAIRLEAD_REGISTRY_PREFIX": "registry"},
+        {"FAIRLEAD_NATIVE_ALIASES": "Acme UI"},
+        {"FAIRLEAD_BRAND": "Acme Media"},
+        {"FAIRLEAD_HEADER_PREFIX": "X Acme"},
+    ],
+    ids=["registry", "alias", "brand", "prefix"],
 )
 def test_a_bad_brand_is_found_while_serving(environment: dict[str, str]) -> None:
     """A brand that cannot be spelled is refused at the start, by the name of its variable."""
     (variable,) = environment
-    with pytest.raises(BadSettingError, match=rf"^{variable}: must be "):
+    with pytest.raises(BadSettingError, match=rf"^{variable}: must be"):
         read_settings(environment)

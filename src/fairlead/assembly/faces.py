@@ -3,8 +3,12 @@
 from fairlead import __version__
 from fairlead.assembly.base import Base, Jobs, brand, header_names, known_hosts
 from fairlead.assembly.runs import HOUR_MS, Runs
+from fairlead.identity.links import ARCHIVE_PATH, Links
+from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.installation import SNAPSHOTS
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
+from fairlead.operations.archives import NodeArchives
+from fairlead.operations.assets import AssetReader
 from fairlead.operations.readiness import Readiness
 from fairlead.operations.registry import Registry
 from fairlead.operations.usage import UsageReader
@@ -66,7 +70,13 @@ def _operator(settings: Settings, jobs: Jobs | None, metrics: Metrics, readiness
 def served(settings: Settings) -> Served:
     """What stands in the OpenAPI document of an installation with these settings."""
     open_jobs = settings.jobs_surface == SELF_HOSTED and settings.static_token is None
-    return Served(header_names(settings), __version__, workflows=settings.engine, open_jobs=open_jobs)
+    return Served(
+        header_names(settings),
+        __version__,
+        workflows=settings.engine,
+        open_jobs=open_jobs,
+        registry_prefix=settings.registry_prefix,
+    )
 
 
 def _base_urls(settings: Settings) -> BaseUrls:
@@ -138,6 +148,23 @@ def _queue_handlers(settings: Settings, base: Base, runs: Runs) -> QueueHandlers
 
 
 def _registry(settings: Settings, base: Base) -> RegistrySurface:
-    registry = Registry(base.database, base.clock)
-    handlers = RegistryHandlers(base.authenticator, base.windows, registry, settings.key_prefix)
-    return RegistrySurface(handlers, header_names(settings).request_id, base.observe)
+    blobs, links = base.assets.blobs, Links(DerivedKeys(base.secret, "archives of nodes"), ARCHIVE_PATH)
+    archives = NodeArchives(
+        base.database,
+        blobs,
+        links,
+        base.clock,
+        settings.storage_limits(),
+        limit=settings.upload_limit_mib * 2**20,
+    )
+    handlers = RegistryHandlers(
+        base.authenticator,
+        base.windows,
+        Registry(base.database, base.clock),
+        archives,
+        AssetReader(links, blobs, base.database, base.clock),
+        _base_urls(settings),
+        settings.key_prefix,
+        settings.registry_prefix,
+    )
+    return RegistrySurface(handlers, header_names(settings).request_id, base.observe, settings.registry_prefix)

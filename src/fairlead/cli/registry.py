@@ -13,7 +13,7 @@ from fairlead.operations import registry as operations
 from fairlead.operations.clock import Clock
 
 _COLUMNS = ("at", "act", "publisher_id", "node_id", "workspace_id", "key_id", "subject")
-_KINDS: Final = click.Choice([kind.value for kind in Kind])
+_KINDS: Final = click.Choice([Kind.PUBLISHER.value, Kind.NODE.value])
 _ACTS_MAX: Final = 10_000
 
 

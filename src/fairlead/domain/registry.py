@@ -1,6 +1,6 @@
 """The registry of published nodes: publishers, their nodes, the versions of those, and who may change them (G-01).
 
-    RegistryFault   BadEntry  NotThere  NotOwner  Banned  IdTaken  VersionTaken  TooMany
+    RegistryFault   BadEntry  NotThere  NotOwner  Banned  IdTaken  VersionTaken  TooMany  StorageSpent
 
 An id is its first owner's for good: also when what it named is deleted, nobody else can take it.
 """
@@ -32,6 +32,7 @@ _ADDRESS: Final = re.compile(r"https://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?:
 _ADDRESSES: Final = frozenset({"website", "source_code_repo", "logo", "repository", "icon", "download_url"})
 _OF_MANY_LINES: Final = frozenset({"description", "changelog"})
 _LINE_ENDS: Final = str.maketrans("", "", "\n\r\t")
+_PREFIX: Final = re.compile(r"(?=.{2,64}\Z)(?:/[a-z0-9-]+)+/?")
 _TURNS: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 """What makes text read otherwise than it is written: two names could look the same."""
 
@@ -85,15 +86,58 @@ class VersionEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     deprecated: bool = False
 
 
+class SaidOfNode(msgspec.Struct, frozen=True):
+    """What a command line says of the node whose version it publishes; what is not of ours is passed over."""
+
+    id: str | None = None
+    name: str | None = None
+    description: str | None = None
+    author: str | None = None
+    license: str | None = None
+    repository: str | None = None
+    icon: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] | None = None
+
+
+class SaidOfVersion(msgspec.Struct, frozen=True):
+    """What a command line says of a version, whose archive it sends afterwards."""
+
+    version: str
+    changelog: str | None = None
+    dependencies: tuple[str, ...] | None = None
+    deprecated: bool | None = None
+
+
+class Publication(msgspec.Struct, frozen=True):
+    """What a command line publishes: a node as it is from now on, a version of it, and its credential."""
+
+    node: SaidOfNode
+    node_version: SaidOfVersion
+    personal_access_token: str | None = None
+
+    def entries(self, node_id: str) -> tuple[NodeEntry, VersionEntry]:
+        """What is said of the node of an id and of the version; RegistryFaultError where it cannot be used."""
+        if self.node.id not in (None, "", node_id):
+            raise RegistryFaultError(BadEntry("The id of the node in the body is not the one in the address."))
+        node = {**_said(self.node), "id": node_id}
+        version = {**_said(self.node_version), "download_url": ""}
+        try:
+            return msgspec.convert({"name": node_id, **node}, NodeEntry), msgspec.convert(version, VersionEntry)
+        except msgspec.ValidationError as error:
+            raise RegistryFaultError(BadEntry(f"The body cannot be used: {error}.")) from error
+
+
 Entry: TypeAlias = PublisherEntry | NodeEntry | VersionEntry
 _KEYS: Final = ("id", "version")
 
 
 class Kind(enum.StrEnum):
-    """What can be banned."""
+    """What there is; publishers and nodes can be banned."""
 
     PUBLISHER = "publisher"
     NODE = "node"
+    VERSION = "version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +155,10 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class PublishedNode:
-    """A node as it is kept; `latest_version` is the one that was published last, None before the first."""
+    """A node as it is kept; `latest` is the version that was published last, None before the first.
+
+    `installs` is how often it was installed.
+    """
 
     id: str
     publisher_id: str
@@ -120,13 +167,18 @@ class PublishedNode:
     deleted_at: int | None
     created_at: int
     changed_at: int
-    latest_version: str | None = None
+    installs: int = 0
+    latest: "NodeVersion | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeVersion:
-    """A published version; `place` counts those of its node from 1, in the order they were published."""
+    """A version; `place` counts those of its node from 1, in the order they were published.
 
+    One that waits for its archive has the place 0, and is shown to nobody.
+    """
+
+    node_id: str
     version: str
     place: int
     document: Mapping[str, Any]
@@ -196,7 +248,15 @@ class TooMany:
     limit: int
 
 
-RegistryFault: TypeAlias = BadEntry | NotThere | NotOwner | Banned | IdTaken | VersionTaken | TooMany
+@dataclass(frozen=True, slots=True)
+class StorageSpent:
+    """The publisher's workspace keeps as many bytes or files as it may."""
+
+    what: str
+    limit: int
+
+
+RegistryFault: TypeAlias = BadEntry | NotThere | NotOwner | Banned | IdTaken | VersionTaken | TooMany | StorageSpent
 
 
 class RegistryFaultError(Exception):
@@ -213,6 +273,13 @@ def require(fault: RegistryFault | None) -> None:
         raise RegistryFaultError(fault)
 
 
+def path_prefix(text: str) -> str:
+    """What the paths of a registry begin with: a slash and more, without one at the end; ValueError."""
+    if not _PREFIX.fullmatch(text):
+        raise ValueError("must be a slash and up to 63 lower-case letters, digits, dashes and more slashes")
+    return text.rstrip("/")
+
+
 def is_registry_id(text: str) -> bool:
     """Whether a publisher or a node may be called so: it stands in addresses, and is no `.` or `..` there."""
     return len(text) <= ID_MAX and _ID.fullmatch(text) is not None
@@ -223,9 +290,30 @@ def is_version(text: str) -> bool:
     return len(text) <= VERSION_MAX and _VERSION.fullmatch(text) is not None
 
 
-def refuse_entry(entry: Entry) -> BadEntry | None:
-    """Say what is wrong with something that is to be published, beside lengths and types, or None."""
+def archive_id(node_id: str, version: str) -> str:
+    """What a version of a node is called in addresses, and by clients: neither part has an `@`."""
+    return f"{node_id}@{version}"
+
+
+def split_archive_id(id_: str) -> tuple[str, str] | None:
+    """The node and the version of such an id; None for what is none."""
+    node_id, _, version = id_.partition("@")
+    return (node_id, version) if is_registry_id(node_id) and is_version(version) else None
+
+
+def archive_name(node_id: str, version: str) -> str:
+    """What the archive of a version is called."""
+    return f"{archive_id(node_id, version)}.zip"
+
+
+def refuse_entry(entry: Entry, *, without_address: bool = False) -> BadEntry | None:
+    """Say what is wrong with something that is to be published, beside lengths and types, or None.
+
+    A version may be `without_address` where its archive is sent here.
+    """
     for name, value in msgspec.structs.asdict(entry).items():
+        if without_address and name == "download_url":
+            continue
         for text in value if isinstance(value, tuple) else (value,):
             if isinstance(text, str) and (detail := _wrong(name, text)):
                 return BadEntry(detail)
@@ -279,6 +367,11 @@ def refuse_node_id(before: PublishedNode, publisher_id: str) -> RegistryFault | 
     if before.publisher_id != publisher_id or before.deleted_at is None:
         return IdTaken(Kind.NODE, before.id)
     return None if before.banned_at is None else Banned(Kind.NODE, before.id)
+
+
+def _said(said: SaidOfNode | SaidOfVersion) -> dict[str, Any]:
+    """What was said at all: released clients send empty texts for what they do not know."""
+    return {name: value for name, value in msgspec.to_builtins(said).items() if value not in (None, "")}
 
 
 def _wrong(name: str, text: str) -> str | None:

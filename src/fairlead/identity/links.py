@@ -16,6 +16,7 @@ import msgspec
 
 ASSET_PATH: Final = "/assets/"
 FILE_PATH: Final = "/files/"
+ARCHIVE_PATH: Final = "/archives/"
 KEY_BYTES_MIN: Final = 32
 _PURPOSE: Final = "fairlead asset link 1"
 _EXPIRES_CHARACTERS_MAX: Final = 15

@@ -23,6 +23,7 @@ from fairlead.domain.registry import (
     VersionEntry,
     document_of,
     is_registry_id,
+    is_version,
     refuse_entry,
     require,
     search_text_of,
@@ -47,6 +48,14 @@ class RegistryPage(Generic[T]):
     after: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class CountedPage(RegistryPage[PublishedNode]):
+    """A page of nodes, how many there are in all, and how many of them stand before it."""
+
+    total: int
+    before: int
+
+
 class Registry:
     """The registry of one installation.
 
@@ -61,31 +70,31 @@ class Registry:
     async def create_publisher(self, caller: Caller, entry: PublisherEntry) -> Publisher:
         """Make a publisher that belongs to the caller's workspace (G-03)."""
         require(refuse_entry(entry))
-        actor, now = _actor(caller), self._clock.now_ms()
+        actor, now = actor_of(caller), self._clock.now_ms()
         return await self._write(
             lambda c: registry.create_publisher(c, actor, entry.id, document_of(entry), now, PUBLISHERS_MAX)
         )
 
     async def change_publisher(self, caller: Caller, publisher_id: str, entry: PublisherEntry) -> Publisher:
         """Put what a publisher says of itself in the place of what it said; its id stays."""
-        _check_id(Kind.PUBLISHER, publisher_id)
+        check_id(Kind.PUBLISHER, publisher_id)
         require(refuse_entry(entry))
         if entry.id != publisher_id:
             raise RegistryFaultError(BadEntry("The id in the body is not the one in the address; ids do not change."))
-        actor, now = _actor(caller), self._clock.now_ms()
+        actor, now = actor_of(caller), self._clock.now_ms()
         return await self._write(lambda c: registry.change_publisher(c, actor, publisher_id, document_of(entry), now))
 
     async def delete_publisher(self, caller: Caller, publisher_id: str) -> None:
         """Delete a publisher with its nodes; all ids stay reserved."""
-        _check_id(Kind.PUBLISHER, publisher_id)
-        actor, now = _actor(caller), self._clock.now_ms()
+        check_id(Kind.PUBLISHER, publisher_id)
+        actor, now = actor_of(caller), self._clock.now_ms()
         await self._write(lambda c: registry.delete_publisher(c, actor, publisher_id, now))
 
     async def create_node(self, caller: Caller, publisher_id: str, entry: NodeEntry) -> PublishedNode:
         """Make a node of a publisher of the caller's (G-03); it has no versions, though numbers may be reserved."""
         require(refuse_entry(entry))
-        _check_id(Kind.PUBLISHER, publisher_id)
-        actor, now = _actor(caller), self._clock.now_ms()
+        check_id(Kind.PUBLISHER, publisher_id)
+        actor, now = actor_of(caller), self._clock.now_ms()
         document, text = document_of(entry), search_text_of(entry)
         return await self._write(
             lambda c: registry.create_node(c, actor, publisher_id, entry.id, document, text, now, NODES_MAX)
@@ -93,9 +102,9 @@ class Registry:
 
     async def delete_node(self, caller: Caller, publisher_id: str, node_id: str) -> None:
         """Delete that node and nothing else (G-01)."""
-        _check_id(Kind.PUBLISHER, publisher_id)
-        _check_id(Kind.NODE, node_id)
-        actor, now = _actor(caller), self._clock.now_ms()
+        check_id(Kind.PUBLISHER, publisher_id)
+        check_id(Kind.NODE, node_id)
+        actor, now = actor_of(caller), self._clock.now_ms()
         await self._write(lambda c: registry.delete_node(c, actor, publisher_id, node_id, now))
 
     async def publish_version(
@@ -103,9 +112,9 @@ class Registry:
     ) -> NodeVersion:
         """Add a version to a node; its number must never have been one's of this node."""
         require(refuse_entry(entry))
-        _check_id(Kind.PUBLISHER, publisher_id)
-        _check_id(Kind.NODE, node_id)
-        actor, now = _actor(caller), self._clock.now_ms()
+        check_id(Kind.PUBLISHER, publisher_id)
+        check_id(Kind.NODE, node_id)
+        actor, now = actor_of(caller), self._clock.now_ms()
         document = document_of(entry)
         return await self._write(
             lambda c: registry.publish_version(
@@ -115,7 +124,7 @@ class Registry:
 
     async def publisher(self, publisher_id: str) -> Publisher:
         """One publisher."""
-        _check_id(Kind.PUBLISHER, publisher_id)
+        check_id(Kind.PUBLISHER, publisher_id)
         return _found(
             await self._read(lambda c: registry.find_publisher(c, publisher_id)), Kind.PUBLISHER, publisher_id
         )
@@ -128,18 +137,39 @@ class Registry:
 
     async def node(self, node_id: str) -> PublishedNode:
         """One node."""
-        _check_id(Kind.NODE, node_id)
+        check_id(Kind.NODE, node_id)
         return _found(await self._read(lambda c: registry.find_node(c, node_id)), Kind.NODE, node_id)
 
-    async def nodes(self, search: str, after: str | None, limit: int) -> RegistryPage[PublishedNode]:
-        """A page of the nodes that have all words of a text in what they say of themselves, by id."""
+    async def nodes(self, search: str, after: str | None, limit: int, offset: int = 0) -> CountedPage:
+        """A page of the nodes that have all words of a text in what they say of themselves, by id.
+
+        It begins behind `offset` more of them.
+        """
         words, start = words_of(search), _id_after(after)
-        found = await self._read(lambda c: registry.list_nodes(c, None, words, start, limit + 1))
-        return _page(found, limit, lambda node: node.id)
+
+        def work(connection: Any) -> tuple[Sequence[PublishedNode], tuple[int, int]]:
+            found = registry.list_nodes(connection, None, words, start, limit + 1, offset)
+            return found, registry.count_nodes(connection, words, start)
+
+        found, (total, before) = await self._read(work)
+        page = _page(found, limit, lambda node: node.id)
+        return CountedPage(page.entries, page.after, total, before + offset)
+
+    async def install(self, node_id: str, version: str | None) -> NodeVersion:
+        """A version of a node, the one published last where none is named; its installation counts (K-08)."""
+        check_id(Kind.NODE, node_id)
+        if version is not None and not is_version(version):
+            raise RegistryFaultError(NotThere(Kind.VERSION, version))
+        installed = await self._write(lambda c: registry.install(c, node_id, version))
+        if installed is None:
+            raise RegistryFaultError(
+                NotThere(Kind.NODE, node_id) if version is None else NotThere(Kind.VERSION, f"{node_id}@{version}")
+            )
+        return installed
 
     async def nodes_of(self, publisher_id: str, after: str | None, limit: int) -> RegistryPage[PublishedNode]:
         """A page of the nodes of one publisher, by id."""
-        _check_id(Kind.PUBLISHER, publisher_id)
+        check_id(Kind.PUBLISHER, publisher_id)
         start = _id_after(after)
 
         def work(connection: Any) -> Sequence[PublishedNode]:
@@ -150,7 +180,7 @@ class Registry:
 
     async def versions(self, node_id: str, after: str | None, limit: int) -> RegistryPage[NodeVersion]:
         """A page of the versions of a node, the one published last first."""
-        _check_id(Kind.NODE, node_id)
+        check_id(Kind.NODE, node_id)
         before = _place_before(after)
 
         def work(connection: Any) -> Sequence[NodeVersion]:
@@ -183,11 +213,13 @@ async def list_acts(database: Database, publisher_id: str | None, limit: int) ->
     return await database.read(lambda c: registry.list_acts(c, publisher_id, limit))
 
 
-def _actor(caller: Caller) -> Actor:
+def actor_of(caller: Caller) -> Actor:
+    """Who a caller is in the list of acts."""
     return Actor(caller.workspace_id, caller.key_id, caller.subject)
 
 
-def _check_id(kind: Kind, id_: str) -> None:
+def check_id(kind: Kind, id_: str) -> None:
+    """Go no further with what nothing can be called; RegistryFaultError(NotThere)."""
     if not is_registry_id(id_):  # nothing is called so
         raise RegistryFaultError(NotThere(kind, id_))
 

@@ -5,29 +5,54 @@ deleted. Each change stands in one transaction with the act that tells of it, an
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, and_, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    Table,
+    and_,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from fairlead.domain.registry import (
+    NODES_MAX,
     Actor,
     IdTaken,
     Kind,
+    NodeEntry,
     NodeVersion,
+    NotThere,
     PublishedNode,
     Publisher,
     RegistryFaultError,
     TooMany,
+    VersionEntry,
     VersionTaken,
+    archive_id,
+    archive_name,
+    document_of,
     refuse_node_id,
     refuse_publisher_id,
     refuse_writing,
     refuse_writing_node,
     require,
+    search_text_of,
 )
-from fairlead.storage.tables import node_versions, published_nodes, publishers, registry_acts
+from fairlead.domain.storage_limits import StorageLimits
+from fairlead.storage.tables import node_versions, published_nodes, publishers, registry_acts, workflow_files
 from fairlead.storage.upserts import insert_into
+from fairlead.storage.workflow_files import WorkflowFile, find_file, keep_file
 
 _FORGOTTEN: Final = "{}"
 """The document of what was deleted: its number or its id is reserved, and nothing else is kept."""
@@ -35,9 +60,17 @@ _SUBJECT_MAX: Final = 200
 _TABLES: Final = {Kind.PUBLISHER: publishers, Kind.NODE: published_nodes}
 _IS_SHOWN: Final = and_(publishers.c.banned_at.is_(None), publishers.c.deleted_at.is_(None))
 _IS_LISTED: Final = and_(published_nodes.c.banned_at.is_(None), published_nodes.c.deleted_at.is_(None), _IS_SHOWN)
+ARCHIVE_KIND: Final = "registry"
+"""The kind of the files that are archives of versions: no caller can name one."""
+_WAITS: Final = 0
+_IS_PUBLISHED: Final = and_(node_versions.c.document != _FORGOTTEN, node_versions.c.place > _WAITS)
+_VERSIONS: Final = (
+    node_versions.c.node_id, node_versions.c.version, node_versions.c.place, node_versions.c.document,
+    node_versions.c.created_at,
+)  # fmt: skip
 _LATEST: Final = (
     select(node_versions.c.version)
-    .where(node_versions.c.node_id == published_nodes.c.id, node_versions.c.document != _FORGOTTEN)
+    .where(node_versions.c.node_id == published_nodes.c.id, _IS_PUBLISHED)
     .order_by(node_versions.c.place.desc())
     .limit(1)
     .correlate(published_nodes)
@@ -50,7 +83,7 @@ _PUBLISHERS: Final = select(
 _NODES: Final = select(
     published_nodes.c.id, published_nodes.c.publisher_id, published_nodes.c.document, published_nodes.c.banned_at,
     published_nodes.c.deleted_at, published_nodes.c.created_at, published_nodes.c.changed_at,
-    _LATEST.label("latest_version"),
+    published_nodes.c.installs, _LATEST.label("latest"),
 )  # fmt: skip
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -156,12 +189,113 @@ def publish_version(
     is_its = node_versions.c.node_id == node_id
     if connection.execute(select(node_versions.c.place).where(is_its, node_versions.c.version == version)).first():
         raise RegistryFaultError(VersionTaken(node_id, version))
-    place = _refuse_more(connection, node_versions, is_its, "versions", most) + 1
+    _refuse_more(connection, node_versions, is_its, "versions", most)
+    last = connection.execute(select(func.max(node_versions.c.place)).where(is_its)).scalar_one()
+    place = (last or 0) + 1
     row = {"version": version, "place": place, "document": _encode(document).decode(), "created_at": now}
     connection.execute(insert(node_versions).values(node_id=node_id, **row))
     connection.execute(update(published_nodes).where(published_nodes.c.id == node_id).values(changed_at=now))
     _note(connection, "version_published", actor, publisher_id, node_id, now)
-    return NodeVersion(version, place, document, now)
+    return NodeVersion(node_id, version, place, document, now)
+
+
+def announce_version(
+    connection: Connection, actor: Actor, publisher_id: str, node: NodeEntry, new: VersionEntry, now: int, most: int
+) -> NodeVersion:
+    """Add a version that waits for its archive, or announce it again; its node is made, or changed to what is said.
+
+    RegistryFaultError, also where the number belonged to one that was published.
+    """
+    version, document = new.version, document_of(new)
+    before = _node(connection, node.id)
+    if before is None or before.deleted_at is not None:
+        said, found_by = document_of(node), search_text_of(node)
+        create_node(connection, actor, publisher_id, node.id, said, found_by, now, NODES_MAX)
+    else:
+        _lock_own(connection, actor, publisher_id)
+        require(refuse_writing_node(before, node.id, publisher_id))
+        told = {**before.document, **document_of(node)}
+        found_by = search_text_of(msgspec.convert({**told, "id": node.id}, NodeEntry))
+        values = {"document": _encode(told).decode(), "search_text": found_by, "changed_at": now}
+        connection.execute(update(published_nodes).where(published_nodes.c.id == node.id).values(values))
+    is_it = and_(node_versions.c.node_id == node.id, node_versions.c.version == version)
+    place = connection.execute(select(node_versions.c.place).where(is_it)).scalar_one_or_none()
+    row = {"place": _WAITS, "document": _encode(document).decode(), "created_at": now}
+    if place is None:
+        _refuse_more(connection, node_versions, node_versions.c.node_id == node.id, "versions", most)
+        connection.execute(insert(node_versions).values(node_id=node.id, version=version, **row))
+    elif place == _WAITS:
+        connection.execute(update(node_versions).where(is_it).values(row))
+    else:
+        raise RegistryFaultError(VersionTaken(node.id, version))
+    _note(connection, "version_announced", actor, publisher_id, node.id, now)
+    return NodeVersion(node.id, version, _WAITS, document, now)
+
+
+def publish_archive(
+    connection: Connection, node_id: str, version: str, file: WorkflowFile, limits: StorageLimits
+) -> None:
+    """Publish a version that waits, with its archive; nothing changes where it has this one already.
+
+    RegistryFaultError, StorageFullError.
+    """
+    node = _node(connection, node_id)
+    if node is None:
+        raise RegistryFaultError(NotThere(Kind.NODE, node_id))
+    actor = Actor(file.workspace_id)
+    _lock_own(connection, actor, node.publisher_id)
+    require(refuse_writing_node(node, node_id, node.publisher_id))
+    is_its = node_versions.c.node_id == node_id
+    is_it = and_(is_its, node_versions.c.version == version)
+    found = connection.execute(select(node_versions.c.place, node_versions.c.document).where(is_it)).first()
+    if found is None or found.document == _FORGOTTEN:
+        raise RegistryFaultError(NotThere(Kind.VERSION, archive_id(node_id, version)))
+    if found.place > _WAITS:
+        kept = find_file(connection, file.workspace_id, ARCHIVE_KIND, file.name, file.created_at)
+        if kept is None or kept.blob != file.blob:
+            raise RegistryFaultError(VersionTaken(node_id, version))
+        return
+    keep_file(connection, file, limits, overwrite=True)
+    last = connection.execute(select(func.max(node_versions.c.place)).where(is_its)).scalar_one()
+    changes = {"place": last + 1, "created_at": file.created_at}
+    connection.execute(update(node_versions).where(is_it).values(changes))
+    connection.execute(
+        update(published_nodes).where(published_nodes.c.id == node_id).values(changed_at=file.created_at)
+    )
+    _note(connection, "version_published", actor, node.publisher_id, node_id, file.created_at)
+
+
+def find_archive(connection: Connection, node_id: str, version: str) -> WorkflowFile | None:
+    """The archive of a version that may be shown; None where there is none."""
+    owner = (
+        select(publishers.c.workspace_id)
+        .join(published_nodes, published_nodes.c.publisher_id == publishers.c.id)
+        .join(node_versions, node_versions.c.node_id == published_nodes.c.id)
+        .where(published_nodes.c.id == node_id, node_versions.c.version == version, _IS_LISTED, _IS_PUBLISHED)
+    )
+    workspace_id = connection.execute(owner).scalar_one_or_none()
+    if workspace_id is None:
+        return None
+    return find_file(connection, workspace_id, ARCHIVE_KIND, archive_name(node_id, version), now=0)
+
+
+def install(connection: Connection, node_id: str, version: str | None) -> NodeVersion | None:
+    """A version of a node that may be shown, the one published last where none is named; its installation counts.
+
+    None where there is none.
+    """
+    listed = _listed().where(published_nodes.c.id == node_id)
+    if connection.execute(listed).first() is None:
+        return None
+    found = select(*_VERSIONS).where(node_versions.c.node_id == node_id, _IS_PUBLISHED)
+    if version is not None:
+        found = found.where(node_versions.c.version == version)
+    row = connection.execute(found.order_by(node_versions.c.place.desc()).limit(1)).first()
+    if row is None:
+        return None
+    counted = update(published_nodes).where(published_nodes.c.id == node_id)
+    connection.execute(counted.values(installs=published_nodes.c.installs + 1))
+    return _version_of(row)
 
 
 def set_banned(connection: Connection, kind: Kind, id_: str, now: int, *, banned: bool) -> bool:
@@ -194,30 +328,52 @@ def list_publishers(connection: Connection, after: str, limit: int) -> Sequence[
 
 def find_node(connection: Connection, node_id: str) -> PublishedNode | None:
     """A node that may be shown; None for one that is banned or deleted, as its publisher, or never was."""
-    row = connection.execute(_listed().where(published_nodes.c.id == node_id)).mappings().first()
-    return None if row is None else _node_of(row)
+    rows = connection.execute(_listed().where(published_nodes.c.id == node_id)).mappings().all()
+    return next(iter(_with_latest(connection, rows)), None)
 
 
 def list_nodes(
-    connection: Connection, publisher_id: str | None, words: Sequence[str], after: str, limit: int
+    connection: Connection, publisher_id: str | None, words: Sequence[str], after: str, limit: int, offset: int = 0
 ) -> Sequence[PublishedNode]:
-    """Some of the nodes that may be shown, by id, behind one id: of one publisher, or all; with all of some words."""
-    found = _listed().where(published_nodes.c.id > after).order_by(published_nodes.c.id).limit(limit)
+    """Some of the nodes that may be shown, by id, behind one id: of one publisher, or all; with all of some words.
+
+    Of those, the first `offset` are passed over.
+    """
+    found = _listed().where(published_nodes.c.id > after).order_by(published_nodes.c.id).limit(limit).offset(offset)
     if publisher_id is not None:
         found = found.where(published_nodes.c.publisher_id == publisher_id)
-    for word in words:
-        found = found.where(published_nodes.c.search_text.contains(word, autoescape=True))
-    return [_node_of(row) for row in connection.execute(found).mappings()]
+    return _with_latest(connection, connection.execute(found.where(*_has(words))).mappings().all())
+
+
+def count_nodes(connection: Connection, words: Sequence[str], up_to: str) -> tuple[int, int]:
+    """How many nodes may be shown that have all of some words, and how many of them are not behind an id."""
+    upto = func.count().filter(published_nodes.c.id <= up_to)
+    counted = select(func.count(), upto).select_from(published_nodes)
+    counted = counted.join(publishers, publishers.c.id == published_nodes.c.publisher_id)
+    row = connection.execute(counted.where(_IS_LISTED, *_has(words))).one()
+    return row[0], row[1]
+
+
+def _has(words: Sequence[str]) -> list[ColumnElement[bool]]:
+    return [published_nodes.c.search_text.contains(word, autoescape=True) for word in words]
+
+
+def _with_latest(connection: Connection, rows: Sequence[RowMapping]) -> list[PublishedNode]:
+    """Nodes with the versions that were published last."""
+    pairs = [(row["id"], row["latest"]) for row in rows if row["latest"] is not None]
+    named = tuple_(node_versions.c.node_id, node_versions.c.version).in_(pairs)
+    found = connection.execute(select(*_VERSIONS).where(named)) if pairs else ()
+    latest = {row.node_id: _version_of(row) for row in found}
+    return [replace(_node_of(row), latest=latest.get(row["id"])) for row in rows]
 
 
 def list_versions(connection: Connection, node_id: str, before: int | None, limit: int) -> Sequence[NodeVersion]:
     """Some versions of a node, the one published last first, before one place."""
-    columns = (node_versions.c.version, node_versions.c.place, node_versions.c.document, node_versions.c.created_at)
-    found = select(*columns).where(node_versions.c.node_id == node_id, node_versions.c.document != _FORGOTTEN)
+    found = select(*_VERSIONS).where(node_versions.c.node_id == node_id, _IS_PUBLISHED)
     if before is not None:
         found = found.where(node_versions.c.place < before)
     rows = connection.execute(found.order_by(node_versions.c.place.desc()).limit(limit))
-    return [NodeVersion(row[0], row[1], msgspec.json.decode(row[2]), row[3]) for row in rows]
+    return [_version_of(row) for row in rows]
 
 
 def list_acts(connection: Connection, publisher_id: str | None, limit: int) -> list[dict[str, Any]]:
@@ -239,6 +395,10 @@ def _forget_nodes(connection: Connection, actor: Actor, publisher_id: str, node_
     connection.execute(update(published_nodes).where(published_nodes.c.id.in_(node_ids)).values(values))
     its_versions = node_versions.c.node_id.in_(node_ids)
     connection.execute(update(node_versions).where(its_versions).values(document=_FORGOTTEN))
+    archives = [workflow_files.c.name.startswith(archive_id(node_id, ""), autoescape=True) for node_id in node_ids]
+    if archives:
+        its_own = and_(workflow_files.c.workspace_id == actor.workspace_id, workflow_files.c.kind == ARCHIVE_KIND)
+        connection.execute(delete(workflow_files).where(its_own, or_(*archives)))
     acts = [_act("node_deleted", actor, publisher_id, node_id, now) for node_id in node_ids]
     if acts:
         connection.execute(insert(registry_acts), acts)
@@ -313,4 +473,9 @@ def _publisher_of(row: RowMapping) -> Publisher:
 
 
 def _node_of(row: RowMapping) -> PublishedNode:
-    return PublishedNode(**{**row, "document": msgspec.json.decode(row["document"])})
+    return PublishedNode(**{**row, "document": msgspec.json.decode(row["document"]), "latest": None})
+
+
+def _version_of(row: Sequence[Any]) -> NodeVersion:
+    node_id, version, place, document, created_at = row
+    return NodeVersion(node_id, version, place, msgspec.json.decode(document), created_at)

@@ -468,6 +468,7 @@ published_nodes = Table(
     Column("deleted_at", _INT, comment="its id and its version numbers stay reserved"),
     Column("created_at", _INT, nullable=False),
     Column("changed_at", _INT, nullable=False),
+    Column("installs", _INT, nullable=False, server_default=text("0")),
 )
 _LISTED: Final = text("banned_at IS NULL AND deleted_at IS NULL")
 _partial_index("ix_published_nodes_listed", published_nodes.c.id, where=_LISTED)

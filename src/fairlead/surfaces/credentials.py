@@ -21,6 +21,14 @@ def key_or_token(scope: Scope, key_prefix: str) -> Credential | None:
     return ApiKey(text) if text.startswith(key_prefix) else Token(text)
 
 
+def key_or_token_of(text: str | None, key_prefix: str) -> Credential | None:
+    """The credential that a body names; None where it names none. FaultError for one that cannot be one."""
+    if not text:
+        return None
+    known = _text(text.encode("utf-8", "replace"))
+    return ApiKey(known) if known.startswith(key_prefix) else Token(known)
+
+
 def token_only(scope: Scope, key_prefix: str) -> Credential | None:
     """The credential of a v1 call: a bearer token and nothing else (R-40). FaultError for anything else."""
     authorization = header(scope, b"authorization")

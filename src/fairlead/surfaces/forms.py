@@ -12,6 +12,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
+from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError
 from fairlead.surfaces.asgi import CallerLeftError
 
@@ -66,6 +67,19 @@ async def read_form(request: Request, file: str, sink: Sink, limit: int) -> Form
     if not reading.is_whole:
         raise JobFaultError(BadFile("The body ends before its last boundary."))
     return reading.form
+
+
+async def read_body(request: Request, sink: Sink) -> None:
+    """Read a body that is a file, whose bytes go to `sink`, which bounds them; FaultError, CallerLeftError."""
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in _chunks(request):
+                if chunk:
+                    await sink.write(chunk)
+    except ClientDisconnect as error:
+        raise CallerLeftError from error
+    except TimeoutError as error:
+        raise FaultError(InvalidInput("The body came too slowly.")) from error
 
 
 def _boundary(request: Request) -> bytes:

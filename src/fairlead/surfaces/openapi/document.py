@@ -46,7 +46,7 @@ _EITHER: Final[Sequence[Mapping[str, Sequence[str]]]] = ({"apiKey": ()}, {"beare
 def descriptions(served: Served) -> Sequence[Description]:
     """Every surface that an installation has."""
     workflows = (describe_jobs(), describe_cloud()) if served.workflows else ()
-    return (describe_router(), *workflows, describe_registry(), describe_beside())
+    return (describe_router(), *workflows, describe_registry(served.registry_prefix), describe_beside())
 
 
 def openapi_document(served: Served) -> Mapping[str, Any]:

@@ -13,3 +13,4 @@ class Served:
     version: str
     workflows: bool = True
     open_jobs: bool = False
+    registry_prefix: str = ""

@@ -28,6 +28,7 @@ from fairlead.domain.registry import (
     NotThere,
     RegistryFault,
     RegistryFaultError,
+    StorageSpent,
     TooMany,
     VersionTaken,
 )
@@ -88,6 +89,8 @@ def _registry_fault(fault: RegistryFault) -> _Worded:  # noqa: PLR0911 -- one to
             return _Worded(409, "version_taken", f"{node_id} has had a version {version}; a number is used once.")
         case TooMany(what, limit):
             return _Worded(409, "too_many", f"There may be {limit} {what} here, and those that were deleted count.")
+        case StorageSpent(what, limit):
+            return _Worded(413, "storage_full", f"The workspace may keep {limit} {what}, and keeps as many.")
         case _:
             assert_never(fault)
 

@@ -24,4 +24,7 @@ ROUTES: Final = (
     Route("GET", "/nodes", "list_nodes"),
     Route("GET", "/nodes/{node_id}", "show_node"),
     Route("GET", "/nodes/{node_id}/versions", "list_versions"),
+    Route("GET", "/nodes/{node_id}/install", "install_node"),
+    Route("GET", "/archives/{archive_id}", "show_archive"),
+    Route("PUT", "/archives/{archive_id}", "receive_archive"),
 )

@@ -15,15 +15,17 @@ _REFUSED: Final = 1008
 
 
 class RegistrySurface:
-    """Answers the registry's paths. It has no sockets."""
+    """Answers the registry's paths, all of which begin with `prefix`. It has no sockets."""
 
-    def __init__(self, handlers: RegistryHandlers, request_id: bytes, observe: Observer) -> None:
-        table = [(route.method, route.path, getattr(handlers, route.handler)) for route in ROUTES]
+    def __init__(self, handlers: RegistryHandlers, request_id: bytes, observe: Observer, prefix: str = "") -> None:
+        table = [(route.method, prefix + route.path, getattr(handlers, route.handler)) for route in ROUTES]
         self._http = Surface(routes_of(table), refusal, request_id, observe)
+        self._prefix = prefix
 
     def serves(self, path: str) -> bool:
         """Whether a path is one of the registry's."""
-        return path[1:].partition("/")[0] in _HEADS
+        rest = path.removeprefix(self._prefix)
+        return path.startswith(self._prefix) and rest[:1] == "/" and rest[1:].partition("/")[0] in _HEADS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         """Answer one request; nothing that happens in it escapes."""
