@@ -109,7 +109,7 @@ async def _run(client: httpx.AsyncClient, call: Call) -> Made:
         call=call,
         status=answer.status_code,
         credits=answer.headers.get("x-service-credits-used", "-"),
-        dropped=0 if dropped is None else len(json.loads(json.loads(dropped))),
+        dropped=0 if dropped is None else len(json.loads(dropped)),
         seconds=time.monotonic() - started,
         answer=answer,
     )
