@@ -55,7 +55,7 @@ def test_a_run_is_told_otherwise_than_it_stands(server: Server, caller: Caller, 
     assert told == [RequestStatus(FIRST, MODEL, QueueStatus.IN_PROGRESS, 6)] * 2
     assert run(server.collector.status(caller, MODEL, FIRST)) == RequestStatus(FIRST, MODEL, QueueStatus.COMPLETED, 1)
     answer = run(server.collector.collect(caller, MODEL, FIRST))
-    content, content_type = b'{"data": "x", "used": 1, "status": "done"}', "application/json; charset=utf-8"
+    content, content_type = b'{"data": "x", "used": 1, "status": "done"}', "application/json"
     assert answer == Answer(Completed(content, content_type, 200), 10 * CENT)
 
 

@@ -190,8 +190,8 @@ def test_a_method_that_is_not_there_fails(visitor: JobsCaller) -> None:
     assert refused(visitor.ask("GET", f"{_ASSETS}/..")) == (404, "not_found")
 
 
-@pytest.mark.req("J-14")
-def test_a_workflow_does_not_find_its_asset(caller: JobsCaller) -> None:
+@pytest.mark.req("J-14", "K-03")
+def test_reference_in_a_workflow_stands_for_its_asset(caller: JobsCaller) -> None:
     """A reference stands for the file, also for one that a job has made; so does the plain name of it."""
     asset = sent(caller, drawn(8), "dir/mine.png")
     job = caller.runs(reference(asset, hash=asset["hash"], file_path="elsewhere.png"))

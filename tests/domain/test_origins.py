@@ -1,0 +1,22 @@
+"""Origins of pages, as a setting names them."""
+
+import pytest
+
+from fairlead.domain.origins import read_origins
+
+
+@pytest.mark.req("K-07")
+def test_origins_are_read_as_browsers_name_them() -> None:
+    """In lower case and without a slash at the end, with a port or an address in brackets."""
+    text = "https://Editor.example.com/, http://127.0.0.1:5173,http://[::1]:8080"
+    assert read_origins(text) == {"https://editor.example.com", "http://127.0.0.1:5173", "http://[::1]:8080"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "*", "null", "editor.example.com", "ftp://a", "https://a/path", "https://a b", "https://a,", "https://a:port"],
+)
+def test_anything_else_is_no_origin(text: str) -> None:
+    """Every origin has to be named: all of them cannot be."""
+    with pytest.raises(ValueError, match="origins such as"):
+        read_origins(text)
