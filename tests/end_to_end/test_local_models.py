@@ -106,11 +106,12 @@ def test_a_text_is_longer_than_asked(server: Server) -> None:
 
 
 @pytest.mark.req("R-28")
-def test_a_clip_cannot_be_opened(server: Server, tmp_path: Path) -> None:
-    """A clip is made as a task, its link needs no credential, and it has the frames, rate and size asked for."""
+def test_clip_can_be_opened_by_a_link_of_ours(server: Server, tmp_path: Path) -> None:
+    """A clip is made as a task, and has the frames, rate and size asked for; its link is ours and asks for no key."""
     response = _made(server, "video", prompt="waves", duration_seconds=0.5, width=64, height=64, fps=12)
     result = response.json()["result"]
     path = tmp_path / "clip.mp4"
+    assert result["url"].startswith(f"{server.url}/assets/")
     path.write_bytes(httpx.get(result["url"]).content)
     clip = cv2.VideoCapture(str(path))
     figures = [clip.get(name) for name in (cv2.CAP_PROP_FPS, cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT)]
