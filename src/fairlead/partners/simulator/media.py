@@ -12,11 +12,21 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
+
+from fairlead.partners.procedural.image import paint
+
+from .prompts import prompt
 
 SIDE_MAX = 2048
 SECONDS_MAX = 120.0
-COLOURS = 8
+VARIANTS = 8
+SKETCH_SIDE = 128
+SKETCH_SIDE_MIN = 8
+COLOURS = 32
+"""Flat areas keep the files small."""
+MARK = "simulated"
+MARK_HEIGHT_MIN = 6
 CLIP_SIDE = 64
 CLIP_FRAMES = 12
 
@@ -26,6 +36,7 @@ _PICTURES = {
     "jpg": ("JPEG", "image/jpeg"),
     "webp": ("WEBP", "image/webp"),
 }
+_FAST: dict[str, dict[str, int]] = {"PNG": {"compress_level": 1}, "WEBP": {"method": 0}}
 _RAW_MODELS = {"obj": "model/obj", "fbx": "application/octet-stream", "usdz": "model/vnd.usdz+zip", "mtl": "model/mtl"}
 
 
@@ -43,22 +54,44 @@ class Media:
 
 
 def picture(kind: str = "png", width: int = 1024, height: int = 1024, seed: int = 0) -> Media:
-    """Make a PNG, JPEG or WEBP: a frame in one of a few colours, by the seed. Sides beyond 2048 are scaled down."""
-    return _picture(kind, width, height, seed % COLOURS)
+    """Make a PNG, JPEG or WEBP of what was asked for, one of a few by the seed, with the word "simulated" on it.
+
+    The built-in partner's painter draws it, small, and it is enlarged. Sides beyond 2048 are scaled down.
+    """
+    return _picture(kind, width, height, seed % VARIANTS, prompt())
 
 
 @lru_cache(maxsize=64)
-def _picture(kind: str, width: int, height: int, seed: int) -> Media:
+def _picture(kind: str, width: int, height: int, seed: int, words: str) -> Media:
     scale = min(1.0, SIDE_MAX / max(width, height, 1))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    colour = (seed * 37 % 256, seed * 91 % 256, seed * 53 % 256)
-    image = Image.new("RGB", size, colour)
-    inset = [size[0] // 4, size[1] // 4, size[0] * 3 // 4, size[1] * 3 // 4]
-    ImageDraw.Draw(image).rectangle(inset, outline=(255, 255, 255))
+    enlarged = _sketch(words, seed, size).resize(size, Image.Resampling.BICUBIC)
+    image = enlarged.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).convert("RGB")
+    _mark(image)
     format_, content_type = _PICTURES[kind]
     buffer = io.BytesIO()
-    image.save(buffer, format_)
+    image.save(buffer, format_, **_FAST.get(format_, {}))
     return Media(content_type, "jpg" if kind == "jpeg" else kind, buffer.getvalue())
+
+
+@lru_cache(maxsize=64)
+def _sketch(words: str, seed: int, size: tuple[int, int]) -> Image.Image:
+    """Paint what was asked for, in the shape that was asked for, with at most 128 pixels a side and without grain."""
+    scale = min(1.0, SKETCH_SIDE / max(size))
+    sides = max(SKETCH_SIDE_MIN, round(size[0] * scale)), max(SKETCH_SIDE_MIN, round(size[1] * scale))
+    painted = Image.open(io.BytesIO(paint(words, seed, *sides))).convert("RGB")
+    return painted.filter(ImageFilter.GaussianBlur(1.2))
+
+
+def _mark(image: Image.Image) -> None:
+    """Write on a picture that it is simulated, where there is room for that."""
+    height = min(image.height // 12, image.width // 8)
+    if height < MARK_HEIGHT_MIN:
+        return
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(height)
+    place = (height // 2, image.height - height * 3 // 2)
+    draw.text(place, MARK, (255, 255, 255), font, stroke_width=max(1, height // 12), stroke_fill=(0, 0, 0))
 
 
 @lru_cache(maxsize=1)

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from .calls import Calls
 from .desk import Desk
 from .faults import Orders, in_words, seconds, settle, status
+from .prompts import asked
 from .vendor import Call, Problem, ProblemKind, Reply, Route, Vendor
 
 BODY_BYTES_MAX = 64 * 1024 * 1024
@@ -141,6 +142,7 @@ class Site:
             for name in ("refused", "refused-output", "failed"):
                 if name in call.faults and name in self._vendor.raises:
                     raise Problem(_WORK_KINDS[name])
+        asked.set(call.body)
         return route.handler(call)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from .desk import Desk
 from .forms import Form, read_form
 from .media import Media
+from .prompts import asked
 from .tasks import Task
 
 ProblemKind = Literal[
@@ -144,6 +145,7 @@ class Call:
         task = self.desk.tasks.get(self.vendor, id_)
         if task is None:
             raise Problem("not_found", f"Task {id_[:80]} not found.", code="task_not_found")
+        asked.set(task.request)
         return task
 
     def notify(self, task: Task, address: object, body: Callable[[], object]) -> None:
