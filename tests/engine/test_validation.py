@@ -47,6 +47,14 @@ def test_constants_stay_as_they_came() -> None:
     assert write_graph(_validated({"1": n("Every", **{**inputs, "whole": 2.9})}).graph)["1"]["inputs"]["whole"] == 2
 
 
+def test_constant_of_another_type_that_is_equal_is_converted_all_the_same() -> None:
+    """7 is 7.0 and 1 is true to a comparison, and not to a node that divides or prints what it is given."""
+    others = {"words": "x", "choice": "b", "options": {"__value__": ["x"]}}
+    inputs = _validated({"1": n("Every", whole=7.0, part=1, flag=1, **others)}).graph["1"].inputs
+    found = [(type(inputs[name]), inputs[name]) for name in ("whole", "part", "flag")]
+    assert found == [(int, 7), (float, 1.0), (bool, True)]
+
+
 @pytest.mark.parametrize(
     ("inputs", "type_", "details"),
     [

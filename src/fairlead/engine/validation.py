@@ -120,7 +120,7 @@ class _Validation:
             self._faults.setdefault(node.id, []).extend(found)
         if found or any(source in self._bad for source in self._sources(node.id)):
             self._bad.add(node.id)
-        if checker.values != node.inputs:
+        if checker.has_converted:
             self._good[node.id] = replace(node, inputs=checker.values)
 
     def _types(self, node: Node) -> dict[str, Any]:
@@ -174,6 +174,8 @@ class _NodeCheck:
 
     def __init__(self, node: Node, interface: Interface, expected: Mapping[str, Expected], *, is_output: bool) -> None:
         self.values: dict[str, Any] = dict(node.inputs)
+        self.has_converted = False
+        """Whether a constant is of another type now. Its value may be equal: 7 is 7.0, and a node divides otherwise."""
         self._interface = interface
         self._expected = expected
         self._is_output = is_output
@@ -226,6 +228,7 @@ class _NodeCheck:
         if isinstance(value, Link):
             return self._link_fault(at, input_, value, types[path])
         self.values[path], fault = converted(value, at, input_.declared)
+        self.has_converted |= self.values[path] is not value
         if fault is not None or self._is_own(path):
             return fault
         return limits_fault(self.values[path], at, input_.declared)
