@@ -224,6 +224,19 @@ def _problems(told: Ran) -> list[str]:
     return [row["check"] for row in told.document if row["result"] == "problem"]
 
 
+def test_pack_that_is_a_link_can_be_loaded(ran: Command, tmp_path: Path) -> None:
+    """Where it really lies may be read as well: a folder, or a file by itself."""
+    packs, elsewhere = tmp_path / "custom_nodes", tmp_path / "elsewhere"
+    packs.mkdir()
+    (elsewhere / "folder").mkdir(parents=True)
+    for written in (elsewhere / "folder" / "__init__.py", elsewhere / "file.py"):
+        written.write_text("NODE_CLASS_MAPPINGS = {}\n")
+    (packs / "folder").symlink_to(elsewhere / "folder")
+    (packs / "file.py").symlink_to(elsewhere / "file.py")
+    told = ran("doctor", "--data", str(tmp_path), "--json").document
+    assert [row["detail"] for row in told if row["check"] == "node packs"] == ["2 can be loaded"]
+
+
 @pytest.mark.req("S-06")
 def test_doctor_names_a_pack_that_cannot_be_loaded(ran: Command, tmp_path: Path) -> None:
     """It says which it is and why, and nothing of those that can be; mended, all of them can."""

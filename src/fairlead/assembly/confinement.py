@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.engine.hosts.policies import HostPolicies
+from fairlead.engine.packs.finding import find_packs
 from fairlead.installation import DataDirectoryError
 from fairlead.observing.observations import ConfinementMissing, EngineConfined, NodePacksRefused, Observer
 from fairlead.processes.confinement.cgroups import ControlGroups, find_control_groups
@@ -92,7 +93,7 @@ def _policy(settings: Settings, packs: Path | None) -> Policy:
     """What every host may, as far as it is known before one starts."""
     database = file_of(settings.database_url())
     secrets = (settings.data, *(() if database is None else (database,)))
-    folders = () if packs is None else (packs, packs.with_name(_MODELS))
+    folders = () if packs is None else (packs, packs.with_name(_MODELS), *_linked(packs))
     return Policy(
         readable=[str(path) for path in (*folders, *settings.engine_readable)],
         named=[str((settings.data / "blobs").resolve())],
@@ -100,6 +101,13 @@ def _policy(settings: Settings, packs: Path | None) -> Policy:
         protected=[str(path.resolve()) for path in secrets],
         memory=settings.engine_memory_mib * 2**20,
     )
+
+
+def _linked(packs: Path) -> list[Path]:
+    """Where packs really are that lie in the folder as links, as a pack does that somebody works on."""
+    found = (pack.path for pack in find_packs([packs]).packs)
+    lying = (path.parent if path.parent != packs else path for path in found)
+    return [path.resolve() for path in lying if path.is_symlink()]
 
 
 def _refusal(settings: Settings, report: Report) -> str | None:
