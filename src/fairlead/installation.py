@@ -1,8 +1,10 @@
 """What an installation is made of before anything runs: its folders, its secrets, its providers at their addresses."""
 
+import difflib
 import fcntl
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +23,7 @@ from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.spec import Auth, Call, Provider, Scheme
 from fairlead.providers.spec_files import SPECS, load_providers
-from fairlead.settings import BadSettingError, Settings
+from fairlead.settings import SETTINGS, BadSettingError, Settings
 from fairlead.storage.blobs import StoredBlobs, existing_blobs
 from fairlead.storage.database import Database, file_of, open_database
 from fairlead.storage.migrate import HEAD, revision_of
@@ -30,6 +32,12 @@ LOCAL: Final = "local"
 PACKAGE: Final = Path(fairlead.__file__).parent
 CATALOG: Final = PACKAGE / "catalog"
 SNAPSHOTS: Final = PACKAGE / "snapshots"
+_PREFIX: Final = "FAIRLEAD_"
+_PROVIDER_PREFIX: Final = "FAIRLEAD_PROVIDER_"
+_PROVIDER_OPTION: Final = re.compile(r"key(_[0-9]{1,2})?(_weight)?|base_url")
+"""What can be given of every provider; some have parts of their addresses as well."""
+_ALIKE: Final = 0.75
+"""How nearly a variable must be spelled like a setting to be taken for that one, from 0 to 1."""
 _SIMULATED_PAIR: Final = "id-5f3a9c1e7b20:secret-8d41f6b2a97c"
 """Words that no answer of the simulator says: what partners repeat of a credential is taken out of their answers."""
 _SIMULATED: Final = {
@@ -74,6 +82,38 @@ def option_name(provider: str) -> str:
     return provider.replace("-", "_").replace(".", "_")
 
 
+def strange_variables(
+    environment: Mapping[str, str], providers: Mapping[str, Provider]
+) -> list[tuple[str, str | None]]:
+    """The variables that are named like settings and mean nothing here, each with the one that was probably meant.
+
+    One that is empty counts as not set.
+    """
+    options = {option_name(name): {"key", "base_url", *provider.variables} for name, provider in providers.items()}
+    possible = [provider_setting(name, option) for name, given in options.items() for option in given]
+    known = {setting.env for setting in SETTINGS.values()}
+    found: list[tuple[str, str | None]] = []
+    for variable in sorted(name for name, text in environment.items() if text and name.startswith(_PREFIX)):
+        option = variable.removeprefix(_PROVIDER_PREFIX).lower()
+        if not variable.startswith(_PROVIDER_PREFIX):
+            found += [] if variable in known else [(variable, _nearest(variable, known, _PREFIX))]
+        elif not any(_is_option(option, name, given) for name, given in options.items()):
+            found.append((variable, _nearest(variable, possible, _PROVIDER_PREFIX)))
+    return found
+
+
+def _nearest(variable: str, possible: Iterable[str], prefix: str) -> str | None:
+    """The name that is spelled most nearly like a variable, where one is; the prefix that all have counts nothing."""
+    names = [name.removeprefix(prefix) for name in possible]
+    found = difflib.get_close_matches(variable.removeprefix(prefix), names, 1, _ALIKE)
+    return prefix + found[0] if found else None
+
+
+def _is_option(option: str, provider: str, given: Container[str]) -> bool:
+    rest = option.removeprefix(f"{provider}_")
+    return rest != option and (rest in given or _PROVIDER_OPTION.fullmatch(rest) is not None)
+
+
 def catalog_folders(settings: Settings) -> list[Path]:
     """Where model files are read from; BadSettingError when the folder of the settings is none."""
     if settings.catalog is not None and not settings.catalog.is_dir():
@@ -92,7 +132,8 @@ def prepare_data(settings: Settings) -> None:
         settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings.data.chmod(0o700)
     except OSError as error:
-        raise DataDirectoryError(f"the data directory {settings.data} cannot be used: {error}") from error
+        told = f"the data directory {settings.data} (--data or FAIRLEAD_DATA) cannot be used: {error}"
+        raise DataDirectoryError(told) from error
 
 
 def secret_file(settings: Settings) -> Path | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from fairlead.domain.billing.markups import Markups, read_markups
@@ -22,6 +22,7 @@ from fairlead.domain.origins import read_origins
 from fairlead.domain.registry import path_prefix
 from fairlead.domain.storage_limits import StorageLimits
 
+T = TypeVar("T", int, float)
 _DEFAULT_DATA: Final = Path("fairlead-data")
 _PREFIX: Final = "FAIRLEAD_"
 _PROVIDER_PREFIX: Final = "FAIRLEAD_PROVIDER_"
@@ -69,24 +70,25 @@ def _boolean(text: str) -> bool:
     return known[text.lower()]
 
 
-def _number(low: float, high: float) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        value = float(text)
-        if not low <= value <= high:
-            raise ValueError(f"must be between {low:g} and {high:g}")
-        return value
-
-    return read
-
-
-def _integer(low: int, high: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        value = int(text)
+def _bounded(parse: Callable[[str], T], what: str, low: float, high: float) -> Callable[[str], T]:
+    def read(text: str) -> T:
+        try:
+            value = parse(text)
+        except ValueError:
+            raise ValueError(f"must be {what}, not {text!r}") from None
         if not low <= value <= high:
             raise ValueError(f"must be between {low} and {high}")
         return value
 
     return read
+
+
+def _number(low: float, high: float) -> Callable[[str], float]:
+    return _bounded(float, "a number", low, high)
+
+
+def _integer(low: int, high: int) -> Callable[[str], int]:
+    return _bounded(int, "a whole number", low, high)
 
 
 def _integers(low: int, high: int) -> Callable[[str], tuple[int, ...]]:

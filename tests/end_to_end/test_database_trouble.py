@@ -12,6 +12,8 @@ import httpx
 import pytest
 
 from databases import Postgres, running_postgres
+from end_to_end.test_workflows import ENV as JOBS
+from end_to_end.workflow_clients import Graph, WorkflowClient, node
 from fake_partner import SECRET, CatalogFolder, FakePartner, reply
 from servers import Server, serving, wait_until
 
@@ -138,3 +140,28 @@ def test_a_restart_of_postgresql_loses_runs(
         responses += _runs(server, 5)
         assert [answer.status_code for answer in responses] == [200] * 7
         _answered(server, responses)
+
+
+def test_jobs_outlive_restarts_of_postgresql(own_postgres: Postgres, tmp_path: Path) -> None:
+    """Those that run, that call a partner's model and that keep files; a restart costs none of them anything."""
+    url = own_postgres.url(own_postgres.create())
+    with serving(tmp_path / "data", database=url, env=JOBS) as server:
+        client = WorkflowClient(server)
+        jobs = [client.submit(_slow_picture(seed), extra_data={"api_key_service_org": client.key}) for seed in range(4)]
+        wait_until(lambda: client.status(jobs[0]) == "in_progress", "jobs are executed")
+        for _ in range(2):
+            own_postgres.stop()
+            wait_until(lambda: server.client.get("/readyz").status_code == 503, "the database is missed")
+            own_postgres.start()
+            wait_until(lambda: server.client.get("/readyz").status_code == 200, "ready again")
+        assert [client.ended(job)["status"] for job in jobs] == ["completed"] * 4
+        assert sorted(row["kind"] for row in server.ledger()) == ["hold"] * 4 + ["post"] * 4
+        client.http.close()
+
+
+def _slow_picture(seed: int) -> Graph:
+    return {
+        "1": node("Slowly", value=8 + 4 * seed),
+        "2": node("PartnerLocalProceduralImage1", prompt="a harbour", width=64, height=64, seed=["1", 0]),
+        "3": node("SaveImage", images=["2", 0], filename_prefix="harbour"),
+    }

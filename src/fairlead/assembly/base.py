@@ -1,6 +1,7 @@
 """What everything else stands on: the data directory, the database, the catalog, partners, assets, credentials."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -10,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fairlead.domain.brand import Brand
+from fairlead.domain.jobs.subscriptions import first_of
 from fairlead.domain.windows import quotas_of
 from fairlead.identity.key_sets import KeyFile, KeySource, KeyUrl, SharedSecret
 from fairlead.identity.links import Links
@@ -26,10 +28,11 @@ from fairlead.installation import (
     prepare_data,
     provider_keys,
     save_first_key,
+    strange_variables,
 )
 from fairlead.observing.logs import Logs
 from fairlead.observing.metrics import Metrics
-from fairlead.observing.observations import BlobDamaged, BlobMissing, Observer, all_of
+from fairlead.observing.observations import BlobDamaged, BlobMissing, Observer, SettingUnknown, all_of
 from fairlead.observing.traces import otlp_traces
 from fairlead.operations.assets import AssetReader, AssetSweeper
 from fairlead.operations.authenticate import Authenticator
@@ -96,6 +99,8 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
     prepare_data(settings)
     alone = lock_data(settings, stack)
     found = _partners(settings, observe, stack)
+    for variable, meant in strange_variables(os.environ, found.providers):
+        observe(SettingUnknown(variable, meant))
     database, first_key = await _ready_database(settings, clock, stack)
     secret = master_secret(settings)
     await note_first_secret(database, secret)
@@ -185,7 +190,7 @@ async def _ready_database(settings: Settings, clock: Clock, stack: AsyncExitStac
     database = open_database(settings.database_url())
     stack.push_async_callback(database.close)
     await migrate(database)
-    first_key = await bootstrap(database, settings.key_prefix, clock)
+    first_key = await bootstrap(database, settings.key_prefix, first_of(settings.subscriptions), clock)
     save_first_key(settings, first_key)
     return database, first_key
 

@@ -79,17 +79,17 @@ def _picture_workflow(name: str) -> Graph:
 
 
 def _video_workflow(name: str) -> Graph:
-    """A clip in which a picture fades into its negative."""
+    """A clip in which a picture comes out of a haze."""
     graph: Graph = {
         "1": _node("LoadImage", image=name),
         "2": _node("ImageScale", image=["1", 0], upscale_method="area", width=_SIDE, height=_SIDE, crop="center"),
-        "3": _node("ImageInvert", image=["2", 0]),
+        "3": _node("ImageBlur", image=["2", 0], blur_radius=24, sigma=8.0),
         "clip": _node("CreateVideo", images=[f"joined{_FRAMES - 1}", 0], fps=12.0),
         "saved": _node("SaveVideo", video=["clip", 0], filename_prefix="demo/clip", format="auto", codec="auto"),
     }
     for number in range(_FRAMES):
         blend = {"blend_factor": round(number / (_FRAMES - 1), 2), "blend_mode": "normal"}
-        graph[f"frame{number}"] = _node("ImageBlend", image1=["2", 0], image2=["3", 0], **blend)
+        graph[f"frame{number}"] = _node("ImageBlend", image1=["3", 0], image2=["2", 0], **blend)
         if number:
             before = "frame0" if number == 1 else f"joined{number - 1}"
             graph[f"joined{number}"] = _node("ImageBatch", image1=[before, 0], image2=[f"frame{number}", 0])

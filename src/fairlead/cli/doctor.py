@@ -24,6 +24,7 @@ from fairlead.installation import (
     option_name,
     provider_files,
     stored_blobs,
+    strange_variables,
 )
 from fairlead.operations.books import audit
 from fairlead.operations.catalog import read_catalog
@@ -64,6 +65,16 @@ def _examine(name: str, check: Callable[[Settings], str], settings: Settings) ->
 
 def _python(_: Settings) -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
+
+
+def _settings(settings: Settings) -> str:
+    told = [
+        f"{variable} is no setting" + (f"; {meant} is one" if meant else "")
+        for variable, meant in strange_variables(os.environ, provider_files(settings))
+    ]
+    if told:
+        raise _ProblemError("; ".join(told))
+    return "every FAIRLEAD_… variable is one"
 
 
 def _data_directory(settings: Settings) -> str:
@@ -171,6 +182,7 @@ def _confinement(settings: Settings) -> list[dict[str, str]]:
 
 _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("python", _python),
+    ("settings", _settings),
     ("data directory", _data_directory),
     ("disk", _disk),
     ("open files", _open_files),

@@ -22,7 +22,7 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     BadSettingError: "{}",
     BadUsageQueryError: "{}",
     DataDirectoryError: "{}",
-    DatabaseUnavailableError: "the database cannot be used: {}",
+    DatabaseUnavailableError: "the database (--database or FAIRLEAD_DATABASE) cannot be used: {}",
     NameTakenError: "a workspace named {} exists already",
     NoBudgetError: "this key has no budget yet; give --budget as well",
     NotADateError: "{}",

@@ -108,7 +108,8 @@ def _listen(settings: Settings) -> socket.socket:
         return socket.create_server((settings.host, settings.port), backlog=_BACKLOG, reuse_port=False)
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while")[0]  # the address stands in front of it already
-        raise click.ClickException(f"cannot listen on {settings.host}:{settings.port}: {reason}") from error
+        told = f"cannot listen on {settings.host}:{settings.port}: {reason} (FAIRLEAD_HOST, FAIRLEAD_PORT)"
+        raise click.ClickException(told) from error
 
 
 def _announce(server: RunningServer, settings: Settings, url: str, *, as_json: bool) -> None:

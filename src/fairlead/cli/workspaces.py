@@ -8,6 +8,7 @@ import click
 
 from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_dollars, with_times
 from fairlead.domain.callers import ORGANIZATION_CHARACTERS_MAX, Billing, Gate, is_organization_id
+from fairlead.domain.jobs.subscriptions import first_of
 from fairlead.domain.money import UNITS_PER_DOLLAR, as_dollars, from_dollars
 from fairlead.installation import opened_database
 from fairlead.operations import workspaces as operations
@@ -62,7 +63,7 @@ _RIGHTS = (
     click.option(
         "--subscription",
         metavar="NAME",
-        help="Its tier of parallel jobs: free, standard, creator, pro; pro at first.",
+        help="Its tier of parallel jobs: free, standard, creator, pro; pro at first. See FAIRLEAD_SUBSCRIPTIONS.",
     ),
     click.option("--models", help="Allowed models, separated by commas; `*` at the end is a prefix; `all` allows all."),
     click.option("--providers", help="Allowed providers, separated by commas; `all` allows all."),
@@ -119,12 +120,12 @@ def organization_changes(organization: str | None, *, sso_required: bool | None)
 @json_option
 def create(name: str, billing: str, data: str | None, database: str | None, as_json: bool, **rights: Any) -> None:  # noqa: FBT001 -- click passes flags by name
     """Make a workspace."""
-    command = operations.WorkspaceCommand(
-        name=name, billing=Billing(billing), **_changes(settings_of(data, database), **rights)
-    )
+    settings = settings_of(data, database)
+    rights["subscription"] = rights["subscription"] or first_of(settings.subscriptions)[0]
+    command = operations.WorkspaceCommand(name=name, billing=Billing(billing), **_changes(settings, **rights))
 
     async def work() -> str:
-        async with opened_database(settings_of(data, database)) as opened:
+        async with opened_database(settings) as opened:
             return await operations.create_workspace(opened, command, Clock())
 
     workspace_id = asyncio.run(work())

@@ -35,6 +35,7 @@ from fairlead.observing.observations import (
     QueueDepth,
     RunClaimed,
     RunEnded,
+    SettingUnknown,
     UnexpectedError,
     WebhookGivenUp,
 )
@@ -57,6 +58,7 @@ _WARNINGS: Final = (
     PartnerStopped,
     ProviderNotConfigured,
     ProviderRests,
+    SettingUnknown,
     WebhookGivenUp,
 )
 _FLUSH_SECONDS: Final = 0.2

@@ -92,6 +92,13 @@ class ProviderRests(msgspec.Struct, frozen=True):
     health: str
 
 
+class SettingUnknown(msgspec.Struct, frozen=True):
+    """A variable is named like a setting and is none; `meant` is the setting that it is spelled nearly like."""
+
+    variable: str
+    meant: str | None
+
+
 class ProviderNotConfigured(msgspec.Struct, frozen=True):
     """A run asked for a provider that cannot be called; `settings` names what an operator must set."""
 
@@ -410,6 +417,7 @@ Observation: TypeAlias = (
     | PartnerReportedMore
     | CallRepeated
     | ProviderRests
+    | SettingUnknown
     | ProviderNotConfigured
     | RunTakenOver
     | RunClaimed

@@ -122,12 +122,19 @@ async def limit_storage(database: Database, name_or_id: str, changes: dict[str, 
     )
 
 
-async def bootstrap(database: Database, key_prefix: str, clock: Clock) -> IssuedKey | None:
-    """Give an empty installation its `default` workspace and a first key; None when it has workspaces already."""
+async def bootstrap(
+    database: Database, key_prefix: str, subscription: tuple[str, int], clock: Clock
+) -> IssuedKey | None:
+    """Give an empty installation its `default` workspace and a first key; None when it has workspaces already.
+
+    The `subscription` of the workspace is a tier and its parallel jobs.
+    """
     if await list_workspaces(database):
         return None
     try:
-        await create_workspace(database, WorkspaceCommand(name=DEFAULT_NAME), clock)
+        tier, jobs = subscription
+        command = WorkspaceCommand(name=DEFAULT_NAME, subscription=tier, jobs_limit=jobs)
+        await create_workspace(database, command, clock)
     except NameTakenError:  # another server started at the same moment, and was first
         return None
     return await issue_key(database, DEFAULT_NAME, "first key", None, key_prefix, clock)

@@ -1,6 +1,7 @@
 """Subscriptions: how many jobs of a workspace may be executed at a time (C-13)."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 _PAIR: Final = re.compile(r"([a-z][a-z0-9_-]{0,31})=(-1|[0-9]{1,6})")
@@ -10,6 +11,11 @@ DEFAULT: Final = "pro"
 """What a workspace has that nobody gave another."""
 SUBSCRIPTIONS: Final = (("free", 0), ("standard", 1), ("creator", 3), (DEFAULT, 5))
 """The tiers there are unless a setting says otherwise, with their parallel jobs: 0 is inactive, -1 has no limit."""
+
+
+def first_of(tiers: Sequence[tuple[str, int]]) -> tuple[str, int]:
+    """The subscription of a workspace that nobody gave another: `pro` where there is such a tier, else the last."""
+    return next((tier for tier in tiers if tier[0] == DEFAULT), tiers[-1])
 
 
 def read_subscriptions(text: str) -> tuple[tuple[str, int], ...]:
