@@ -13,6 +13,10 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(STAMP): requirements/dev.txt pyproject.toml
+	@if test -x $(BIN)/python; then python=$(BIN)/python; else python="$(PYTHON)"; fi; \
+		$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Fairlead needs Python 3.11 or newer; $$python is $$($$python --version 2>/dev/null || echo not there)."; \
+		echo "Name another one, and remove $(VENV) where there is one: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 1; } >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
