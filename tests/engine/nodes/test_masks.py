@@ -76,7 +76,7 @@ def test_a_crop_beyond_the_mask_is_an_empty_mask() -> None:
         crop_mask(_mask((1, 2, 3, 4)), 4, 0, 1, 1)
 
 
-def test_feathering_the_left_and_the_top_does_not_rise_from_the_edge() -> None:
+def test_feathering_the_left_and_the_top_rises_from_the_edge() -> None:
     """A third, two thirds and all of it in three columns; half and all of it in two rows."""
     left = feather_mask(np.ones((1, 1, 5), np.float32), 3, 0, 0, 0)
     assert left.ravel() == pytest.approx([1 / 3, 2 / 3, 1, 1, 1])
@@ -84,17 +84,18 @@ def test_feathering_the_left_and_the_top_does_not_rise_from_the_edge() -> None:
     assert corner[0] == pytest.approx(np.array([[0.25, 0.5, 0.5], [0.5, 1, 1], [0.5, 1, 1]]))
 
 
-def test_feathering_the_right_differs_from_what_existing_workflows_were_made_with() -> None:
-    """The engine people use steps 0, -1, -2 …: its first step falls on the first column, the others on the last."""
+def test_feathering_the_right_and_the_bottom_mirrors_the_left_and_the_top() -> None:
+    """The outermost column or row has the least of it; the other side is left alone."""
     right = feather_mask(np.ones((1, 1, 6), np.float32), 0, 0, 4, 0)
-    assert right.ravel() == pytest.approx([0.25, 1, 1, 1, 0.75, 0.5])
-    bottom = feather_mask(np.ones((1, 6, 1), np.float32), 0, 0, 0, 1)
-    assert bottom.ravel() == pytest.approx([1] * 6)
+    assert right.ravel() == pytest.approx([1, 1, 1, 0.75, 0.5, 0.25])
+    bottom = feather_mask(np.ones((1, 6, 1), np.float32), 0, 0, 0, 2)
+    assert bottom.ravel() == pytest.approx([1, 1, 1, 1, 1, 0.5])
 
 
-def test_feathering_more_than_there_is_fails() -> None:
+def test_feathering_more_than_there_is_rises_over_all_of_it() -> None:
     """It rises over the whole mask."""
     assert feather_mask(np.ones((1, 1, 2), np.float32), 16384, 0, 0, 0).ravel() == pytest.approx([0.5, 1])
+    assert feather_mask(np.ones((1, 1, 2), np.float32), 0, 0, 16384, 0).ravel() == pytest.approx([1, 0.5])
 
 
 @pytest.mark.parametrize(

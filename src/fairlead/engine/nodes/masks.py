@@ -155,9 +155,8 @@ def _ramps(length: int, start: int, end: int) -> Array:
     factors = np.ones(length, np.float32)
     start, end = min(start, length), min(end, length)
     factors[:start] *= np.arange(1, start + 1, dtype=np.float32) / max(start, 1)
-    # Existing workflows are made with an engine that counts the end's lines from 0 backwards (0, -1, -2 …): the first
-    # step lands on the very first line. Their results are kept.
-    factors[-np.arange(end)] *= np.arange(1, end + 1, dtype=np.float32) / max(end, 1)
+    # Both sides alike, as version 0.27 has it (Comfy-Org/ComfyUI#12881); before, a step of the end hit the first line.
+    factors[length - end :] *= np.arange(end, 0, -1, dtype=np.float32) / max(end, 1)
     return factors
 
 
