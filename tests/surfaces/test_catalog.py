@@ -38,16 +38,56 @@ def test_the_default_page_is_not_twenty(router: Server, pager: str) -> None:
 
 
 @pytest.mark.req("R-02")
-def test_an_entry_has_other_fields(router: Server, pager: str) -> None:
-    """An entry is exactly id, provider, model and billing; no price is ever in it."""
+def test_entry_names_and_prices_a_model(router: Server, pager: str) -> None:
+    """An entry is id, provider, model and billing, and beyond these a title and prices in words."""
     assert _list(router, pager, limit=1)["data"] == [
         {
             "id": "page/m-000",
             "provider": "page",
             "model": "m-000",
             "billing": {"charges_on_policy_rejection": "unknown"},
+            "title": "A fake model",
+            "price": ["0.01 per run"],
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"q": "PROMPT procedural PICTURES"}, ["local/procedural-image-1"]),
+        ({"q": "pictures", "provider": "local"}, ["local/procedural-image-1"]),
+        ({"modality": "video", "provider": "local"}, ["local/procedural-video-1"]),
+        ({"q": "", "modality": "audio", "provider": "local"}, ["local/procedural-audio-1"]),
+        ({"q": "procedural", "modality": "3d"}, []),
+        ({"provider": "nobody"}, []),
+    ],
+)
+def test_search_finds_models_by_words_modality_and_provider(
+    router: Server, query: dict[str, str], found: list[str]
+) -> None:
+    """Every word of a search must be in the id or the title, in either case; all conditions hold together."""
+    page = _list(router, router.key, limit=100, **query)
+    assert (_ids(page), page["has_more"]) == (found, False)
+    if query.get("modality") and found:
+        assert page["data"][0]["modality"] == query["modality"]
+
+
+@pytest.mark.req("R-02")
+def test_search_is_paged_like_the_whole_catalog(router: Server, pager: str) -> None:
+    """A cursor goes on with the search it is sent with."""
+    first = _list(router, pager, q="m-01", limit=6)
+    second = _list(router, pager, q="m-01", limit=6, cursor=first["next_cursor"])
+    assert _ids(first) + _ids(second) == [f"page/m-{number:03d}" for number in range(10, 20)]
+    assert second["has_more"] is False
+
+
+@pytest.mark.parametrize(("name", "value"), [("modality", "smell"), ("q", "x" * 201)])
+def test_search_that_means_nothing_is_invalid_input(router: Server, name: str, value: str) -> None:
+    """Modalities that there are not, and texts without end, are 400 and named."""
+    response = router.client.get("/v2/models", params={name: value})
+    assert (response.status_code, response.json()["error_type"]) == (400, "invalid_input")
+    assert response.json()["detail"].startswith(f"{name} must")
 
 
 @pytest.mark.req("R-02", "R-04")
@@ -205,6 +245,8 @@ def test_the_detail_has_other_fields(router: Server) -> None:
         "model": "closed-1",
         "billing": {"charges_on_policy_rejection": "unknown"},
         "providers": [{"provider": "fake", "native": True, "model": "closed-1", "available": True}],
+        "title": "A fake model",
+        "price": ["0.01 per run"],
         "input_schema_url": f"{router.url}/v2/models/fake/closed-1/openapi.json",
     }
 

@@ -6,9 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.domain.billing.rates import Component, RateCard
+from fairlead.domain.billing.summaries import price_lines
 from fairlead.domain.catalog.models import Catalog
-from fairlead.domain.money import as_dollars
 
 OLD_DAYS: Final = 180
 _PAGE: Final = """\
@@ -46,7 +45,7 @@ def price_rows(catalog: Catalog) -> list[PriceRow]:
         PriceRow(
             model_id,
             leg.provider,
-            tuple(_prices_of(card)),
+            tuple(price_lines(card)),
             card.effective,
             card.source,
             card.checked,
@@ -80,17 +79,3 @@ def page_of(rows: Sequence[PriceRow]) -> str:
 def shown_row(row: PriceRow) -> dict[str, Any]:
     """A row for the table, or for JSON."""
     return {**msgspec.to_builtins(row), "price": list(row.price)}
-
-
-def _prices_of(card: RateCard) -> Iterator[str]:
-    for component in card.components:
-        yield f"{_range(component)} per {component.unit}"
-        for part in component.parts:
-            yield f"{as_dollars(part.price)} {part.unit}"
-    yield from dict.fromkeys(f"x {one.times:f} {one.name}" for part in card.components for one in part.multipliers)
-
-
-def _range(component: Component) -> str:
-    """Every price a unit may have, from the lowest to the highest."""
-    amounts = sorted({component.price, *(case.price for case in component.cases)})
-    return as_dollars(amounts[0]) if len(amounts) == 1 else f"{as_dollars(amounts[0])} to {as_dollars(amounts[-1])}"

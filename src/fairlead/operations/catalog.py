@@ -1,12 +1,13 @@
 """The catalog in force: loaded from files, replaced when they change, never by one that cannot be used."""
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.domain.billing.markups import Markups
 from fairlead.domain.callers import Caller, refuse_model
-from fairlead.domain.catalog.models import Catalog, Model
+from fairlead.domain.catalog.models import ALL, Catalog, Model, Selection
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
 from fairlead.domain.paging import catalog_limit, page_after
@@ -74,13 +75,19 @@ class CatalogKeeper:
         if fingerprint(self._folders) != self._seen:
             self.reload()
 
-    def page(self, caller: Caller, limit: int | None, build: str | None, after: str | None) -> Page:
+    def today(self) -> datetime.date:
+        """The day (UTC) by which models retire and rate cards come into force."""
+        return self._clock.today()
+
+    def page(
+        self, caller: Caller, limit: int | None, build: str | None, after: str | None, wanted: Selection = ALL
+    ) -> Page:
         """A page of what a caller may see (R-02); FaultError when the cursor's catalog is no longer in force (R-03)."""
         catalog = self.current
         if build is not None and build != catalog.build:
             raise FaultError(InvalidInput("The cursor has expired: the catalog changed. Start again without one."))
         applied = catalog_limit(limit)
-        ids, more = page_after(catalog.visible_ids(caller, self._clock.today()), after, applied)
+        ids, more = page_after(catalog.selected_ids(caller, self._clock.today(), wanted), after, applied)
         return Page([catalog.models[model_id] for model_id in ids], applied, ids[-1] if more else None)
 
     def model(self, model_id: str, caller: Caller) -> Model:

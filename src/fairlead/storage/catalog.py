@@ -117,6 +117,8 @@ def _model(path: Path, text: str, offers: Mapping[str, Offer], digest: Any, flag
             draft_of=None if read.draft_of is None else parse_pointer(read.draft_of),
             assets=assets_of(read),
             canonical_id=read.canonical_id,
+            title=read.title,
+            modality=read.modality,
         )
     except MistakeError as error:
         raise BadFileError(str(path), line_of_toml(text, error.steps), error.reason) from error

@@ -99,6 +99,7 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     draft_of: _PointerText | None = None
     assets: _AssetsFile | None = None
     canonical_id: str | None = None
+    modality: Literal["image", "video", "audio", "text", "3d"] | None = None
 
 
 def operations_of(read: ModelFile) -> tuple[Operation, ...]:

@@ -72,7 +72,7 @@ class Model:
 
     `operations` are tried in their order. `billed_as` are further operations that only prices know; where a body names
     the work of an earlier run at `draft_of`, it is billed as that run was (R-16). `canonical_id` is the model an
-    alternate provider's own catalog id belongs to.
+    alternate provider's own catalog id belongs to. `modality` is what it makes, where its file says so.
     """
 
     id: str
@@ -86,6 +86,8 @@ class Model:
     draft_of: Pointer | None = None
     assets: Assets = Assets(())
     canonical_id: str | None = None
+    title: str = ""
+    modality: str | None = None
 
     @property
     def native(self) -> Leg:
@@ -133,6 +135,32 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
+class Selection:
+    """What a search of the catalog is for: words that id or title have, what is made, by which provider.
+
+    A model has several providers where others serve it as well, and any of them fits.
+    """
+
+    words: tuple[str, ...] = ()
+    modality: str | None = None
+    provider: str | None = None
+
+    def fits(self, model: Model) -> bool:
+        """Whether a model is one of those; words count in lower case, anywhere in the text."""
+        text = f"{model.id} {model.title}".lower()
+        return (
+            all(word in text for word in self.words)
+            and self.modality in (None, model.modality)
+            and (self.provider is None or model.leg(self.provider) is not None)
+        )
+
+
+ALL: Final = Selection()
+MODALITIES: Final = ("image", "video", "audio", "text", "3d")
+"""What a model may make, as its file says it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
     """Every model by id, frozen. `build` changes whenever a file behind it does, and cursors die with it (R-03)."""
 
@@ -156,6 +184,11 @@ class Catalog:
             for model_id in self.ids
             if caller.may_run(model_id) and not self.models[model_id].is_retired(today)
         ]
+
+    def selected_ids(self, caller: Caller, today: datetime.date, wanted: Selection) -> list[str]:
+        """Of the ids a caller may see, those that a search is for."""
+        visible = self.visible_ids(caller, today)
+        return visible if wanted == ALL else [one for one in visible if wanted.fits(self.models[one])]
 
     def find(self, model_id: str, caller: Caller, today: datetime.date) -> Model | ModelNotFound:
         """Look up a runnable model, or say why there is none: unknown with suggestions, or retired."""

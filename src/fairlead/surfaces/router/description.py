@@ -96,7 +96,10 @@ OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
             (400,),
             (
                 Parameter("limit", "How many models at most: 20 where it is absent, 100 where it is more.", int),
-                Parameter("cursor", "The `next_cursor` of the page before."),
+                Parameter("cursor", "The `next_cursor` of the page before; repeat the search with it."),
+                Parameter("q", "Words that id or title have, in any order and either case; 200 characters at most."),
+                Parameter("modality", "What is made: `image`, `video`, `audio`, `text` or `3d`."),
+                Parameter("provider", "A provider that serves the model, be it as an alternate."),
                 IF_NONE_MATCH,
             ),
         ),

@@ -40,10 +40,10 @@ class Handlers:
     async def list_models(self, request: Request, generation: Generation) -> Response:
         """`GET /models`: a page of the catalog (R-02), with an entity tag."""
         caller = await self._caller(request, generation)
-        limit, build, after = page_query(request.url.query.encode("ascii", "replace"))
+        asked = page_query(request.url.query.encode("ascii", "replace"))
         catalog = self.catalog.current
-        page = self.catalog.page(caller, limit, build, after)
-        content = _encode(list_response(page, catalog.build))
+        page = self.catalog.page(caller, asked.limit, asked.build, asked.after, asked.wanted)
+        content = _encode(list_response(page, catalog.build, self.catalog.today()))
         return tagged(request, content, strong_etag(content), SCHEMA_CACHING)
 
     async def show_model(self, request: Request, generation: Generation) -> Response:
@@ -51,7 +51,7 @@ class Handlers:
         caller = await self._caller(request, generation)
         model = self._find(request, caller)
         url = f"{self.base_urls.of(request.scope)}{generation.prefix}/models/{model.id}/openapi.json"
-        detail = detail_response(model, url, self.is_configured)
+        detail = detail_response(model, url, self.is_configured, self.catalog.today())
         return Response(_encode(detail), media_type="application/json")
 
     async def show_schema(self, request: Request, generation: Generation) -> Response:

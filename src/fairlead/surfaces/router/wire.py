@@ -4,7 +4,7 @@ import datetime
 import itertools
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
@@ -12,7 +12,9 @@ from urllib.parse import parse_qs
 import msgspec
 
 from fairlead.domain.billing.estimates import Source
-from fairlead.domain.catalog.models import Model
+from fairlead.domain.billing.rates import card_in_force
+from fairlead.domain.billing.summaries import price_lines
+from fairlead.domain.catalog.models import MODALITIES, Model, Selection
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.money import UNITS_PER_DOLLAR, as_credits, as_dollars
 from fairlead.domain.runs.selection import Wish
@@ -26,6 +28,7 @@ NO_WISH: Final = Wish()
 _SWITCHES: Final = ("strict_mode", "reject_unknown_fields")
 _BOOLEANS: Final = {"true": True, "false": False}
 _PARAMETERS_MAX: Final = 32
+_SEARCH_MAX: Final = 200
 _DROPPED_MAX: Final = 64
 _DROPPED_ENTRY_BYTES: Final = 300
 _DROPPED_BYTES: Final = 4096
@@ -33,12 +36,19 @@ _LINK_QUERY: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,31}://[^\s?#]*)[?#]\
 
 
 class ModelListEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A model on a catalog page (R-02)."""
+    """A model on a catalog page (R-02).
+
+    `modality` is what it makes; `price` are the prices that the workspace pays at its own provider, in dollars and in
+    words, absent where no rate card is in force.
+    """
 
     id: str
     provider: str
     model: str
     billing: dict[str, str]
+    title: str
+    modality: str | None = None
+    price: list[str] = []
 
 
 class ModelListResponse(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,22 +68,27 @@ class ModelDetail(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str
     billing: dict[str, str]
     providers: list[ServingProvider]
+    title: str
     input_schema_url: str | None = None
     canonical_id: str | None = None
+    modality: str | None = None
+    price: list[str] = []
 
 
-def list_response(page: Page, build: str) -> ModelListResponse:
-    """A page as it is sent."""
+def list_response(page: Page, build: str, today: datetime.date) -> ModelListResponse:
+    """A page as it is sent, with the prices of a day."""
     return ModelListResponse(
-        data=[_entry(model) for model in page.models],
+        data=[_entry(model, today) for model in page.models],
         has_more=page.after is not None,
         limit=page.limit,
         next_cursor=None if page.after is None else make_cursor(build, page.after),
     )
 
 
-def detail_response(model: Model, schema_url: str, is_available: Callable[[str], bool]) -> ModelDetail:
-    """A model as it is sent: its native provider first, then the alternates that serve it."""
+def detail_response(
+    model: Model, schema_url: str, is_available: Callable[[str], bool], today: datetime.date
+) -> ModelDetail:
+    """A model as it is sent, with the prices of a day: its native provider first, then the alternates that serve it."""
     return ModelDetail(
         id=model.id,
         provider=model.provider,
@@ -88,8 +103,11 @@ def detail_response(model: Model, schema_url: str, is_available: Callable[[str],
             }
             for leg in model.legs
         ],
+        title=model.title,
         input_schema_url=schema_url if model.input_schema is not None else None,
         canonical_id=model.canonical_id,
+        modality=model.modality,
+        price=_price(model, today),
     )
 
 
@@ -233,12 +251,31 @@ def estimate_query(query: bytes, native_aliases: Collection[str]) -> str | None:
     return None if provider is None or provider in native_aliases else provider
 
 
-def page_query(query: bytes) -> tuple[int | None, str | None, str | None]:
-    """`limit` and the cursor's build and position; FaultError(InvalidInput) for values that are none."""
+class PageQuery(msgspec.Struct, frozen=True):
+    """What is asked of the catalog: how many models, behind which position of which build, and which ones."""
+
+    limit: int | None
+    build: str | None
+    after: str | None
+    wanted: Selection
+
+
+def page_query(query: bytes) -> PageQuery:
+    """Read a query of the catalog; FaultError(InvalidInput) for values that are none."""
     parameters = read_query(query)
     limit, cursor = parameters.get("limit"), parameters.get("cursor")
     build, after = (None, None) if cursor is None else read_cursor(cursor)
-    return (None if limit is None else _integer("limit", limit)), build, after
+    return PageQuery(None if limit is None else _integer("limit", limit), build, after, _selection(parameters))
+
+
+def _selection(parameters: Mapping[str, str]) -> Selection:
+    """The search in a query: empty values search for nothing."""
+    text, modality = parameters.get("q", ""), parameters.get("modality") or None
+    if len(text) > _SEARCH_MAX:
+        raise FaultError(InvalidInput(f"q must have at most {_SEARCH_MAX} characters."))
+    if modality is not None and modality not in MODALITIES:
+        raise FaultError(InvalidInput(f"modality must be one of {', '.join(MODALITIES)}, not {modality[:40]!r}."))
+    return Selection(tuple(text.lower().split()), modality, parameters.get("provider") or None)
 
 
 def run_wish(query: bytes, native_aliases: Collection[str]) -> Wish:
@@ -310,8 +347,22 @@ def _integer(name: str, text: str) -> int:
     return int(text)
 
 
-def _entry(model: Model) -> ModelListEntry:
-    return ModelListEntry(model.id, model.provider, model.name, _billing(model))
+def _entry(model: Model, today: datetime.date) -> ModelListEntry:
+    return ModelListEntry(
+        model.id,
+        model.provider,
+        model.name,
+        _billing(model),
+        title=model.title,
+        modality=model.modality,
+        price=_price(model, today),
+    )
+
+
+def _price(model: Model, today: datetime.date) -> list[str]:
+    """What the native provider costs on a day, with the operator's markup."""
+    card = card_in_force(model.native.rate_cards, today)
+    return [] if card is None else list(price_lines(card, card.markup))
 
 
 def _billing(model: Model) -> dict[str, str]:
