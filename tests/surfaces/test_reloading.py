@@ -24,8 +24,17 @@ class _Reloading:
         self.catalog = catalog
 
     def ids(self) -> list[str]:
-        """The models on the first page."""
-        return [entry["id"] for entry in self.server.client.get("/v2/models?limit=100").json()["data"]]
+        """The models, of all pages; a traversal begins again where the catalog changes meanwhile."""
+        found: list[str] = []
+        more: dict[str, str] = {}
+        while True:
+            page = self.server.client.get("/v2/models", params={"limit": "100", **more})
+            if page.status_code != 200:
+                return self.ids()
+            found += [entry["id"] for entry in page.json()["data"]]
+            if "next_cursor" not in page.json():
+                return found
+            more = {"cursor": page.json()["next_cursor"]}
 
     def loaded(self, model_id: str) -> None:
         """Wait until the server has a model."""
