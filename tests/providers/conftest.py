@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pytest
 
-from fairlead.domain.runs.outcomes import Outcome
+from fairlead.domain.runs.outcomes import Outcome, Work
 from fairlead.http_client.transport import Transport
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.classify import Accepted
@@ -106,4 +106,4 @@ async def _ask(provider: Provider, call: str, body: bytes, secrets: Sequence[Sec
         if not isinstance(reading, Accepted):
             return reading
         handles.append(reading.handle)
-        return await our.exchange.follow(order, reading.handle, reading.credential)
+        return await our.exchange.follow(order, Work(reading.handle, reading.credential))

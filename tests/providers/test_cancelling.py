@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from fairlead.domain.faults import Cancelled, InvalidInput, ProviderError, Upstream
-from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.replies import Reply
 from fairlead.providers import exchange
 from fairlead.providers.classify import Accepted, classify_answer, classify_poll, classify_result
@@ -133,7 +133,7 @@ def _cancelled(provider: Provider, call: str, handle: str = "t1", **options: Any
     """Cancel work of a call, and tell whether it was agreed to."""
 
     def cancel(our: Desk) -> Any:
-        return our.exchange.cancel(our.order(call), handle, "")
+        return our.exchange.cancel(our.order(call), Work(handle))
 
     agreed = _with_exchange(provider, cancel, **options)
     assert isinstance(agreed, bool)
@@ -235,7 +235,7 @@ def test_work_is_cancelled_under_a_strange_credential(kind: Provider, partner: F
             (our.order("posted"), "unknown"),
             (Order("kind", "posted", "a-model", b"", "k", own), second),
         ):
-            assert await our.exchange.cancel(order, "t1", label)
+            assert await our.exchange.cancel(order, Work("t1", label))
 
     _with_exchange(kind, cancel, secrets=pair)
     assert [request.headers["authorization"] for request in partner.requests()] == [
@@ -308,8 +308,8 @@ def _followed(provider: Provider, call: str) -> Outcome:
 
     async def follow(our: Desk) -> Outcome:
         order = our.order(call)
-        followed = asyncio.create_task(our.exchange.follow(order, "t1", ""))
-        assert await our.exchange.cancel(order, "t1", "")
+        followed = asyncio.create_task(our.exchange.follow(order, Work("t1")))
+        assert await our.exchange.cancel(order, Work("t1"))
         return await followed
 
     outcome = _with_exchange(provider, follow)

@@ -28,7 +28,7 @@ from fairlead.domain.faults import (
     ServiceUnavailable,
 )
 from fairlead.domain.pointers import find_all
-from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.transport import Transport
 from fairlead.installation import LOCAL, Partners, partners
 from fairlead.operations.clock import Clock
@@ -130,15 +130,15 @@ class World:
                 return reading
             if fault_of_poll:
                 await asyncio.to_thread(self.order, case.provider, fault_of_poll)
-            return await exchange.follow(order, reading.handle, reading.credential)
+            return await exchange.follow(order, Work(reading.handle, reading.credential))
 
     async def _ask_and_cancel(self, case: Case) -> tuple[bool, Outcome]:
         async with self._exchange(case, {}) as (exchange, attempts, order):
             reading = await attempts.send(order, lambda *_: None)
             assert isinstance(reading, Accepted), reading
-            agreed = await exchange.cancel(order, reading.handle, reading.credential)
+            agreed = await exchange.cancel(order, Work(reading.handle, reading.credential))
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                return agreed, await exchange.follow(order, reading.handle, reading.credential)
+                return agreed, await exchange.follow(order, Work(reading.handle, reading.credential))
 
     @asynccontextmanager
     async def _exchange(

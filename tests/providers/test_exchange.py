@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fairlead.domain.faults import ProviderError, ProviderTimeout, ServiceUnavailable, Upstream
-from fairlead.domain.runs.outcomes import Completed, Failed, Reached
+from fairlead.domain.runs.outcomes import Completed, Failed, Reached, Work
 from fairlead.providers.credentials import Secret
 from fairlead.providers.spec import Provider
 from fairlead.providers.spec_files import load_provider
@@ -164,7 +164,7 @@ def test_work_is_followed_that_cannot_be(provider: Provider) -> None:
 
     async def follow(call: str, *secrets: Secret) -> object:
         async with desk(provider, secrets) as our:
-            return await our.exchange.follow(our.order(call), "t1", "")
+            return await our.exchange.follow(our.order(call), Work("t1"))
 
     assert asyncio.run(follow("json", Secret(SECRET))) == Failed(ProviderError(), None, Reached.ACCEPTED)
     assert asyncio.run(follow("task")) == Failed(_NOT_CONFIGURED, None, Reached.ACCEPTED)
@@ -191,5 +191,5 @@ async def _followed(
 
     loop.call_later = noted  # type: ignore[assignment,method-assign]
     async with desk(patient) as our:
-        outcome = await our.exchange.follow(our.order("task"), "t1", "")
+        outcome = await our.exchange.follow(our.order("task"), Work("t1"))
     return outcome, pauses

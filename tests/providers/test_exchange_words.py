@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from fairlead.domain.faults import InvalidInput, ProviderError, ServiceUnavailable, Upstream
-from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.providers.classify import Accepted
 from fairlead.providers.credentials import Secret
 from fairlead.providers.request_signatures import OutgoingRequest, tc3_headers
@@ -152,7 +152,7 @@ def asked(
             reading = await our.send(order)
             if not isinstance(reading, Accepted):
                 return reading
-            return await our.exchange.follow(order, reading.handle, reading.credential)
+            return await our.exchange.follow(order, Work(reading.handle, reading.credential))
 
     return asyncio.run(ask())
 
@@ -301,7 +301,7 @@ def test_a_strange_handle_is_asked_about(odd: Provider, partner: FakePartner, ha
 
     async def follow() -> Outcome:
         async with desk(odd) as our:
-            return await our.exchange.follow(our.order("split"), handle, "")
+            return await our.exchange.follow(our.order("split"), Work(handle))
 
     outcome = asyncio.run(follow())
     assert isinstance(outcome, Failed)
@@ -321,7 +321,7 @@ def test_a_credential_of_another_form_is_sent(odd: Provider, partner: FakePartne
             order = our.order("split")
             sent = await our.exchange.send(order, shown)
             order = type(order)("odd", "split", "m", b"", "k", shown)
-            return sent, await our.exchange.follow(order, '{"id":"a","kind":"b"}', shown.label)
+            return sent, await our.exchange.follow(order, Work('{"id":"a","kind":"b"}', shown.label))
 
     sent, followed = asyncio.run(ask())
     for reading, reached in ((sent, Reached.NOTHING), (followed, Reached.ACCEPTED)):
@@ -348,7 +348,7 @@ def test_many_polls_are_sent_at_once(odd: Provider, partner: FakePartner) -> Non
 
         loop.call_later = noted  # type: ignore[assignment,method-assign]
         async with desk(odd, OURS) as our:
-            works = (our.exchange.follow(our.order("split"), '{"id":"t","kind":"k"}', "") for _ in range(60))
+            works = (our.exchange.follow(our.order("split"), Work('{"id":"t","kind":"k"}')) for _ in range(60))
             assert all(isinstance(outcome, Completed) for outcome in await asyncio.gather(*works))
 
     asyncio.run(follow())

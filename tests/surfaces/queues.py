@@ -18,6 +18,7 @@ BACKLOG: Final = 12
 QUEUE_SETTINGS: Final = {
     **KEYS,
     "FAIRLEAD_PROVIDER_BRAKE_KEY": SECRET,
+    "FAIRLEAD_PROVIDER_BRISK_KEY": SECRET,
     "FAIRLEAD_QUEUE_BACKLOG": str(BACKLOG),
     "FAIRLEAD_BODY_LIMIT_MIB": "1",
 }
@@ -50,8 +51,10 @@ def fill_queue(catalog: CatalogFolder, url: str) -> None:
     """Write the models with legs, and those that only the tests of the queue speak of."""
     fill_legs(catalog, url)
     catalog.add_provider(url, "brake", repeats_safely=False, tail=_BRAKE + NEVER_RESTS)
+    catalog.add_provider(url, "brisk", give_up_after=0.1, tail=NEVER_RESTS)
     catalog.add_provider(url, "lockbox", tail=NEVER_RESTS)
     catalog.add_model("brake/task-1", "stoppable", provider="brake")
+    catalog.add_model("brisk/task-1", "task", provider="brisk")
     catalog.add_model("lockbox/json-1", provider="lockbox")
     catalog.add_model("fake/json-1")
     catalog.add_model("fake/metered-1", price="0.005", component=_METERED)

@@ -267,6 +267,7 @@ class Connection(asyncio.Protocol):
             self._waiter.set_result(None)
 
     def _fail(self, error: TransportError) -> None:
+        error.status = None if self._reader is None else self._reader.status or None
         self._fault = error
         self.abort()
         self._wake()

@@ -8,7 +8,9 @@ TransportError
 
 
 class TransportError(Exception):
-    """No usable answer came back."""
+    """No usable answer came back; `status` is the partner's where at least the head of one did."""
+
+    status: int | None = None
 
 
 class UnreachableError(TransportError):

@@ -54,7 +54,8 @@ class Attempts:
             if type(reading) is not Failed:
                 return reading
             is_in_doubt = failed is not None and failed.reached is Reached.UNKNOWN
-            failed = reading.in_doubt() if is_in_doubt else reading
+            answered = None if failed is None else failed.upstream_status
+            failed = (reading.in_doubt() if is_in_doubt else reading).after(answered)
             spent.add(credential.label)
             pause = self._before_next(provider, order, reading, number, spent)
             if pause is None:

@@ -4,7 +4,7 @@ The signs of the provider file are looked for first, in their order; what no sig
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import jiter
@@ -47,6 +47,7 @@ class Accepted:
 
     handle: str
     credential: str = ""
+    status: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +286,7 @@ def _handle(call: Call, reply: Reply, answer: Any) -> Accepted | Failed:
     handle = write_handle(parts)
     if not all(parts.values()) or len(handle) > HANDLE_MAX or not handle.isprintable():
         return _unreadable(reply)
-    return Accepted(handle)
+    return Accepted(handle, status=reply.status)
 
 
 def write_handle(parts: Handle) -> str:

@@ -7,15 +7,16 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
 
 import msgspec
 
 from fairlead.documents.limits import TooManyValuesError, check_values
-from fairlead.domain.faults import InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable
+from fairlead.domain.faults import InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable, Upstream
 from fairlead.domain.identifiers import provider_setting
-from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.replies import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
 from fairlead.providers.address_fields import address_fields, with_query
@@ -140,33 +141,33 @@ class Exchange:
             return _failed(error)
         reply = self._readable(provider, credential, answered) or await self._searched(provider, credential, answered)
         reading = classify_answer(provider, call, reply)
-        return Accepted(reading.handle, credential.label) if isinstance(reading, Accepted) else reading
+        return replace(reading, credential=credential.label) if isinstance(reading, Accepted) else reading
 
-    async def follow(self, order: Order, handle: str, credential: str) -> Outcome:
+    async def follow(self, order: Order, work: Work) -> Outcome:
         """Poll submitted work until it ends, or until the provider file says to give up.
 
-        `credential` is the label of the one the work was taken under, where it is not the caller's own.
+        Work that is given up on is undecided: it may be followed again.
         """
-        known = self._known(order, handle, credential)
+        known = self._known(order, work)
         if isinstance(known, Failed):
             return known
         polling, parts, shown = known
         self._following += 1
         try:
-            return await self._poll(order, polling, parts, shown)
+            return await self._poll(order, polling, parts, shown, work.status)
         except BadCredentialError as error:
             return _of_accepted(_bad_credential(self.providers[order.provider], shown, error))
         finally:
             self._following -= 1
 
-    async def cancel(self, order: Order, handle: str, credential: str) -> bool:
+    async def cancel(self, order: Order, work: Work) -> bool:
         """Ask a partner to stop work it has taken: whether it agreed, or the work has ended anyway (R-35).
 
         Asked once, within the bounds of a poll, under the same credential as `follow`. It is never an error, and never
         says how the work ends: the next poll does, and a partner that finished all the same is paid.
         """
         cancel = self.providers[order.provider].calls[order.call].cancel
-        known = self._known(order, handle, credential)
+        known = self._known(order, work)
         if cancel is None or isinstance(known, Failed):
             return False
         polling, parts, shown = known
@@ -180,45 +181,56 @@ class Exchange:
             return False
         return isinstance(reply, Reply) and reply.is_success
 
-    def _known(self, order: Order, handle: str, credential: str) -> tuple[Polling, Handle, Credential] | Failed:
+    def _known(self, order: Order, work: Work) -> tuple[Polling, Handle, Credential] | Failed:
         """What it takes to ask about work that was taken, or why that cannot be done."""
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
-        shown = order.credential or self._credentials.labelled(order.provider, credential)
+        shown = order.credential or self._credentials.labelled(order.provider, work.credential)
         if shown is None:
             return _of_accepted(_not_configured(provider))
         if call.polling is None:
             return Failed(ProviderError(), None, Reached.ACCEPTED)
         try:
-            return call.polling, read_handle(call, handle), shown
+            return call.polling, read_handle(call, work.handle), shown
         except ValueError:
             return Failed(ProviderError("The provider's name of the work cannot be read."), None, Reached.ACCEPTED)
 
-    async def _poll(self, order: Order, polling: Polling, parts: Handle, credential: Credential) -> Outcome:
+    async def _poll(
+        self, order: Order, polling: Polling, parts: Handle, credential: Credential, answered: int | None
+    ) -> Outcome:
+        """Ask until the work has ended; `answered` is the last status the partner answered with before."""
         give_up_at = time.monotonic() + polling.give_up_after
         pause, misses, asking = polling.every, 0, polling.asking
         while time.monotonic() < give_up_at:
             await asyncio.sleep(max(pause, self._following / _POLLS_A_SECOND))
             pause = min(pause * polling.slower_by, polling.at_most_every)
-            reading = await self._ask(order, asking, parts, credential)
+            reply = await self._reply(order, asking, parts, credential)
+            if isinstance(reply, Reply):
+                answered, reading = reply.status, self._read(order, asking, reply)
+            else:
+                reading = reply.after(answered)
             if isinstance(reading, Ended):
                 asking, pause = polling.result or asking, 0.0
             elif isinstance(reading, Completed | Failed):
                 misses += 1
-                if isinstance(reading, Completed) or not _may_pass(reading, polling) or misses > polling.patience:
+                if isinstance(reading, Completed) or not _may_pass(reading, polling):
                     return reading
+                if misses > polling.patience:
+                    return msgspec.structs.replace(reading, reached=Reached.UNDECIDED)
                 pause = max(pause, polling.every)
             else:
                 misses = 0
-        return Failed(ProviderTimeout(), None, Reached.ACCEPTED)
+        return Failed(ProviderTimeout(Upstream(answered)), answered, Reached.UNDECIDED)
 
     async def _ask(
         self, order: Order, asking: Asking, parts: Handle, credential: Credential
     ) -> Completed | Failed | Pending | Ended:
         """Ask once about work, or for its result."""
         reply = await self._reply(order, asking, parts, credential)
-        if isinstance(reply, Failed):
-            return reply
+        return reply if isinstance(reply, Failed) else self._read(order, asking, reply)
+
+    def _read(self, order: Order, asking: Asking, reply: Reply) -> Completed | Failed | Pending | Ended:
+        """What an answer says of work that was taken, or of its result."""
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
         if call.polling is not None and asking is call.polling.asking:
@@ -356,16 +368,18 @@ def _bad_credential(provider: Provider, credential: Credential, error: BadCreden
 
 
 def _failed(error: TransportError) -> Failed:
-    """What a request without an answer means to the caller (R-24, R-26)."""
+    """What a request without a whole answer means to the caller (R-24, R-26)."""
+    upstream = Upstream(error.status)
     match error:
         case TooSlowError():
-            return Failed(ProviderTimeout())
+            return Failed(ProviderTimeout(upstream))
         case UnreachableError():
             return Failed(ProviderError("The provider could not be reached."), None, Reached.NOTHING)
         case BrokenOffError():
-            return Failed(ProviderError("The connection to the provider broke off before its answer was complete."))
+            detail = "The connection to the provider broke off before its answer was complete."
+            return Failed(ProviderError(detail, upstream))
         case _:
-            return Failed(ProviderError("The provider's answer could not be read."))
+            return Failed(ProviderError("The provider's answer could not be read.", upstream))
 
 
 def _may_pass(failed: Failed, polling: Polling) -> bool:

@@ -117,6 +117,7 @@ class _Batch:
     withdrawn: list[_Row] = field(default_factory=list)
     unwanted: list[_Row] = field(default_factory=list)
     accepted: list[_Row] = field(default_factory=list)
+    gone_on_with: list[_Row] = field(default_factory=list)
     redirected: list[_Row] = field(default_factory=list)
     settled: list[_Row] = field(default_factory=list)
     events: list[_Row] = field(default_factory=list)
@@ -331,6 +332,10 @@ def _admit(batch: _Batch, entry: Admission) -> Verdict:
     batch.budgets.hold(entry.key_id, entry.hold)
     batch.keys.take(entry)
     batch.new_runs.append(_new_run(entry, state, None if entry.ticket is None else funds.last_place))
+    if (earlier := entry.work) is not None:
+        batch.gone_on_with.append((_ACCEPTED, earlier.work.handle, earlier.work.credential, entry.run_id, 1))
+        detail = f"begun by {earlier.run_id}"
+        batch.events.append((entry.run_id, "work asked about again", 1, detail, entry.created_at))
     row = (entry.workspace_id, entry.run_id, 1, _HOLD, 0, entry.hold, "admitted", entry.rate_version, entry.created_at)
     batch.ledger.append(row)
     if entry.ticket is not None:
@@ -472,6 +477,7 @@ def _write_ends(connection: Connection, batch: _Batch) -> None:
 
 def _write_rest(connection: Connection, batch: _Batch) -> None:
     sql.INSERT_RUN.run(connection, batch.new_runs)
+    sql.ACCEPT_RUN.run(connection, batch.gone_on_with)
     sql.INSERT_ENTRY.run(connection, batch.ledger)
     sql.INSERT_EVENT.run(connection, batch.events)
     changes = [

@@ -1,13 +1,14 @@
 """Idempotency keys and the results kept for them (R-18). The books of a run and its key are one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from fairlead.domain.faults import KeyConflict
-from fairlead.domain.runs.entries import Admission, KeptResult, KeyUsed, Settlement
+from fairlead.domain.runs.entries import Admission, EarlierWork, KeptResult, KeyUsed, Settlement
+from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunState
 from fairlead.storage.prepared import Prepared, PreparedLookup
 from fairlead.storage.tables import idempotency_keys, run_results, runs
@@ -48,7 +49,10 @@ _CONFLICT: Final = "This idempotency key was used for another call; use a new ke
 
 
 class EndedRun(msgspec.Struct, frozen=True):
-    """A run as its key finds it again: its state, what it was charged, and what was kept of it."""
+    """A run as its key finds it again: its state, what it was charged, and what was kept of it.
+
+    `left` is the work of a run that ended undecided: there is no result then.
+    """
 
     run_id: str
     state: RunState
@@ -56,6 +60,7 @@ class EndedRun(msgspec.Struct, frozen=True):
     byok: bool
     created_at: int
     result: KeptResult | None
+    left: EarlierWork | None = None
 
 
 class KeyBook:
@@ -73,6 +78,8 @@ class KeyBook:
         if entry.key is None or (known := self._known.get(entry.key.id)) is None:
             return None
         fingerprint, run_id, expires_at = known
+        if entry.work is not None and entry.work.run_id == run_id:
+            return None  # it takes the key over
         if expires_at <= entry.created_at:
             self._free(entry.key.id, run_id)
             return None
@@ -82,6 +89,8 @@ class KeyBook:
         """A call is admitted under its key."""
         if entry.key is not None:
             row = (entry.key.id, entry.key.fingerprint, entry.run_id, entry.key.expires_at)
+            if entry.work is not None:
+                self._freed.append((entry.key.id, entry.work.run_id))
             self._known[entry.key.id] = row[1:]
             self._taken.append(row)
 
@@ -133,8 +142,23 @@ def ended_run(connection: Connection, run_id: str) -> EndedRun | None:
     """A run and what was kept of it; None when there is none, or it has not ended."""
     row = (
         connection.execute(
-            select(runs.c.state, runs.c.charge, runs.c.byok, runs.c.created_at, run_results)
+            select(
+                runs.c.state,
+                runs.c.charge,
+                runs.c.byok,
+                runs.c.created_at,
+                runs.c.provider,
+                runs.c.handle,
+                runs.c.credential,
+                runs.c.upstream_status,
+                idempotency_keys.c.expires_at.label("key_expires_at"),
+                run_results,
+            )
             .outerjoin(run_results, run_results.c.run_id == runs.c.id)
+            .outerjoin(
+                idempotency_keys,
+                (idempotency_keys.c.id == runs.c.idempotency_id) & (idempotency_keys.c.run_id == runs.c.id),
+            )
             .where(runs.c.id == run_id, runs.c.finished_at.is_not(None))
         )
         .mappings()
@@ -144,7 +168,18 @@ def ended_run(connection: Connection, run_id: str) -> EndedRun | None:
         return None
     names = KeptResult.__struct_fields__
     kept = None if row["expires_at"] is None else KeptResult(**{name: row[name] for name in names})
-    return EndedRun(run_id, RunState(row["state"]), row["charge"] or 0, bool(row["byok"]), row["created_at"], kept)
+    left = _left(run_id, row) if kept is None else None
+    return EndedRun(
+        run_id, RunState(row["state"]), row["charge"] or 0, bool(row["byok"]), row["created_at"], kept, left
+    )
+
+
+def _left(run_id: str, row: Mapping[str, Any]) -> EarlierWork | None:
+    """The work of a run that failed without a result, and whose key nobody freed."""
+    if row["state"] != RunState.FAILED or row["handle"] is None or row["key_expires_at"] is None:
+        return None
+    work = Work(row["handle"], row["credential"] or "", row["upstream_status"])
+    return EarlierWork(run_id, row["provider"], work, bool(row["byok"]), row["key_expires_at"])
 
 
 def forget_expired(connection: Connection, now: int, limit: int) -> int:

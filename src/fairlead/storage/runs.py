@@ -67,7 +67,13 @@ def live_runs_of(connection: Connection, server_id: str, begun_before: int) -> l
     """The runs a server should work on, and was given before a time."""
     rows = connection.execute(
         select(
-            runs.c.id, runs.c.workspace_id, runs.c.attempt, runs.c.rate_version, runs.c.idempotency_id, runs.c.place
+            runs.c.id,
+            runs.c.workspace_id,
+            runs.c.attempt,
+            runs.c.rate_version,
+            runs.c.idempotency_id,
+            runs.c.place,
+            runs.c.handle,
         ).where(
             in_state(WORKING),
             runs.c.server_id == server_id,

@@ -24,7 +24,7 @@ from fairlead.surfaces.openapi.handlers import DocumentHandlers
 from fairlead.surfaces.operator import OperatorHandlers
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import V1, V2, Generation
-from fairlead.surfaces.router.headers import REPLAYED, HeaderNames
+from fairlead.surfaces.router.headers import REPLAYED, RETRY_AFTER, HeaderNames
 from fairlead.surfaces.router.routes import ROUTES
 from fairlead.surfaces.router.runs import RunHandler
 from fairlead.surfaces.routes import ROUTES as BESIDE
@@ -109,7 +109,9 @@ def _refusal(error: Exception, scope: Scope, names: HeaderNames) -> Refusal:
     fault, status, allowed = _fault_of(error, scope)
     request_id, generation = scope[REQUEST_ID], _generation_of(scope)
     usual, headers, content = error_response(fault, request_id, generation, names)
-    headers = [pair for pair in headers if pair[0] != names.request_id] + allowed
+    # However often a run's end is told again, it stays the same: there is nothing to come back for.
+    unwanted = (names.request_id, RETRY_AFTER if isinstance(error, FaultError) and error.is_replay else None)
+    headers = [pair for pair in headers if pair[0] not in unwanted] + allowed
     return Refusal(status or usual, headers, content, bucket(fault))
 
 

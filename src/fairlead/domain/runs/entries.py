@@ -10,6 +10,7 @@ from typing import TypeAlias, final
 import msgspec
 
 from fairlead.domain.faults import Fault
+from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunState
 
 
@@ -38,6 +39,19 @@ class KeptResult(msgspec.Struct, frozen=True):
     replayable_until: int | None = None
 
 
+class EarlierWork(msgspec.Struct, frozen=True):
+    """Work that its partner took and has not told the end of, of a run that has ended (R-18).
+
+    The idempotency key of that run counts until `expires_at` (ms).
+    """
+
+    run_id: str
+    provider: str
+    work: Work
+    byok: bool
+    expires_at: int
+
+
 class QueueTicket(msgspec.Struct, frozen=True):
     """What makes a run a queued one (R-32): how many may wait in its workspace, its links' base, whom to tell."""
 
@@ -51,8 +65,9 @@ class Admission(msgspec.Struct, frozen=True):
     """A run to be admitted: it takes a slot and a hold, or is refused. Times in ms since 1970, money in 10^-8 dollars.
 
     `request` is kept while the run is live, so that a takeover can price it and, where that is safe, repeat it.
-    With a `ticket` it need not find a slot: it waits for one. `least` is the least it was estimated to cost, `dropped`
-    a JSON array of what a translation left out, None for nothing.
+    With a `ticket` it need not find a slot: it waits for one. A run that goes on with the undecided work of an earlier
+    one begins with that `work` and takes over its idempotency key. `least` is the least it was estimated to cost,
+    `dropped` a JSON array of what a translation left out, None for nothing.
     """
 
     run_id: str
@@ -72,6 +87,7 @@ class Admission(msgspec.Struct, frozen=True):
     least: int | None = None
     dropped: str | None = None
     ticket: QueueTicket | None = None
+    work: "EarlierWork | None" = None
 
 
 @final
@@ -108,12 +124,16 @@ class Withdrawal(msgspec.Struct, frozen=True):
 
 @final
 class Acceptance(msgspec.Struct, frozen=True):
-    """The partner's handle for the work of a run, to be durable before it is relied on; and whom it was shown."""
+    """The partner's handle for the work of a run, to be durable before it is relied on; and whom it was shown.
+
+    `status` is the HTTP status the partner answered with; it is not kept.
+    """
 
     run_id: str
     attempt: int
     handle: str
     credential: str = ""
+    status: int | None = None
 
 
 @final
@@ -138,8 +158,8 @@ class Redirection(msgspec.Struct, frozen=True):
 class Settlement(msgspec.Struct, frozen=True):
     """The end of a run: what became of it, and what is charged (0 voids it) of what the books hold for it.
 
-    A run that was called with an idempotency key (`key_id`) keeps its `result` for that key; without one the key is
-    free again.
+    A run that was called with an idempotency key keeps its `result` for that key; without one the key `key_id` is free
+    again, and with neither the key stays taken by work that can be asked about again.
     """
 
     run_id: str
@@ -249,6 +269,7 @@ class Stray(msgspec.Struct, frozen=True):
     rate_version: str
     key_id: str | None = None
     place: int | None = None
+    handle: str | None = None
 
 
 Verdict: TypeAlias = (

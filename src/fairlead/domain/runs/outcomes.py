@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, final
 
 import msgspec
 
-from fairlead.domain.faults import Fault
+from fairlead.domain.faults import Fault, ProviderError, ProviderTimeout
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -30,6 +30,8 @@ class Reached(enum.Enum):
     """It was sent, and no answer tells whether the partner took it."""
     ACCEPTED = "accepted"
     """The partner took the work."""
+    UNDECIDED = "undecided"
+    """The partner took the work and has not told how it ends: it can be asked about again."""
 
 
 @final
@@ -45,6 +47,25 @@ class Failed(msgspec.Struct, frozen=True):
         if self.reached in (Reached.NOTHING, Reached.REFUSED):
             return Failed(self.fault, self.upstream_status, Reached.UNKNOWN)
         return self
+
+    def after(self, status: int | None) -> "Failed":
+        """The same failure, where the partner had answered with `status` earlier in the same call (R-22).
+
+        Only what the caller is told changes; what is decided on `upstream_status` stays as it was.
+        """
+        fault = self.fault
+        if not isinstance(fault, ProviderError | ProviderTimeout) or fault.upstream.status is not None:
+            return self
+        told = msgspec.structs.replace(fault.upstream, status=status)
+        return msgspec.structs.replace(self, fault=msgspec.structs.replace(fault, upstream=told))
+
+
+class Work(msgspec.Struct, frozen=True):
+    """Work that a partner has taken: its handle, the label of the credential it was taken under, and the status."""
+
+    handle: str
+    credential: str = ""
+    status: int | None = None
 
 
 Outcome: TypeAlias = Completed | Failed

@@ -36,11 +36,17 @@ def is_recorded(outcome: Outcome) -> bool:
     """Whether a key keeps how a run ended, rather than being free for another try.
 
     Kept is whatever a partner answered or may have worked on; free again is a key whose call never reached one, and
-    one that the partner had no room for.
+    one that the partner had no room for. Undecided work keeps its key and has nothing to be kept yet: the next call
+    with the key asks about it again.
     """
     if isinstance(outcome, Completed) or outcome.reached in (Reached.UNKNOWN, Reached.ACCEPTED):
         return True
-    return outcome.reached is not Reached.NOTHING and _is_of_the_partner(outcome)
+    return outcome.reached is Reached.REFUSED and _is_of_the_partner(outcome)
+
+
+def is_undecided(outcome: Outcome) -> bool:
+    """Whether a partner has the work and may yet tell how it ends."""
+    return isinstance(outcome, Failed) and outcome.reached is Reached.UNDECIDED
 
 
 def _is_of_the_partner(failed: Failed) -> bool:

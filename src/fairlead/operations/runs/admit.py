@@ -12,19 +12,24 @@ from fairlead.domain.faults import (
     InputRejected,
     InsufficientCredits,
     NotEnabled,
+    ProviderTimeout,
     ServiceUnavailable,
+    StillRunning,
+    Upstream,
     Violation,
     is_fault,
 )
 from fairlead.domain.runs.entries import (
     Admission,
     Committed,
+    EarlierWork,
     Enqueued,
     IdempotencyKey,
     KeyUsed,
     QueueTicket,
     Superseded,
 )
+from fairlead.domain.runs.outcomes import Failed, Work
 from fairlead.domain.runs.selection import Facts, Selection, Wish, select
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.catalog import CatalogKeeper
@@ -74,8 +79,8 @@ class RunCommand(msgspec.Struct, frozen=True):
 class AdmittedRun(msgspec.Struct, frozen=True):
     """A run that holds its money and its slot: what its execution needs.
 
-    `committed` is what the workspace is committed to where that is capped; `credential` the caller's own (R-17). An
-    `is_unwanted` one was cancelled before.
+    It goes on with the `work` that its partner has, where there is some. `committed` is what the workspace is committed
+    to where that is capped; `credential` the caller's own (R-17). An `is_unwanted` one was cancelled before.
     """
 
     run_id: str
@@ -93,6 +98,7 @@ class AdmittedRun(msgspec.Struct, frozen=True):
     committed: Committed | None = None
     is_queued: bool = False
     is_unwanted: bool = False
+    work: Work | None = None
 
     @property
     def model(self) -> Model:
@@ -159,11 +165,33 @@ class Admitter:
     async def admit(self, caller: Caller, model: Model, command: RunCommand) -> AdmittedRun | Answer:
         """Check the body, hold the price and make the intent durable; FaultError with the first refusal.
 
-        A call whose idempotency key has a result is answered with that.
+        A call whose idempotency key has a result is answered with that; one whose key has work that its partner may
+        yet tell the end of goes on with it (R-18).
         """
         run = await self._prepare(caller, model, command)
+        recorded = await self._recorded(run, caller, None)
+        if not isinstance(recorded, KeyUsed):
+            return recorded
+        told = await self._replayer.tell(recorded.run_id)
+        return told if isinstance(told, Answer) else await self._gone_on_with(run, caller, told)
+
+    async def _gone_on_with(self, run: AdmittedRun, caller: Caller, earlier: EarlierWork) -> AdmittedRun | Answer:
+        """A run that asks about the work of an earlier one, at the partner that has it; FaultError."""
+        leg = run.model.leg(earlier.provider)
+        plan = None if leg is None else await ready_leg(run.request, leg, self._clock.today())
+        if plan is None or run.key is None or run.selection.byok != earlier.byok:
+            return Answer(Failed(ProviderTimeout(Upstream(earlier.work.status))), None, is_replay=True)
+        key = msgspec.structs.replace(run.key, expires_at=earlier.expires_at)
+        run = msgspec.structs.replace(run, plan=plan, key=key, work=earlier.work)
+        recorded = await self._recorded(run, caller, earlier)
+        if isinstance(recorded, KeyUsed):  # another call with the key was quicker
+            raise FaultError(StillRunning())
+        return recorded
+
+    async def _recorded(self, run: AdmittedRun, caller: Caller, earlier: EarlierWork | None) -> AdmittedRun | KeyUsed:
+        """A run that was made durable; FaultError where it may not begin, or that cannot be written."""
         try:
-            verdict = await self._journal.write(_admission(run, caller, self._server_id, None))
+            verdict = await self._journal.write(_admission(run, caller, self._server_id, None, earlier))
         except DatabaseUnavailableError as error:
             raise self._unrecorded(error, _UNRECORDED) from error
         match verdict:
@@ -171,8 +199,8 @@ class Admitter:
                 return run
             case Committed():
                 return msgspec.structs.replace(run, committed=verdict)
-            case KeyUsed(run_id):
-                return await self._replayer.tell(run_id)
+            case KeyUsed():
+                return verdict
             case _ if is_fault(verdict):
                 raise FaultError(verdict)
             case _:
@@ -275,7 +303,9 @@ class Admitter:
         return FaultError(ServiceUnavailable(told))
 
 
-def _admission(run: AdmittedRun, caller: Caller, server_id: str, ticket: QueueTicket | None) -> Admission:
+def _admission(
+    run: AdmittedRun, caller: Caller, server_id: str, ticket: QueueTicket | None, earlier: EarlierWork | None = None
+) -> Admission:
     return Admission(
         run_id=run.run_id,
         workspace_id=run.workspace_id,
@@ -294,6 +324,7 @@ def _admission(run: AdmittedRun, caller: Caller, server_id: str, ticket: QueueTi
         least=run.plan.quote.least,
         dropped=dropped_json(run.plan.dropped),
         ticket=ticket,
+        work=earlier,
     )
 
 

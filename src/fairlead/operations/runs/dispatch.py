@@ -16,7 +16,7 @@ from fairlead.domain.catalog.translations import translate_back
 from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, InternalError, ProviderError, Upstream
 from fairlead.domain.money import as_dollars
 from fairlead.domain.runs.entries import Acceptance, Redirection, RunEntry
-from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Work
 from fairlead.domain.runs.retries import is_about_the_form, may_be_waited_for, may_go_elsewhere
 from fairlead.observing.observations import (
     AnswerLeftRaw,
@@ -49,13 +49,6 @@ class Served(msgspec.Struct, frozen=True):
     charge: int
     has_fallen_back: bool = False
     events: tuple[RunEntry, ...] = ()
-
-
-class Work(msgspec.Struct, frozen=True):
-    """Submitted work to go on with: the partner's handle, and the label of the credential it was taken under."""
-
-    handle: str
-    credential: str = ""
 
 
 class SupersededError(Exception):
@@ -123,14 +116,14 @@ class Dispatcher:
         self._patience = patience
         self._cancelling = set[asyncio.Task[None]]()
 
-    async def serve(self, run: AdmittedRun, work: Work | None, record: Record, cancellation: Cancellation) -> Served:
+    async def serve(self, run: AdmittedRun, record: Record, cancellation: Cancellation) -> Served:
         """Ask until a leg serves the run or none is left; the first failure is what the caller is told then.
 
         A bug on the way must not leave a hold behind: it is the end of the run.
         """
         course = _Course(run, record, cancellation)
         try:
-            first = await self._ask(course, run.plan, work)
+            first = await self._ask(course, run.plan, run.work)
             if isinstance(first, Completed) or not may_go_elsewhere(first):
                 return await self._served(course, run.plan, first)
             return await self._served_elsewhere(course, first)
@@ -188,11 +181,11 @@ class Dispatcher:
                 reading = await self._sent_again(order, tell_again, reading)
             if not isinstance(reading, Accepted):
                 return reading
-            work = Work(reading.handle, reading.credential)
-            await course.record(Acceptance(run.run_id, run.attempt, work.handle, work.credential))
+            work = Work(reading.handle, reading.credential, reading.status)
+            await course.record(Acceptance(run.run_id, run.attempt, *msgspec.structs.astuple(work)))
         if run.is_queued and self._exchange.can_cancel(plan.provider, plan.call):
             course.cancellation.passed_on_by(partial(self._pass_on, order, work, course.cancellation))
-        outcome = await self._exchange.follow(order, work.handle, work.credential)
+        outcome = await self._exchange.follow(order, work)
         return outcome if course.cancellation.is_requested else _unasked(outcome)
 
     async def _sent_again(
@@ -221,7 +214,7 @@ class Dispatcher:
         """Tell a partner that work is not wanted any more. How it ends is still the partner's to say."""
 
         async def tell() -> None:
-            is_heard = await self._exchange.cancel(order, work.handle, work.credential)
+            is_heard = await self._exchange.cancel(order, work)
             self._observe(CancelPassedOn(order.key, order.provider, is_heard))
             if is_heard:
                 cancellation.has_been_heard()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from fairlead.deadlines import Deadlines
-from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, bucket, is_fault
+from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, Upstream, bucket, is_fault
 from fairlead.domain.runs.entries import (
     Acceptance,
     IdempotencyKey,
@@ -18,7 +18,7 @@ from fairlead.domain.runs.entries import (
 )
 from fairlead.domain.runs.failures import write_fault
 from fairlead.domain.runs.outcomes import Completed, Failed
-from fairlead.domain.runs.replays import names_links
+from fairlead.domain.runs.replays import is_undecided, names_links
 from fairlead.domain.runs.states import RunState
 from fairlead.observing.observations import (
     DatabaseTrouble,
@@ -30,7 +30,7 @@ from fairlead.observing.observations import (
 )
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
-from fairlead.operations.runs.dispatch import Cancellation, Dispatcher, Served, SupersededError, Work, is_billed
+from fairlead.operations.runs.dispatch import Cancellation, Dispatcher, Served, SupersededError, is_billed
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Answer, Results
 from fairlead.storage.database import DatabaseUnavailableError
@@ -45,13 +45,17 @@ def _nobody_left() -> bool:
 
 
 class Execution:
-    """One run under way. `has_left` says whether whoever asked for it is gone; it goes on all the same (R-25)."""
+    """One run under way. `has_left` says whether whoever asked for it is gone; it goes on all the same (R-25).
 
-    __slots__ = ("cancellation", "ended", "has_left", "run", "task")
+    `answered` is the HTTP status with which its partner took the work, where it has.
+    """
+
+    __slots__ = ("answered", "cancellation", "ended", "has_left", "run", "task")
 
     def __init__(self, run: AdmittedRun, has_left: Callable[[], bool], loop: asyncio.AbstractEventLoop) -> None:
         self.run = run
         self.has_left = has_left
+        self.answered = None if run.work is None else run.work.status
         self.cancellation = Cancellation(is_requested=run.is_unwanted)
         self.ended: asyncio.Future[None] = loop.create_future()
         self.task: asyncio.Task[Answer]
@@ -116,13 +120,11 @@ class Executor:
         finally:
             self._expected.discard(run_id)
 
-    def start(
-        self, run: AdmittedRun, work: Work | None = None, has_left: Callable[[], bool] = _nobody_left
-    ) -> Execution:
-        """Begin (or with work: go on with) a run, whatever becomes of the connection that asked for it."""
+    def start(self, run: AdmittedRun, has_left: Callable[[], bool] = _nobody_left) -> Execution:
+        """Begin a run, or go on with its work, whatever becomes of the connection that asked for it."""
         loop = asyncio.get_running_loop()
         execution = Execution(run, has_left, loop)
-        execution.task = loop.create_task(self._execute(execution, work))
+        execution.task = loop.create_task(self._execute(execution))
         self._under_way[run.run_id] = execution
         return execution
 
@@ -140,7 +142,7 @@ class Executor:
             return execution.task.result()
         execution.has_left = _nobody_left
         self._observe(DeadlinePassed(execution.run.run_id))
-        raise FaultError(DeadlineExceeded(seconds))
+        raise FaultError(DeadlineExceeded(seconds, Upstream(execution.answered)))
 
     def cancel(self, run_ids: Collection[str]) -> None:
         """Pass on to their partners that some of the runs under way are not wanted any more, where that is possible."""
@@ -154,12 +156,12 @@ class Executor:
             for task in late:
                 task.cancel()
 
-    async def _execute(self, execution: Execution, work: Work | None) -> Answer:
+    async def _execute(self, execution: Execution) -> Answer:
         """Work on a run to its end, and wake whoever waits for it."""
         run = execution.run
         asked_at = time.perf_counter()
         try:
-            served = await self._dispatcher.serve(run, work, self.record, execution.cancellation)
+            served = await self._dispatcher.serve(run, self.record, execution.cancellation)
             partner_seconds = time.perf_counter() - asked_at
             answer = _answer(run, served)
             is_kept = run.is_queued or run.key is not None
@@ -219,11 +221,17 @@ class Executor:
                     self._observe(RunSuperseded(entry.run_id))
                     raise SupersededError(entry.run_id)
                 if verdict is None:
+                    self._note_answer(entry)
                     return None
                 if isinstance(entry, Redirection) and is_fault(verdict):
                     return verdict
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_MAX)
+
+    def _note_answer(self, entry: Acceptance | Redirection | Settlement) -> None:
+        """Remember that a partner has answered, for callers who do not wait for the end (R-22)."""
+        if type(entry) is Acceptance and (execution := self._under_way.get(entry.run_id)) is not None:
+            execution.answered = entry.status
 
     def _ended(self, run: AdmittedRun, served: Served, settlement: Settlement, partner_seconds: float) -> None:
         self._observe(
@@ -276,7 +284,7 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
         finished_at=now,
         upstream_status=outcome.upstream_status,
         caller_left=caller_left,
-        key_id=None if run.key is None or run.is_queued else run.key.id,
+        key_id=None if run.key is None or run.is_queued or is_undecided(outcome) else run.key.id,
         result=kept,
         events=served.events,
     )

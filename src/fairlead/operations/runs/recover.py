@@ -1,6 +1,6 @@
 """Takeover: unfinished runs of servers that fell silent are gone on with, repeated, or given up (docs/states.md).
 
-A run whose partner honours an idempotency key is sent again under the same key. A run with a handle is polled again.
+A run with a handle is polled again. A run whose partner honours an idempotency key is sent again under the same key.
 A run with neither is lost: the partner may have worked, and asking twice could be paid twice. It is voided and counted.
 A run with its caller's own credential goes on with that one or not at all: ours is never shown in its place (R-17).
 """
@@ -8,12 +8,14 @@ A run with its caller's own credential goes on with that one or not at all: ours
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from fairlead.domain.faults import ProviderError, ServiceUnavailable
 from fairlead.domain.runs.entries import LiveRun, Stray
+from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunEvent, RunState, advance
 from fairlead.observing.observations import DatabaseTrouble, Observer, RunEnded, RunTakenOver, UnexpectedError
 from fairlead.operations.clock import Clock
-from fairlead.operations.runs.dispatch import Work
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
@@ -87,8 +89,8 @@ class Recovery:
 
         A database that goes away while it commits may have kept an admission whose caller was told that nothing was
         started. Such a run was never dispatched, and nobody else would ever settle its hold. It may also have kept a
-        takeover that this server never heard of: that run's partner may be working, so it is let go and taken over
-        again.
+        takeover that this server never heard of, or a run that goes on with work its partner has: that partner may be
+        working, so the run is let go and taken over again.
         """
         known = self.executor.run_ids()
         now = self.clock.now_ms()
@@ -99,7 +101,7 @@ class Recovery:
             return 0
         strays = [run for run in live if run.run_id not in known]
         for stray in strays:
-            if stray.attempt > 1:
+            if stray.attempt > 1 or stray.handle is not None:
                 await self._let_go(stray)
             else:
                 await self.voider.void(stray, RunState.FAILED, "service_unavailable", _NOT_STARTED)
@@ -115,8 +117,8 @@ class Recovery:
         run = await self.resumer.resume(orphan)
         if run is None:
             await self._give_up(orphan)
-        elif orphan.handle is not None and not self.exchange.repeats_safely(orphan.provider):
-            self.executor.start(run, Work(orphan.handle, orphan.credential))
+        elif orphan.handle is not None:
+            self.executor.start(msgspec.structs.replace(run, work=Work(orphan.handle, orphan.credential)))
         elif self.exchange.repeats_safely(orphan.provider):
             self.executor.start(run)
         else:

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from fairlead.domain.faults import FaultError, KeyConflict, ProviderError, ServiceUnavailable, StillRunning
-from fairlead.domain.runs.entries import IdempotencyKey, KeptResult
+from fairlead.domain.runs.entries import EarlierWork, IdempotencyKey, KeptResult
 from fairlead.domain.runs.outcomes import Failed, Outcome
 from fairlead.domain.runs.replays import is_recorded
 from fairlead.domain.runs.states import RunState
@@ -39,12 +39,14 @@ class Replayer:
         except DatabaseUnavailableError as error:
             raise FaultError(_away()) from error
 
-    async def tell(self, run_id: str) -> Answer:
-        """How a run ended; FaultError while it has not, or when that can no longer be told."""
+    async def tell(self, run_id: str) -> Answer | EarlierWork:
+        """How a run ended, or its work where that is undecided; FaultError while it goes on, or it cannot be told."""
         try:
             ended = await self._database.read(lambda c: ended_run(c, run_id))
         except DatabaseUnavailableError as error:
             raise FaultError(_away()) from error
+        if ended is not None and ended.left is not None:
+            return ended.left
         # A run that ended without a result has just freed its key: the same call again is a new run.
         if ended is None or (ended.result is None and ended.state is not RunState.LOST):
             raise FaultError(StillRunning())

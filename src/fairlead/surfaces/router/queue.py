@@ -136,7 +136,7 @@ class QueueHandlers:
     def _result(self, answer: Answer) -> Response:
         outcome = answer.outcome
         if not isinstance(outcome, Completed):
-            raise FaultError(outcome.fault)
+            raise FaultError(outcome.fault, is_replay=True)
         response = Response(outcome.content)
         response.raw_headers += [(CONTENT_TYPE, outcome.content_type.encode("latin-1", "replace")), NOSNIFF]
         if answer.charge is not None:
