@@ -17,6 +17,7 @@ NEVER_RESTS: Final = "[cooldown]\nafter = 1000\n"
 KEYS: Final = {f"FAIRLEAD_PROVIDER_{name}_KEY": SECRET for name in ("FAKE", "OTHER", "FAL", "WAVESPEED", "RUNWARE")}
 PICTURE: Final = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 INLINE: Final = f"data:image/png;base64,{base64.b64encode(PICTURE).decode()}"
+METERED: Final = 'at_most = "10"\nrequested = { product = ["/units"] }\nmeasured = { answer = "/usage/units" }'
 NATIVE: Final = "/json"
 EDITS: Final = "/edits"
 FAL: Final = "/fal/json"
@@ -214,7 +215,9 @@ def fill_legs(catalog: CatalogFolder, url: str) -> None:
     add(catalog, "other/json-1", leg_text("other") + leg_text("fal", price="0.02"))
     add(catalog, "fake/pinned-1", leg_text() + leg_text("higgsfield", "generate"))
     add(catalog, "fake/dearer-1", leg_text(price="1") + leg_text("fal", price="2"))
-    add(catalog, "fake/stale-1", leg_text().replace("effective", "stale_after = 2026-01-31\neffective"))
+    stale = ("effective", "stale_after = 2026-01-31\neffective")
+    add(catalog, "fake/stale-1", leg_text().replace(*stale))
+    add(catalog, "fake/stale-2", leg_text(component=METERED).replace(*stale))
     add(catalog, "fake/marked-1", leg_text() + leg_text("fal", price="0.02"))
     add(catalog, "fake/bytes-1", leg_text(call="bytes"))
     add(catalog, "fake/task-1", leg_text(call="task"))

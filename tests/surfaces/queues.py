@@ -10,7 +10,7 @@ import httpx
 
 from fake_partner import SECRET, Behaviour, CatalogFolder, FakePartner, reply, reply_json
 from servers import Server, wait_until
-from surfaces.legs import KEYS, NEVER_RESTS, fill_legs
+from surfaces.legs import KEYS, METERED, NEVER_RESTS, fill_legs
 
 KINDS: Final = ("sqlite", "postgresql")
 """The databases every state of a run is tried on."""
@@ -42,7 +42,6 @@ cancelled = ["stopped"]
 [calls.stoppable.cancel]
 path = "/brake/{handle}/stop"
 """
-_METERED: Final = 'at_most = "10"\nrequested = { product = ["/units"] }\nmeasured = { answer = "/usage/units" }'
 
 NewClient: TypeAlias = Callable[..., "Client"]
 
@@ -57,7 +56,7 @@ def fill_queue(catalog: CatalogFolder, url: str) -> None:
     catalog.add_model("brisk/task-1", "task", provider="brisk")
     catalog.add_model("lockbox/json-1", provider="lockbox")
     catalog.add_model("fake/json-1")
-    catalog.add_model("fake/metered-1", price="0.005", component=_METERED)
+    catalog.add_model("fake/metered-1", price="0.005", component=METERED)
     catalog.add_model("fake/free-1", price="0")
 
 

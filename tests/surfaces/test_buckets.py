@@ -48,7 +48,7 @@ _TABLE: Final[list[tuple[Fault, int, str, str, dict[str, str]]]] = [
         400,
         "invalid_input",
         "no",
-        {"upstream-status": "400", "upstream-detail": "no ?"},
+        {"upstream-status": "400", "upstream-detail": r'"no \u00e9"'},
     ),
     (faults.InvalidInput("no", Upstream(500, "secret")), 400, "invalid_input", "no", {"upstream-status": "500"}),
     (faults.InvalidInput("no", Upstream(None, "secret")), 400, "invalid_input", "no", _NONE),

@@ -95,6 +95,18 @@ def test_stale_prices_are_quoted(legs: Server) -> None:
     assert legs.client.post("/v2/models/fake/stale-1", json={}).status_code == 200
 
 
+@pytest.mark.req("R-31")
+def test_a_body_that_is_not_quotable_needs_no_fresh_card(legs: Server) -> None:
+    """Only where a price of the card would be told does its age matter; `pricing_as_of` is the time of the answer."""
+    before = datetime.datetime.now(datetime.UTC)
+    told = ask(legs, "stale-2").json()
+    assert (told["source"], told["reason"]) == ("unknown", "not_quotable")
+    assert datetime.datetime.fromisoformat(told["pricing_as_of"]) >= before.replace(microsecond=0)
+    assert ask(legs, "stale-2", {"units": 4}).status_code == 503
+    priced = ask(legs, "many-1", {"prompt": "x"}).json()
+    assert datetime.datetime.fromisoformat(priced["pricing_as_of"]) < before
+
+
 def test_an_estimate_moves_money(legs: Server, new_name: NewName) -> None:
     """A workspace without a cent may ask, and its book stays empty."""
     name = new_name()

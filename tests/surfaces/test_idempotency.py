@@ -212,7 +212,7 @@ def test_a_partner_that_has_no_room_keeps_a_key(partner: FakePartner, ask: Ask, 
         pytest.param(
             reply_json({"error": {"message": "too dark"}}, 400),
             400,
-            {"x-service-upstream-detail": "too dark", "x-service-upstream-status": "400"},
+            {"x-service-upstream-detail": '"too dark"', "x-service-upstream-status": "400"},
             id="a 400 of the partner",
         ),
         pytest.param(

@@ -64,6 +64,7 @@ def test_a_submit_is_answered_with_other_fields(client: Client, partner: FakePar
         ("fake/metered-1", {}, {"source": "unknown", "reason": "not_quotable"}),
         ("fake/free-1", {}, {"source": "unknown", "reason": "unpriced_model"}),
         ("fake/stale-1", {}, {"source": "unknown", "reason": "pricing_unavailable"}),
+        ("fake/stale-2", {}, {"source": "unknown", "reason": "not_quotable"}),
     ],
 )
 def test_an_estimate_says_something_else(client: Client, model: str, body: Any, expected: dict[str, Any]) -> None:

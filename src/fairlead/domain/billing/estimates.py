@@ -44,14 +44,27 @@ class Estimate(msgspec.Struct, frozen=True):
     most: int = 0
     reason: Reason | None = None
 
+    @property
+    def is_by_card(self) -> bool:
+        """Whether the prices of a card went into it: it says nothing of the age of prices otherwise (R-31)."""
+        return self.reason in (None, Reason.UNPRICED_MODEL)
+
 
 def is_stale(card: RateCard, today: datetime.date) -> bool:
     """Whether a card is too old to quote by."""
     return card.stale_after is not None and card.stale_after <= today
 
 
+def estimate_on(today: datetime.date, card: RateCard, asked: Pricing) -> Estimate:
+    """Estimate the price of a body on a day. The age of a card matters only where a price of it is told."""
+    found = estimate(card, asked)
+    if found.is_by_card and is_stale(card, today):
+        return Estimate(Source.UNKNOWN, reason=Reason.PRICING_UNAVAILABLE)
+    return found
+
+
 def estimate(card: RateCard, asked: Pricing) -> Estimate:
-    """Estimate the price of a body."""
+    """Estimate the price of a body by a card of any age."""
     least = most = 0
     is_priced, is_fixed = False, True
     for component in card.components:
@@ -76,11 +89,7 @@ def estimate(card: RateCard, asked: Pricing) -> Estimate:
 
 def estimate_queued(card: RateCard, asked: Pricing, today: datetime.date, *, byok: bool) -> Estimate:
     """Estimate a run that is taken into the queue whatever its estimate says (R-32)."""
-    if byok:
-        return Estimate(Source.UNKNOWN, reason=Reason.BYOK)
-    if is_stale(card, today):
-        return Estimate(Source.UNKNOWN, reason=Reason.PRICING_UNAVAILABLE)
-    return estimate(card, asked)
+    return Estimate(Source.UNKNOWN, reason=Reason.BYOK) if byok else estimate_on(today, card, asked)
 
 
 def _least_of(line: Line, asked: Pricing) -> int:

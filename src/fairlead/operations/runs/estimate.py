@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import msgspec
 
-from fairlead.domain.billing.estimates import Estimate, estimate, estimate_queued, is_stale
-from fairlead.domain.billing.rates import card_in_force
+from fairlead.domain.billing.estimates import Estimate, Reason, estimate_on, estimate_queued
+from fairlead.domain.billing.rates import RateCard, card_in_force
 from fairlead.domain.callers import ESTIMATE_GATE, ROUTER_GATE, Caller, refuse_gate, refuse_provider
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.faults import FaultError, InvalidInput, KeyConflict, ServiceUnavailable
@@ -22,9 +22,10 @@ from fairlead.storage.database import Database
 
 
 class Quoted(msgspec.Struct, frozen=True):
-    """An estimate, the leg and the model it is for, and when the card behind it was read (ms since 1970).
+    """An estimate, the leg and the model it is for.
 
-    `markup` is what the operator adds to the vendor's price, in percent; the amounts have it.
+    `as_of` is when the card behind it was read, or when it was made where there is none (ms since 1970). `markup` is
+    what the operator adds to the vendor's price, in percent; the amounts have it.
     """
 
     estimate: Estimate
@@ -70,12 +71,15 @@ class Estimator:
         leg = self._leg(Facts(paying, model, Wish(provider), operation, self._alternates))
         check_body(model, body, read.violations)
         card = card_in_force(leg.rate_cards, self._clock.today())
-        if card is None or is_stale(card, self._clock.today()):
-            raise FaultError(ServiceUnavailable(f"The prices of {leg.provider} for this model are not up to date."))
+        if card is None:
+            raise _outdated(leg)
         draft = model.draft(body)
         earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
         asked = pricing_of(model, body, len(content), operation, earlier)
-        return Quoted(estimate(card, asked), leg.provider, model.id, self._catalog.loaded_at, card.markup)
+        found = estimate_on(self._clock.today(), card, asked)
+        if found.reason is Reason.PRICING_UNAVAILABLE:
+            raise _outdated(leg)
+        return self._quoted(found, leg.provider, model, card)
 
     def of_queued(self, caller: Caller, model: Model, queued: Queued) -> Quoted | None:
         """What a run will cost that was just queued (R-32); None for a replay, or where estimates are not enabled."""
@@ -83,7 +87,11 @@ class Estimator:
             return None
         card = queued.plan.quote.card
         found = estimate_queued(card, queued.asked, self._clock.today(), byok=queued.byok)
-        return Quoted(found, queued.plan.provider, model.id, self._catalog.loaded_at, card.markup)
+        return self._quoted(found, queued.plan.provider, model, card)
+
+    def _quoted(self, found: Estimate, provider: str, model: Model, card: RateCard) -> Quoted:
+        as_of = self._catalog.loaded_at if found.is_by_card else self._clock.now_ms()
+        return Quoted(found, provider, model.id, as_of, card.markup)
 
     def _leg(self, facts: Facts) -> Leg:
         """The leg that is quoted. What conflicts with a run is a bad parameter here: no conflict is on this route."""
@@ -93,3 +101,7 @@ class Estimator:
             if isinstance(error.fault, KeyConflict):
                 raise FaultError(InvalidInput(error.fault.detail)) from error
             raise
+
+
+def _outdated(leg: Leg) -> FaultError:
+    return FaultError(ServiceUnavailable(f"The prices of {leg.provider} for this model are not up to date."))

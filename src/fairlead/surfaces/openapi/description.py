@@ -145,7 +145,7 @@ HEADERS: Final[Mapping[str, HeaderShown]] = MappingProxyType(
         "request_id": HeaderShown("The id of the call; it names the call in the log."),
         "error_type": HeaderShown("The bucket of the error."),
         "upstream_status": HeaderShown("The partner's own status.", int),
-        "upstream_detail": HeaderShown("The partner's own reason, as far as it may be shown."),
+        "upstream_detail": HeaderShown("The partner's own reason, as far as it may be shown: a JSON string in ASCII."),
         "refusal_subject": HeaderShown("What the partner has refused: the input or the output."),
         "credits_used": HeaderShown("What the run was charged, in credits."),
         "router_dropped_params": HeaderShown("What the translation left out: a JSON array of strings."),

@@ -1,5 +1,6 @@
 """The router's response headers, spelled once. Those of the service carry its prefix (decisions: names on the wire)."""
 
+import json
 from dataclasses import dataclass, field, fields
 from typing import Final
 
@@ -43,5 +44,5 @@ SCHEMA_CACHING: Final = "private, max-age=300, must-revalidate"
 
 
 def header_text(text: str) -> bytes:
-    """Text made fit for a header: printable ASCII, everything else as `?`."""
-    return "".join(char if char.isprintable() else " " for char in text).encode("ascii", "replace")
+    """Text as a header takes it without a loss: a JSON string in ASCII."""
+    return json.dumps(text).encode("ascii")
