@@ -4,9 +4,23 @@ from typing import Any
 
 import pytest
 
-from fairlead.domain.callers import Billing, Caller, Gate, Patterns, SingleSignOn
+from conftest import Run
+from fairlead.domain.callers import (
+    Billing,
+    Caller,
+    Gate,
+    Patterns,
+    SingleSignOn,
+    refuse_gate,
+    refuse_model,
+    refuse_policy,
+)
+from fairlead.domain.faults import ServiceUnavailable
+from fairlead.operations.clock import Clock
+from fairlead.operations.workspaces import bootstrap
 from fairlead.storage import callers
 from fairlead.storage.callers import NameTakenError, UnknownKeyError, UnknownWorkspaceError
+from fairlead.storage.database import Database
 from storage.bookings import LAB, NOW, Books, admission, new_key
 
 
@@ -27,6 +41,22 @@ def test_a_key_is_found_by_something_else_than_its_digest(books: Books) -> None:
     assert caller.workspace_models == Patterns(("acme/*",))
     assert (caller.credential_models, caller.providers) == (Patterns(("acme/one",)), Patterns(("acme",)))
     assert by_key(books, "key-1") is None
+
+
+@pytest.mark.req("R-38")
+@pytest.mark.parametrize("spoilt", ["{", "null", "[1]"])
+def test_unreadable_rights_refuse_for_now(books: Books, database: Database, run: Run, spoilt: str) -> None:
+    """What a workspace may use cannot be told, so it is 503 for its callers; a server starts all the same."""
+    books.open()
+    books.do(lambda c: callers.create_key(c, new_key()))
+    books.sql("UPDATE workspaces SET models = :text, providers = :text, gates = :text", text=spoilt)
+    caller = by_key(books)
+    assert caller is not None
+    assert not caller.may_run("acme/one")
+    for fault in (refuse_model(caller, "acme/one"), refuse_policy(caller, "acme"), refuse_gate(caller, "router", "It")):
+        assert isinstance(fault, ServiceUnavailable)
+    assert run(bootstrap(database, "flk_", ("pro", 5), Clock())) is None
+    assert [row["id"] for row in books.do(callers.list_workspaces)] == [LAB]
 
 
 @pytest.mark.req("R-37")

@@ -107,8 +107,10 @@ class Client:
         return self.request("PUT", f"/v2/models/{model}/requests/{request_id}/cancel")
 
     def stands(self, request_id: str, model: str = "fake/json-1") -> Mapping[str, Any]:
-        """How a run stands, without its addresses."""
+        """How a run stands, without its addresses, and without its place where it is out of the queue: that is 0."""
         told = self.status(request_id, model).json()
+        if told["status"] != "IN_QUEUE":
+            assert told.pop("queue_position") == 0
         return {name: value for name, value in told.items() if name != "request_id" and not name.endswith("_url")}
 
     def completed(self, request_id: str, model: str = "fake/json-1", seconds: float = 20) -> Mapping[str, Any]:

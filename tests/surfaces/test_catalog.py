@@ -98,12 +98,12 @@ def test_search_that_means_nothing_is_invalid_input(router: Server, name: str, v
         ("99", 99),
         ("100", 100),
         ("101", 100),
-        ("999999999999999999", 100),
+        ("9" * 4000, 100),
         ("0", 20),
         ("-1", 20),
-        ("-999999999999999999", 20),
+        ("-" + "9" * 4000, 20),
         ("+5", 5),
-        ("007", 7),
+        ("0" * 40 + "7", 7),
     ],
 )
 def test_a_limit_is_not_clamped(router: Server, pager: str, token: MakeToken, asked: str, applied: int) -> None:
@@ -116,7 +116,7 @@ def test_a_limit_is_not_clamped(router: Server, pager: str, token: MakeToken, as
 
 
 @pytest.mark.req("R-02")
-@pytest.mark.parametrize("asked", ["", "ten", "1.0", "1e1", "0x10", " 5", "1_0", "--1", "٣", "9" * 19, "null", "5,6"])
+@pytest.mark.parametrize("asked", ["", "ten", "1.0", "1e1", "0x10", " 5", "1_0", "--1", "٣", "null", "5,6"])
 def test_a_limit_that_is_no_integer_is_guessed_at(router: Server, asked: str) -> None:
     """What is not an integer is 400 `invalid_input`."""
     response = router.client.get("/v2/models", params={"limit": asked})

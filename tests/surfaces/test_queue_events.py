@@ -48,10 +48,10 @@ def _statuses(response: httpx.Response) -> Iterator[dict[str, Any]]:
             assert line == "" or line.startswith(":")
 
 
-def _told(client: Client, request_id: str) -> list[tuple[str, int | None]]:
+def _told(client: Client, request_id: str) -> list[tuple[str, int]]:
     """Watch a run to its end: the statuses and places it was told to have."""
     with _watching(client, request_id) as response:
-        return [(told["status"], told.get("queue_position")) for told in _statuses(response)]
+        return [(told["status"], told["queue_position"]) for told in _statuses(response)]
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_change_is_not_seen(full: tuple[Client, str], partner: FakePartner) ->
     """Whoever watches is told each place and each status, once, and the stream ends with the run."""
     client, _ = full
     second, third = client.queued(), client.queued()
-    seen: list[tuple[str, int | None]] = []
+    seen: list[tuple[str, int]] = []
     started = threading.Event()
 
     def watch() -> None:
@@ -78,7 +78,7 @@ def test_a_change_is_not_seen(full: tuple[Client, str], partner: FakePartner) ->
             assert response.headers["x-service-request-id"] != third
             for told in _statuses(response):
                 assert told["request_id"] == third
-                seen.append((told["status"], told.get("queue_position")))
+                seen.append((told["status"], told["queue_position"]))
                 started.set()
 
     with ThreadPoolExecutor(1) as pool:
@@ -89,7 +89,7 @@ def test_a_change_is_not_seen(full: tuple[Client, str], partner: FakePartner) ->
         partner.release()
         watching.result(20)
     assert seen[:2] == [("IN_QUEUE", 1), ("IN_QUEUE", 0)]
-    assert seen[-1] == ("COMPLETED", None)
+    assert seen[-1] == ("COMPLETED", 0)
     assert len(seen) == len(set(seen))
 
 
@@ -112,7 +112,7 @@ def test_an_end_is_never_told(full: tuple[Client, str], partner: FakePartner) ->
         wait_until(lambda: client.server.metric("fairlead_runs_in_flight") == 1, "the run is under way")
         time.sleep(0.3)  # it is being watched, and was looked at
         partner.release()
-        assert watching.result(20)[-1] == ("COMPLETED", None)
+        assert watching.result(20)[-1] == ("COMPLETED", 0)
 
 
 def test_a_failure_is_told_as_a_success(client: Client, partner: FakePartner) -> None:

@@ -90,6 +90,14 @@ def test_a_known_document_is_sent_again(
 
 
 @pytest.mark.req("R-07")
+def test_several_lines_of_known_tags_are_one_list(router: Server, document: httpx.Response) -> None:
+    """A header that was sent in several lines means the same as in one."""
+    lines = [("If-None-Match", text) for text in ('"a"', document.headers["etag"], '"b"')]
+    assert router.client.get(_PATH, headers=lines).status_code == 304
+    assert router.client.get(_PATH, headers=lines[::2]).status_code == 200
+
+
+@pytest.mark.req("R-07")
 @pytest.mark.parametrize(
     ("path", "status", "name"),
     [

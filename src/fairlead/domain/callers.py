@@ -39,11 +39,19 @@ class Gate(enum.Enum):
     UNKNOWN = "unknown"
 
 
+EVERY_GATE: Final = "*"
+"""The name under which switches that cannot be read at all are unknown together; no switch is called so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """A list of allowed names: exact, or ending in `*` to mean a prefix. `None` allows everything."""
+    """A list of allowed names: exact, or ending in `*` to mean a prefix. `None` allows everything.
+
+    One that is not `is_readable` allows nothing, and is no reason to refuse anything for good (R-38).
+    """
 
     allowed: tuple[str, ...] | None = None
+    is_readable: bool = True
 
     def allow(self, name: str) -> bool:
         """Whether a name is on the list."""
@@ -110,7 +118,7 @@ def refuse_gate(caller: Caller, name: str, what: str) -> Fault | None:
     """Refuse a caller for whom a switch is off (403 `not_enabled`) or unreadable (503), else None."""
     if not caller.gates:  # as it is for most callers, and every run asks twice
         return None
-    match caller.gates.get(name, Gate.ON):
+    match caller.gates.get(name, caller.gates.get(EVERY_GATE, Gate.ON)):
         case Gate.OFF:
             return NotEnabled(f"{what} is not enabled for this workspace yet.")
         case Gate.UNKNOWN:
@@ -121,7 +129,11 @@ def refuse_gate(caller: Caller, name: str, what: str) -> Fault | None:
 
 def refuse_model(caller: Caller, model_id: str) -> Fault | None:
     """Say that a caller is not entitled to a model (R-38), or None when they are."""
-    return None if caller.may_run(model_id) else Forbidden(f"This credential is not entitled to {model_id}.")
+    if caller.may_run(model_id):
+        return None
+    if not (caller.workspace_models.is_readable and caller.credential_models.is_readable):
+        return ServiceUnavailable("Which models this credential is entitled to cannot be determined right now.")
+    return Forbidden(f"This credential is not entitled to {model_id}.")
 
 
 def refuse_provider(caller: Caller, provider: str) -> Fault | None:
@@ -132,7 +144,9 @@ def refuse_provider(caller: Caller, provider: str) -> Fault | None:
 
 
 def refuse_policy(caller: Caller, provider: str) -> Fault | None:
-    """Say that the policy of a workspace rules out a provider (R-38), or None when it does not."""
+    """Say that the policy of a workspace rules out a provider or cannot be read (R-38), or None when it allows it."""
+    if not caller.providers.is_readable:
+        return ServiceUnavailable("Which providers this workspace may use cannot be determined right now.")
     if not caller.providers.allow(provider):
         return Forbidden(f"The policy of this workspace does not allow the provider {provider}.")
     return None

@@ -129,7 +129,7 @@ async def bootstrap(
 
     The `subscription` of the workspace is a tier and its parallel jobs.
     """
-    if await list_workspaces(database):
+    if await database.read(callers.has_workspaces):
         return None
     try:
         tier, jobs = subscription

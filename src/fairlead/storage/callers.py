@@ -5,14 +5,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import msgspec
 from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from fairlead.domain.billing.books import EntryKind, Funds
 from fairlead.domain.billing.budgets import Budget, BudgetPeriod
-from fairlead.domain.callers import Billing, Caller, Gate, Patterns, SingleSignOn
+from fairlead.domain.callers import EVERY_GATE, Billing, Caller, Gate, Patterns, SingleSignOn
 from fairlead.storage.tables import api_keys, ledger_entries, provider_keys, workspaces
 
+_UNREADABLE: Final = "(unreadable)"
 _SEPARATOR: Final = ","
 """No provider's name has one."""
 _OWN_KEYS: Final = (
@@ -168,6 +170,11 @@ def workspace_id_of(connection: Connection, name_or_id: str) -> str:
     return str(found)
 
 
+def has_workspaces(connection: Connection) -> bool:
+    """Whether there is any workspace; nothing of it is read."""
+    return connection.execute(select(workspaces.c.id).limit(1)).first() is not None
+
+
 def list_workspaces(connection: Connection) -> list[dict[str, Any]]:
     """Every workspace with its figures, by name."""
     return [_readable(row) for row in connection.execute(select(workspaces).order_by(workspaces.c.name)).mappings()]
@@ -315,7 +322,12 @@ def _workspace_row(connection: Connection, workspace_id: str) -> RowMapping:
 
 
 def _patterns(text: str | None) -> Patterns:
-    return Patterns() if text is None else Patterns(tuple(json.loads(text)))
+    if text is None:
+        return Patterns()
+    try:
+        return Patterns(msgspec.json.decode(text, type=tuple[str, ...]))
+    except (msgspec.DecodeError, UnicodeError):
+        return Patterns((), is_readable=False)
 
 
 def _patterns_text(patterns: tuple[str, ...] | None) -> str | None:
@@ -323,9 +335,13 @@ def _patterns_text(patterns: tuple[str, ...] | None) -> str | None:
 
 
 def _gates(text: str) -> dict[str, Gate]:
-    """Read rollout switches. One that says neither on nor off cannot be evaluated, and is not guessed (R-38)."""
+    """Read rollout switches. What says neither on nor off cannot be evaluated, and is not guessed (R-38)."""
     known = {gate.value: gate for gate in (Gate.ON, Gate.OFF)}
-    return {name: known.get(str(state), Gate.UNKNOWN) for name, state in json.loads(text).items()}
+    try:
+        read = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError):
+        return {EVERY_GATE: Gate.UNKNOWN}
+    return {name: known.get(str(state), Gate.UNKNOWN) for name, state in read.items()}
 
 
 def _gates_text(gates: Mapping[str, Gate]) -> str:
@@ -333,11 +349,14 @@ def _gates_text(gates: Mapping[str, Gate]) -> str:
 
 
 def _readable(row: RowMapping) -> dict[str, Any]:
-    """A row with its JSON columns decoded."""
+    """A row with its JSON columns decoded; what cannot be read of them is shown to be so."""
     decoded = dict(row)
     for name in ("models", "providers", "gates"):
         if decoded.get(name) is not None:
-            decoded[name] = json.loads(decoded[name])
+            try:
+                decoded[name] = msgspec.json.decode(decoded[name])
+            except (msgspec.DecodeError, UnicodeError):
+                decoded[name] = {_UNREADABLE: Gate.UNKNOWN.value} if name == "gates" else [_UNREADABLE]
     return decoded
 
 

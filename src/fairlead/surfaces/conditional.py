@@ -6,7 +6,8 @@ from starlette.responses import Response
 
 def is_known(request: Request, etag: str) -> bool:
     """Whether the caller has the representation with this tag."""
-    tags = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
+    lines = request.headers.getlist("if-none-match")  # several are one list (RFC 9110, 5.3)
+    tags = [tag.strip() for line in lines for tag in line.split(",")]
     return "*" in tags or any(tag.removeprefix("W/") == etag for tag in tags)
 
 

@@ -29,6 +29,7 @@ _SWITCHES: Final = ("strict_mode", "reject_unknown_fields")
 _BOOLEANS: Final = {"true": True, "false": False}
 _PARAMETERS_MAX: Final = 32
 _SEARCH_MAX: Final = 200
+_DIGITS_MAX: Final = 18
 _DROPPED_MAX: Final = 64
 _DROPPED_ENTRY_BYTES: Final = 300
 _DROPPED_BYTES: Final = 4096
@@ -177,20 +178,20 @@ class QueueSubmitResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     status_url: str
     response_url: str
     cancel_url: str
-    queue_position: int | None = None
+    queue_position: int
     error_type: str | None = None
     estimate: CostEstimate | None = None
 
 
 class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a queued run stands (R-33): `queue_position` only in the queue, `error_type` only where it failed."""
+    """How a queued run stands (R-33): `queue_position` is 0 out of the queue, `error_type` only where it failed."""
 
     request_id: str
     status: str
     status_url: str
     response_url: str
     cancel_url: str
-    queue_position: int | None = None
+    queue_position: int
     error_type: str | None = None
 
 
@@ -218,7 +219,7 @@ def status_response(found: RequestStatus, base: str) -> QueueStatusResponse:
         status_url=f"{url}/status",
         response_url=url,
         cancel_url=f"{url}/cancel",
-        queue_position=found.position,
+        queue_position=found.position or 0,
         error_type=found.error_type,
     )
 
@@ -340,11 +341,12 @@ def read_query(query: bytes) -> dict[str, str]:
 
 
 def _integer(name: str, text: str) -> int:
-    """A decimal integer of a sane length: `int()` alone would take underscores, spaces and megabytes of digits."""
+    """A decimal integer, of which only the size is kept that any bound needs; `int()` would take spaces as well."""
     digits = text[1:] if text[:1] in "+-" else text
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):  # noqa: PLR2004 -- fits 64 bits
+    if not (digits.isascii() and digits.isdigit()):
         raise FaultError(InvalidInput(f"{name} must be an integer."))
-    return int(text)
+    size = int(digits.lstrip("0")[:_DIGITS_MAX] or "0")
+    return -size if text[0] == "-" else size
 
 
 def _entry(model: Model, today: datetime.date) -> ModelListEntry:
