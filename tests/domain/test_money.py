@@ -1,7 +1,7 @@
 """Money: integers inside, exact decimals outside."""
 
 import re
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pytest
 from hypothesis import example, given
@@ -40,10 +40,10 @@ def test_dollars_are_another_amount(amount: int) -> None:
 @example(1)
 @example(2_500_000_000)
 @example(-2_369_668)
-def test_credits_are_rounded_otherwise_than_half_even(amount: int) -> None:
-    """A dollar is 211 credits, rounded half-even to two decimals."""
+def test_credits_are_rounded_half_up(amount: int) -> None:
+    """A dollar is 211 credits, rounded to two decimals, a half away from zero."""
     credits_ = EXACT.divide(Decimal(amount) * 211, Decimal(10**8))
-    assert Decimal(as_credits(amount)) == credits_.quantize(Decimal("0.01"), ROUND_HALF_EVEN, EXACT)
+    assert Decimal(as_credits(amount)) == credits_.quantize(Decimal("0.01"), ROUND_HALF_UP, EXACT)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,8 @@ def test_credits_are_rounded_otherwise_than_half_even(amount: int) -> None:
         (100_000_000, "211"),
         (1_000_000, "2.11"),
         (500_000, "1.06"),
+        (1_500_000, "3.17"),
+        (2_500_000, "5.28"),
         (50_000_000, "105.5"),
         (-1_000_000, "-2.11"),
         (1, "0"),

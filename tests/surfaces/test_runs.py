@@ -1,6 +1,7 @@
 """The synchronous run over HTTP: native in, native out, exactly its headers, and its price (R-10, R-28, R-29)."""
 
 import asyncio
+import socket
 from decimal import Decimal
 from typing import Any
 
@@ -181,6 +182,7 @@ def test_a_caller_that_left_is_not_billed(router: Server, partner: FakePartner, 
     assert router.metric("fairlead_callers_left_total") == left_before + 1
     (ended,) = _ended(router, name, 1)
     assert (ended["caller_left"], ended["result"]) == (True, "success")
+    wait_until(lambda: _is_logged_as_left(router, ended["request_id"]), "the caller's leaving is logged")
 
 
 @pytest.mark.req("R-25")
@@ -192,6 +194,26 @@ def test_a_caller_that_waits_is_recorded_as_gone(router: Server, new_name: NewNa
         for _ in range(3):
             assert client.post("/v2/models/fake/json-1", json={}).status_code == 200
     assert [record["caller_left"] for record in _ended(router, name, 3)] == [False] * 3
+
+
+@pytest.mark.req("R-25")
+def test_a_body_that_is_cut_off_is_logged_as_a_caller_that_left(router: Server) -> None:
+    """Whoever closes the connection before the body is whole is recorded by that name, and begins nothing."""
+    path = "/v2/models/fake/json-1"
+    before = len(router.logged("FaultAnswered"))
+    with socket.create_connection((httpx.URL(router.url).host, httpx.URL(router.url).port or 80)) as caller:
+        head = f"POST {path} HTTP/1.1\r\nHost: a\r\nX-API-Key: {router.key}\r\nContent-Length: 20\r\n\r\n"
+        caller.sendall(head.encode() + b'{"prompt"')
+    wait_until(
+        lambda: [line for line in router.logged("FaultAnswered")[before:] if line["path"] == path], "it is logged"
+    )
+    (told,) = [line for line in router.logged("FaultAnswered")[before:] if line["path"] == path]
+    assert told["result"] == "client_disconnected"
+
+
+def _is_logged_as_left(router: Server, run_id: str) -> bool:
+    told = [line["result"] for line in router.logged("FaultAnswered") if line["request_id"] == run_id]
+    return told == ["client_disconnected"]
 
 
 def _ended(router: Server, workspace: str, count: int) -> list[dict[str, Any]]:

@@ -150,6 +150,8 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
     files = _files(settings, base, moderation, kept_ms, stack)
     confinement = await ready_confinement(settings)
     confinement.tell(base.observe)
+    for name, promised in beyond(settings.subscriptions, settings.engine_hosts):
+        base.observe(SubscriptionBeyondHosts(name, promised, settings.engine_hosts))
     kept(stack, watch_trees())
     nodes = _partner_nodes(base.catalog.current, base, runs)
     hosts = await ready_hosts(settings, confinement, nodes, base.observe, stack)

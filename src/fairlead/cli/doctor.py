@@ -16,6 +16,7 @@ import click
 from fairlead.assembly.confinement import examine_confinement, packs_folder
 from fairlead.cli.output import data_option, json_option, print_json, print_table
 from fairlead.cli.workspaces import settings_of
+from fairlead.domain.jobs.subscriptions import beyond
 from fairlead.installation import (
     DataDirectoryError,
     authored_flag,
@@ -41,6 +42,10 @@ class _ProblemError(Exception):
     """Something a check found wrong, in a sentence that says what to do."""
 
 
+class _WarningError(Exception):
+    """Something that works, and perhaps not as it was meant."""
+
+
 @click.command()
 @data_option
 @json_option
@@ -59,6 +64,8 @@ def doctor(data: str | None, database: str | None, as_json: bool) -> None:  # no
 def _examine(name: str, check: Callable[[Settings], str], settings: Settings) -> dict[str, str]:
     try:
         return {"check": name, "result": "ok", "detail": check(settings)}
+    except _WarningError as error:
+        return {"check": name, "result": "warning", "detail": str(error)}
     except Exception as error:  # noqa: BLE001 -- whatever a check dies of is its finding
         return {"check": name, "result": "problem", "detail": str(error) or type(error).__name__}
 
@@ -162,6 +169,17 @@ def _node_packs(settings: Settings) -> str:
     return f"{len(reports)} can be loaded"
 
 
+def _subscriptions(settings: Settings) -> str:
+    hosts = settings.engine_hosts
+    if settings.engine and (tiers := beyond(settings.subscriptions, hosts)):
+        promised = ", ".join(f"{name} ({jobs})" for name, jobs in tiers)
+        raise _WarningError(
+            f"more parallel jobs are promised than the {hosts} of FAIRLEAD_ENGINE_HOSTS: {promised}; "
+            "raise it, or share the work between servers"
+        )
+    return f"{len(settings.subscriptions)} tiers"
+
+
 def _confinement(settings: Settings) -> list[dict[str, str]]:
     """How code of node packs would be confined here, found out by trying: each mechanism by itself."""
     if not settings.engine:
@@ -191,4 +209,5 @@ _CHECKS: Final[tuple[tuple[str, Callable[[Settings], str]], ...]] = (
     ("database and books", _books),
     ("stored files", _files),
     ("node packs", _node_packs),
+    ("subscriptions", _subscriptions),
 )

@@ -35,12 +35,12 @@ def as_dollars(amount: int) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def as_credits(amount: int) -> str:
-    """Write an amount in platform credits, rounded half-even to two decimals (R-28: $1 = 211 credits).
+    """Write an amount in platform credits, rounded half up to two decimals (R-28: $1 = 211 credits).
 
     Integers only, and remembered: this runs once per answer, and most answers cost what another has cost.
     """
     hundredths, rest = divmod(abs(amount) * _UNITS_PER_CENT_OF_CREDIT, UNITS_PER_DOLLAR)
-    if rest * 2 > UNITS_PER_DOLLAR or (rest * 2 == UNITS_PER_DOLLAR and hundredths % 2):
+    if rest * 2 >= UNITS_PER_DOLLAR:
         hundredths += 1
     whole, fraction = divmod(hundredths, 100)
     sign = "-" if amount < 0 and hundredths else ""

@@ -36,6 +36,7 @@ from fairlead.observing.observations import (
     RunClaimed,
     RunEnded,
     SettingUnknown,
+    SubscriptionBeyondHosts,
     UnexpectedError,
     WebhookGivenUp,
 )
@@ -59,6 +60,7 @@ _WARNINGS: Final = (
     ProviderNotConfigured,
     ProviderRests,
     SettingUnknown,
+    SubscriptionBeyondHosts,
     WebhookGivenUp,
 )
 _FLUSH_SECONDS: Final = 0.2

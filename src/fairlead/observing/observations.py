@@ -373,6 +373,14 @@ class ConfinementMissing(msgspec.Struct, frozen=True):
     reason: str
 
 
+class SubscriptionBeyondHosts(msgspec.Struct, frozen=True):
+    """A tier promises more parallel jobs than this server has engine hosts."""
+
+    subscription: str
+    jobs: int
+    hosts: int
+
+
 class NodePacksRefused(msgspec.Struct, frozen=True):
     """No node pack is loaded, because its code could not be confined as the settings require."""
 
@@ -453,6 +461,7 @@ Observation: TypeAlias = (
     | NodeClassesShadowed
     | EngineConfined
     | ConfinementMissing
+    | SubscriptionBeyondHosts
     | NodePacksRefused
     | ReleaseSettled
     | DeploymentMoved

@@ -84,8 +84,9 @@ class Application:
         except FaultError as error:
             scope[REQUEST_ID] = request_id
             await self._router.refuse(scope, send, error, [REPLAYED] if error.is_replay else None)
-        except CallerLeftError:
-            pass  # nobody is there to be answered, and nothing was begun
+        except CallerLeftError as error:  # nobody is there to be answered; the log has it
+            scope[REQUEST_ID] = request_id
+            await self._router.refuse(scope, send, error)
         except asyncio.CancelledError:
             scope[REQUEST_ID] = request_id
             await self._router.refuse(scope, send, FaultError(STOPPED))

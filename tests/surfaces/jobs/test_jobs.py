@@ -174,7 +174,10 @@ def test_a_path_nobody_serves_has_another_envelope(
 def test_an_inactive_subscription_submits(new_jobs_caller: NewJobsCaller) -> None:
     """A workspace whose subscription allows no job may read."""
     free = new_jobs_caller("--subscription", "free")
-    assert refused(free.ask("POST", "/api/v2/jobs", json={"workflow": picture()})) == (403, "forbidden")
+    response = free.ask("POST", "/api/v2/jobs", json={"workflow": picture()})
+    assert refused(response) == (403, "forbidden")
+    assert response.json()["error"]["details"] == {"reason": "subscription_inactive"}
+    assert "retry-after" not in response.headers
     assert free.get("/api/v2/jobs") == {"jobs": []}
 
 

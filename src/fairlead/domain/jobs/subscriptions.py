@@ -1,7 +1,7 @@
 """Subscriptions: how many jobs of a workspace may be executed at a time (C-13)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 _PAIR: Final = re.compile(r"([a-z][a-z0-9_-]{0,31})=(-1|[0-9]{1,6})")
@@ -16,6 +16,11 @@ SUBSCRIPTIONS: Final = (("free", 0), ("standard", 1), ("creator", 3), (DEFAULT, 
 def first_of(tiers: Sequence[tuple[str, int]]) -> tuple[str, int]:
     """The subscription of a workspace that nobody gave another: `pro` where there is such a tier, else the last."""
     return next((tier for tier in tiers if tier[0] == DEFAULT), tiers[-1])
+
+
+def beyond(tiers: Iterable[tuple[str, int]], places: int) -> tuple[tuple[str, int], ...]:
+    """The tiers that promise more parallel jobs than there are places for, with what they promise."""
+    return tuple((name, jobs) for name, jobs in tiers if jobs > places)
 
 
 def read_subscriptions(text: str) -> tuple[tuple[str, int], ...]:

@@ -199,7 +199,8 @@ def _job_fault(fault: JobFault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- o
         case JobNotFound():
             return _NO_JOB
         case SubscriptionInactive(subscription):
-            return _Worded(403, "forbidden", f"The subscription of this workspace ({subscription}) runs no workflows.")
+            message = f"The subscription of this workspace ({subscription}) is inactive: it runs no workflows."
+            return _Worded(403, "forbidden", message, {"reason": "subscription_inactive"})
         case JobQueueFull(limit, retry_after):
             message = f"{limit} jobs of this workspace are already waiting."
             return _Worded(429, "queue_full", message, retry_after=retry_after)

@@ -21,7 +21,17 @@ from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.results import Answer
-from fairlead.surfaces.asgi import Headers, Receive, Scope, Send, answer, has_left, header, read_whole
+from fairlead.surfaces.asgi import (
+    CallerLeftError,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    answer,
+    has_left,
+    header,
+    read_whole,
+)
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.json_bodies import check
 from fairlead.surfaces.router.errors import committed_headers
@@ -87,6 +97,8 @@ class RunHandler:
         if isinstance(admitted, AdmittedRun):
             execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
             answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
+            if has_left(scope, receive):
+                raise CallerLeftError
             headers, content = self._response(answered, request_id, admitted.committed)
         else:
             headers, content = self._response(admitted, request_id, None)
