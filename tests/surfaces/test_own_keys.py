@@ -98,6 +98,9 @@ def test_a_bad_key_is_replaced_by_ours(legs: Server, partner: FakePartner, owner
     partner.script(NATIVE, reply(status))
     response = _run(legs, api_key, params={"fallback_provider": "true"})
     assert response.status_code in (502, 503)
+    refused = "The provider refused your own key for fake with status"
+    assert response.json()["detail"].startswith(refused) == (status in (401, 403))
+    assert not [line for line in legs.logged("CredentialRefused") if line["label"] == "own"]
     assert "x-service-router-fallback-provider" not in response.headers
     assert _shown(partner) == [f"Bearer {_MINE}"]
 

@@ -216,6 +216,23 @@ def test_a_fault_is_told_wrong_or_billed(
     assert entries[1]["reason"] == told.error_type
 
 
+@pytest.mark.req("R-19", "R-22")
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_of_ours_is_the_operators_problem(router: Server, partner: FakePartner, status: int) -> None:
+    """The caller is told that the provider failed, and of the key only the log knows."""
+    before = len(router.logged("CredentialRefused"))
+    partner.script("/json", reply(status, b'{"error":"bad key"}'))
+    response = router.client.post("/v2/models/fake/json-1", json={})
+    assert (response.status_code, response.json()) == (
+        502,
+        {"detail": "The provider reported a failure of its own.", "error_type": "provider_error"},
+    )
+    assert response.headers["x-service-upstream-status"] == str(status)
+    wait_until(lambda: router.logged("CredentialRefused")[before:], "the operator is told")
+    (told,) = router.logged("CredentialRefused")[before:]
+    assert (told["provider"], told["status"], told["level"]) == ("fake", status, "warning")
+
+
 @pytest.mark.req("R-22", "R-24")
 @pytest.mark.parametrize(
     ("states", "status", "error_type"),

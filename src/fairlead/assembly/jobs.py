@@ -15,6 +15,7 @@ from fairlead.domain.catalog.models import Catalog
 from fairlead.domain.jobs.jobs import JobLifetime
 from fairlead.domain.jobs.news import News, QueueChanged
 from fairlead.domain.jobs.partner_nodes import partner_nodes_document
+from fairlead.domain.jobs.subscriptions import beyond
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
@@ -23,6 +24,7 @@ from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.observing.observations import (
     JournalSplit,
     JournalWaiting,
+    SubscriptionBeyondHosts,
 )
 from fairlead.operations.assets import AssetReader
 from fairlead.operations.deployments import DeploymentKeeper, Deployments

@@ -9,7 +9,7 @@ from fairlead.assembly.drain import Drain
 from fairlead.domain.runs.queue import Pace
 from fairlead.http_client.transport import Transport
 from fairlead.observing.metrics import Metrics
-from fairlead.observing.observations import JournalSplit, JournalWaiting, ProviderRests
+from fairlead.observing.observations import CredentialRefused, JournalSplit, JournalWaiting, ProviderRests
 from fairlead.operations.assets import AssetCopier
 from fairlead.operations.clock import new_id
 from fairlead.operations.runs.admit import Admitter
@@ -111,7 +111,13 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     transport = Transport(trusted=[provider.base_url for provider in providers.values() if not provider.missing])
     stack.push_async_callback(transport.close)
     credentials = Credentials(providers, base.partners.secrets)
-    exchange = Exchange(providers, transport, credentials, settings.answer_values)
+    exchange = Exchange(
+        providers,
+        transport,
+        credentials,
+        settings.answer_values,
+        lambda provider, label, status: observe(CredentialRefused(provider, label, status)),
+    )
     results = Results(base.assets.blobs)
     replayer = _replayer(settings, base, results)
     journal = _journal(base, stack)

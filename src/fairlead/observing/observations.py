@@ -99,6 +99,14 @@ class SettingUnknown(msgspec.Struct, frozen=True):
     meant: str | None
 
 
+class CredentialRefused(msgspec.Struct, frozen=True):
+    """A provider did not take a credential of ours: it is wrong, not allowed this, or not paid for."""
+
+    provider: str
+    label: str
+    status: int
+
+
 class ProviderNotConfigured(msgspec.Struct, frozen=True):
     """A run asked for a provider that cannot be called; `settings` names what an operator must set."""
 
@@ -426,6 +434,7 @@ Observation: TypeAlias = (
     | CallRepeated
     | ProviderRests
     | SettingUnknown
+    | CredentialRefused
     | ProviderNotConfigured
     | RunTakenOver
     | RunClaimed

@@ -6,7 +6,7 @@ This is the one place where a partner's answer enters; no credential of ours com
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
@@ -46,6 +46,8 @@ _FILE_SECONDS: Final = 60.0
 _FILE_MAX: Final = 64 * 1024 * 1024
 _POLLS_A_SECOND: Final = 1000
 """What all runs that wait may ask together: ten thousand of them must not take more than a part of a core."""
+_OF_A_CREDENTIAL: Final = frozenset({401, 402, 403})
+"""What a partner's status says of the credential it was shown: not known, not paid for, not allowed."""
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -64,7 +66,10 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Exchange:
-    """Speaks to every partner that has a file. An answer in JSON may hold `answer_values`, or it cannot be read."""
+    """Speaks to every partner that has a file. An answer in JSON may hold `answer_values`, or it cannot be read.
+
+    `tell_refused` hears of each credential of ours that a partner does not take: its provider, its label, the status.
+    """
 
     def __init__(
         self,
@@ -72,7 +77,9 @@ class Exchange:
         transport: Transport,
         credentials: Credentials,
         answer_values: int = ANSWER_VALUES,
+        tell_refused: Callable[[str, str, int], None] = lambda _provider, _label, _status: None,
     ) -> None:
+        self._tell_refused = tell_refused
         self._answer_values = answer_values
         self.providers = providers
         self._transport = transport
@@ -141,7 +148,9 @@ class Exchange:
             return _failed(error)
         reply = self._readable(provider, credential, answered) or await self._searched(provider, credential, answered)
         reading = classify_answer(provider, call, reply)
-        return replace(reading, credential=credential.label) if isinstance(reading, Accepted) else reading
+        if isinstance(reading, Accepted):
+            return replace(reading, credential=credential.label)
+        return self._of_credential(provider, credential, reading)
 
     async def follow(self, order: Order, work: Work) -> Outcome:
         """Poll submitted work until it ends, or until the provider file says to give up.
@@ -154,7 +163,8 @@ class Exchange:
         polling, parts, shown = known
         self._following += 1
         try:
-            return await self._poll(order, polling, parts, shown, work.status)
+            outcome = await self._poll(order, polling, parts, shown, work.status)
+            return self._of_credential(self.providers[order.provider], shown, outcome)
         except BadCredentialError as error:
             return _of_accepted(_bad_credential(self.providers[order.provider], shown, error))
         finally:
@@ -264,6 +274,19 @@ class Exchange:
         except TransportError as error:
             return _of_accepted(_failed(error))
         return self._readable(provider, credential, answered) or await self._searched(provider, credential, answered)
+
+    def _of_credential(self, provider: Provider, credential: Credential, outcome: Outcome) -> Outcome:
+        """What a call ended in, where that may be about whom it was shown: an operator's problem, or the caller's."""
+        if not isinstance(outcome, Failed) or not isinstance(outcome.fault, ProviderError):
+            return outcome
+        status = outcome.upstream_status
+        if status not in _OF_A_CREDENTIAL:
+            return outcome
+        if credential.label != OWN:
+            self._tell_refused(provider.name, credential.label, status)
+            return outcome
+        detail = f"The provider refused your own key for {provider.name} with status {status}."
+        return msgspec.structs.replace(outcome, fault=msgspec.structs.replace(outcome.fault, detail=detail))
 
     def _redactor(self, provider: Provider, credential: Credential) -> Redactor:
         """What takes the credentials of a call out of its answer: the one it was shown, and all of ours there.
