@@ -41,6 +41,7 @@ from fairlead.storage.deployments import Moved
 _AT_ONCE: Final = 8
 _SEEN_MAX: Final = 1_000
 """How many are looked at: those that are left alone for a while must not hide the others."""
+_READY_MAX: Final = 10_000
 _FORGOTTEN_AT_ONCE: Final = 100
 _GUESSLESS_BYTES: Final = 4
 """Of an id, behind the name: so that no id tells which names other workspaces have taken."""
@@ -167,6 +168,8 @@ class DeploymentKeeper:
         self._clock = clock
         self._observe = observe
         self._pauses: dict[str, _Pause] = {}
+        self._verified: tuple[int, tuple[str, ...]] | None = None
+        """What was known of node packs when the deployments that are ready were last compared with it."""
         self._under_way: dict[str, asyncio.Task[None]] = {}
         """By the deployments they are for."""
 
@@ -179,6 +182,7 @@ class DeploymentKeeper:
             self._begin(release.deployment_id, partial(self._prepare, release))
         for found in await self._find("read deployments", lambda c: deployments.deployments_to_probe(c, _SEEN_MAX)):
             self._begin(found.id, partial(self._probe, found))
+        await self._verify()
 
     async def close(self) -> None:
         """Give up what is under way; the next look finds it again."""
@@ -196,6 +200,16 @@ class DeploymentKeeper:
         """Forget a batch of deleted deployments that no job names any more, and return how many were."""
         found = await self._tried("forget deployments", lambda c: deployments.forget_deployments(c, _FORGOTTEN_AT_ONCE))
         return found or 0
+
+    async def _verify(self) -> None:
+        """Take deployments out of service whose packs cannot be loaded any more, as soon as that is known."""
+        known = (self._hosts.edition, tuple(await self._hosts.pack_names()))
+        if known == self._verified:
+            return
+        self._verified = known
+        for found in await self._find("read deployments", lambda c: deployments.ready_deployments(c, _READY_MAX)):
+            if (why := await self._hosts.refusal(found.packs)) is not None:
+                await self.lose(Placement(found.id, found.serving or 0, found.packs), why)
 
     def _begin(self, deployment_id: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do something for a deployment, unless that is being done, it is to be left alone, or there is no room."""
@@ -275,6 +289,7 @@ class DeploymentKeeper:
         try:
             return await self._database.read(work)
         except DatabaseUnavailableError as error:
+            self._verified = None
             self._observe(DatabaseTrouble(doing, str(error)))
             return ()
 

@@ -168,6 +168,13 @@ def deployments_to_probe(connection: Connection, limit: int) -> Sequence[Deploym
     return [_deployment(row) for row in rows]
 
 
+def ready_deployments(connection: Connection, limit: int) -> Sequence[Deployment]:
+    """Deployments whose serving release names node packs, and takes jobs."""
+    is_ready = deployments.c.state == DeploymentState.READY.value
+    statement = _DEPLOYMENTS.where(_IS_THERE, is_ready, releases.c.node_packs.is_not(None)).limit(limit)
+    return [_deployment(row) for row in connection.execute(statement).mappings()]
+
+
 def settle_release(
     connection: Connection, deployment_id: str, version: int, nodes: int | None, reason: str | None, now: int
 ) -> Moved | None:

@@ -285,6 +285,26 @@ def test_a_pack_that_was_taken_away_leaves_callers_with_a_server_error(tmp_path:
         assert send(caller, one["id"], _QUICK).status_code == 201
 
 
+@pytest.mark.req("J-15")
+def test_a_deployment_whose_pack_no_longer_loads_is_not_ready(tmp_path: Path) -> None:
+    """A pack that breaks while no server runs takes its deployment out of service at the next start, unasked."""
+    packs = tmp_path / "packs"
+    packs.mkdir()
+    pack = packs / "adding.py"
+    pack.write_text(_ADDING)
+    env = {**ENGINE, "FAIRLEAD_NODE_PACKS": str(packs)}
+    plain = ("--no-local-partner",)
+    with serving(tmp_path / "data", env=env, arguments=plain) as server:
+        id_ = made(JobsCaller(server, "default", server.key), node_packs=["adding"])["id"]
+    pack.write_text("import there_is_no_such_module\n")
+    with serving(tmp_path / "data", env=env, arguments=plain) as server:
+        caller = JobsCaller(server, "default", server.key)
+        assert "there_is_no_such_module" in reaches(caller, id_, "unavailable")["reason"]
+        assert refused(send(caller, id_, _QUICK)) == (429, "deployment_unavailable")
+        pack.write_text(_ADDING)
+        reaches(caller, id_, "ready")
+
+
 def test_deployments_that_cannot_be_helped_keep_others_waiting(tmp_path: Path) -> None:
     """Neither a pack that takes for ever to load, nor a dozen whose pack is gone, are in the way of another."""
     packs = tmp_path / "packs"

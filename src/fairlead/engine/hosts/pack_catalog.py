@@ -100,7 +100,7 @@ class PackCatalog:
         if missing := absent(packs, await self.names()):
             return absence(missing)
         reports = [self._packs[name].report for name in packs if name in self._packs]
-        broken = next((report for report in reports if report is not None and report.error and not report.nodes), None)
+        broken = next((report for report in reports if report is not None and report.error is not None), None)
         return None if broken is None else f"the node pack {broken.name!r} cannot be loaded: {broken.error}"
 
     def owners(self, allowed: PackSet) -> Mapping[str, str]:

@@ -200,6 +200,10 @@ class Hosts:
                 raise EngineUnavailableError(_CLOSED if self._is_closed else _STILL_LOADED)
         return Prepared([probe.result() for probe in probes])
 
+    async def refusal(self, packs: PackSet) -> str | None:
+        """Why some packs cannot be used as they are now, as far as they were tried here; None where they can."""
+        return await self._catalog.refuse(packs) if packs else None
+
     @property
     def is_current(self) -> bool:
         """Whether classes that are described from now on are those that were set last."""
