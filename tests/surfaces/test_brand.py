@@ -55,6 +55,14 @@ def test_a_header_is_of_another_brand(acme: Server, partner: FakePartner) -> Non
     assert "x-acme-request-id" in acme.client.get("/v2/models").headers
 
 
+@pytest.mark.req("R-08", "R-09")
+def test_a_snapshot_has_the_flag_of_the_brand(acme: Server) -> None:
+    """The public snapshot is the document of the endpoint, under whatever brand."""
+    public = httpx.get(f"{acme.url}/router-schemas/fake/closed-1.json")
+    assert public.json()["x-acme-input-schema-authored"] is True
+    assert public.content == acme.client.get("/v2/models/fake/closed-1/openapi.json").content
+
+
 @pytest.mark.req("R-11")
 def test_an_alias_is_of_another_brand(acme: Server) -> None:
     """The brand names native dispatch, as `default` and `native` do everywhere; another brand names nobody."""

@@ -5,7 +5,6 @@ from fairlead.assembly.base import Base, Jobs, brand, header_names, known_hosts
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.identity.links import ARCHIVE_PATH, Links
 from fairlead.identity.secret_ring import DerivedKeys
-from fairlead.installation import SNAPSHOTS
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
 from fairlead.operations.archives import NodeArchives
 from fairlead.operations.assets import AssetReader
@@ -91,7 +90,6 @@ def _handlers(settings: Settings, base: Base, runs: Runs) -> Handlers:
         is_configured=runs.exchange.is_configured,
         key_prefix=settings.key_prefix,
         base_urls=_base_urls(settings),
-        snapshots=SNAPSHOTS,
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 from starlette.requests import Request
@@ -35,7 +34,6 @@ class Handlers:
     is_configured: Callable[[str], bool]
     key_prefix: str
     base_urls: BaseUrls
-    snapshots: Path
 
     async def list_models(self, request: Request, generation: Generation) -> Response:
         """`GET /models`: a page of the catalog (R-02), with an entity tag."""
@@ -61,14 +59,13 @@ class Handlers:
         return tagged(request, document.content, document.etag, SCHEMA_CACHING)
 
     async def show_snapshot(self, request: Request) -> Response:
-        """`GET /router-schemas/{provider}/{model}.json`: the public snapshot of a schema, without a key (R-09)."""
-        name = request.path_params["model"].removesuffix(".json")
-        model_id = model_id_of(request.path_params["provider"], name)
-        # The name is looked up among the files there are; a path is never made of it.
-        found = next((path for path in self.snapshots.glob("*/*.json") if _snapshot_id(path) == model_id), None)
-        if found is None or not request.path_params["model"].endswith(".json"):
+        """`GET /router-schemas/{provider}/{model}.json`: an authored schema as it is now, without a key (R-09)."""
+        name = request.path_params["model"]
+        model_id = model_id_of(request.path_params["provider"], name.removesuffix(".json"))
+        found = self.catalog.current.models.get(model_id)
+        if found is None or found.input_schema is None or not name.endswith(".json"):
             raise FaultError(ModelNotFound(model_id))
-        return Response(found.read_bytes(), media_type="application/json")
+        return Response(found.openapi.content, media_type="application/json")
 
     async def _caller(self, request: Request, generation: Generation) -> Caller:
         caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
@@ -79,7 +76,3 @@ class Handlers:
 
     def _find(self, request: Request, caller: Caller) -> Model:
         return self.catalog.model(model_id_of(request.path_params["provider"], request.path_params["model"]), caller)
-
-
-def _snapshot_id(path: Path) -> str:
-    return f"{path.parent.name}/{path.stem}"
