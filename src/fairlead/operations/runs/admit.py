@@ -178,7 +178,7 @@ class Admitter:
     async def _gone_on_with(self, run: AdmittedRun, caller: Caller, earlier: EarlierWork) -> AdmittedRun | Answer:
         """A run that asks about the work of an earlier one, at the partner that has it; FaultError."""
         leg = run.model.leg(earlier.provider)
-        plan = None if leg is None else await ready_leg(run.request, leg, self._clock.today())
+        plan = None if leg is None else plan_leg(run.request, leg, self._clock.today())
         if plan is None or run.key is None or run.selection.byok != earlier.byok:
             return Answer(Failed(ProviderTimeout(Upstream(earlier.work.status))), None, is_replay=True)
         key = msgspec.structs.replace(run.key, expires_at=earlier.expires_at)
