@@ -61,8 +61,8 @@ def test_a_result_is_not_kept() -> None:
 @pytest.mark.parametrize("reached", Reached)
 @pytest.mark.parametrize("fault", EVERY, ids=name_of)
 def test_a_failure_is_kept_that_another_try_could_mend(fault: Fault, reached: Reached) -> None:
-    """Kept is what a partner answered or may have worked on; a key that never reached one is free again."""
-    kept = reached is not Reached.NOTHING and (isinstance(fault, KEPT) or reached is not Reached.REFUSED)
+    """Kept is what a partner answered or may have worked on, unless it may yet tell how it ends."""
+    kept = reached in (Reached.UNKNOWN, Reached.ACCEPTED) or (reached is Reached.REFUSED and isinstance(fault, KEPT))
     assert is_recorded(Failed(fault, None, reached)) is kept
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from fairlead.domain.faults import Cancelled
-from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.transport import Transport
 from fairlead.providers.classify import Accepted
 from fairlead.providers.credentials import Credentials, Secret
@@ -39,8 +39,8 @@ async def _cancelled(url: str, body: bytes, *, after_the_end: bool) -> tuple[boo
         reading = await exchange.send(order, credentials.all("local")[0])
         assert isinstance(reading, Accepted), reading
         if after_the_end:
-            await exchange.follow(order, reading.handle, reading.credential)
-        agreed = await exchange.cancel(order, reading.handle, reading.credential)
-        return agreed, await exchange.follow(order, reading.handle, reading.credential)
+            await exchange.follow(order, Work(reading.handle, reading.credential))
+        agreed = await exchange.cancel(order, Work(reading.handle, reading.credential))
+        return agreed, await exchange.follow(order, Work(reading.handle, reading.credential))
     finally:
         await transport.close()

@@ -74,7 +74,7 @@ def test_a_slow_partner_is_a_partner_that_failed(partner: FakePartner, ask: Ask)
 def test_a_cut_answer_is_a_result(partner: FakePartner, ask: Ask) -> None:
     """Half an answer is none."""
     partner.script("/json", half(b'{"a":', 100))
-    assert ask("json") == Failed(ProviderError(_BROKEN_OFF))
+    assert ask("json") == Failed(ProviderError(_BROKEN_OFF, Upstream(200)))
 
 
 def test_an_absent_partner_is_a_crash(provider: Provider, ask: Ask) -> None:
@@ -154,7 +154,7 @@ def test_a_task_that_never_ends_is_polled_for_ever(provider: Provider, partner: 
     """A task still pending when the file gives up is the partner's time-out; the pauses grow to their bound."""
     partner.script("/tasks/t1", reply_json({"state": "running"}))
     outcome, pauses = asyncio.run(_followed(provider, every=0.01, slower_by=2.0, at_most_every=0.04, give_up=0.5))
-    assert outcome == Failed(ProviderTimeout(), None, Reached.ACCEPTED)
+    assert outcome == Failed(ProviderTimeout(Upstream(200)), 200, Reached.UNDECIDED)
     assert [round(pause, 6) for pause in pauses[:5]] == [0.01, 0.02, 0.04, 0.04, 0.04]
     assert len(pauses) == len(partner.requests("/tasks/t1"))
 

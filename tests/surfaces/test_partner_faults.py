@@ -49,6 +49,7 @@ def _upstream(status: int, **more: str) -> dict[str, str]:
 
 _UNREADABLE_200: Final = Told(502, "provider_error", _UNREADABLE, _upstream(200))
 _BROKEN: Final = Told(502, "provider_error", _BROKEN_OFF)
+_BROKEN_200: Final = Told(502, "provider_error", _BROKEN_OFF, _upstream(200))
 
 _FAULTS: Final = [
     # what cannot be read as a result is the provider's error.
@@ -60,11 +61,11 @@ _FAULTS: Final = [
     pytest.param("picky", reply(200, b'{"ok":1,"url":"gs://x"}'), _UNREADABLE_200, id="an asset that is no link"),
     pytest.param("bytes", reply(200, b"x", "text/plain"), _UNREADABLE_200, id="bytes of another type"),
     pytest.param("task", reply(200, b"{}"), _UNREADABLE_200, id="a task without a handle"),
-    pytest.param("json", half(b'{"a":', 500), _BROKEN, id="half a body"),
-    pytest.param("json", cut_chunks(b'{"a":'), _BROKEN, id="cut chunks"),
+    pytest.param("json", half(b'{"a":', 500), _BROKEN_200, id="half a body"),
+    pytest.param("json", cut_chunks(b'{"a":'), _BROKEN_200, id="cut chunks"),
     pytest.param("json", drop(), _BROKEN, id="no answer"),
-    pytest.param("json", endless(), _BROKEN, id="a body without end"),
-    pytest.param("json", gzipped(b"{}"), _BROKEN, id="an encoded answer"),
+    pytest.param("json", endless(), _BROKEN_200, id="a body without end"),
+    pytest.param("json", gzipped(b"{}"), _BROKEN_200, id="an encoded answer"),
     pytest.param("json", raw(b"SSH-2.0-OpenSSH\r\n"), _BROKEN, id="another protocol"),
     # its own failures, with its own status.
     *(

@@ -226,7 +226,8 @@ class Exchange:
                 if isinstance(reading, Completed) or not _may_pass(reading, polling):
                     return reading
                 if misses > polling.patience:
-                    return msgspec.structs.replace(reading, reached=Reached.UNDECIDED)
+                    is_answered = reading.upstream_status is not None
+                    return msgspec.structs.replace(reading, reached=Reached.UNDECIDED) if is_answered else reading
                 pause = max(pause, polling.every)
             else:
                 misses = 0
@@ -272,7 +273,7 @@ class Exchange:
                 guarded=not path.startswith("/"),
             )
         except TransportError as error:
-            return _of_accepted(_failed(error))
+            return msgspec.structs.replace(_failed(error), reached=Reached.UNDECIDED)
         return self._readable(provider, credential, answered) or await self._searched(provider, credential, answered)
 
     def _of_credential(self, provider: Provider, credential: Credential, outcome: Outcome) -> Outcome:

@@ -1,10 +1,10 @@
 """Idempotency keys and the results kept for them (R-18). The books of a run and its key are one transaction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, RowMapping, bindparam, delete, insert, select
 
 from fairlead.domain.faults import KeyConflict
 from fairlead.domain.runs.entries import Admission, EarlierWork, KeptResult, KeyUsed, Settlement
@@ -174,7 +174,7 @@ def ended_run(connection: Connection, run_id: str) -> EndedRun | None:
     )
 
 
-def _left(run_id: str, row: Mapping[str, Any]) -> EarlierWork | None:
+def _left(run_id: str, row: RowMapping) -> EarlierWork | None:
     """The work of a run that failed without a result, and whose key nobody freed."""
     if row["state"] != RunState.FAILED or row["handle"] is None or row["key_expires_at"] is None:
         return None
