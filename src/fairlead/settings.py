@@ -6,7 +6,7 @@ Each can be given in the environment as `FAIRLEAD_<NAME>`; `serve` has flags for
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -21,6 +21,7 @@ from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
 from fairlead.domain.origins import read_origins
 from fairlead.domain.registry import path_prefix
 from fairlead.domain.storage_limits import StorageLimits
+from fairlead.domain.token_issuers import IssuerRecord, read_issuers
 
 T = TypeVar("T", int, float)
 _DEFAULT_DATA: Final = Path("fairlead-data")
@@ -171,6 +172,15 @@ def _static_token(text: str) -> str:
     if not _STATIC_TOKEN.fullmatch(text):
         raise ValueError("must be 16 to 1000 letters, digits and any of . _ ~ + / = -")
     return text
+
+
+def _issuers(text: str) -> Sequence[IssuerRecord]:
+    if text.lstrip().startswith("["):
+        return read_issuers(text)
+    try:
+        return read_issuers(Path(text).read_bytes())
+    except OSError as error:
+        raise ValueError(f"the file cannot be read: {error.strerror}") from error
 
 
 def _database_url(text: str) -> str:
@@ -418,6 +428,9 @@ class Settings:
     jwt_secret: str | None = _option(None, "A shared secret for HS256 tokens, instead of a key set.", shown=False)
     jwt_issuer: str | None = _option(None, "The issuer (`iss`) tokens must name; needed to take tokens.")
     jwt_audience: str | None = _option(None, "The audience (`aud`) tokens must name; needed to take tokens.")
+    token_issuers: Sequence[IssuerRecord] = _option(
+        (), "More issuers of tokens: a JSON array of `{issuer, audience, keys, kind}`, or a file with one.", _issuers
+    )
     jwt_leeway_seconds: float = _option(30.0, "How far the clocks of issuer and server may differ.", _number(0, 600))
     jwt_workspace_claim: str = _option("workspace", "The claim that names the workspace a token speaks for.")
     jwt_models_claim: str = _option("models", "The claim that limits a token to some models (an array of patterns).")

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from fairlead.identity.key_sets import KeyFile, KeySource, KeyUrl, SharedSecret
 from fairlead.identity.links import Links
 from fairlead.identity.master_secret import Secrets
 from fairlead.identity.secret_ring import DerivedKeys
-from fairlead.identity.tokens import TokenIssuer, TokenVerifier
+from fairlead.identity.tokens import TokenIssuer, TokenVerifier, TokenVerifiers
 from fairlead.installation import (
     DataDirectoryError,
     Partners,
@@ -219,25 +219,48 @@ def _rate_windows(
     return windows
 
 
-def _verifier(settings: Settings, stack: AsyncExitStack) -> TokenVerifier | None:
+def _verifier(settings: Settings, stack: AsyncExitStack) -> TokenVerifiers | None:
     """What verifies tokens, None where none are taken.
 
     BadSettingError for a secret or a key set that is no use, or one without an issuer and an audience.
     """
+    issuers = [*_single_issuer(settings), *_listed_issuers(settings)]
+    for source in {id(one.keys): one.keys for one in issuers}.values():
+        stack.push_async_callback(source.close)
+    if not issuers:
+        return None
+    return TokenVerifiers(
+        [
+            TokenVerifier(
+                one,
+                leeway=settings.jwt_leeway_seconds,
+                workspace_claim=settings.jwt_workspace_claim,
+                models_claim=settings.jwt_models_claim,
+            )
+            for one in issuers
+        ]
+    )
+
+
+def _single_issuer(settings: Settings) -> Iterator[TokenIssuer]:
+    """The issuer of the settings `FAIRLEAD_JWT_…`, where there is one; BadSettingError."""
     try:
         source = _key_source(settings)
     except ValueError as error:
         name = "FAIRLEAD_JWT_JWKS" if settings.jwt_secret is None else "FAIRLEAD_JWT_SECRET"
         raise BadSettingError(f"{name}: {error}") from error
-    if source is None:
-        return None
-    stack.push_async_callback(source.close)
-    return TokenVerifier(
-        _token_issuer(settings, source),
-        leeway=settings.jwt_leeway_seconds,
-        workspace_claim=settings.jwt_workspace_claim,
-        models_claim=settings.jwt_models_claim,
-    )
+    if source is not None:
+        yield _token_issuer(settings, source)
+
+
+def _listed_issuers(settings: Settings) -> Iterator[TokenIssuer]:
+    """The issuers of `FAIRLEAD_TOKEN_ISSUERS`, once for each of their audiences; BadSettingError."""
+    for number, one in enumerate(settings.token_issuers, 1):
+        try:
+            keys = _key_set(one.keys)
+        except ValueError as error:
+            raise BadSettingError(f"FAIRLEAD_TOKEN_ISSUERS: issuer {number}: {error}") from error
+        yield from (TokenIssuer(one.issuer, audience, keys, one.kind) for audience in one.audiences)
 
 
 def _token_issuer(settings: Settings, keys: KeySource) -> TokenIssuer:
@@ -261,10 +284,13 @@ def _token_issuer(settings: Settings, keys: KeySource) -> TokenIssuer:
 def _key_source(settings: Settings) -> KeySource | None:
     if settings.jwt_secret is not None:
         return SharedSecret(settings.jwt_secret)
-    if settings.jwt_jwks is None:
-        return None
-    if urlsplit(settings.jwt_jwks).scheme in ("http", "https"):
-        return KeyUrl(settings.jwt_jwks)
-    if not Path(settings.jwt_jwks).is_file():
-        raise ValueError(f"there is no file {settings.jwt_jwks}")
-    return KeyFile(Path(settings.jwt_jwks))
+    return None if settings.jwt_jwks is None else _key_set(settings.jwt_jwks)
+
+
+def _key_set(place: str) -> KeySource:
+    """The key set in a file or at an address; ValueError where there can be none."""
+    if urlsplit(place).scheme in ("http", "https"):
+        return KeyUrl(place)
+    if not Path(place).is_file():
+        raise ValueError(f"there is no file {place}")
+    return KeyFile(Path(place))

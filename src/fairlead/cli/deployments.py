@@ -19,6 +19,7 @@ from fairlead.domain.deployments import (
     TooManyDeployments,
 )
 from fairlead.domain.faults import FaultError
+from fairlead.domain.token_issuers import TokenKind
 from fairlead.installation import opened_database
 from fairlead.operations.clock import Clock
 from fairlead.operations.deployments import Deployments
@@ -34,6 +35,14 @@ _workspace = click.option(
 _packs = click.option(
     "--pack", "packs", multiple=True, metavar="NAME", help="A node pack to have, again for another; all if absent."
 )
+_token_kinds = click.option(
+    "--token-kind",
+    "token_kinds",
+    multiple=True,
+    type=click.Choice([kind.value for kind in TokenKind]),
+    help="A kind of tokens that opens it, again for another; all if absent. API keys always do.",
+)
+_no_tokens = click.option("--no-tokens", is_flag=True, help="Take API keys alone.")
 _no_packs = click.option("--no-packs", is_flag=True, help="Have no node packs, only the nodes of the engine itself.")
 
 
@@ -50,14 +59,25 @@ def deployments() -> None:
 @_workspace
 @_packs
 @_no_packs
+@_token_kinds
+@_no_tokens
 @data_option
 @json_option
 def create(
-    name: str, workspace: str, packs: tuple[str, ...], data: str | None, database: str | None, **flags: bool
+    name: str,
+    workspace: str,
+    packs: tuple[str, ...],
+    token_kinds: tuple[str, ...],
+    data: str | None,
+    database: str | None,
+    **flags: bool,
 ) -> None:
     """Make a deployment whose id begins with NAME, and its first release."""
+    if token_kinds and flags["no_tokens"]:
+        raise click.UsageError("name kinds of tokens, or ask for none of them")
     wanted = _wanted(packs, flags["no_packs"])
-    made = _run(data, database, workspace, lambda all_, id_: all_.create(id_, name, wanted))
+    kinds = tuple(TokenKind(kind) for kind in token_kinds) if token_kinds or flags["no_tokens"] else None
+    made = _run(data, database, workspace, lambda all_, id_: all_.create(id_, name, wanted, kinds))
     _print(made, f"Made {made.id}. It is ready when a server has prepared its release.", flags)
 
 

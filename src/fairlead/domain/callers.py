@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fairlead.domain.faults import Fault, Forbidden, NotEnabled, ServiceUnavailable
+from fairlead.domain.token_issuers import TokenKind
 
 ROUTER_GATE: Final = "router"
 ESTIMATE_GATE: Final = "estimate"
@@ -80,6 +81,7 @@ class Caller:
     left when it was read, to be confirmed before it is believed; `own_keys` names the providers at which the workspace
     has a key of its own stored. `single_sign_on` is what governs the key that was used; a token has passed it already.
     One that is `unproven` has shown no credential, and speaks for its workspace because its surface is open.
+    `token_kind` is what kind of token was used, None for a key.
     """
 
     workspace_id: str
@@ -94,6 +96,7 @@ class Caller:
     own_keys: frozenset[str] = frozenset()
     single_sign_on: SingleSignOn | None = None
     unproven: bool = False
+    token_kind: TokenKind | None = None
 
     @property
     def payer_id(self) -> str | None:

@@ -16,6 +16,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from fairlead.domain.faults import Unauthorized
+from fairlead.domain.token_issuers import TokenKind
+
 NAME_MAX: Final = 40
 ID_MAX: Final = 63
 """What a label of a domain name may have (RFC 1035, 2.3.4)."""
@@ -32,6 +35,8 @@ _WAIT_SECONDS: Final = 5
 
 PackSet: TypeAlias = tuple[str, ...] | None
 """The names of node packs, sorted; None is every pack there is, and `()` none."""
+TokenKinds: TypeAlias = tuple[TokenKind, ...] | None
+"""Kinds of tokens, sorted; None is every kind, and `()` none."""
 
 
 class DeploymentState(enum.StrEnum):
@@ -100,7 +105,8 @@ class Deployment(msgspec.Struct, frozen=True):
     """A deployment as it is kept. Times in ms since 1970.
 
     `serving` is the version of the release that takes jobs and `packs` are its node packs; None before there is one.
-    `last_release` is the version of the newest release, `reason` why it does not do what it should.
+    `last_release` is the version of the newest release, `reason` why it does not do what it should. `token_kinds` are
+    the kinds of tokens it takes, None for all; API keys are taken everywhere.
     """
 
     id: str
@@ -113,6 +119,14 @@ class Deployment(msgspec.Struct, frozen=True):
     last_release: int
     created_at: int
     updated_at: int
+    token_kinds: TokenKinds = None
+
+    def refuse_token(self, kind: TokenKind | None) -> Unauthorized | None:
+        """Why a caller is not let in here with a token of a kind; None with a key, or a token that is taken (J-09)."""
+        if kind is None or self.token_kinds is None or kind in self.token_kinds:
+            return None
+        what = f"{kind} tokens" if self.token_kinds else "tokens"
+        return Unauthorized(f"This deployment takes no {what}; use an API key.")
 
 
 class Release(msgspec.Struct, frozen=True):

@@ -9,12 +9,13 @@ import binascii
 import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import jiter
 
+from fairlead.domain.token_issuers import TokenKind
 from fairlead.identity.key_sets import KeySource, VerificationKey
 
 _TOKEN_BYTES_MAX: Final = 8 * 1024
@@ -32,12 +33,16 @@ class InvalidTokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a verified token says: who, for which workspace, which models (`None`: all), until when in seconds."""
+    """What a verified token says: who, for which workspace, which models (`None`: all), until when in seconds.
+
+    `kind` is what its issuer makes.
+    """
 
     subject: str
     workspace: str
     models: tuple[str, ...] | None
     expires_at: int
+    kind: TokenKind = TokenKind.SESSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ class TokenIssuer:
     issuer: str
     audience: str
     keys: KeySource
+    kind: TokenKind = TokenKind.SESSION
 
     def __post_init__(self) -> None:
         if not self.issuer or not self.audience:
@@ -99,6 +105,10 @@ class TokenVerifier:
         self._remember(digest, claims)
         return claims
 
+    def is_named_by(self, payload: Mapping[str, Any]) -> bool:
+        """Whether a token that says this claims to be of this issuer, for an audience of ours."""
+        return payload.get("iss") == self._issuer.issuer and _is_meant_for(self._issuer.audience, payload.get("aud"))
+
     async def close(self) -> None:
         """Release what the source of keys holds."""
         await self._keys.close()
@@ -136,7 +146,7 @@ class TokenVerifier:
         workspace = _text(payload, self._workspace_claim)
         if len(workspace) > _WORKSPACE_CHARACTERS_MAX:
             raise InvalidTokenError("the name of the workspace is too long")
-        return Claims(subject, workspace, _models(payload, self._models_claim), expires_at)
+        return Claims(subject, workspace, _models(payload, self._models_claim), expires_at, self._issuer.kind)
 
     def _check_times(self, payload: Mapping[str, Any]) -> int:
         now = self._now()
@@ -164,6 +174,25 @@ class TokenVerifier:
             del self._verified[next(iter(self._verified))]
         until = min(claims.expires_at + self._leeway, self._now() + _CACHE_SECONDS)
         self._verified[digest] = (until, claims)
+
+
+class TokenVerifiers:
+    """Verifies the tokens of several issuers and audiences, each by the keys of the issuer that it names."""
+
+    def __init__(self, verifiers: Sequence[TokenVerifier]) -> None:
+        self._verifiers = verifiers
+
+    async def verify(self, token: str) -> Claims:
+        """As a TokenVerifier does. What a token says of its issuer is believed only to choose whose keys to try."""
+        if len(self._verifiers) == 1:
+            return await self._verifiers[0].verify(token)
+        if len(token) > _TOKEN_BYTES_MAX or (form := _FORM.fullmatch(token)) is None:
+            raise InvalidTokenError("the token does not have the form of one")
+        payload = _read_object(_decode(form[2]), "payload")
+        found = next((one for one in self._verifiers if one.is_named_by(payload)), None)
+        if found is None:
+            raise InvalidTokenError("the issuer is another, or the audience")
+        return await found.verify(token)
 
 
 def _decode(segment: str) -> bytes:

@@ -10,7 +10,7 @@ import msgspec
 from fairlead.domain.callers import Caller, Patterns
 from fairlead.domain.faults import FaultError, Forbidden, ServiceUnavailable, Unauthorized
 from fairlead.identity.key_sets import KeysUnavailableError
-from fairlead.identity.tokens import InvalidTokenError, TokenVerifier
+from fairlead.identity.tokens import InvalidTokenError, TokenVerifier, TokenVerifiers
 from fairlead.storage import callers
 from fairlead.storage.database import Database, DatabaseUnavailableError
 
@@ -38,7 +38,7 @@ Credential: TypeAlias = ApiKey | Token
 class Authenticator:
     """Looks callers up and remembers them for a moment, by the digest of what they sent."""
 
-    def __init__(self, database: Database, verifier: TokenVerifier | None) -> None:
+    def __init__(self, database: Database, verifier: TokenVerifier | TokenVerifiers | None) -> None:
         self._database = database
         self._verifier = verifier
         self._known: OrderedDict[tuple[str, str], tuple[float, Caller]] = OrderedDict()
@@ -112,7 +112,9 @@ class Authenticator:
             raise FaultError(ServiceUnavailable("The keys of the token issuer cannot be read right now.")) from error
         caller = await self._look_up(
             ("token", _digest(text)),
-            lambda c: callers.caller_by_workspace(c, claims.workspace, claims.subject, Patterns(claims.models)),
+            lambda c: callers.caller_by_workspace(
+                c, claims.workspace, claims.subject, Patterns(claims.models), claims.kind
+            ),
         )
         if caller is None:
             raise FaultError(Forbidden("The workspace this token names does not exist here."))

@@ -25,6 +25,7 @@ from fairlead.domain.deployments import (
     PackSet,
     Placement,
     Release,
+    TokenKinds,
     is_deployment_id,
     pack_set,
     refuse_name,
@@ -80,14 +81,20 @@ class Deployments:
         self._observe = observe
         self._known_packs = known_packs
 
-    async def create(self, workspace_id: str, name: str, packs: Sequence[str] | None) -> Deployment:
-        """Make a deployment with its first release, of some node packs or of every one there is."""
+    async def create(
+        self, workspace_id: str, name: str, packs: Sequence[str] | None, token_kinds: TokenKinds = None
+    ) -> Deployment:
+        """Make a deployment with its first release, of some node packs or of every one there is.
+
+        `token_kinds` are the kinds of tokens it takes beside API keys; None takes all.
+        """
         if (refusal := refuse_name(name)) is not None:
             raise DeploymentFaultError(refusal)
         wanted, now = await self._wanted(packs), self._clock.now_ms()
         id_ = f"{name}-{secrets.token_hex(_GUESSLESS_BYTES)}"
         new = {"id": id_, "workspace_id": workspace_id, "name": name}
-        return await self._write(lambda c: deployments.create_deployment(c, new, wanted, now, DEPLOYMENTS_MAX))
+        kinds = None if token_kinds is None else tuple(sorted(set(token_kinds)))
+        return await self._write(lambda c: deployments.create_deployment(c, new, wanted, now, DEPLOYMENTS_MAX, kinds))
 
     async def all(self, workspace_id: str) -> Sequence[Deployment]:
         """The deployments of a workspace, the newest first."""

@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from fairlead.domain.billing.books import EntryKind, Funds
 from fairlead.domain.billing.budgets import Budget, BudgetPeriod
 from fairlead.domain.callers import EVERY_GATE, Billing, Caller, Gate, Patterns, SingleSignOn
+from fairlead.domain.token_issuers import TokenKind
 from fairlead.storage.tables import api_keys, ledger_entries, provider_keys, workspaces
 
 _UNREADABLE: Final = "(unreadable)"
@@ -276,7 +277,9 @@ def caller_by_key_id(connection: Connection, key_id: str) -> Caller | None:
     return None if row is None else _caller_of_key(row)
 
 
-def caller_by_workspace(connection: Connection, name_or_id: str, subject: str, models: Patterns) -> Caller | None:
+def caller_by_workspace(
+    connection: Connection, name_or_id: str, subject: str, models: Patterns, token_kind: TokenKind | None = None
+) -> Caller | None:
     """The caller a token speaks for: its workspace, and the models the token itself is limited to."""
     row = (
         connection.execute(
@@ -285,7 +288,7 @@ def caller_by_workspace(connection: Connection, name_or_id: str, subject: str, m
         .mappings()
         .first()
     )
-    return None if row is None else _caller(row, subject=subject, models=models)
+    return None if row is None else _caller(row, subject=subject, models=models, token_kind=token_kind)
 
 
 def _caller_of_key(row: RowMapping) -> Caller:
@@ -300,6 +303,7 @@ def _caller(
     key_id: str | None = None,
     subject: str | None = None,
     single_sign_on: SingleSignOn | None = None,
+    token_kind: TokenKind | None = None,
 ) -> Caller:
     prepaid = row["billing"] == Billing.PREPAID
     return Caller(
@@ -314,6 +318,7 @@ def _caller(
         exhausted=prepaid and row["balance"] - row["held"] <= 0,
         own_keys=frozenset(row["own_keys"].split(_SEPARATOR)) if row["own_keys"] else frozenset(),
         single_sign_on=single_sign_on,
+        token_kind=token_kind,
     )
 
 

@@ -33,10 +33,12 @@ from fairlead.domain.deployments import (
     Placement,
     Release,
     ReleaseState,
+    TokenKinds,
     TooManyDeployments,
     after,
 )
 from fairlead.domain.jobs.states import LIVE, JobEvent, states_before
+from fairlead.domain.token_issuers import TokenKind
 from fairlead.storage.job_entries import job_in_state
 from fairlead.storage.tables import deployments, jobs, releases, workspaces
 
@@ -46,7 +48,7 @@ _SERVING: Final = and_(releases.c.deployment_id == deployments.c.id, releases.c.
 _DEPLOYMENTS: Final = select(
     deployments.c.id, deployments.c.workspace_id, deployments.c.name, deployments.c.state, deployments.c.reason,
     deployments.c.serving, releases.c.node_packs.label("packs"), deployments.c.last_release, deployments.c.created_at,
-    deployments.c.updated_at,
+    deployments.c.updated_at, deployments.c.token_kinds,
 ).select_from(deployments.outerjoin(releases, _SERVING))  # fmt: skip
 _RELEASES: Final = select(
     releases.c.deployment_id, releases.c.version, releases.c.state, releases.c.node_packs.label("packs"),
@@ -72,7 +74,12 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 def create_deployment(
-    connection: Connection, new: Mapping[str, str], packs: PackSet, now: int, most: int
+    connection: Connection,
+    new: Mapping[str, str],
+    packs: PackSet,
+    now: int,
+    most: int,
+    token_kinds: TokenKinds = None,
 ) -> Deployment:
     """Make a deployment of an id, a workspace and a name, with its first release; DeploymentFaultError.
 
@@ -85,7 +92,8 @@ def create_deployment(
         raise DeploymentFaultError(TooManyDeployments("deployments of the workspace", most))
     state = DeploymentState.NOT_READY.value
     times = {"created_at": now, "updated_at": now}
-    connection.execute(insert(deployments).values(**new, **times, state=state, last_release=1))
+    kinds = None if token_kinds is None else _encode(token_kinds).decode()
+    connection.execute(insert(deployments).values(**new, **times, state=state, last_release=1, token_kinds=kinds))
     _insert_release(connection, new["id"], 1, packs, now)
     return get_deployment(connection, new["workspace_id"], new["id"])
 
@@ -298,7 +306,13 @@ def _releases(connection: Connection, condition: ColumnElement[bool]) -> Sequenc
 
 
 def _deployment(row: Mapping[Any, Any]) -> Deployment:
-    return Deployment(**{**row, "state": DeploymentState(row["state"]), "packs": packs_of(row["packs"])})
+    kinds = row["token_kinds"]
+    read = {
+        "state": DeploymentState(row["state"]),
+        "packs": packs_of(row["packs"]),
+        "token_kinds": None if kinds is None else msgspec.json.decode(kinds, type=tuple[TokenKind, ...]),
+    }
+    return Deployment(**{**row, **read})
 
 
 def _release(row: Mapping[Any, Any]) -> Release:

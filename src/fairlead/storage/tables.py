@@ -420,6 +420,7 @@ deployments = Table(
     Column("reason", String(500), comment="why it is not ready, where there is more to say than the state does"),
     Column("serving", _INT, comment="the version of the release that takes jobs; null before the first is prepared"),
     Column("last_release", _INT, nullable=False, comment="the version of the newest release"),
+    Column("token_kinds", Text, comment="JSON array of the kinds of tokens it takes beside keys; null for all"),
     Column("created_at", _INT, nullable=False),
     Column("updated_at", _INT, nullable=False),
     Column("deleted_at", _INT, comment="its row stays while jobs name it"),

@@ -79,7 +79,10 @@ class JobCallers:
         address = address_of(request.scope)
         if address is None or self.deployments is None:
             return caller, None
-        return caller, await self.deployments.one(caller.workspace_id, address.deployment_id)
+        deployment = await self.deployments.one(caller.workspace_id, address.deployment_id)
+        if (refusal := deployment.refuse_token(caller.token_kind)) is not None:
+            raise FaultError(refusal)
+        return caller, deployment
 
     async def _authenticated(self, scope: Scope) -> Caller:
         credential = key_or_token(scope, self.key_prefix)

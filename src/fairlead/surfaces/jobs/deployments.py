@@ -9,11 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.domain.deployments import BadDeployment, Deployment, DeploymentFaultError, Release, ReleaseState
+from fairlead.domain.token_issuers import TokenKind
 from fairlead.operations.deployments import Deployments
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.jobs.addresses import Address, address_of, base_of, port_of
 from fairlead.surfaces.jobs.credentials import JobCallers
 from fairlead.surfaces.jobs.documents import (
+    API_KEY,
+    CredentialKind,
     DeploymentList,
     DeploymentShown,
     NewDeployment,
@@ -54,7 +57,9 @@ class DeploymentHandlers:
         """`POST /deployments`: a deployment, and its first release, which is being prepared then."""
         workspace_id, deployments = await self._admitted(request)
         new = await _body(request, _deployments)
-        made = await deployments.create(workspace_id, new.name, new.node_packs)
+        kinds = new.credential_kinds
+        token_kinds = None if kinds is None else tuple(TokenKind(kind) for kind in kinds if kind != API_KEY)
+        made = await deployments.create(workspace_id, new.name, new.node_packs, token_kinds)
         return answer(self._document(request, made), 201)
 
     async def list_deployments(self, request: Request) -> Response:
@@ -118,6 +123,7 @@ class DeploymentHandlers:
             "reason": deployment.reason,
             "release_version": deployment.serving,
             "latest_release_version": deployment.last_release,
+            "credential_kinds": _credential_kinds(deployment),
             "created_at": as_time(deployment.created_at),
             "updated_at": as_time(deployment.updated_at),
             "address": base_of(base, Address(deployment.id, host)),
@@ -129,6 +135,12 @@ class DeploymentHandlers:
                 "jobs": f"{base_of(base, Address(deployment.id))}{PREFIX}/jobs",
             },
         }
+
+
+def _credential_kinds(deployment: Deployment) -> list[CredentialKind]:
+    """What opens a deployment, in the words of this API."""
+    kinds = tuple(TokenKind) if deployment.token_kinds is None else deployment.token_kinds
+    return [API_KEY, *(kind.value for kind in kinds)]
 
 
 def release_document(release: Release) -> ReleaseShown:

@@ -224,11 +224,20 @@ class AssetAdded(AssetShown):
     created_new: bool
 
 
+API_KEY: Final = "api_key"
+"""The kind of credential that every deployment takes."""
+CredentialKind: TypeAlias = Literal["api_key", "session", "oauth"]
+
+
 class NewDeployment(msgspec.Struct):
-    """A deployment to be made, with the node packs of its first release: all there are where none are named."""
+    """A deployment to be made, with the node packs of its first release: all there are where none are named.
+
+    `credential_kinds` are those that open it, all where they are absent; API keys do in any case.
+    """
 
     name: DeploymentName
     node_packs: PackNames | None = None
+    credential_kinds: Annotated[list[CredentialKind], msgspec.Meta(max_length=3)] | None = None
 
 
 class NewRelease(msgspec.Struct):
@@ -256,6 +265,7 @@ class DeploymentShown(TypedDict):
     reason: str | None
     release_version: ReleaseVersion | None
     latest_release_version: ReleaseVersion
+    credential_kinds: Sequence[CredentialKind]
     created_at: Time
     updated_at: Time
     address: Link
