@@ -75,3 +75,11 @@ def test_what_cannot_be_is_done(ran: Ran, arguments: tuple[str, ...], told: str)
     assert result.exit_code in (1, 2)
     assert told in result.output
     assert ran("list").output == "There are no deployments.\n"
+
+
+@pytest.mark.req("J-09")
+def test_a_deployment_is_made_for_some_kinds_of_tokens(ran: Ran) -> None:
+    """Kinds that are named are kept, none where that is asked for, and both together are a mistake."""
+    for options, kinds in (((), None), (("--token-kind", "oauth"), ["oauth"]), (("--no-tokens",), [])):
+        assert json.loads(ran("create", "a", *options, "--json").output)["token_kinds"] == kinds
+    assert ran("create", "a", "--no-tokens", "--token-kind", "oauth").exit_code != 0

@@ -1,14 +1,20 @@
 """Deployments over HTTP: their life, their addresses, and what is refused there (J-10, J-15)."""
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
 
 from servers import Server, serving, wait_until
 from surfaces.cloud.clients import holding
+from surfaces.conftest import JWT_AUDIENCE, JWT_ISSUER, MakeToken
 from surfaces.jobs.callers import TERMINAL, JobsCaller, refused
 from surfaces.jobs.conftest import ENGINE, NewJobsCaller
 from surfaces.jobs.test_lists import listed
@@ -35,6 +41,7 @@ class Add:
 NODE_CLASS_MAPPINGS = {"Add": Add}
 """
 _DOMAIN: Final = "deployments.example"
+_APPS: Final = "https://apps.example"
 
 
 def made(caller: JobsCaller, name: str = "pictures", **more: Any) -> dict[str, Any]:
@@ -194,6 +201,7 @@ def test_a_deployment_of_another_workspace_is_told_from_none(new_jobs_caller: Ne
         ({"name": "a", "node_packs": ["../packs"]}, "no such node packs"), ({"name": "a", "node_packs": [""]}, "1 to"),
         ({"name": "a", "node_packs": [f"p{number}" for number in range(101)]}, "at most 100"),
         ({"name": "a", "node_packs": ["x" * 256]}, "255"),
+        ({"name": "a", "credential_kinds": ["password"]}, "JSON such as"),
     ],
 )  # fmt: skip
 def test_a_bad_deployment_is_made(visitor: JobsCaller, body: Any, told: str) -> None:
@@ -227,11 +235,59 @@ def test_deployments_are_managed_at_the_address_of_one(caller: JobsCaller) -> No
 
 
 @pytest.fixture(scope="module")
-def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return a server with a domain for deployments, and with a proxy's word to be believed."""
-    env = {**ENGINE, "FAIRLEAD_DEPLOYMENT_DOMAIN": _DOMAIN, "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1"}
-    with serving(tmp_path_factory.mktemp("domain") / "data", env=env, arguments=("--no-local-partner",)) as server:
+def signing() -> ec.EllipticCurvePrivateKey:
+    """Return the key with which another issuer signs."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory, signing: ec.EllipticCurvePrivateKey) -> Iterator[Server]:
+    """Return a server with a domain for deployments, a proxy's word to be believed, and a second issuer of tokens."""
+    folder = tmp_path_factory.mktemp("domain")
+    public = ECAlgorithm.to_jwk(signing.public_key(), as_dict=True)
+    (folder / "keys.json").write_text(json.dumps({"keys": [{**public, "kid": "one", "use": "sig"}]}))
+    issuer = {"issuer": _APPS, "audience": ["apps", "more"], "keys": str(folder / "keys.json"), "kind": "oauth"}
+    env = {
+        **ENGINE,
+        "FAIRLEAD_DEPLOYMENT_DOMAIN": _DOMAIN,
+        "FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1",
+        "FAIRLEAD_TOKEN_ISSUERS": json.dumps([issuer]),
+    }
+    with serving(folder / "data", env=env, arguments=("--no-local-partner",)) as server:
         yield server
+
+
+@pytest.mark.req("J-09", "R-37")
+def test_a_deployment_takes_the_kinds_of_credentials_it_says(
+    domain: Server, signing: ec.EllipticCurvePrivateKey, token: MakeToken
+) -> None:
+    """Tokens of several issuers are taken; where a deployment takes none of a kind it says so, and keys always do."""
+    caller = JobsCaller(domain, "default", domain.key)
+    claims = {"sub": "app", "workspace": "default", "exp": int(time.time()) + 600, "iss": _APPS, "aud": "more"}
+    oauth = jwt.encode(claims, signing, "ES256", {"kid": "one"})
+    forged = jwt.encode({**claims, "iss": JWT_ISSUER, "aud": JWT_AUDIENCE}, signing, "ES256", {"kid": "one"})
+    elsewhere = jwt.encode({**claims, "aud": JWT_AUDIENCE}, signing, "ES256", {"kid": "one"})
+
+    def listed_at(prefix: str, credential: str) -> tuple[int, str]:
+        headers = {"Authorization": f"Bearer {credential}"}
+        answer = httpx.get(f"{domain.url}{prefix}{_JOBS}", headers=headers)
+        return answer.status_code, answer.json().get("error", {}).get("message", "")
+
+    assert [listed_at("", one)[0] for one in (oauth, token(), domain.key, forged, elsewhere)] == [
+        200, 200, 200, 401, 401,
+    ]  # fmt: skip
+    every, sessions, keys = (
+        made(caller, name, node_packs=[], **({} if kinds is None else {"credential_kinds": kinds}))
+        for name, kinds in (("every", None), ("sessions", ["session"]), ("keys", ["api_key"]))
+    )
+    assert every["credential_kinds"] == ["api_key", "session", "oauth"]
+    assert (sessions["credential_kinds"], keys["credential_kinds"]) == (["api_key", "session"], ["api_key"])
+    taken = {one["name"]: [listed_at(f"/deployments/{one['id']}", shown)[0] for shown in (domain.key, token(), oauth)]
+             for one in (every, sessions, keys)}  # fmt: skip
+    assert taken == {"every": [200, 200, 200], "sessions": [200, 200, 401], "keys": [200, 401, 401]}
+    told = "This deployment takes no oauth tokens; use an API key."
+    assert listed_at(f"/deployments/{sessions['id']}", oauth) == (401, told)
+    assert listed_at(f"/deployments/{keys['id']}", token()) == (401, "This deployment takes no tokens; use an API key.")
 
 
 @pytest.mark.req("J-10")
