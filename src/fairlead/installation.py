@@ -74,7 +74,14 @@ def _addressed(settings: Settings, provider: Provider) -> Provider:
     named = provider.at(settings.provider_base_url_of(option) or provider.base_url)
     spelled = {name: f"{option}_{name}" for name in provider.variables}
     options = settings.provider_options
-    return named.given({name: options[full] for name, full in spelled.items() if full in options})
+    given = named.given({name: options[full] for name, full in spelled.items() if full in options})
+    place = options.get(f"{option}_storage")
+    if place is None or "storage" in provider.variables:
+        return given
+    try:
+        return given.writing_to(place)
+    except ValueError as error:
+        raise BadSettingError(f"{provider_setting(provider.name, 'storage')}: {error}") from error
 
 
 def option_name(provider: str) -> str:

@@ -14,7 +14,10 @@ from fake_partner import SECRET, Behaviour, CatalogFolder, FakePartner, leg_text
 
 NEVER_RESTS: Final = "[cooldown]\nafter = 1000\n"
 """A partner that many tests make fail must not be left alone for that (docs/provider-files.md)."""
-KEYS: Final = {f"FAIRLEAD_PROVIDER_{name}_KEY": SECRET for name in ("FAKE", "OTHER", "FAL", "WAVESPEED", "RUNWARE")}
+KEYS: Final = {
+    **{f"FAIRLEAD_PROVIDER_{name}_KEY": SECRET for name in ("FAKE", "OTHER", "FAL", "WAVESPEED", "RUNWARE", "FILMING")},
+    "FAIRLEAD_PROVIDER_FILMING_STORAGE": "gs://ours/films/",
+}
 PICTURE: Final = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 INLINE: Final = f"data:image/png;base64,{base64.b64encode(PICTURE).decode()}"
 METERED: Final = 'at_most = "10"\nrequested = { product = ["/units"] }\nmeasured = { answer = "/usage/units" }'
@@ -199,10 +202,16 @@ SCHEMA: Final[dict[str, Any]] = {
 }
 
 
+def storing(url: str) -> str:
+    """The part of a provider file of a partner that writes into storage, which is read at an address."""
+    return f'[storage]\nat = "/parameters/storageUri"\nscheme = "gs"\nread_from = "{url}/storage"\n\n'
+
+
 def fill_legs(catalog: CatalogFolder, url: str) -> None:
     """Write the partners and the models with legs."""
     catalog.add_provider(url, tail=_EDITS + _NAMED + NEVER_RESTS)
     catalog.add_provider(url, "other", tail=NEVER_RESTS)
+    catalog.add_provider(url, "filming", tail=storing(url) + NEVER_RESTS)
     for name in ("fal", "wavespeed", "runware"):
         shipped = (SPECS / f"{name}.toml").read_text("utf-8")
         moved = re.sub(r'(?m)^base_url = ".*"$', f'base_url = "{url}/{name}"', shipped)
@@ -233,6 +242,7 @@ def fill_legs(catalog: CatalogFolder, url: str) -> None:
     add(catalog, "fake/long-1", _OPERATIONS + _NATIVE_LEG + _FAL_LEG)
     videos = 'assets = { at = ["/response/videos/*/gcsUri"], lifetime_hours = 24 }\n'
     add(catalog, "fake/veo-1", videos + leg_text())
+    add(catalog, "filming/veo-1", videos + leg_text("filming"))
 
 
 def add(catalog: CatalogFolder, model_id: str, tables: str, schema: Any = None, *, charges: str = "no") -> None:

@@ -1,6 +1,8 @@
 """Results with assets: copied from the native partner, linked to by us, and left alone at others (R-36)."""
 
+import asyncio
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -8,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import httpx
 import pytest
 
-from fake_partner import CatalogFolder, FakePartner, drop, reply, reply_json
+from fake_partner import SECRET, CatalogFolder, FakePartner, Request, drop, echo, reply, reply_json
 from servers import Server, serving
 from surfaces.conftest import SETTINGS, NewName
 from surfaces.legs import EDITS, FAL, INLINE, KEYS, NATIVE, PICTURE, at_ease, fill_legs
@@ -170,6 +172,32 @@ def test_a_clip_is_not_where_it_is_read(legs: Server, partner: FakePartner, run:
     assert read[0]["gcsUri"].startswith(f"{legs.url}/assets/")
     age = int(answer.headers["cache-control"].rpartition("=")[2])
     assert 23 * 3600 < age <= 24 * 3600
+
+
+@pytest.mark.req("R-36")
+def test_a_clip_in_storage_of_the_operators_is_answered_as_a_link(legs: Server, partner: FakePartner) -> None:
+    """The provider is told where to write; what it wrote there is read with our key, and other places stay."""
+    places: list[str] = []
+
+    async def behave(request: Request, writer: asyncio.StreamWriter) -> None:
+        place = json.loads(request.body)["parameters"]["storageUri"]
+        places.append(place)
+        name = place.removeprefix("gs://").rstrip("/")
+        partner.script(f"/storage/{name}/a%20b.mp4", reply(200, PICTURE, "video/mp4"))
+        videos = [{"gcsUri": f"{place.rstrip('/')}/a b.mp4"}, {"gcsUri": "gs://theirs/b.mp4"}]
+        await reply_json({"done": True, "response": {"videos": videos}})(request, writer)
+
+    partner.script(NATIVE, behave)
+    answer = legs.client.post("/v2/models/filming/veo-1", json={"prompt": "a", "parameters": {"n": 1}})
+    first, second = answer.json()["response"]["videos"]
+    assert places == [f"gs://ours/films/{answer.headers['x-service-request-id']}/"]
+    assert second == {"gcsUri": "gs://theirs/b.mp4"}
+    assert httpx.get(first["gcsUri"]).content == PICTURE
+    (read,) = [request for request in partner.requests() if request.path.startswith("/storage/")]
+    assert read.headers["authorization"] == f"Bearer {SECRET}"
+    own = {"parameters": {"storageUri": "gs://theirs/"}}
+    partner.script(NATIVE, echo())
+    assert legs.client.post("/v2/models/filming/veo-1", json=own).json() == own
 
 
 @pytest.fixture

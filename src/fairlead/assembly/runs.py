@@ -108,7 +108,9 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
 
 def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     providers, clock, observe = base.partners.providers, base.clock, base.observe
-    transport = Transport(trusted=[provider.base_url for provider in providers.values() if not provider.missing])
+    own = [provider.base_url for provider in providers.values() if not provider.missing]
+    storages = [one.storage.read_from for one in providers.values() if one.storage is not None]
+    transport = Transport(trusted=[*own, *storages])
     stack.push_async_callback(transport.close)
     credentials = Credentials(providers, base.partners.secrets)
     exchange = Exchange(
@@ -217,6 +219,7 @@ def _dispatcher(
         observe,
         limit=settings.asset_limit_mib * 1024 * 1024,
         lifetime=settings.asset_lifetime_hours * 3600,
+        stored=exchange.stored,
     )
     return Dispatcher(attempts, exchange, copier, base.clock, observe)
 

@@ -142,7 +142,8 @@ class AssetCopier:
     """Copies the listed assets of a run's result, each as well as it can: a copy that fails costs nothing else.
 
     `limit` is in bytes an asset, `lifetime` in seconds a link for models that do not say, `seconds` for a run's copies
-    in all. `may_follow` says of a provider and a link whether its answers may send us there.
+    in all. `may_follow` says of a provider and a link whether its answers may send us there; `stored` where something
+    is read, and with which headers, that a provider has written to the operator's own storage.
     """
 
     def __init__(
@@ -158,7 +159,9 @@ class AssetCopier:
         limit: int,
         lifetime: int,
         seconds: float = _SECONDS,
+        stored: Callable[[str, str], tuple[str, Mapping[str, str]] | None] = lambda _provider, _place: None,
     ) -> None:
+        self._stored = stored
         self._fetch = fetch
         self._may_follow = may_follow
         self._blobs = blobs
@@ -176,15 +179,18 @@ class AssetCopier:
         `answer` is what `content` says, as JSON.
         """
         listed = links_in(order.rules, answer)
-        urls = [url for url in dict.fromkeys(listed.values()) if _is_web_link(url)]
+        named = dict.fromkeys(listed.values())
+        found = {url: stored for url in named if (stored := self._stored(order.provider, url)) is not None}
+        urls = [url for url in named if url in found or _is_web_link(url)]
         if not urls:
             return CopiedResult(content, (), len(listed))
-        for url in [url for url in urls if not self._may_follow(order.provider, url)]:
+        for url in [url for url in urls if url not in found and not self._may_follow(order.provider, url)]:
             urls.remove(url)
             self._failed(order, url, "foreign_host")
         for url in urls[COPIES_MAX:]:
             self._failed(order, url, "too_many")
-        copies = await self._recorded(order, await self._copies(order, urls[:COPIES_MAX]))
+        sources = {url: found.get(url, (url, {})) for url in urls[:COPIES_MAX]}
+        copies = await self._recorded(order, await self._copies(order, sources))
         ours = {
             pointer: order.base_url.rstrip("/") + self._link(copies[url])
             for pointer, url in listed.items()
@@ -197,23 +203,29 @@ class AssetCopier:
             return CopiedResult(content, (), len(listed))
         return CopiedResult(exchanged, tuple(copies.values()), len(listed) - len(ours))
 
-    async def _copies(self, order: CopyOrder, urls: Sequence[str]) -> dict[str, _Copy]:
+    async def _copies(self, order: CopyOrder, sources: Mapping[str, tuple[str, Mapping[str, str]]]) -> dict[str, _Copy]:
         give_up_at = asyncio.get_running_loop().time() + self._seconds
         turns = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as group:
             tasks = {
-                url: group.create_task(self._copy_one(order, url, number, turns, give_up_at))
-                for number, url in enumerate(urls, 1)
+                url: group.create_task(self._copy_one(order, source, number, turns, give_up_at))
+                for number, (url, source) in enumerate(sources.items(), 1)
             }
         return {url: copy for url, task in tasks.items() if (copy := task.result()) is not None}
 
     async def _copy_one(
-        self, order: CopyOrder, url: str, number: int, turns: asyncio.Semaphore, give_up_at: float
+        self,
+        order: CopyOrder,
+        source: tuple[str, Mapping[str, str]],
+        number: int,
+        turns: asyncio.Semaphore,
+        give_up_at: float,
     ) -> _Copy | None:
         """Copy one link; None when that failed, whatever the reason."""
+        url = source[0]
         try:
             async with asyncio.timeout_at(give_up_at), turns:
-                return await self._download(url, number, give_up_at - asyncio.get_running_loop().time())
+                return await self._download(source, number, give_up_at - asyncio.get_running_loop().time())
         except _NotCopiedError as error:
             self._failed(order, url, str(error))
         except (TransportError, TimeoutError, BlobTooLargeError, BlobsUnavailableError) as error:
@@ -223,11 +235,12 @@ class AssetCopier:
             self._failed(order, url, "internal_error")
         return None
 
-    async def _download(self, url: str, number: int, seconds: float) -> _Copy:
+    async def _download(self, source: tuple[str, Mapping[str, str]], number: int, seconds: float) -> _Copy:
+        url, headers = source
         writer = self._blobs.writer(self._limit)
         try:
             intake = _Intake(writer)
-            answered = await self._fetch(url, {}, seconds=seconds, limit=self._limit, sink=intake.write)
+            answered = await self._fetch(url, headers, seconds=seconds, limit=self._limit, sink=intake.write)
             if answered.status != _OK:
                 raise _NotCopiedError(f"status_{answered.status}")
             if intake.size == 0:

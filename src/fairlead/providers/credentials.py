@@ -7,7 +7,7 @@ own (BYOK, R-17) becomes headers in the same way and is never kept here.
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -128,6 +128,7 @@ class Credentials:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._now = now
+        self._readers: dict[str, Credential] = {}
         self._auth = {name: provider.auth for name, provider in providers.items()}
         self._known = {name: _known(provider, secrets.get(name, ())) for name, provider in providers.items()}
         # Tokens are renewed, so that what is secret about them is not known beforehand.
@@ -177,6 +178,17 @@ class Credentials:
     def headers(self, credential: Credential, request: OutgoingRequest | None = None) -> dict[str, str]:
         """The headers that show a credential with a request now; BadCredentialError."""
         return credential.headers(self._now(), request)
+
+    def storage_headers(self, provider: Provider) -> dict[str, str]:
+        """The headers with which the storage that a partner writes to is read; BadCredentialError."""
+        reader = self._readers.get(provider.name)
+        if reader is None:
+            known = self.all(provider.name)
+            if provider.storage is None or not known:
+                raise BadCredentialError("nothing is known to read this provider's storage with")
+            auth = replace(provider.auth, audience=provider.storage.audience or provider.auth.audience)
+            reader = self._readers[provider.name] = Credential("storage", auth, known[0].text)
+        return self.headers(reader)
 
     def check(self) -> Iterable[tuple[str, str]]:
         """The partners whose credentials do not have the form they want, and what is wrong; for the start."""

@@ -36,6 +36,7 @@ from fairlead.providers.forms import UnusableFileError, write_form
 from fairlead.providers.redaction import PIECE_BYTES, Redactor
 from fairlead.providers.request_signatures import OutgoingRequest
 from fairlead.providers.spec import Asking, Call, Polling, Protocol, Provider
+from fairlead.providers.storage import address_of, with_storage
 
 ANSWER_VALUES: Final = 50_000
 """What a partner's answer may hold where nothing else is said."""
@@ -107,6 +108,17 @@ class Exchange:
         found = self._call(provider, call)
         return found is not None and found.protocol is Protocol.SYNC_BYTES
 
+    def stored(self, provider: str, place: str) -> tuple[str, Mapping[str, str]] | None:
+        """Where something is read that a partner has written to the operator's storage, and with which headers."""
+        found = self.providers[provider]
+        address = None if found.storage is None else address_of(found.storage, place)
+        if found.storage is None or address is None:
+            return None
+        try:
+            return address, self._credentials.storage_headers(found)
+        except BadCredentialError:
+            return None
+
     def can_cancel(self, provider: str, call: str) -> bool:
         """Whether a partner can be asked to stop the submitted work of a call (R-35)."""
         found = self._call(provider, call)
@@ -130,7 +142,10 @@ class Exchange:
             headers = self._headers(provider, call)
             if provider.idempotency_header is not None:
                 headers[provider.idempotency_header] = order.key
-            body = b"[%b]" % addressed.body if call.in_array else addressed.body
+            body = addressed.body
+            if provider.storage is not None and order.credential is None:  # a caller's own key may not write there
+                body = with_storage(provider.storage, body, order.key)
+            body = b"[%b]" % body if call.in_array else body
             if call.form is not None:
                 written = await write_form(call.form, body, self._download)
                 if isinstance(written, Failed):

@@ -5,6 +5,7 @@ per partner.
 """
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -189,6 +190,21 @@ class Cooldown:
 
 
 @dataclass(frozen=True, slots=True)
+class Storage:
+    """Storage that a partner writes to: a call names it `at` a pointer, as `{scheme}://…`.
+
+    What is there is read at `read_from`, with a token for `audience` where the partner's own will not do. `place` is
+    the operator's; without one nothing is asked to be written anywhere.
+    """
+
+    at: Pointer
+    scheme: str
+    read_from: str
+    audience: str | None = None
+    place: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Provider:
     """A partner: where it is, how it is authenticated to, what it offers, and how its failures look.
 
@@ -211,6 +227,7 @@ class Provider:
     variables: tuple[str, ...] = ()
     retry: Retry = Retry()
     cooldown: Cooldown = Cooldown()
+    storage: Storage | None = None
 
     @property
     def wants_credential(self) -> bool:
@@ -236,6 +253,15 @@ class Provider:
                 address = address.replace("{" + name + "}", variables[name])
         return replace(self, base_url=address)
 
+    def writing_to(self, place: str) -> "Provider":
+        """The same partner, writing to storage of the operator's; ValueError where it cannot."""
+        if self.storage is None:
+            raise ValueError(f"the provider {self.name} writes to no storage")
+        begin = f"{self.storage.scheme}://"
+        if not _PLACE.fullmatch(place.removeprefix(begin)) or not place.startswith(begin):
+            raise ValueError(f"must be {begin}, the name of a bucket and perhaps of a folder in it")
+        return replace(self, storage=replace(self.storage, place=place.rstrip("/")))
+
     def may_follow(self, url: str, *, with_credential: bool) -> bool:
         """Whether an address in an answer of this partner may be followed (an answer must not send us anywhere)."""
         try:
@@ -251,6 +277,7 @@ class Provider:
 
 
 ANY_HOST: Final = "*"
+_PLACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}(/[A-Za-z0-9._-]{1,200})*/?")
 
 
 def _is_host(host: str, pattern: str) -> bool:

@@ -27,6 +27,7 @@ from fairlead.providers.spec import (
     Retry,
     Scheme,
     Sign,
+    Storage,
 )
 
 SPECS: Final = Path(__file__).parent / "specs"
@@ -146,6 +147,13 @@ class _CooldownFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: _Seconds = 30.0
 
 
+class _StorageFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    at: PointerText
+    scheme: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9]{0,15}\Z")]
+    read_from: Annotated[str, msgspec.Meta(pattern=r"^https?://[^/]+(/.*[^/])?\Z", max_length=256)]
+    audience: str | None = None
+
+
 class _ProviderFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     provider: str
     title: str
@@ -161,6 +169,7 @@ class _ProviderFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variables: list[_Name] = []
     retry: _RetryFile = _RetryFile()
     cooldown: _CooldownFile = _CooldownFile()
+    storage: _StorageFile | None = None
 
 
 def load_provider(text: str, file: str) -> Provider:
@@ -183,7 +192,12 @@ def load_provider(text: str, file: str) -> Provider:
         variables=tuple(read.variables),
         retry=Retry(read.retry.times, read.retry.first, read.retry.at_most),
         cooldown=Cooldown(read.cooldown.after, read.cooldown.seconds),
+        storage=None if read.storage is None else _storage(read.storage),
     )
+
+
+def _storage(read: _StorageFile) -> Storage:
+    return Storage(parse_pointer(read.at), read.scheme, read.read_from, read.audience)
 
 
 def load_providers(folder: Path) -> dict[str, Provider]:
