@@ -42,7 +42,7 @@ class Drawn:
 
 
 RUNS: Final = Drawn(
-    "The states of a run", runs.TRANSITIONS, runs.RunState, runs.RunEvent, {runs.RunState.DISPATCHED, *runs.WAITING},
+    "The states of a run", runs.TRANSITIONS, runs.RunState, runs.RunEvent, {*runs.WORKING, *runs.WAITING},
     runs.LIVE,
 )  # fmt: skip
 JOBS: Final = Drawn(

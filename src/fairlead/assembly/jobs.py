@@ -152,8 +152,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
     files = _files(settings, base, moderation, kept_ms, stack)
     confinement = await ready_confinement(settings)
     confinement.tell(base.observe)
-    for name, promised in beyond(settings.subscriptions, settings.engine_hosts):
-        base.observe(SubscriptionBeyondHosts(name, promised, settings.engine_hosts))
+    _tell_of_tiers(settings, base)
     kept(stack, watch_trees())
     nodes = _partner_nodes(base.catalog.current, base, runs)
     hosts = await ready_hosts(settings, confinement, nodes, base.observe, stack)
@@ -199,6 +198,12 @@ def _models(settings: Settings, base: Base, runs: Runs, transport: Transport) ->
         keys_kept_ms=int(settings.queue_hours * HOUR_MS),
         seconds=settings.job_minutes * 60,
     )
+
+
+def _tell_of_tiers(settings: Settings, base: Base) -> None:
+    """Make observations of the tiers that promise more parallel jobs than this server can execute."""
+    for name, promised in beyond(settings.subscriptions, settings.engine_hosts):
+        base.observe(SubscriptionBeyondHosts(name, promised, settings.engine_hosts))
 
 
 def _tell_remaining(newsroom: Newsroom, base: Base, remaining: Mapping[str, int]) -> None:

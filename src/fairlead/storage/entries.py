@@ -481,7 +481,7 @@ def _write_rest(connection: Connection, batch: _Batch) -> None:
     sql.INSERT_ENTRY.run(connection, batch.ledger)
     sql.INSERT_EVENT.run(connection, batch.events)
     changes = [
-        (*_changes(batch.before[key], funds), key)
+        (*funds.changes_since(batch.before[key]), key)
         for key, funds in sorted(batch.funds.items())
         if funds is not batch.before[key]
     ]
@@ -490,17 +490,3 @@ def _write_rest(connection: Connection, batch: _Batch) -> None:
     batch.budgets.write(connection)
     batch.usage.write(connection)
     batch.webhooks.write(connection)
-
-
-def _changes(before: Funds, after: Funds) -> _Row:
-    """By how much the figures of a workspace have changed, in the order of their statement."""
-    return (
-        after.balance - before.balance,
-        after.held - before.held,
-        after.in_flight - before.in_flight,
-        after.costly_in_flight - before.costly_in_flight,
-        after.waiting - before.waiting,
-        after.parked - before.parked,
-        after.parked_held - before.parked_held,
-        after.last_place - before.last_place,
-    )

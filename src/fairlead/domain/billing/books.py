@@ -81,6 +81,19 @@ class Funds(msgspec.Struct, frozen=True):
         overdraft = self.cap if self.billing is Billing.POSTPAID else 0
         return self.balance - self.held + overdraft
 
+    def changes_since(self, before: "Funds") -> tuple[int, ...]:
+        """By how much the figures have changed, in the order of the statement that writes them."""
+        return (
+            self.balance - before.balance,
+            self.held - before.held,
+            self.in_flight - before.in_flight,
+            self.costly_in_flight - before.costly_in_flight,
+            self.waiting - before.waiting,
+            self.parked - before.parked,
+            self.parked_held - before.parked_held,
+            self.last_place - before.last_place,
+        )
+
     def with_hold(self, amount: int) -> "Funds":
         """The figures after one more run was admitted and has a slot."""
         return self._moved(held=amount, slots=1, costly=int(is_costly(amount)))

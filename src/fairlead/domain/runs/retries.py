@@ -63,6 +63,6 @@ def is_about_the_credential(failed: Failed) -> bool:
 
 def tells_of_the_partner(failed: Failed) -> bool:
     """Whether a failure says that the partner itself is unwell, which counts towards its rest."""
-    if failed.reached is Reached.ACCEPTED:
+    if failed.reached in (Reached.ACCEPTED, Reached.UNDECIDED):
         return False
     return isinstance(failed.fault, ProviderError | ProviderTimeout | ServiceUnavailable)
