@@ -61,6 +61,11 @@ def packs_folder(settings: Settings) -> Path | None:
     return folder.resolve() if folder.is_dir() else None
 
 
+def copies_folder(settings: Settings) -> Path:
+    """The folder of the copies of node packs that releases keep."""
+    return (settings.data / "release_packs").resolve()
+
+
 async def ready_confinement(settings: Settings) -> Confinement:
     """Find out how hosts can be confined here; DataDirectoryError where packs could read what they must not."""
     return await asyncio.to_thread(examine_confinement, settings)
@@ -93,7 +98,7 @@ def _policy(settings: Settings, packs: Path | None) -> Policy:
     """What every host may, as far as it is known before one starts."""
     database = file_of(settings.database_url())
     secrets = (settings.data, *(() if database is None else (database,)))
-    folders = () if packs is None else (packs, packs.with_name(_MODELS), *_linked(packs))
+    folders = () if packs is None else (packs, packs.with_name(_MODELS), copies_folder(settings), *_linked(packs))
     return Policy(
         readable=[str(path) for path in (*folders, *settings.engine_readable)],
         named=[str((settings.data / "blobs").resolve())],

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from fairlead.assembly.confinement import Confinement
+from fairlead.assembly.confinement import Confinement, copies_folder
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.notes import (
     AnswerFailed,
@@ -37,6 +37,7 @@ async def ready_hosts(
 ) -> Hosts:
     """The engine hosts of a server, of which the process they are forked from is being started."""
     given = host_settings(settings, confinement, settings.data / "scratch")
+    copies_folder(settings).mkdir(mode=0o700, exist_ok=True)
     hosts = Hosts(given, partner_nodes, partial(_note, observe))
     try:
         await hosts.begin()
@@ -68,6 +69,7 @@ def host_settings(settings: Settings, confinement: Confinement, scratch: Path) -
         cache=settings.engine_cache_mib * 2**20,
         packs=() if confinement.packs is None else (str(confinement.packs),),
         packs_refused=confinement.refusal,
+        copies=str(copies_folder(settings)),
         templates=settings.engine_deployments,
         pack_seconds=settings.engine_pack_seconds,
         heartbeat_seconds=settings.engine_heartbeat_seconds,

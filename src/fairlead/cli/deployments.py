@@ -17,6 +17,7 @@ from fairlead.domain.deployments import (
     DeploymentNotFound,
     Release,
     TooManyDeployments,
+    title_of,
 )
 from fairlead.domain.faults import FaultError
 from fairlead.domain.token_issuers import TokenKind
@@ -197,6 +198,8 @@ def _print(made: Deployment | Release, sentence: str, flags: dict[str, bool]) ->
 def _row(one: Deployment | Release, *, as_json: bool) -> dict[str, Any]:
     """A deployment or a release; people read `all` for every node pack there is, programs null."""
     row = msgspec.structs.asdict(one)
-    if one.packs is None and not as_json:
+    if one.packs is not None:
+        row["packs"] = [title_of(name) for name in one.packs]
+    elif not as_json:
         row["packs"] = "all"
     return with_times(row, *(name for name in ("created_at", "updated_at", "settled_at") if name in row))

@@ -39,6 +39,22 @@ TokenKinds: TypeAlias = tuple[TokenKind, ...] | None
 """Kinds of tokens, sorted; None is every kind, and `()` none."""
 
 
+COPY_DIGITS: Final = 32
+"""How many digits of a digest tell the copies of a node pack apart."""
+_COPY: Final = re.compile(r"(?P<title>.+)@[0-9a-f]{32}", re.DOTALL)
+
+
+def title_of(pack: str) -> str:
+    """The name of the node pack of which a name is, or is that of a copy (engine/packs/copies.py)."""
+    found = _COPY.fullmatch(pack)
+    return pack if found is None else found["title"]
+
+
+def is_copy(pack: str) -> bool:
+    """Whether a name is that of the copy of a node pack."""
+    return _COPY.fullmatch(pack) is not None
+
+
 class DeploymentState(enum.StrEnum):
     """Where a deployment is."""
 
@@ -104,7 +120,8 @@ class Placement(msgspec.Struct, frozen=True):
 class Deployment(msgspec.Struct, frozen=True):
     """A deployment as it is kept. Times in ms since 1970.
 
-    `serving` is the version of the release that takes jobs and `packs` are its node packs; None before there is one.
+    `serving` is the version of the release that takes jobs and `packs` are its node packs, of which it has copies; None
+    before there is one.
     `last_release` is the version of the newest release, `reason` why it does not do what it should. `token_kinds` are
     the kinds of tokens it takes, None for all; API keys are taken everywhere.
     """

@@ -7,7 +7,7 @@ no difference: whoever is first has the last word.
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -29,6 +29,7 @@ from fairlead.domain.deployments import (
     is_deployment_id,
     pack_set,
     refuse_name,
+    title_of,
 )
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.engine.hosts.faults import EngineUnavailableError
@@ -175,7 +176,7 @@ class DeploymentKeeper:
         self._clock = clock
         self._observe = observe
         self._pauses: dict[str, _Pause] = {}
-        self._verified: tuple[int, tuple[str, ...]] | None = None
+        self._verified: Hashable = None
         """What was known of node packs when the deployments that are ready were last compared with it."""
         self._under_way: dict[str, asyncio.Task[None]] = {}
         """By the deployments they are for."""
@@ -206,16 +207,24 @@ class DeploymentKeeper:
     async def forget(self) -> int:
         """Forget a batch of deleted deployments that no job names any more, and return how many were."""
         found = await self._tried("forget deployments", lambda c: deployments.forget_deployments(c, _FORGOTTEN_AT_ONCE))
+        if not found and (needed := await self._tried("read copies", deployments.copies_in_use)) is not None:
+            await self._hosts.forget_copies(needed)
         return found or 0
 
     async def _verify(self) -> None:
         """Take deployments out of service whose packs cannot be loaded any more, as soon as that is known."""
-        known = (self._hosts.edition, tuple(await self._hosts.pack_names()))
-        if known == self._verified:
+        changed = await self._find("read deployments", deployments.last_change)
+        names = await self._hosts.all_packs()
+        known = (self._hosts.edition, names, tuple(changed))
+        if not changed or known == self._verified:
             return
         self._verified = known
         for found in await self._find("read deployments", lambda c: deployments.ready_deployments(c, _READY_MAX)):
-            if (why := await self._hosts.refusal(found.packs)) is not None:
+            if not set(found.packs or ()) <= set(names):
+                await self._hosts.restore_copies(found.packs, names)
+                names = await self._hosts.all_packs()
+            self._hosts.begin_to_try(found.packs, names)
+            if (why := self._hosts.refusal(found.packs, names)) is not None:
                 await self.lose(Placement(found.id, found.serving or 0, found.packs), why)
 
     def _begin(self, deployment_id: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -243,7 +252,11 @@ class DeploymentKeeper:
 
     async def _prepare(self, release: Release) -> None:
         try:
-            prepared = await self._hosts.prepare(release.packs, anew=release.packs != ())
+            copied = await self._hosts.copy_packs(release.packs)
+            if copied.error is None:
+                prepared = await self._hosts.prepare(copied.names, anew=copied.names != ())
+            else:
+                prepared = Prepared((), copied.missing, copied.error)
         except EngineUnavailableError as error:
             self._wait(release.deployment_id)
             await self._note(release.deployment_id, str(error))
@@ -254,6 +267,7 @@ class DeploymentKeeper:
     async def _probe(self, deployment: Deployment) -> None:
         placement = Placement(deployment.id, deployment.serving or 0, deployment.packs)
         try:
+            await self._hosts.restore_copies(deployment.packs, await self._hosts.all_packs())
             why = _blame(deployment.packs, await self._hosts.prepare(deployment.packs))
         except EngineUnavailableError as error:
             why = str(error)
@@ -266,10 +280,11 @@ class DeploymentKeeper:
 
     async def _settle(self, release: Release, prepared: Prepared) -> None:
         why, nodes = _blame(release.packs, prepared), sum(report.nodes for report in prepared.packs)
+        kept = None if why else [report.name for report in prepared.packs if report.error is None]
         id_, now = release.deployment_id, self._clock.now_ms()
         moved = await self._tried(
             "settle a release",
-            lambda c: deployments.settle_release(c, id_, release.version, None if why else nodes, why, now),
+            lambda c: deployments.settle_release(c, id_, release.version, None if why else nodes, why, now, kept),
         )
         self._observe(ReleaseSettled(id_, release.version, why))
         self._tell(id_, moved)
@@ -323,4 +338,4 @@ def _blame(packs: PackSet, prepared: Prepared) -> str | None:
     broken = [report for report in prepared.packs if report.error is not None] if packs is not None else []
     if not broken:
         return None
-    return f"The node pack {broken[0].name} cannot be loaded: {broken[0].error}"[:REASON_MAX]
+    return f"The node pack {title_of(broken[0].name)} cannot be loaded: {broken[0].error}"[:REASON_MAX]

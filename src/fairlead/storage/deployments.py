@@ -45,9 +45,11 @@ from fairlead.storage.tables import deployments, jobs, releases, workspaces
 _UNFINISHED: Final = sorted(state.value for state in states_before(JobEvent.ABANDON))
 """The states in which a job of a deleted deployment is still to be ended, or to be told to."""
 _SERVING: Final = and_(releases.c.deployment_id == deployments.c.id, releases.c.version == deployments.c.serving)
+_PACKS: Final = func.coalesce(releases.c.copies, releases.c.node_packs).label("packs")
+"""What a release is executed with."""
 _DEPLOYMENTS: Final = select(
     deployments.c.id, deployments.c.workspace_id, deployments.c.name, deployments.c.state, deployments.c.reason,
-    deployments.c.serving, releases.c.node_packs.label("packs"), deployments.c.last_release, deployments.c.created_at,
+    deployments.c.serving, _PACKS, deployments.c.last_release, deployments.c.created_at,
     deployments.c.updated_at, deployments.c.token_kinds,
 ).select_from(deployments.outerjoin(releases, _SERVING))  # fmt: skip
 _RELEASES: Final = select(
@@ -179,20 +181,30 @@ def deployments_to_probe(connection: Connection, limit: int) -> Sequence[Deploym
 def ready_deployments(connection: Connection, limit: int) -> Sequence[Deployment]:
     """Deployments whose serving release names node packs, and takes jobs."""
     is_ready = deployments.c.state == DeploymentState.READY.value
-    statement = _DEPLOYMENTS.where(_IS_THERE, is_ready, releases.c.node_packs.is_not(None)).limit(limit)
+    statement = _DEPLOYMENTS.where(_IS_THERE, is_ready, _PACKS.element.is_not(None)).limit(limit)
     return [_deployment(row) for row in connection.execute(statement).mappings()]
 
 
 def settle_release(
-    connection: Connection, deployment_id: str, version: int, nodes: int | None, reason: str | None, now: int
+    connection: Connection,
+    deployment_id: str,
+    version: int,
+    nodes: int | None,
+    reason: str | None,
+    now: int,
+    copies: Sequence[str] | None = None,
 ) -> Moved | None:
-    """Note that a release is prepared, or why it cannot be; None where that was known, or its deployment is gone."""
+    """Note that a release is prepared, or why it cannot be; None where that was known, or its deployment is gone.
+
+    `copies` are those of its packs.
+    """
     deployment = _lock(connection, deployments.c.id == deployment_id)
     if deployment is None:
         return None
     state = ReleaseState.PREPARED if reason is None else ReleaseState.FAILED
     preparing = and_(releases.c.deployment_id == deployment_id, releases.c.version == version, _IS_PREPARING)
-    settled = {"state": state.value, "nodes": nodes, "reason": reason, "settled_at": now}
+    kept = None if copies is None else _encode(copies).decode()
+    settled = {"state": state.value, "nodes": nodes, "reason": reason, "settled_at": now, "copies": kept}
     if connection.execute(update(releases).where(preparing).values(settled)).rowcount == 0:
         return None
     if reason is not None:
@@ -322,7 +334,19 @@ def _release(row: Mapping[Any, Any]) -> Release:
 def packs_of_release(connection: Connection, deployment_id: str, version: int) -> PackSet:
     """The node packs of a release; those of one whose deployment was deleted, too."""
     release = and_(releases.c.deployment_id == deployment_id, releases.c.version == version)
-    return packs_of(connection.execute(select(releases.c.node_packs).where(release)).scalar())
+    return packs_of(connection.execute(select(_PACKS).where(release)).scalar())
+
+
+def copies_in_use(connection: Connection) -> frozenset[str]:
+    """The copies of packs that releases name."""
+    rows = connection.execute(select(releases.c.copies).where(releases.c.copies.is_not(None)).distinct()).scalars()
+    return frozenset(name for kept in rows for name in packs_of(kept) or ())
+
+
+def last_change(connection: Connection) -> tuple[int, int]:
+    """What changes when a deployment changes: how many there are, and when one changed last (ms)."""
+    row = connection.execute(select(func.count(), func.max(deployments.c.updated_at))).one()
+    return row[0], row[1] or 0
 
 
 def packs_of(kept: str | None) -> PackSet:

@@ -315,6 +315,46 @@ def test_a_subdomain_is_another_address_than_the_path(domain: Server) -> None:
         assert len(caller.get(_JOBS, headers={"Host": usual})["jobs"]) == 5
 
 
+def take_away(server: Server, pack: Path) -> None:
+    """Remove a pack of one file, and the copies of it that releases have."""
+    pack.unlink()
+    for copy in (server.data / "release_packs").glob(f"{pack.stem}@*"):
+        copy.unlink()
+
+
+@pytest.mark.req("J-15")
+def test_a_release_keeps_its_own_copy_of_its_packs(tmp_path: Path) -> None:
+    """What is changed or taken away in the folder of packs changes no release; the next one has it."""
+    packs = tmp_path / "packs"
+    packs.mkdir()
+    pack = packs / "adding.py"
+    pack.write_text(_ADDING)
+    graph = {"1": {"class_type": "Add", "inputs": {"value": 1}},
+             "2": {"class_type": "PreviewAny", "inputs": {"source": ["1", 0]}}}  # fmt: skip
+    env = {**ENGINE, "FAIRLEAD_NODE_PACKS": str(packs), "FAIRLEAD_ENGINE_IDLE_SECONDS": "0.2"}
+    plain = ("--no-local-partner",)
+
+    def ends(caller: JobsCaller, id_: str) -> str:
+        job = send(caller, id_, graph)
+        assert job.status_code == 201, job.text
+        return str(caller.reaches(job.json()["id"], *TERMINAL)["status"])
+
+    with serving(tmp_path / "data", env=env, arguments=plain) as server:
+        caller = JobsCaller(server, "default", server.key)
+        named, every = made(caller, node_packs=["adding"]), made(caller, "every")
+        pack.write_text(_ADDING.replace("return (value,)", "raise ValueError(value)"))
+        later = made(caller, "later", node_packs=["adding"])
+        assert [ends(caller, one["id"]) for one in (named, every, later)] == ["succeeded", "succeeded", "failed"]
+        assert len(list((server.data / "release_packs").glob("adding@*"))) == 2
+        pack.unlink()
+    with serving(tmp_path / "data", env=env, arguments=plain) as server:
+        caller = JobsCaller(server, "default", server.key)
+        assert [ends(caller, one["id"]) for one in (named, later)] == ["succeeded", "failed"]
+        path = f"{_DEPLOYMENTS}/{named['id']}/releases"
+        assert caller.get(path)["releases"][0]["node_packs"] == ["adding"]
+        assert refused(caller.ask("POST", path, json={"node_packs": ["adding"]})) == (422, "invalid_request")
+
+
 def test_a_pack_that_was_taken_away_leaves_callers_with_a_server_error(tmp_path: Path) -> None:
     """It is unavailable, tells why, and is ready again when the pack is back; a broken pack is a reason too."""
     packs = tmp_path / "packs"
@@ -330,7 +370,7 @@ def test_a_pack_that_was_taken_away_leaves_callers_with_a_server_error(tmp_path:
         assert "there_is_no_such_module" in stopped["reason"]
         assert refused(send(caller, failed["id"], _QUICK)) == (422, "deployment_stopped")
         one = made(caller, node_packs=["adding"])
-        pack.unlink()
+        take_away(server, pack)
         wait_until(lambda: len(server.logged("EngineHostStopped")) >= 2, "the hosts of both sets to be gone")
         answer = send(caller, one["id"], _QUICK)
         assert refused(answer) == (429, "deployment_unavailable")
@@ -346,18 +386,19 @@ def test_a_deployment_whose_pack_no_longer_loads_is_not_ready(tmp_path: Path) ->
     """A pack that breaks while no server runs takes its deployment out of service at the next start, unasked."""
     packs = tmp_path / "packs"
     packs.mkdir()
-    pack = packs / "adding.py"
-    pack.write_text(_ADDING)
+    broken = tmp_path / "broken"
+    check = f"import os\nif os.path.exists({str(broken)!r}):\n    raise RuntimeError('its model is gone')\n"
+    (packs / "adding.py").write_text(check + _ADDING)
     env = {**ENGINE, "FAIRLEAD_NODE_PACKS": str(packs)}
     plain = ("--no-local-partner",)
     with serving(tmp_path / "data", env=env, arguments=plain) as server:
         id_ = made(JobsCaller(server, "default", server.key), node_packs=["adding"])["id"]
-    pack.write_text("import there_is_no_such_module\n")
+    broken.touch()
     with serving(tmp_path / "data", env=env, arguments=plain) as server:
         caller = JobsCaller(server, "default", server.key)
-        assert "there_is_no_such_module" in reaches(caller, id_, "unavailable")["reason"]
+        assert "its model is gone" in reaches(caller, id_, "unavailable")["reason"]
         assert refused(send(caller, id_, _QUICK)) == (429, "deployment_unavailable")
-        pack.write_text(_ADDING)
+        broken.unlink()
         reaches(caller, id_, "ready")
 
 
@@ -374,8 +415,8 @@ def test_deployments_that_cannot_be_helped_keep_others_waiting(tmp_path: Path) -
         endless = caller.ask("POST", _DEPLOYMENTS, json={"name": "endless", "node_packs": ["endless"]}).json()["id"]
         stuck = [made(caller, f"stuck-{number}", node_packs=["gone"])["id"] for number in range(12)]
         last = made(caller, "last", node_packs=["back"])["id"]
-        (packs / "gone.py").unlink()
-        (packs / "back.py").unlink()
+        take_away(server, packs / "gone.py")
+        take_away(server, packs / "back.py")
         for id_ in (*stuck, last):
             wait_until(lambda: send(caller, id_, {}).status_code == 429, "the pack to be missed")  # noqa: B023 -- now
         (packs / "back.py").write_text(_ADDING)

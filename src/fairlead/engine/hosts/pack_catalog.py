@@ -6,19 +6,19 @@ out of use, alone; it is tried again when somebody asks for that.
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from fairlead.domain.deployments import PackSet
+from fairlead.domain.deployments import PackSet, is_copy, title_of
 from fairlead.engine.hosts.notes import ClassesShadowed, PackProbed, TakeNote
 from fairlead.engine.hosts.process import HostNotStartedError
 from fairlead.engine.hosts.protocol import PackReport, Ready
 from fairlead.engine.hosts.templates import Packs, Templates
-from fairlead.engine.packs.finding import absence, absent, find_packs
+from fairlead.engine.packs.finding import Pack, absence, absent, find_packs
 
 _OWNER: Final = "probes of node packs"
 _TRIES: Final = 2
@@ -58,15 +58,20 @@ class PackCatalog:
         self._is_looked_at = asyncio.Event()
 
     async def begin(self) -> None:
-        """Look for packs, and begin to probe each."""
+        """Look for packs, and begin to probe each that is no copy: of those, the ones that are wanted are."""
         for name in await self.names():
-            self.probe(name)
+            if not is_copy(name):
+                self.probe(name)
         self._is_looked_at.set()
 
     async def names(self) -> list[str]:
         """The names of the packs there are right now, in the order in which they are loaded."""
+        return [pack.name for pack in await self.packs()]
+
+    async def packs(self) -> list[Pack]:
+        """As above, with where they are."""
         found = await asyncio.to_thread(find_packs, self._folders)
-        return list(dict.fromkeys(pack.name for pack in found.packs))
+        return list({pack.name: pack for pack in reversed(found.packs)}.values())[::-1]
 
     def close(self) -> None:
         """Probe nothing more."""
@@ -87,6 +92,9 @@ class PackCatalog:
     async def settled(self, allowed: PackSet) -> None:
         """Return when those packs that are allowed were probed."""
         await self._is_looked_at.wait()
+        for name in set(allowed or ()).difference(self._packs):
+            if is_copy(name):
+                self.probe(name)
         if pending := self._pending(allowed):
             await asyncio.wait(pending)
 
@@ -97,11 +105,15 @@ class PackCatalog:
 
     async def refuse(self, packs: Packs) -> str | None:
         """Why not all of some packs can be used, as far as that is known; None where they can."""
-        if missing := absent(packs, await self.names()):
+        return self.refuse_among(packs, await self.names())
+
+    def refuse_among(self, packs: Packs, names: Collection[str]) -> str | None:
+        """As above, where the names of the packs that there are have just been read."""
+        if missing := absent(packs, names):
             return absence(missing)
         reports = [self._packs[name].report for name in packs if name in self._packs]
         broken = next((report for report in reports if report is not None and report.error is not None), None)
-        return None if broken is None else f"the node pack {broken.name!r} cannot be loaded: {broken.error}"
+        return None if broken is None else f"the node pack {title_of(broken.name)!r} cannot be loaded: {broken.error}"
 
     def owners(self, allowed: PackSet) -> Mapping[str, str]:
         """Which of the allowed packs gives a class, by the name of the class."""
@@ -172,7 +184,12 @@ class PackCatalog:
         self._changed()
 
     def _allowed(self, allowed: PackSet) -> list[_Pack]:
-        return [pack for pack in self._packs.values() if allowed is None or pack.name in allowed]
+        """The packs of a set; every pack there is are those that are no copies."""
+        return [
+            pack
+            for pack in self._packs.values()
+            if (not is_copy(pack.name) if allowed is None else pack.name in allowed)
+        ]
 
     def _pending(self, allowed: PackSet) -> "list[asyncio.Task[Any]]":
         return [pack.probe for pack in self._allowed(allowed) if pack.probe is not None and not pack.probe.done()]

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.domain.deployments import title_of
 from fairlead.processes.confinement.cgroups import ControlGroups
 from fairlead.processes.confinement.policy import Policy
 
@@ -32,7 +33,8 @@ class HostPolicies:
 
     def of(self, packs: Collection[str]) -> Policy:
         """The policy of a host with some packs."""
-        is_granted = packs and (EVERY_PACK in self.networked or set(packs) <= set(self.networked))
+        titles = {title_of(name) for name in packs}
+        is_granted = packs and (EVERY_PACK in self.networked or titles <= set(self.networked))
         return self.opened if is_granted and self.opened is not None else self.closed
 
     def narrowed(self, packs: Collection[str], folder: str) -> Policy:

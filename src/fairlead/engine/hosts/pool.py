@@ -7,7 +7,7 @@ no pack sees a graph, a file or a name of a workspace that has not submitted one
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.domain.deployments import PackSet
+from fairlead.domain.deployments import PackSet, is_copy, title_of
 from fairlead.domain.jobs.events import Ending, Interrupted
 from fairlead.engine.hosts.classes import classes_of
 from fairlead.engine.hosts.desk import Desk
@@ -44,6 +44,7 @@ from fairlead.engine.hosts.protocol import (
 from fairlead.engine.hosts.scratch import ScratchFolders
 from fairlead.engine.hosts.templates import Packs, Service, Templates, TemplateSettings
 from fairlead.engine.hosts.validators import ValidatorLimits, Validators
+from fairlead.engine.packs.copies import NotCopiedError, copy_pack, forget_copies
 from fairlead.engine.packs.finding import absence, absent
 from fairlead.processes.exits import Exit
 from fairlead.processes.heartbeats import keep_beating
@@ -62,13 +63,13 @@ _RENDER: Final = Service("render", niceness=10)
 class HostSettings:
     """What hosts are given. Memory and cache are in bytes of each host (0 memory is no bound), times in seconds.
 
-    `scratch` is the folder for theirs, shared with other servers at will; `packs` are folders of node packs, of which
-    there are none while they are `packs_refused`; without `policies` hosts are not confined. At once
-    `places` hosts execute jobs, `checks` graphs are checked and `renders` pictures made; of idle hosts for the latter
-    two `kept` are kept each, and `templates` sets of packs stay loaded. A place is waited for `room_seconds` at most.
-    A host that does not end a job within `interrupt_seconds` of the wish is killed, and so is one that checks something
-    for more than `check_seconds`, or does not answer for `heartbeat_seconds`. A pack that takes more than
-    `pack_seconds` to load is not used.
+    `scratch` is the folder for theirs, shared with other servers at will; `packs` are folders of node packs, of
+    which there are none while they are `packs_refused`, and `copies` is where releases keep theirs; without
+    `policies` hosts are not confined. At once `places` hosts execute jobs, `checks` graphs are checked and
+    `renders` pictures made; of idle hosts for the latter two `kept` are kept each, and `templates` sets of packs
+    stay loaded. A place is waited for `room_seconds` at most. A host that does not end a job within
+    `interrupt_seconds` of the wish is killed, and so is one that checks something for more than `check_seconds`, or
+    does not answer for `heartbeat_seconds`. A pack that takes more than `pack_seconds` to load is not used.
     """
 
     scratch: Path
@@ -81,6 +82,7 @@ class HostSettings:
     cache: int = 256 * 2**20
     packs: Sequence[str] = ()
     packs_refused: str | None = None
+    copies: str | None = None
     policies: HostPolicies | None = None
     idle_seconds: float = 300.0
     job_seconds: float = 3_600.0
@@ -103,13 +105,23 @@ class Prepared:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The names of copies of some packs, which of the packs there are not, and why there are no copies, where so."""
+
+    names: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    error: str | None = None
+
+
 class Hosts:
     """Every engine process of a server. It belongs to one event loop."""
 
     def __init__(self, settings: HostSettings, partner_nodes: bytes, note: TakeNote) -> None:
         self._settings = settings
         self._note = note
-        self._folders_of_packs = [Path(folder).resolve() for folder in settings.packs]
+        kept = () if settings.copies is None or not settings.packs else (settings.copies,)
+        self._folders_of_packs = [Path(folder).resolve() for folder in (*settings.packs, *kept)]
         self._partner_nodes = partner_nodes
         self._generation = 0
         """Counts the documents of partner nodes there were."""
@@ -172,8 +184,42 @@ class Hosts:
     # Node packs and classes.
 
     async def pack_names(self) -> list[str]:
-        """The names of the node packs there are right now; a folder that is gone has none."""
-        return sorted(await self._catalog.names())
+        """The names of the node packs there are right now, copies aside; a folder that is gone has none."""
+        return sorted(name for name in await self._catalog.names() if not is_copy(name))
+
+    async def copy_packs(self, packs: PackSet) -> Copied:
+        """Keep copies of some packs as they are now, or of every pack there is; minutes, at worst."""
+        found = {pack.name: pack for pack in await self._catalog.packs() if not is_copy(pack.name)}
+        missing = absent(packs, found)
+        if missing:
+            return Copied((), missing, self._settings.packs_refused or absence(missing))
+        if self._settings.copies is None:
+            return Copied(tuple(found) if packs is None else packs)
+        folder = Path(self._settings.copies)
+        kept: list[str] = []
+        for name in sorted(found) if packs is None else packs:
+            try:
+                kept.append(await asyncio.to_thread(copy_pack, found[name], folder))
+            except NotCopiedError as error:
+                if packs is not None:  # who names packs wants each of them
+                    return Copied((), error=str(error))
+        return Copied(tuple(kept))
+
+    async def restore_copies(self, packs: PackSet, there: Collection[str]) -> None:
+        """Make copies again that are not `there`, where the packs are still as they were when they were copied."""
+        lost = [name for name in packs or () if is_copy(name) and name not in there]
+        if lost and (originals := sorted({title_of(name) for name in lost}.intersection(there))):
+            await self.copy_packs(tuple(originals))
+
+    async def forget_copies(self, needed: Collection[str]) -> int:
+        """Remove the copies that no release names any more, and return how many."""
+        if self._settings.copies is None:
+            return 0
+        return await asyncio.to_thread(forget_copies, Path(self._settings.copies), needed)
+
+    async def all_packs(self) -> tuple[str, ...]:
+        """The names of the packs there are right now and of the copies of packs."""
+        return tuple(await self._catalog.names())
 
     @property
     def pack_reports(self) -> Sequence[PackReport]:
@@ -186,13 +232,13 @@ class Hosts:
         With `anew` each is tried again, and no host that has loaded it before takes more work; without, those that
         could not be loaded are. EngineUnavailableError when that takes too long.
         """
-        there = await self.pack_names()
+        there = await self._catalog.names()
         missing = absent(packs, there)
         if missing:
             self._catalog.forget(missing)
             return Prepared((), missing, self._settings.packs_refused or absence(missing))
         broken = {report.name for report in self._catalog.reports if report.error is not None}
-        names = there if packs is None else packs
+        names = [name for name in there if not is_copy(name)] if packs is None else packs
         probes = [self._catalog.probe(name, again=anew or name in broken) for name in names]
         if probes:
             _, pending = await asyncio.wait(probes, timeout=_PREPARE_SECONDS)
@@ -200,9 +246,18 @@ class Hosts:
                 raise EngineUnavailableError(_CLOSED if self._is_closed else _STILL_LOADED)
         return Prepared([probe.result() for probe in probes])
 
-    async def refusal(self, packs: PackSet) -> str | None:
-        """Why some packs cannot be used as they are now, as far as they were tried here; None where they can."""
-        return await self._catalog.refuse(packs) if packs else None
+    def begin_to_try(self, packs: PackSet, names: Collection[str]) -> None:
+        """Have copies among some packs tried that were not yet; `edition` changes when it is known how they fare."""
+        for name in packs or ():
+            if is_copy(name) and name in names:
+                self._catalog.probe(name)
+
+    def refusal(self, packs: PackSet, names: Collection[str]) -> str | None:
+        """Why some packs cannot be used as they are now, as far as they were tried here; None where they can.
+
+        `names` are those of the packs there are.
+        """
+        return self._catalog.refuse_among(packs, names) if packs else None
 
     @property
     def is_current(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fairlead.domain.deployments import PackSet
+from fairlead.domain.deployments import PackSet, title_of
 
 _DISABLED: Final = ".disabled"
 _NAMES_SHOWN_MAX: Final = 5
@@ -22,6 +22,11 @@ class Pack:
 
     name: str
     path: Path
+
+    @property
+    def title(self) -> str:
+        """What its nodes and its module are called after: of a copy, the pack's own name."""
+        return title_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ def absent(wanted: PackSet, names: Iterable[str]) -> tuple[str, ...]:
 
 def absence(names: Sequence[str]) -> str:
     """That there are no packs of some names, in words; of many names some, of long ones the beginnings."""
-    shown = [repr(name[:_SHOWN_LENGTH_MAX]) for name in names[:_NAMES_SHOWN_MAX]]
+    shown = [repr(title_of(name)[:_SHOWN_LENGTH_MAX]) for name in names[:_NAMES_SHOWN_MAX]]
     more = len(names) - len(shown)
     listed = ", ".join(shown) + (f" and {more} more" if more else "")
     return f"there is no node pack {listed}" if len(names) == 1 else f"there are no node packs {listed}"

@@ -167,7 +167,7 @@ class _Loading:
         self._nodes.NODE_DISPLAY_NAME_MAPPINGS.setdefault(definition.name, definition.title)
 
     def _definition(self, name: str, kind: Any, title: str) -> Definition:
-        module = f"{PACKAGE}.{self._pack.name}"
+        module = f"{PACKAGE}.{self._pack.title}"
         if inspect.isclass(kind) and issubclass(kind, ComfyNode):
             return definition_of_schema(kind, module, self._folders)
         return definition_of_class(name, kind, title, module, self._folders)
@@ -175,7 +175,7 @@ class _Loading:
 
 def _module_name(pack: Pack) -> str:
     """The name a pack is imported by. A dot would make it a part of something else."""
-    return f"{PACKAGE}.{pack.name.replace('.', '_x_')}"
+    return f"{PACKAGE}.{pack.title.replace('.', '_x_')}"
 
 
 def _words(error: BaseException) -> str:
