@@ -175,10 +175,8 @@ def _static_token(text: str) -> str:
 
 
 def _issuers(text: str) -> Sequence[IssuerRecord]:
-    if text.lstrip().startswith("["):
-        return read_issuers(text)
     try:
-        return read_issuers(Path(text).read_bytes())
+        return read_issuers(text if text.lstrip().startswith("[") else Path(text).read_bytes())
     except OSError as error:
         raise ValueError(f"the file cannot be read: {error.strerror}") from error
 
@@ -428,9 +426,7 @@ class Settings:
     jwt_secret: str | None = _option(None, "A shared secret for HS256 tokens, instead of a key set.", shown=False)
     jwt_issuer: str | None = _option(None, "The issuer (`iss`) tokens must name; needed to take tokens.")
     jwt_audience: str | None = _option(None, "The audience (`aud`) tokens must name; needed to take tokens.")
-    token_issuers: Sequence[IssuerRecord] = _option(
-        (), "More issuers of tokens: a JSON array of `{issuer, audience, keys, kind}`, or a file with one.", _issuers
-    )
+    token_issuers: Sequence[IssuerRecord] = _option((), "More issuers of tokens: a JSON array, or a file.", _issuers)
     jwt_leeway_seconds: float = _option(30.0, "How far the clocks of issuer and server may differ.", _number(0, 600))
     jwt_workspace_claim: str = _option("workspace", "The claim that names the workspace a token speaks for.")
     jwt_models_claim: str = _option("models", "The claim that limits a token to some models (an array of patterns).")

@@ -186,13 +186,11 @@ def test_an_audit_hides_a_wrong_book(used: Server, ran: Command, tmp_path: Path)
 
 @pytest.mark.req("C-13")
 def test_doctor_warns_of_tiers_that_promise_more_than_a_server_can_do(used: Server, ran: Command) -> None:
-    """Parallel jobs that no engine host is there for are named, by doctor and in the log; that is no failure."""
+    """Parallel jobs that no engine host is there for are named; that is no failure."""
     doctor = ran("doctor", "--data", str(used.data), "--json")
     (found,) = [row for row in doctor.document if row["check"] == "subscriptions"]
     assert (doctor.status, found["result"]) == (0, "warning")
     assert "creator (3), pro (5)" in found["detail"]
-    told = [(line["subscription"], line["jobs"], line["hosts"]) for line in used.logged("SubscriptionBeyondHosts")]
-    assert told == [("creator", 3, 2), ("pro", 5, 2)]
 
 
 @pytest.mark.req("S-08")

@@ -60,7 +60,7 @@ def test_a_submit_is_answered_with_other_fields(client: Client, partner: FakePar
     ("model", "body", "expected"),
     [
         ("fake/many-1", {"prompt": "a", "n": 3}, {"source": "exact", "amount": "0.03", "credits": 6.33}),
-        ("fake/metered-1", {"units": 4}, {"source": "estimated", "min_amount": "0", "max_amount": "0.02"}),
+        ("fake/metered-1", {"units": 4}, {"source": "estimated", "min_amount": "0.02", "max_amount": "0.02"}),
         ("fake/metered-1", {}, {"source": "unknown", "reason": "not_quotable"}),
         ("fake/free-1", {}, {"source": "unknown", "reason": "unpriced_model"}),
         ("fake/stale-1", {}, {"source": "unknown", "reason": "pricing_unavailable"}),

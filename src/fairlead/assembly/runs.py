@@ -1,5 +1,6 @@
 """Everything between an admitted call and its closed books, at once or through the queue."""
 
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +33,7 @@ from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.providers.health import Healths
+from fairlead.providers.spec import Provider
 from fairlead.settings import Settings
 from fairlead.storage.journal import Journal
 from fairlead.workers.queue import QueueWorker
@@ -106,12 +108,18 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
     )
 
 
-def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
-    providers, clock, observe = base.partners.providers, base.clock, base.observe
+def _transport(providers: Mapping[str, Provider], stack: AsyncExitStack) -> Transport:
+    """What speaks to partners, and to the storage they write to."""
     own = [provider.base_url for provider in providers.values() if not provider.missing]
     storages = [one.storage.read_from for one in providers.values() if one.storage is not None]
     transport = Transport(trusted=[*own, *storages])
     stack.push_async_callback(transport.close)
+    return transport
+
+
+def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
+    providers, clock, observe = base.partners.providers, base.clock, base.observe
+    transport = _transport(providers, stack)
     credentials = Credentials(providers, base.partners.secrets)
     exchange = Exchange(
         providers,

@@ -241,8 +241,8 @@ class Exchange:
                 if isinstance(reading, Completed) or not _may_pass(reading, polling):
                     return reading
                 if misses > polling.patience:
-                    is_answered = reading.upstream_status is not None
-                    return msgspec.structs.replace(reading, reached=Reached.UNDECIDED) if is_answered else reading
+                    is_open = reading.upstream_status in _TRANSIENT
+                    return msgspec.structs.replace(reading, reached=Reached.UNDECIDED) if is_open else reading
                 pause = max(pause, polling.every)
             else:
                 misses = 0

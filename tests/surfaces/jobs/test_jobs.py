@@ -181,6 +181,14 @@ def test_an_inactive_subscription_submits(new_jobs_caller: NewJobsCaller) -> Non
     assert free.get("/api/v2/jobs") == {"jobs": []}
 
 
+@pytest.mark.req("C-13")
+def test_tiers_that_promise_more_than_a_server_can_do_are_told_at_the_start(jobs_server: Server) -> None:
+    """Each is named with the parallel jobs it promises and the engine hosts there are."""
+    lines = jobs_server.logged("SubscriptionBeyondHosts")
+    told = [(line["subscription"], line["jobs"], line["hosts"], line["level"]) for line in lines]
+    assert told == [("creator", 3, 2, "warning"), ("pro", 5, 2, "warning")]
+
+
 @pytest.mark.req("J-12")
 def test_the_queue_has_no_end(new_jobs_caller: NewJobsCaller) -> None:
     """So many jobs may wait; one more is refused with a time to wait, and its key is free again."""

@@ -155,7 +155,7 @@ class PackCatalog:
     def _note_shadowed(self) -> None:
         """Note once which classes of a pack are never used, because a pack that is loaded before it gives them."""
         owners = self.owners(None)
-        for pack in self._packs.values():
+        for pack in self._allowed(None):
             shadowed: dict[str, list[str]] = {}
             for name in pack.classes:
                 if owners[name] != pack.name:
