@@ -96,7 +96,7 @@ def strange_variables(
 
     One that is empty counts as not set.
     """
-    options = {option_name(name): {"key", "base_url", *provider.variables} for name, provider in providers.items()}
+    options = {option_name(name): _options_of(provider) for name, provider in providers.items()}
     possible = [provider_setting(name, option) for name, given in options.items() for option in given]
     known = {setting.env for setting in SETTINGS.values()}
     found: list[tuple[str, str | None]] = []
@@ -107,6 +107,11 @@ def strange_variables(
         elif not any(_is_option(option, name, given) for name, given in options.items()):
             found.append((variable, _nearest(variable, possible, _PROVIDER_PREFIX)))
     return found
+
+
+def _options_of(provider: Provider) -> set[str]:
+    """What can be said of a provider, beside further keys and their weights."""
+    return {"key", "base_url", *provider.variables, *(() if provider.storage is None else ("storage",))}
 
 
 def _nearest(variable: str, possible: Iterable[str], prefix: str) -> str | None:

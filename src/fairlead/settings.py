@@ -6,7 +6,7 @@ Each can be given in the environment as `FAIRLEAD_<NAME>`; `serve` has flags for
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -21,7 +21,6 @@ from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
 from fairlead.domain.origins import read_origins
 from fairlead.domain.registry import path_prefix
 from fairlead.domain.storage_limits import StorageLimits
-from fairlead.domain.token_issuers import IssuerRecord, read_issuers
 
 T = TypeVar("T", int, float)
 _DEFAULT_DATA: Final = Path("fairlead-data")
@@ -172,13 +171,6 @@ def _static_token(text: str) -> str:
     if not _STATIC_TOKEN.fullmatch(text):
         raise ValueError("must be 16 to 1000 letters, digits and any of . _ ~ + / = -")
     return text
-
-
-def _issuers(text: str) -> Sequence[IssuerRecord]:
-    try:
-        return read_issuers(text if text.lstrip().startswith("[") else Path(text).read_bytes())
-    except OSError as error:
-        raise ValueError(f"the file cannot be read: {error.strerror}") from error
 
 
 def _database_url(text: str) -> str:
@@ -426,7 +418,7 @@ class Settings:
     jwt_secret: str | None = _option(None, "A shared secret for HS256 tokens, instead of a key set.", shown=False)
     jwt_issuer: str | None = _option(None, "The issuer (`iss`) tokens must name; needed to take tokens.")
     jwt_audience: str | None = _option(None, "The audience (`aud`) tokens must name; needed to take tokens.")
-    token_issuers: Sequence[IssuerRecord] = _option((), "More issuers of tokens: a JSON array, or a file.", _issuers)
+    token_issuers: str | None = _option(None, "More issuers of tokens: a JSON array, or a file.")
     jwt_leeway_seconds: float = _option(30.0, "How far the clocks of issuer and server may differ.", _number(0, 600))
     jwt_workspace_claim: str = _option("workspace", "The claim that names the workspace a token speaks for.")
     jwt_models_claim: str = _option("models", "The claim that limits a token to some models (an array of patterns).")
@@ -479,8 +471,7 @@ def read_settings(environment: Mapping[str, str] = os.environ, **given: Any) -> 
     """Read the options: those given (and not None) first, then the environment, then the defaults. BadSettingError."""
     values: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
-        text = environment.get(setting.env)
-        if text:
+        if text := environment.get(setting.env):
             values[name] = _read(setting, text)
     values["provider_options"] = MappingProxyType(
         {

@@ -369,7 +369,7 @@ def test_a_cancellation_carries_headers_of_its_own(odd: Provider, partner: FakeP
 
     async def cancel() -> bool:
         async with desk(odd) as our:
-            return await our.exchange.cancel(our.order("actions"), "7", "gone")
+            return await our.exchange.cancel(our.order("actions"), Work("7", "gone"))
 
     assert asyncio.run(cancel())
     (request,) = partner.requests()
@@ -387,7 +387,7 @@ def test_requests_are_signed_as_they_are_sent(odd: Provider, partner: FakePartne
             order = our.order("actions", b'{"Prompt":"a chair"}')
             reading = await our.send(order)
             assert isinstance(reading, Accepted)
-            return await our.exchange.follow(order, reading.handle, reading.credential)
+            return await our.exchange.follow(order, Work(reading.handle, reading.credential))
 
     outcome = asyncio.run(ask())
     assert isinstance(outcome, Completed)

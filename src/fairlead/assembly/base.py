@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from fairlead.domain.brand import Brand
 from fairlead.domain.jobs.subscriptions import first_of
+from fairlead.domain.token_issuers import read_issuers
 from fairlead.domain.windows import quotas_of
 from fairlead.identity.key_sets import KeyFile, KeySource, KeyUrl, SharedSecret
 from fairlead.identity.links import Links
@@ -255,12 +256,17 @@ def _single_issuer(settings: Settings) -> Iterator[TokenIssuer]:
 
 def _listed_issuers(settings: Settings) -> Iterator[TokenIssuer]:
     """The issuers of `FAIRLEAD_TOKEN_ISSUERS`, once for each of their audiences; BadSettingError."""
-    for number, one in enumerate(settings.token_issuers, 1):
-        try:
+    text = settings.token_issuers
+    if text is None:
+        return
+    try:
+        for one in read_issuers(text if text.lstrip().startswith("[") else Path(text).read_bytes()):
             keys = _key_set(one.keys)
-        except ValueError as error:
-            raise BadSettingError(f"FAIRLEAD_TOKEN_ISSUERS: issuer {number}: {error}") from error
-        yield from (TokenIssuer(one.issuer, audience, keys, one.kind) for audience in one.audiences)
+            yield from (TokenIssuer(one.issuer, audience, keys, one.kind) for audience in one.audiences)
+    except OSError as error:
+        raise BadSettingError(f"FAIRLEAD_TOKEN_ISSUERS: the file cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise BadSettingError(f"FAIRLEAD_TOKEN_ISSUERS: {error}") from error
 
 
 def _token_issuer(settings: Settings, keys: KeySource) -> TokenIssuer:

@@ -110,6 +110,7 @@ class _Verbs:
 
 async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, stack: AsyncExitStack) -> Jobs:
     """Wire what has workflows executed; what the stack is given is stopped with it."""
+    _tell_of_tiers(settings, base)
     working = await _working(settings, base, runs, stack)
     nodes = NodeCatalog(
         working.hosts, lambda: base.catalog.current, lambda catalog: _partner_nodes(catalog, base, runs)
@@ -152,7 +153,6 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
     files = _files(settings, base, moderation, kept_ms, stack)
     confinement = await ready_confinement(settings)
     confinement.tell(base.observe)
-    _tell_of_tiers(settings, base)
     kept(stack, watch_trees())
     nodes = _partner_nodes(base.catalog.current, base, runs)
     hosts = await ready_hosts(settings, confinement, nodes, base.observe, stack)

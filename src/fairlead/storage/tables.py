@@ -438,7 +438,7 @@ releases = Table(
     Column("version", _INT, primary_key=True, autoincrement=False, comment="counts those of its deployment from 1"),
     Column("state", String(16), nullable=False),
     Column("node_packs", Text, comment="JSON array of names; null for every pack there is"),
-    Column("copies", Text, comment="JSON array of the copies of its packs; null before they are made, or before 0015"),
+    Column("copies", Text, comment="JSON array of the copies of its packs; null before they are made, or before 0017"),
     Column("nodes", _INT, comment="how many classes its packs add, once it is prepared"),
     Column("reason", String(500), comment="why it cannot be used"),
     Column("created_at", _INT, nullable=False),

@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0015"
-down_revision = "0014"
+revision = "0017"
+down_revision = "0016"
 branch_labels = None
 depends_on = None
 
@@ -13,5 +13,5 @@ def upgrade() -> None:
     """Deployments that there are take all kinds, and releases have no copies: they use the packs as they are."""
     told = "JSON array of the kinds of tokens it takes beside keys; null for all"
     op.add_column("deployments", sa.Column("token_kinds", sa.Text(), comment=told))
-    kept = "JSON array of the copies of its packs; null before they are made, or before 0015"
+    kept = "JSON array of the copies of its packs; null before they are made, or before 0017"
     op.add_column("releases", sa.Column("copies", sa.Text(), comment=kept))
