@@ -63,10 +63,11 @@ def test_timed_out_work_that_failed_is_told_for_good(client: Client, partner: Fa
 
 @pytest.mark.req("R-18", "R-22")
 def test_work_of_a_partner_that_cannot_be_asked_stays_collectable(client: Client, partner: FakePartner) -> None:
-    """Polls that fail say nothing about the work; the status of its acceptance is told."""
+    """Polls that fail say nothing about the work, whether patience or time ends first."""
     _take(partner)
     partner.script("/tasks/t", reply(503))
-    is_refused(unclear := _ask(client), 502, "provider_error")
+    unclear = _ask(client)
+    assert unclear.status_code in {502, 504}
     assert unclear.headers["x-service-upstream-status"] == "503"
     partner.script("/tasks/t", _DONE)
     assert _ask(client).status_code == 200
