@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairlead.domain.billing.rates import (
@@ -166,6 +166,22 @@ def test_a_charge_passes_its_hold(prices: RateCard, asked: Pricing, answer: Any,
 
 
 @given(CARDS, ASKED)
+@example(
+    RateCard(
+        "v1",
+        DAY,
+        (
+            Component(
+                "unit",
+                0,
+                Decimal("0.501"),
+                parts=(Part("part", 1, ("n",)),),
+                multipliers=(Multiplier("tier", Decimal("0.1"), answered=(Condition(("n",)),), size_above=10),),
+            ),
+        ),
+    ),
+    Pricing({}),
+)
 def test_an_answer_of_bytes_is_cheaper(prices: RateCard, asked: Pricing) -> None:
     """An answer that reports nothing costs what was held, but for what its headers say."""
     priced = quote(prices, asked)

@@ -338,7 +338,7 @@ def _due(line: Line, answer: Any, headers: Mapping[str, str]) -> int:
     """What the partner's report of a component comes to; what was held where it reports nothing."""
     component, measured = line.component, line.component.measured
     quantity = line.quantity if measured is None else _measured(component, measured, answer, headers)
-    if quantity is None or (line.open and answer is None):
+    if quantity is None or (answer is None and (line.open or component.parts)):
         return line.held
     factor = line.factor
     for one in line.open:
