@@ -34,6 +34,7 @@ from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Answer, Results
 from fairlead.operations.runs.resume import Resumer
+from fairlead.operations.runs.stored_bodies import StoredBodies
 from fairlead.operations.runs.void import Voider
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials, Secret
@@ -304,11 +305,15 @@ class Server:
         self.executor = Executor(
             self._dispatcher(credentials), self.replayer, self.results, self.journal, self.clock, observe, WEEK_MS
         )
+        self.bodies, self.stored = LargeBodies(1, observe), StoredBodies(self.blobs, observe)
+        self.journal.tell_unneeded = self.stored.delete_soon
         self.admitter = Admitter(
             self.catalog, self.exchange, credentials, self.own_keys, self.replayer, database, self.journal, self.clock,
-            observe, server_id, LargeBodies(1, observe),
+            observe, server_id, self.bodies, self.stored,
         )  # fmt: skip
-        self.resumer = Resumer(self.catalog, credentials, self.own_keys, self.clock, DAY_MS, BASE_URL, patience=())
+        self.resumer = Resumer(
+            self.catalog, credentials, self.own_keys, self.bodies, self.stored, self.clock, DAY_MS, BASE_URL, ()
+        )
         self.voider = Voider(self.executor, self.clock, WEEK_MS)
         self.recovery = Recovery(
             database,
@@ -402,6 +407,8 @@ class Server:
         """Let everything end."""
         await self.executor.drain(5)
         await self.journal.close()
+        await self.stored.close()
+        await self.bodies.close()
         await self.transport.close()
 
 

@@ -9,6 +9,7 @@ from blake3 import blake3
 
 from conftest import Run
 from damage import blob_file, blob_files, flip
+from fairlead.domain.runs.entries import RequestBlob
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.stored_files import BlobAudit, Count, Finding
 from fairlead.storage.assets import Asset, insert_assets
@@ -19,7 +20,8 @@ from storage.bookings import LAB, NOW, Books, admission, kept, settlement
 
 DAY_SECONDS = 24 * 3600
 RUN = "00000000-0000-7000-8000-000000000001"
-RESULT, FILE, ASSET = (f"the bytes of {what}".encode() * 100 for what in ("a result", "a file", "an asset"))
+LIVE = "00000000-0000-7000-8000-000000000002"
+RESULT, REQUEST, ASSET = (f"the bytes of {what}".encode() * 100 for what in ("a result", "a request", "an asset"))
 
 
 class Store:
@@ -40,11 +42,13 @@ class Store:
         kept_result = kept(content=None, blob=self.result, size=len(RESULT), expires_at=NOW + 1_000_000)
         books.write(admission(RUN, hold=0))
         books.write(settlement(RUN, charge=0, result=kept_result))
+        self.request = self._put(REQUEST)
+        books.write(admission(LIVE, hold=0, request=RequestBlob(self.request, len(REQUEST))))
 
     @property
     def named(self) -> dict[str, str]:
         """Each blob, and the kind of the row that names it."""
-        return {self.file: "file", self.result: "result", self.asset: "asset"}
+        return {self.file: "file", self.result: "result", self.asset: "asset", self.request: "request"}
 
     def path(self, blob: str) -> Path:
         """Return the file of a blob."""
@@ -90,8 +94,8 @@ def test_whole_store_has_no_findings(store: Store) -> None:
     before = [(path, path.stat().st_mtime_ns) for path in blob_files(store.folder)]
     for thoroughly in (False, True):
         count, found = store.audit(thoroughly=thoroughly)
-        assert (count.is_clean, count.references, found) == (True, 3, {})
-        assert (count.blobs, count.bytes) == ((3, 900 + len(RESULT) + len(ASSET)) if thoroughly else (0, 0))
+        assert (count.is_clean, count.references, found) == (True, 4, {})
+        assert (count.blobs, count.bytes) == ((4, 900 + len(RESULT + ASSET + REQUEST)) if thoroughly else (0, 0))
     assert [(path, path.stat().st_mtime_ns) for path in blob_files(store.folder)] == before
     assert store.sample().is_clean
 
@@ -127,7 +131,7 @@ def test_store_that_is_gone_is_missing_whole(store: Store, tmp_path: Path) -> No
     store.folder.rename(tmp_path / "elsewhere")
     for thoroughly in (False, True):
         count, found = store.audit(thoroughly=thoroughly)
-        assert (count.missing, count.is_clean) == (3, False)
+        assert (count.missing, count.is_clean) == (4, False)
         assert set(found) == {("missing", blob) for blob in store.named}
 
 
@@ -168,7 +172,7 @@ def test_each_row_is_looked_at_once_however_many_there_are(store: Store) -> None
         for _ in range(2_500)
     ]
     store.books.do(lambda c: insert_assets(c, rows))
-    assert store.audit(thoroughly=False)[0].references == 2_503
+    assert store.audit(thoroughly=False)[0].references == 2_504
     store.path(store.asset).unlink()
     count, found = store.audit(thoroughly=False)
     assert (count.missing, len(found[("missing", store.asset)])) == (2_501, 2_501)

@@ -100,6 +100,7 @@ class Proof:
         """A run has ended; it was begun once at most, and lost or failed only where it had to be."""
         state, reason = row["state"], row["reason"]
         self._expect(state not in LIVE, f"{run_id} is still {state}")
+        self._expect(row["request_blob"] is None, f"{run_id} has ended, and still names its body")
         self._expect(len(begun) <= 1, f"{run_id} was begun {len(begun)} times: {begun}")
         for generation in begun:
             asked_again = generation.orders > 1 and generation.provider not in KEYED

@@ -33,6 +33,7 @@ from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
+from fairlead.operations.runs.stored_bodies import StoredBodies
 from fairlead.operations.runs.void import Voider
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
@@ -128,11 +129,14 @@ class SimulatedServer:
         )
         dispatcher = self._dispatcher(credentials)
         self.executor = Executor(dispatcher, replayer, results, self.journal, clock, observe, WEEK_MS)
+        # Every body is a blob here: what may go wrong with those goes wrong.
+        bodies, stored = LargeBodies(1, observe), StoredBodies(world.blobs, observe, inline_bytes=0)
+        self.journal.tell_unneeded = stored.delete_soon
         self.admitter = Admitter(
             world.catalog, self.exchange, credentials, own_keys, replayer, database, self.journal, clock, observe, name,
-            LargeBodies(1, observe),
+            bodies, stored,
         )  # fmt: skip
-        resumer = Resumer(world.catalog, credentials, own_keys, clock, WEEK_MS, BASE_URL)
+        resumer = Resumer(world.catalog, credentials, own_keys, bodies, stored, clock, WEEK_MS, BASE_URL)
         voider = Voider(self.executor, clock, WEEK_MS)
         self.recovery = Recovery(
             database, self.exchange, resumer, self.executor, voider, clock, observe, name, alone=alone, silent_ms=20_000

@@ -5,6 +5,7 @@ product's own statements on the product's own tables.
 """
 
 import asyncio
+import hashlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -24,7 +25,6 @@ T = TypeVar("T")
 Work = Callable[[Connection], T]
 
 _PROVEN_EVERY: Final = 0.01
-_HASH: Final = "{:064x}"
 
 
 class WrongBooksError(Exception):
@@ -201,7 +201,7 @@ class _Writer:
         await asyncio.sleep(0)
         if self._story.happens(self._story.weather.blobs_refused):
             raise BlobsUnavailableError("the store is away")
-        name = _HASH.format(len(self._blobs) + 1)
+        name = hashlib.sha256(self._content).hexdigest()
         self._blobs[name] = self._content
         return name
 

@@ -202,7 +202,7 @@ class _Stumbling:
         self._resumer = resumer
         self._times = times
 
-    async def resume(self, found: LiveRun) -> AdmittedRun | None:
+    async def resume(self, found: LiveRun) -> AdmittedRun:
         if self._times > 0:
             self._times -= 1
             raise ZeroDivisionError

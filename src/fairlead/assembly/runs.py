@@ -25,6 +25,7 @@ from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
+from fairlead.operations.runs.stored_bodies import StoredBodies
 from fairlead.operations.runs.void import Voider
 from fairlead.operations.runs.watch import Watcher
 from fairlead.operations.webhook_secrets import WebhookSecrets
@@ -74,6 +75,8 @@ class _Working:
     resumer: Resumer
     voider: Voider
     server_id: str
+    bodies: LargeBodies
+    stored: StoredBodies
 
 
 def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, stack: AsyncExitStack) -> Runs:
@@ -85,15 +88,13 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
     queue_worker = QueueWorker(_claimer(settings, base, working, pace), settings.queue_places, base.observe)
     working.journal.tell_released = queue_worker.tell
     drain.tell(queue_worker.stop, lambda: working.executor.under_way > 0)
-    bodies = LargeBodies(settings.body_readers, base.observe)
-    stack.push_async_callback(bodies.close)
     collector = Collector(base.database, working.results, base.clock, pace)
     watcher = Watcher(collector)
     drain.tell(watcher.close)
     secrets, webhooks = _webhooks(settings, base, stack)
     return Runs(
-        admitter=_admitter(base, working, bodies),
-        estimator=Estimator(base.catalog, base.partners.providers, base.database, base.clock, bodies),
+        admitter=_admitter(base, working),
+        estimator=Estimator(base.catalog, base.partners.providers, base.database, base.clock, working.bodies),
         executor=working.executor,
         exchange=working.exchange,
         replayer=working.replayer,
@@ -130,7 +131,11 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     )
     results = Results(base.assets.blobs)
     replayer = _replayer(settings, base, results)
+    bodies, stored = LargeBodies(settings.body_readers, base.observe), StoredBodies(base.assets.blobs, base.observe)
+    stack.push_async_callback(bodies.close)
+    stack.push_async_callback(stored.close)
     journal = _journal(base, stack)
+    journal.tell_unneeded = stored.delete_soon
     dispatcher = _dispatcher(settings, base, exchange, transport, credentials)
     collectable_ms = int(settings.results_hours * HOUR_MS)
     executor = Executor(dispatcher, replayer, results, journal, clock, observe, collectable_ms)
@@ -145,12 +150,16 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
             base.catalog,
             credentials,
             base.own_keys,
+            bodies,
+            stored,
             clock,
             settings.idempotency_hours * HOUR_MS,
             settings.public_base_url or f"http://{settings.host}:{settings.port}",
         ),
         voider=Voider(executor, clock, collectable_ms),
         server_id=new_id(),
+        bodies=bodies,
+        stored=stored,
     )
 
 
@@ -170,7 +179,7 @@ def _claimer(settings: Settings, base: Base, working: _Working, pace: Pace) -> C
     )
 
 
-def _admitter(base: Base, working: _Working, bodies: LargeBodies) -> Admitter:
+def _admitter(base: Base, working: _Working) -> Admitter:
     return Admitter(
         base.catalog,
         working.exchange,
@@ -182,7 +191,8 @@ def _admitter(base: Base, working: _Working, bodies: LargeBodies) -> Admitter:
         base.clock,
         base.observe,
         working.server_id,
-        bodies,
+        working.bodies,
+        working.stored,
     )
 
 

@@ -1,4 +1,4 @@
-"""Who names which blob: live result assets, kept results of runs, and files of workflows."""
+"""Who names which blob: live result assets, kept results of runs, live runs with large bodies, files of workflows."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -8,11 +8,14 @@ from sqlalchemy import ColumnElement, Connection, Select, or_, select
 from fairlead.storage.needed_files import needed_by_jobs
 from fairlead.storage.tables import assets, run_results, runs, workflow_files
 
-KINDS: Final = ("asset", "result", "file")
+KINDS: Final = ("asset", "result", "request", "file")
 
 
 class BlobReference(NamedTuple):
-    """A row that names a blob: its kind, its id (of a result, the run's), its workspace, and how large the blob is."""
+    """A row that names a blob: its kind, its id, its workspace, and how large the blob is.
+
+    The id of a result and of a request is the run's.
+    """
 
     kind: str
     id: str
@@ -63,6 +66,9 @@ def _live(kind: str, now: int) -> Select[Any]:
                 .join(runs, runs.c.id == run_results.c.run_id)
                 .where(run_results.c.blob.is_not(None), run_results.c.expires_at > now)
             )
+        case "request":
+            columns = (runs.c.id, runs.c.workspace_id, runs.c.request_blob, runs.c.request_size)
+            return select(*columns).where(runs.c.request_blob.is_not(None), runs.c.finished_at.is_(None))
         case _:
             stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now, needed_by_jobs())
             file = workflow_files.c
@@ -70,10 +76,15 @@ def _live(kind: str, now: int) -> Select[Any]:
 
 
 def _ids() -> dict[str, Any]:
-    return {"asset": assets.c.id, "result": run_results.c.run_id, "file": workflow_files.c.id}
+    return {"asset": assets.c.id, "result": run_results.c.run_id, "request": runs.c.id, "file": workflow_files.c.id}
 
 
 def _blob(kind: str) -> ColumnElement[str]:
-    columns: dict[str, Any] = {"asset": assets.c.blob, "result": run_results.c.blob, "file": workflow_files.c.blob}
+    columns: dict[str, Any] = {
+        "asset": assets.c.blob,
+        "result": run_results.c.blob,
+        "request": runs.c.request_blob,
+        "file": workflow_files.c.blob,
+    }
     column: ColumnElement[str] = columns[kind]
     return column

@@ -32,6 +32,7 @@ from fairlead.domain.runs.entries import (
     QueueTicket,
     Redirection,
     Release,
+    RequestBlob,
     Settlement,
     Superseded,
     Verdict,
@@ -69,12 +70,14 @@ _ANY_HOLD: Final = 2**62
 class Written(msgspec.Struct, frozen=True):
     """What became of a batch: a verdict for each entry, and which runs (of which workspaces) may now be claimed.
 
-    In the `unfinished` workspaces more may be released: another Release is due.
+    In the `unfinished` workspaces more may be released: another Release is due. The `unneeded` blobs held the bodies of
+    runs that have ended.
     """
 
     verdicts: Sequence[Verdict]
     released: Sequence[tuple[str, str]]
     unfinished: Sequence[str]
+    unneeded: Sequence[str]
 
 
 class _Standing(msgspec.Struct, frozen=True):
@@ -92,6 +95,7 @@ class _Standing(msgspec.Struct, frozen=True):
     place: int | None
     rate_version: str
     claimed_at: int | None
+    request_blob: str | None
 
 
 @dataclass(slots=True)
@@ -112,6 +116,7 @@ class _Batch:
     blocked: set[str] = field(default_factory=set)
     released: list[tuple[str, str]] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
+    unneeded: list[str] = field(default_factory=list)
     new_runs: list[_Row] = field(default_factory=list)
     claims: list[_Row] = field(default_factory=list)
     withdrawn: list[_Row] = field(default_factory=list)
@@ -150,7 +155,7 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
     for admission in admissions:
         verdicts[id(admission)] = _admit(batch, admission)
     _write_rest(connection, batch)
-    return Written([verdicts.get(id(entry)) for entry in entries], batch.released, batch.unfinished)
+    return Written([verdicts.get(id(entry)) for entry in entries], batch.released, batch.unfinished, batch.unneeded)
 
 
 def _begin(
@@ -371,6 +376,7 @@ def _take_in(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
 
 def _new_run(entry: Admission, state: RunState, place: int | None) -> _Row:
     ticket: QueueTicket | None = entry.ticket
+    blob = entry.request if type(entry.request) is RequestBlob else None
     return (
         entry.run_id,
         entry.workspace_id,
@@ -391,7 +397,9 @@ def _new_run(entry: Admission, state: RunState, place: int | None) -> _Row:
         entry.dropped,
         None if ticket is None else ticket.base_url,
         False,
-        entry.request,
+        entry.request if blob is None else None,
+        None if blob is None else blob.name,
+        None if blob is None else blob.size,
         entry.created_at,
     )
 
@@ -457,10 +465,12 @@ def _settle(batch: _Batch, entry: Settlement, found: _Standing) -> Verdict:
 def _count_end(
     batch: _Batch, workspace_id: str, run_id: str, found: _Standing, at: int, charge: int, *, succeeded: bool
 ) -> None:
-    """What the end of a run means beside the run: its key's holds, the day's usage, whoever wants to be told."""
+    """What the end of a run means beside the run: its key's holds, the day's usage, its body, whoever is to be told."""
     batch.budgets.hold(found.key_id, -found.hold)
     batch.budgets.charged(found.key_id, charge)
     batch.usage.ended(workspace_id, found.key_id, found.model_id, at, succeeded, charge)
+    if found.request_blob is not None:
+        batch.unneeded.append(found.request_blob)
     if found.place is not None:
         batch.webhooks.due(run_id, at)
 

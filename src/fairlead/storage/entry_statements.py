@@ -16,7 +16,7 @@ from sqlalchemy import (
     update,
 )
 
-from fairlead.domain.runs.entries import LiveRun
+from fairlead.domain.runs.entries import LiveRun, RequestBlob
 from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, states_before
 from fairlead.storage.prepared import Prepared, PreparedLookup
 from fairlead.storage.tables import ledger_entries, run_events, runs, workspaces
@@ -42,6 +42,8 @@ LIVE_RUN_COLUMNS: Final = (
     runs.c.place,
     runs.c.created_at,
     runs.c.cancel_requested_at,
+    runs.c.request_blob,
+    runs.c.request_size,
 )
 _LIVE_RUN_NAMES: Final = (
     "run_id",
@@ -95,6 +97,7 @@ LOCK_RUNS: Final = PreparedLookup(
             runs.c.place,
             runs.c.rate_version,
             runs.c.claimed_at,
+            runs.c.request_blob,
         )
         .where(one_of(runs.c.id))
         .order_by(runs.c.id)
@@ -124,6 +127,8 @@ INSERT_RUN: Final = Prepared(
         "base_url",
         "caller_left",
         "request",
+        "request_blob",
+        "request_size",
         "created_at",
     ),
 )
@@ -202,6 +207,8 @@ SETTLE_RUN: Final = Prepared(
         caller_left=bindparam("new_caller_left"),
         finished_at=bindparam("now"),
         request=null(),
+        request_blob=null(),
+        request_size=null(),
     ),
     (
         "new_state",
@@ -242,6 +249,8 @@ WITHDRAW_RUN: Final = Prepared(
         reason=bindparam("new_reason"),
         finished_at=bindparam("now"),
         request=null(),
+        request_blob=null(),
+        request_size=null(),
     ),
     ("new_state", "new_charge", "new_reason", "now", "run"),
 )
@@ -282,9 +291,11 @@ def head_of_queue(connection: Connection, workspace_id: str, below: int, most: i
 def live_run(row: Sequence[Any]) -> LiveRun:
     """A run out of its LIVE_RUN_COLUMNS and the name of its workspace."""
     found = dict(zip(_LIVE_RUN_NAMES, row, strict=True))
+    blob, size = found.pop("request_blob"), found.pop("request_size")
     return LiveRun(
         **{
             **found,
+            "request": found["request"] if blob is None else RequestBlob(blob, size),
             "state": RunState(found["state"]),
             "credential": found["credential"] or "",
             "strict": bool(found["strict"]),

@@ -19,19 +19,30 @@ def _nobody_claims(_: Sequence[tuple[str, str]]) -> None:
     pass
 
 
+def _nobody_deletes(_: Sequence[str]) -> None:
+    pass
+
+
 class Journal(GroupCommit[JournalEntry, Written, Verdict]):
-    """Writes entries of runs. `tell_released` is told which queued runs, with their workspaces, may now be claimed."""
+    """Writes entries of runs.
+
+    `tell_released` is told which queued runs, with their workspaces, may now be claimed, `tell_unneeded` which blobs
+    held the bodies of runs that have just ended.
+    """
 
     def __init__(
         self, database: Database, waiting: Callable[[int], None], split: Callable[[int, Exception], None]
     ) -> None:
         super().__init__(database, write_entries, waiting, split)
         self.tell_released: Callable[[Sequence[tuple[str, str]]], None] = _nobody_claims
+        self.tell_unneeded: Callable[[Sequence[str]], None] = _nobody_deletes
 
     def written(self, batch: Written) -> None:
-        """Tell of runs that may now be claimed, and go on where more could be released."""
+        """Tell of runs that may now be claimed and of blobs to be deleted, and go on where more could be released."""
         if batch.released:
             self.tell_released(batch.released)
+        if batch.unneeded:
+            self.tell_unneeded(batch.unneeded)
         for workspace_id in batch.unfinished:
             # Whoever waits is found again where this cannot be written.
             self.write(Release(workspace_id)).add_done_callback(_heed)

@@ -12,7 +12,7 @@ from fairlead.storage.database import Database
 from fairlead.storage.sealed_rows import metadata  # with its own tables in it
 from fairlead.storage.storage_usage import make_triggers
 
-HEAD: Final = "0017"
+HEAD: Final = "0018"
 """The revision of the tables in `tables.py`; a test fails when the folder of revisions disagrees."""
 _LOCK: Final = 0x666C6B  # "flk": names the lock among those of other programs on the same server
 

@@ -153,6 +153,8 @@ runs = Table(
     Column("upstream_status", _INT),
     Column("caller_left", Boolean, nullable=False),
     Column("request", LargeBinary, comment="kept while the run is live"),
+    Column("request_blob", String(64), comment="the blob that holds it instead, where it is large"),
+    Column("request_size", _INT, comment="how many bytes that blob has"),
     Column("created_at", _INT, nullable=False),
     Column("finished_at", _INT),
 )
@@ -168,6 +170,9 @@ _UNWANTED: Final = text("cancel_requested_at IS NOT NULL AND finished_at IS NULL
 _partial_index("ix_runs_unwanted", runs.c.server_id, where=_UNWANTED)
 _partial_index("ix_runs_released", runs.c.workspace_id, runs.c.place, where=_RELEASED)
 _partial_index("ix_runs_lost", runs.c.finished_at, where=runs.c.state == "lost")
+# A server of the version before leaves the names of blobs in runs that it ends.
+_HAS_BLOB: Final = text("request_blob IS NOT NULL AND finished_at IS NULL")
+_partial_index("ix_runs_request_blob", runs.c.request_blob, where=_HAS_BLOB)
 # A later run may name the work of an earlier one by its handle, where operations depend on it (R-16).
 _partial_index("ix_runs_handle", runs.c.workspace_id, runs.c.handle, where=runs.c.operation.is_not(None))
 

@@ -1,6 +1,7 @@
 """The janitor: says that this server lives, takes over what others left, shares counts, looks after catalog files.
 
-Beside its rounds it sweeps assets, in a task of its own: a slow store must not make this server look dead.
+It announces its server, takes over and sweeps in tasks of their own: neither a slow store nor a run whose body cannot
+be read yet may make this server look dead.
 """
 
 import asyncio
@@ -12,9 +13,10 @@ from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
+from fairlead.workers.rounds import look_for_ever
 
 _ROUND_SECONDS: Final = 1.0
-_VOID_STRAYS_EVERY: Final = 30
+_STRAYS_SECONDS: Final = 30.0
 _FORGET_EVERY: Final = 60
 _SWEEP_SECONDS: Final = 60.0
 _ANNOUNCED_BEFORE: Final = 4
@@ -22,7 +24,7 @@ _ANNOUNCED_BEFORE: Final = 4
 
 
 class Janitor:
-    """Runs until it is cancelled; nothing it meets may end it."""
+    """Works until it is cancelled; nothing it meets may end it."""
 
     def __init__(
         self,
@@ -39,12 +41,25 @@ class Janitor:
         self._assets = assets
         self._replayer = replayer
         self._observe = observe
+        self._strays_due = 0.0
 
     async def work(self) -> None:
-        """Do the rounds, and sweep."""
+        """Do all of it."""
+        announce_seconds = max(_ROUND_SECONDS, self._recovery.silent_ms / 1000 / _ANNOUNCED_BEFORE)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._rounds())
+            group.create_task(look_for_ever(self._recovery.announce, announce_seconds, "announce", self._observe))
+            group.create_task(look_for_ever(self._recover, announce_seconds, "recover", self._observe))
             group.create_task(self._sweep())
+            group.create_task(self._rounds())
+
+    async def _recover(self) -> None:
+        """Take over what there is, then look for strays: one after the other, or what is taken over would be one."""
+        while await self._recovery.take_over():
+            pass
+        now = asyncio.get_running_loop().time()
+        if now >= self._strays_due:
+            self._strays_due = now + _STRAYS_SECONDS
+            await self._recovery.void_strays()
 
     async def _sweep(self) -> None:
         while True:
@@ -56,15 +71,8 @@ class Janitor:
 
     async def _rounds(self) -> None:
         rounds = 0
-        announce_every = max(1, int(self._recovery.silent_ms / 1000 / _ROUND_SECONDS / _ANNOUNCED_BEFORE))
         while True:
             try:
-                if rounds % announce_every == 0:
-                    await self._recovery.announce()
-                    while await self._recovery.take_over():
-                        pass
-                if rounds % _VOID_STRAYS_EVERY == 0:
-                    await self._recovery.void_strays()
                 if rounds % _FORGET_EVERY == 0:
                     await self._forget()
                 await self._windows.share()

@@ -52,6 +52,13 @@ class EarlierWork(msgspec.Struct, frozen=True):
     expires_at: int
 
 
+class RequestBlob(msgspec.Struct, frozen=True):
+    """The blob that holds the large body of a run, and of this run alone: its name, and how many bytes it has."""
+
+    name: str
+    size: int
+
+
 class QueueTicket(msgspec.Struct, frozen=True):
     """What makes a run a queued one (R-32): how many may wait in its workspace, its links' base, whom to tell."""
 
@@ -64,10 +71,10 @@ class QueueTicket(msgspec.Struct, frozen=True):
 class Admission(msgspec.Struct, frozen=True):
     """A run to be admitted: it takes a slot and a hold, or is refused. Times in ms since 1970, money in 10^-8 dollars.
 
-    `request` is kept while the run is live, so that a takeover can price it and, where that is safe, repeat it.
-    With a `ticket` it need not find a slot: it waits for one. A run that goes on with the undecided work of an earlier
-    one begins with that `work` and takes over its idempotency key. `least` is the least it was estimated to cost,
-    `dropped` a JSON array of what a translation left out, None for nothing.
+    `request`, or the blob that holds it, is kept while the run is live, so that a takeover can price it and, where that
+    is safe, repeat it. With a `ticket` it need not find a slot: it waits for one. A run that goes on with the undecided
+    work of an earlier one begins with that `work` and takes over its idempotency key. `least` is the least it was
+    estimated to cost, `dropped` a JSON array of what a translation left out, None for nothing.
     """
 
     run_id: str
@@ -79,7 +86,7 @@ class Admission(msgspec.Struct, frozen=True):
     hold: int
     rate_version: str
     created_at: int
-    request: bytes
+    request: bytes | RequestBlob
     operation: str | None = None
     strict: bool = False
     byok: bool = False
@@ -242,7 +249,7 @@ class LiveRun:
     handle: str | None
     hold: int
     rate_version: str
-    request: bytes
+    request: bytes | RequestBlob
     credential: str = ""
     operation: str | None = None
     strict: bool = False

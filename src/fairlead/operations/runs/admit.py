@@ -27,7 +27,9 @@ from fairlead.domain.runs.entries import (
     IdempotencyKey,
     KeyUsed,
     QueueTicket,
+    RequestBlob,
     Superseded,
+    Verdict,
 )
 from fairlead.domain.runs.outcomes import Failed, Work
 from fairlead.domain.runs.selection import Facts, Selection, Wish, select
@@ -48,6 +50,7 @@ from fairlead.operations.runs.requests import (
     strict_pricing_of,
 )
 from fairlead.operations.runs.results import Answer, dropped_json
+from fairlead.operations.runs.stored_bodies import StoredBodies
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.storage import callers
@@ -137,8 +140,10 @@ class Admitter:
         observe: Observer,
         server_id: str,
         bodies: LargeBodies,
+        stored: StoredBodies,
     ) -> None:
         self._bodies = bodies
+        self._stored = stored
         self._catalog = catalog
         self._exchange = exchange
         self._credentials = credentials
@@ -190,20 +195,16 @@ class Admitter:
 
     async def _recorded(self, run: AdmittedRun, caller: Caller, earlier: EarlierWork | None) -> AdmittedRun | KeyUsed:
         """A run that was made durable; FaultError where it may not begin, or that cannot be written."""
-        try:
-            verdict = await self._journal.write(_admission(run, caller, self._server_id, None, earlier))
-        except DatabaseUnavailableError as error:
-            raise self._unrecorded(error, _UNRECORDED) from error
-        match verdict:
+        match await self._written(run, caller, None, earlier, _UNRECORDED):
             case None | Superseded():
                 return run
-            case Committed():
-                return msgspec.structs.replace(run, committed=verdict)
-            case KeyUsed():
-                return verdict
-            case _ if is_fault(verdict):
+            case Committed() as committed:
+                return msgspec.structs.replace(run, committed=committed)
+            case KeyUsed() as used:
+                return used
+            case verdict if is_fault(verdict):
                 raise FaultError(verdict)
-            case _:
+            case verdict:
                 raise AssertionError(verdict)
 
     async def enqueue(self, caller: Caller, model: Model, command: RunCommand, ticket: QueueTicket) -> Queued:
@@ -214,19 +215,39 @@ class Admitter:
         run = await self._prepare(caller, model, command)
         if self._exchange.answers_bytes(run.plan.provider, run.plan.call):
             raise FaultError(NotEnabled(f"{model.id} answers with bytes and cannot be queued; run it synchronously."))
-        try:
-            verdict = await self._journal.write(_admission(run, caller, self._server_id, ticket))
-        except DatabaseUnavailableError as error:
-            raise self._unrecorded(error, _UNCONFIRMED) from error
-        match verdict:
+        match await self._written(run, caller, ticket, None, _UNCONFIRMED):
             case Enqueued(position):
                 return Queued(run.run_id, position, run.plan, run.request.asked, run.selection.byok)
             case KeyUsed(run_id):
                 return Queued(run_id)
-            case _ if is_fault(verdict):
+            case verdict if is_fault(verdict):
                 raise FaultError(verdict)
-            case _:
+            case verdict:
                 raise AssertionError(verdict)
+
+    async def _written(
+        self,
+        run: AdmittedRun,
+        caller: Caller,
+        ticket: QueueTicket | None,
+        earlier: EarlierWork | None,
+        unrecorded: str,
+    ) -> Verdict:
+        """Make an admission durable, with its body before it where that is large; FaultError where it cannot be.
+
+        Where nobody knows whether the entry was kept, its blob may be needed: it is swept if no run names it. That of
+        a run that was refused is gone when this returns, so that the same run may be tried again.
+        """
+        kept = await self._stored.keep(run.run_id, run.request.content)
+        entry = _admission(run, caller, self._server_id, kept, self._clock.now_ms(), ticket, earlier)
+        try:
+            verdict = await self._journal.write(entry)
+        except DatabaseUnavailableError as error:
+            self._observe(DatabaseTrouble("admit", str(error)))
+            raise FaultError(ServiceUnavailable(unrecorded)) from error
+        if isinstance(kept, RequestBlob) and (isinstance(verdict, KeyUsed) or is_fault(verdict)):
+            await self._stored.delete([kept.name])
+        return verdict
 
     async def _prepare(self, caller: Caller, model: Model, command: RunCommand) -> AdmittedRun:
         """Everything of a run that is decided before it is recorded; FaultError with the first refusal."""
@@ -297,14 +318,15 @@ class Admitter:
         text = await self._own_keys.open(caller.workspace_id, plan.provider)
         return self._credentials.own(plan.provider, text)
 
-    def _unrecorded(self, error: DatabaseUnavailableError, told: str) -> FaultError:
-        """What a caller is told whose run could not be made durable."""
-        self._observe(DatabaseTrouble("admit", str(error)))
-        return FaultError(ServiceUnavailable(told))
-
 
 def _admission(
-    run: AdmittedRun, caller: Caller, server_id: str, ticket: QueueTicket | None, earlier: EarlierWork | None = None
+    run: AdmittedRun,
+    caller: Caller,
+    server_id: str,
+    kept: bytes | RequestBlob,
+    now: int,
+    ticket: QueueTicket | None,
+    earlier: EarlierWork | None,
 ) -> Admission:
     return Admission(
         run_id=run.run_id,
@@ -315,8 +337,8 @@ def _admission(
         server_id=server_id,
         hold=run.plan.hold,
         rate_version=run.plan.quote.card.label,
-        created_at=run.started_at_ns // 1_000_000,
-        request=run.request.content,
+        created_at=now,  # after its blob was written: an admission that is old and unknown would be a stray
+        request=kept,
         operation=run.request.asked.operation,
         strict=run.selection.strict,
         byok=run.selection.byok,

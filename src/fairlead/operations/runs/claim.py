@@ -13,7 +13,7 @@ from fairlead.domain.runs.states import RunState
 from fairlead.observing.observations import DatabaseTrouble, Observer, QueueDepth, RunClaimed, RunWithdrawn
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.execute import Execution, Executor
-from fairlead.operations.runs.resume import Resumer
+from fairlead.operations.runs.resume import CannotResumeError, Resumer
 from fairlead.operations.runs.void import Voider
 from fairlead.storage import queue
 from fairlead.storage.database import Database, DatabaseUnavailableError
@@ -22,7 +22,6 @@ from fairlead.storage.journal import Journal
 FOUND_AT_ONCE: Final = 500
 _RETRY_FIRST: Final = 0.1
 _RETRY_MAX: Final = 5.0
-_GONE: Final = ServiceUnavailable("The model can no longer be run as it was asked for; nothing was started or charged.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +55,10 @@ class Claimer:
             return None
         self.pace.note(workspace_id, entry.at)
         self.observe(RunClaimed(run_id, found.model_id, (entry.at - found.created_at) / 1000))
-        run = await self.resumer.resume(found)
-        if run is None:
-            await self.voider.void(found, RunState.FAILED, bucket(_GONE), _GONE)
+        try:
+            run = await self.resumer.resume(found)
+        except CannotResumeError as error:
+            await self.voider.void(found, RunState.FAILED, bucket(error.fault), error.fault)
             return None
         return self.executor.start(run)
 

@@ -98,12 +98,15 @@ class LargeBodies:
         self._idle: list[_Reader] = []
         self._readings = set[asyncio.Task[Examined]]()
 
-    async def read(self, workspace_id: str, content: bytes, model: Model) -> ReadBody:
-        """Read a body of a run of a model; FaultError for what is no clean JSON object, or has no room here."""
+    async def read(self, workspace_id: str, content: bytes, model: Model | None = None) -> ReadBody:
+        """Read a body of a run of a model; FaultError for what is no clean JSON object, or has no room here.
+
+        Without a model, it is held against no schema.
+        """
         if (short := read_short_body(content)) is not None:
             return short
-        schema = model.input_schema
-        name = model.name if schema is not None and schema.declares_model else None
+        schema = None if model is None else model.input_schema
+        name = model.name if model is not None and schema is not None and schema.declares_model else None
         asked = Examination(secrets.token_hex(16), None if schema is None else schema.text, name)
         reading = asyncio.get_running_loop().create_task(self._examined(workspace_id, asked, content))
         self._readings.add(reading)

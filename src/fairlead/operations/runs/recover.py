@@ -11,13 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.domain.faults import ProviderError, ServiceUnavailable
-from fairlead.domain.runs.entries import LiveRun, Stray
+from fairlead.domain.runs.entries import LiveRun, RequestBlob, Stray
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunEvent, RunState, advance
 from fairlead.observing.observations import DatabaseTrouble, Observer, RunEnded, RunTakenOver, UnexpectedError
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.execute import Executor
-from fairlead.operations.runs.resume import Resumer
+from fairlead.operations.runs.resume import CannotResumeError, Resumer
 from fairlead.operations.runs.void import Voider
 from fairlead.providers.exchange import Exchange
 from fairlead.storage import runs
@@ -76,7 +76,8 @@ class Recovery:
         except DatabaseUnavailableError as error:
             self.observe(DatabaseTrouble("take over", str(error)))
             return 0
-        for orphan in orphans:
+        # Those whose bodies have to be fetched may take long, where the store for blobs is away.
+        for orphan in sorted(orphans, key=lambda one: isinstance(one.request, RequestBlob)):
             self.observe(RunTakenOver(orphan.run_id, orphan.model_id, orphan.attempt))
             try:
                 await self._go_on(orphan)
@@ -114,10 +115,12 @@ class Recovery:
             self.observe(DatabaseTrouble("let go", str(error)))
 
     async def _go_on(self, orphan: LiveRun) -> None:
-        run = await self.resumer.resume(orphan)
-        if run is None:
+        try:
+            run = await self.resumer.resume(orphan)
+        except CannotResumeError:
             await self._give_up(orphan)
-        elif orphan.handle is not None:
+            return
+        if orphan.handle is not None:
             self.executor.start(msgspec.structs.replace(run, work=Work(orphan.handle, orphan.credential)))
         elif self.exchange.repeats_safely(orphan.provider):
             self.executor.start(run)

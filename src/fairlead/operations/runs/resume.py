@@ -1,24 +1,42 @@
 """A run made whole again out of what the books keep of it: after a claim, and after a takeover."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from fairlead.domain.billing.rates import Pricing
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.runs.body import read_body
-from fairlead.domain.runs.entries import IdempotencyKey, LiveRun
+from fairlead.domain.runs.entries import IdempotencyKey, LiveRun, RequestBlob
 from fairlead.domain.runs.selection import Selection
+from fairlead.fair_shares import FairShares
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.admit import AdmittedRun
+from fairlead.operations.runs.large_bodies import LargeBodies, ReadBody
 from fairlead.operations.runs.plan import Request, plan_leg, with_whole_body
 from fairlead.operations.runs.requests import completed_body
+from fairlead.operations.runs.stored_bodies import BodyLostError, StoredBodies
 from fairlead.providers.credentials import Credential, Credentials
+
+T = TypeVar("T")
+
+_AT_ONCE: Final = 2
+_WAITING_MAX: Final = 10_000
+_GONE: Final = ServiceUnavailable("The model can no longer be run as it was asked for; nothing was started or charged.")
+_LOST: Final = ServiceUnavailable("The stored request body is lost; nothing was started or charged.")
+
+
+class CannotResumeError(Exception):
+    """A run can no longer be made whole; `fault` is what its collectors are told where nothing was started."""
+
+    def __init__(self, fault: ServiceUnavailable = _GONE) -> None:
+        super().__init__(fault.detail)
+        self.fault = fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,42 +44,49 @@ class Resumer:
     """Makes runs whole.
 
     `keys_kept_ms` is how long idempotency keys are kept, `base_url` what links begin with where nothing was kept of how
-    the caller reached us. `patience` is how long a credential of the caller's own is waited for, and again (seconds).
+    the caller reached us. `patience` is how long what cannot be read now is waited for, and again (seconds): the body,
+    and a credential of the caller's own. Few `large` bodies are read at once, in turn over workspaces; how many runs
+    wait for that has no bound but the number of workers.
     """
 
     catalog: CatalogKeeper
     credentials: Credentials
     own_keys: ProviderKeys
+    bodies: LargeBodies
+    stored: StoredBodies
     clock: Clock
     keys_kept_ms: int
     base_url: str
     patience: Sequence[float] = (1.0, 2.0, 4.0, 8.0)
+    large: FairShares = field(default_factory=lambda: FairShares(_AT_ONCE, _WAITING_MAX, 1))
 
-    async def resume(self, found: LiveRun) -> AdmittedRun | None:
-        """The run as it was admitted; None when its model, leg, card, body or own credential is no longer to be had.
+    async def resume(self, found: LiveRun) -> AdmittedRun:
+        """The run as it was admitted.
 
-        A run with its caller's own credential goes on with that one or not at all: ours is never shown in its place
-        (R-17).
+        CannotResumeError when its model, leg, card, body or own credential is no longer to be had. A run with its
+        caller's own credential goes on with that one or not at all: ours is never shown in its place (R-17).
         """
         model = self.catalog.current.models.get(found.model_id)
         leg = None if model is None else model.leg(found.provider)
         if model is None or leg is None:
-            return None
+            raise CannotResumeError
         try:
-            sent = read_body(found.request)
-            body = sent if found.strict else completed_body(model, sent)
-            credential = await self._own(found) if found.byok else None
-        except FaultError:
-            return None
+            content, read = await self._body(found)
+            credential = await self._patiently(partial(self._own, found)) if found.byok else None
+        except BodyLostError as error:
+            raise CannotResumeError(_LOST) from error
+        except FaultError as error:
+            raise CannotResumeError from error
+        body = read.value if found.strict else completed_body(model, read.value)
         operation = _operation(model, leg, body, found)
         if operation is None:
-            return None
+            raise CannotResumeError
         defaults = model.input_schema.defaults if model.input_schema and not found.strict else {}
-        asked = Pricing(body, defaults, len(found.request), found.operation, found.strict)
-        request = Request(found.run_id, model, operation.name, found.request, asked, found.byok)
+        asked = Pricing(body, defaults, len(content), found.operation, found.strict)
+        request = Request(found.run_id, model, operation.name, content, asked, found.byok, read.large)
         plan = plan_leg(request, leg, self.clock.today(), found.rate_version)
         if plan is None:
-            return None
+            raise CannotResumeError
         return AdmittedRun(
             run_id=found.run_id,
             workspace_id=found.workspace_id,
@@ -78,18 +103,27 @@ class Resumer:
             is_unwanted=found.cancel_requested_at is not None,
         )
 
-    async def _own(self, found: LiveRun) -> Credential:
-        """The caller's own credential; FaultError when it cannot be had, or not within the patience there is."""
+    async def _body(self, found: LiveRun) -> tuple[bytes, ReadBody]:
+        """The body, and what it says; BodyLostError, FaultError."""
+        if not isinstance(found.request, RequestBlob):
+            return found.request, await self.bodies.read(found.workspace_id, found.request)
+        async with self.large.place(found.workspace_id):
+            content = await self._patiently(partial(self.stored.read, found.run_id, found.request))
+            return content, await self._patiently(partial(self.bodies.read, found.workspace_id, content))
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """What an attempt brings; FaultError when it fails, or does not succeed within the patience there is."""
         for pause in self.patience:
             try:
-                return await self._open(found)
+                return await attempt()
             except FaultError as error:
                 if not isinstance(error.fault, ServiceUnavailable):
                     raise
             await asyncio.sleep(pause)
-        return await self._open(found)
+        return await attempt()
 
-    async def _open(self, found: LiveRun) -> Credential:
+    async def _own(self, found: LiveRun) -> Credential:
+        """The caller's own credential; FaultError."""
         text = await self.own_keys.open(found.workspace_id, found.provider)
         return self.credentials.own(found.provider, text)
 
