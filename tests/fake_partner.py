@@ -317,7 +317,7 @@ at_most = 1.0
 protocol = "sync-json"
 path = "/json"
 timeout = 600
-answer_limit_mib = 1
+answer_limit_mib = {answer_limit_mib}
 
 [calls.picky]
 protocol = "sync-json"
@@ -397,6 +397,7 @@ def provider_text(
     give_up_after: float = 3,
     retries: int = 0,
     alternate: bool = False,
+    answer_limit_mib: int = 1,
     head: str = "",
     tail: str = "",
 ) -> str:
@@ -407,7 +408,13 @@ def provider_text(
     if alternate:
         lines.append("alternate = true")
     return _PROVIDER.format(
-        name=name, url=url, head="\n".join(lines), give_up_after=give_up_after, retries=retries, tail=tail
+        name=name,
+        url=url,
+        head="\n".join(lines),
+        give_up_after=give_up_after,
+        retries=retries,
+        answer_limit_mib=answer_limit_mib,
+        tail=tail,
     )
 
 

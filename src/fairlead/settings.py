@@ -258,7 +258,7 @@ class Settings:
         50_000, "The values that a JSON document of an editor may hold.", _integer(100, 10_000_000)
     )
     answer_values: int = _option(50_000, "The values that a partner's JSON answer may hold.", _integer(100, 10_000_000))
-    body_readers: int = _option(2, "The most processes that read large bodies of runs.", _integer(1, 64))
+    body_readers: int = _option(2, "The most processes that read large bodies, and large answers.", _integer(1, 64))
     deadline_seconds: float = _option(
         600.0, "How long a synchronous call is held; the run goes on after it.", _number(0.01, 86_400)
     )

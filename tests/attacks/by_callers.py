@@ -71,14 +71,40 @@ def deep_and_long_documents(world: World) -> Verdict:
     return Verdict(all(refused), ", ".join(str(answer.status_code) for answer in answers))
 
 
-def large_partner_answer(world: World) -> Verdict:
-    """Have a partner answer with a document of very many values."""
-    size = (60 if world.is_full else 4) * MIB
-    world.partner.script("/json", reply(200, b'{"made":[' + b"{}," * (size // 3) + b"{}]}"))
-    answer = _post(world.attacker, _PARTNER_MODEL, b'{"prompt":"a harbour"}')
+def large_accepted_documents(world: World) -> Verdict:
+    """Send long texts that are taken: as bodies of runs, at once and queued, and as workflows."""
+    size = (60 * MIB if world.is_full else MIB) - 4096
+    graph = b'{"1":{"class_type":"PrimitiveString","inputs":{"value":"%b"}},'
+    graph += b'"2":{"class_type":"PreviewAny","inputs":{"source":["1",0]}}}'
+    world.partner.script("/json", reply(200, b'{"made":true}'))
+    answers = []
+    for text in (b"a" * size, "é".encode() * (size // 2), b"\\n" * (size // 2)):
+        for path, document in (
+            (_PARTNER_MODEL, b'{"prompt":"%b"}'),
+            (f"{_PARTNER_MODEL}/requests", b'{"prompt":"%b"}'),
+            ("/api/prompt", b'{"prompt":' + graph + b"}"),
+            ("/api/v2/jobs", b'{"workflow":' + graph + b"}"),
+        ):
+            answers.append((path, _post(world.attacker, path, document % text)))
     world.partner.reset()
-    held = answer.status_code == httpx.codes.BAD_GATEWAY or len(answer.content) >= size
-    return Verdict(held, f"{answer.status_code}, {len(answer.content):,} bytes")
+    found = ", ".join(f"{path.rpartition('/')[2]} {answer.status_code}" for path, answer in answers)
+    return Verdict(all(answer.is_success for _, answer in answers), found)
+
+
+def large_partner_answer(world: World) -> Verdict:
+    """Have a partner answer with a document of very many values, then with long texts, which reach the caller."""
+    size = (60 if world.is_full else 4) * MIB
+    many = b'{"made":[' + b"{}," * (size // 3) + b"{}]}"
+    texts = [b'{"made":"%b"}' % text for text in (b"a" * (size - 99), b"\\n" * (size // 2 - 99))]
+    answers = []
+    for content in (many, *texts):
+        world.partner.script("/json", reply(200, content))
+        answers.append(_post(world.attacker, _PARTNER_MODEL, b'{"prompt":"a harbour"}'))
+        world.partner.reset()
+    refused, *taken = answers
+    held = refused.status_code == httpx.codes.BAD_GATEWAY
+    held = held and all(answer.content == sent for answer, sent in zip(taken, texts, strict=True))
+    return Verdict(held, ", ".join(f"{answer.status_code}, {len(answer.content):,} bytes" for answer in answers))
 
 
 def endless_headers(world: World) -> Verdict:
@@ -186,8 +212,9 @@ def _connected(world: World) -> socket.socket:
 
 ATTACKS: Final = (
     Attack("large documents", "JSON of up to 60 MiB and 20 million values, to each API", large_documents),
+    Attack("large accepted documents", "long texts of up to 60 MiB, taken by each API", large_accepted_documents),
     Attack("strange documents", "deep nesting, one long text, one long number, many names", deep_and_long_documents),
-    Attack("large partner answer", "a partner's answer of 60 MiB and 20 million values", large_partner_answer),
+    Attack("large partner answer", "a partner's answer of 60 MiB: 20 million values, long texts", large_partner_answer),
     Attack("endless headers", "96 MiB of small headers on one connection without a key", endless_headers),
     Attack("many previews", "nine previews of a large picture at the same moment", many_previews),
     Attack(

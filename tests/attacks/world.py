@@ -79,7 +79,7 @@ def inhabited(folder: Path, size: Size, database: str | None = None) -> Iterator
     """Run a server with a workspace that attacks and one that does not."""
     catalog = CatalogFolder(folder / "catalog")
     with running_partner() as partner:
-        catalog.add_provider(partner.url)
+        catalog.add_provider(partner.url, answer_limit_mib=64)
         catalog.add_model("fake/json-1")
         data = folder / "data"
         with serving(data, database=database, catalog=catalog.path, env=environment()) as server:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.documents.examining import Examination, examine
+from fairlead.documents.examining import OfBody, examine
 from fairlead.documents.outline import LONG_BYTES, LargeDocument, LongText, mark_of
 from fairlead.domain.runs.body import read_body
 
@@ -30,7 +30,7 @@ _DOCUMENTS: Final = st.dictionaries(
 
 def large(content: bytes) -> LargeDocument:
     """The document of a body that is in order."""
-    found = examine(Examination(_NONCE), content)
+    found = examine(OfBody(_NONCE), content)
     assert found.refusal is None
     return found.document(content, _NONCE)
 
@@ -92,7 +92,7 @@ def test_long_text_is_never_written_by_mistake() -> None:
 )
 def test_document_that_cannot_be_outlined_is_refused(content: bytes, words: str) -> None:
     """What is no clean object is refused as ever, and so is what is large otherwise than by its texts."""
-    refusal = examine(Examination(_NONCE), content).refusal
+    refusal = examine(OfBody(_NONCE), content).refusal
     assert refusal is not None
     assert words in refusal
 
@@ -107,7 +107,7 @@ def test_schema_sees_the_whole_document() -> None:
             "properties": {"model": {"type": "string"}, "a": {"type": "string", "maxLength": 9000, "pattern": "^x+$"}},
         }
     )
-    asked = Examination(_NONCE, schema, "m")
+    asked = OfBody(_NONCE, schema, "m")
     kinds = [
         [found.type for found in examine(asked, json.dumps({"a": text}).encode()).violations]
         for text in ("x" * 9000, "x" * 9001, "x" * 8999 + "y")

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from document_reading import document_readers
 from fairlead.domain.callers import Caller
 from fairlead.domain.runs.entries import IdempotencyKey
 from fairlead.domain.runs.queue import Pace
@@ -36,6 +37,7 @@ from fairlead.operations.runs.results import Answer, Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.stored_bodies import StoredBodies
 from fairlead.operations.runs.void import Voider
+from fairlead.providers.answers import AnswerReader
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.exchange import Exchange
@@ -301,11 +303,12 @@ class Server:
         self.results = Results(self.blobs)
         self.replayer = Replayer(database, self.results, self.clock, most=LARGEST_REPLAY, with_links=LINKS_SECONDS)
         credentials = Credentials(self.providers, secrets)
-        self.exchange = Exchange(self.providers, self.transport, credentials)
+        self.readers = document_readers()
+        self.exchange = Exchange(self.providers, self.transport, credentials, AnswerReader(self.readers))
         self.executor = Executor(
             self._dispatcher(credentials), self.replayer, self.results, self.journal, self.clock, observe, WEEK_MS
         )
-        self.bodies, self.stored = LargeBodies(1, observe), StoredBodies(self.blobs, observe)
+        self.bodies, self.stored = LargeBodies(self.readers), StoredBodies(self.blobs, observe)
         self.journal.tell_unneeded = self.stored.delete_soon
         self.admitter = Admitter(
             self.catalog, self.exchange, credentials, self.own_keys, self.replayer, database, self.journal, self.clock,
@@ -408,7 +411,7 @@ class Server:
         await self.executor.drain(5)
         await self.journal.close()
         await self.stored.close()
-        await self.bodies.close()
+        await self.readers.close()
         await self.transport.close()
 
 

@@ -82,6 +82,17 @@ def test_an_alternate_is_sent_the_native_body(server: Server, caller: Caller, pa
     assert (answer.fallback_provider, answer.charge, partner.calls) == (None, 10 * CENT, ["POST /spare/now"])
 
 
+@pytest.mark.req("R-12", "S-02")
+def test_large_answer_of_an_alternate_is_translated(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+    """Its long texts come out whole, where they were moved as where they were left."""
+    link, text = "data:image/png;base64," + "A" * 300_000, 'é\n"' * 50_000
+    partner.answers["/spare/now"] = {"data": 1, "pictures": [{"link": link}], "used": 1, "more": {"text": text}}
+    answer = run(server.answer(caller, "said", {"n": 2}, wish=SPARE))
+    found = result_of(answer)
+    assert (found["data"], found["more"]) == ([{"url": link}], {"text": text})
+    assert answer.charge == 10 * CENT
+
+
 @pytest.mark.req("R-12")
 def test_an_answer_that_cannot_be_translated_is_a_failure(server: Server, caller: Caller, run: Run) -> None:
     """An answer without what the translation needs goes out as it came, and that is observed."""

@@ -25,7 +25,7 @@ from storage.queued_runs import run_id
 Start = Callable[[str], Server]
 
 FIRST: Final = run_id()
-TEXT: Final = "é\n" * 200_000
+TEXT: Final = "é\n" * 50_000
 BODY: Final = {"n": 3, "text": TEXT}
 SENT: Final = b'{"model":"plain-now",' + json.dumps(BODY).encode()[1:]
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pytest
 
+from document_reading import answer_reader
 from fairlead.domain.faults import Cancelled
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.transport import Transport
@@ -33,7 +34,7 @@ async def _cancelled(url: str, body: bytes, *, after_the_end: bool) -> tuple[boo
     providers = {"local": load_providers(SPECS)["local"].at(url)}
     transport = Transport(trusted=[url])
     credentials = Credentials(providers, {"local": [Secret("any")]})
-    exchange = Exchange(providers, transport, credentials)
+    exchange = Exchange(providers, transport, credentials, answer_reader())
     order = Order("local", "video", "procedural", body, f"cancelling-{len(body)}")
     try:
         reading = await exchange.send(order, credentials.all("local")[0])

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import pytest
 
+from document_reading import answer_reader
 from fairlead.domain.runs.outcomes import Outcome, Work
 from fairlead.http_client.transport import Transport
 from fairlead.providers.attempts import Attempts
@@ -61,7 +62,7 @@ async def desk(
     transport = Transport(trusted=[provider.base_url, *trusted])
     providers: Mapping[str, Provider] = {provider.name: provider}
     credentials = Credentials(providers, {provider.name: secrets})
-    exchange = Exchange(providers, transport, credentials)
+    exchange = Exchange(providers, transport, credentials, answer_reader())
     rests: list[tuple[Place, Health]] = []
 
     def hear(place: Place, health: Health) -> None:

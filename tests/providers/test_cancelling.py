@@ -11,6 +11,7 @@ from fairlead.domain.faults import Cancelled, InvalidInput, ProviderError, Upstr
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.replies import Reply
 from fairlead.providers import exchange
+from fairlead.providers.answers import read_here
 from fairlead.providers.classify import Accepted, classify_answer, classify_poll, classify_result
 from fairlead.providers.credentials import Secret
 from fairlead.providers.exchange import Order
@@ -320,19 +321,19 @@ def _followed(provider: Provider, call: str) -> Outcome:
 @pytest.mark.req("R-35")
 def test_deleted_work_is_a_failure(kind: Provider) -> None:
     """A partner that does not know the work any more has deleted it, where its file says so."""
-    gone = Reply(404, {"content-type": "application/json"}, b'{"message": "There is no such task."}')
+    gone = read_here(Reply(404, {"content-type": "application/json"}, b'{"message": "There is no such task."}'))
     call = kind.calls["deleted"]
     assert call.polling is not None
     assert classify_poll(kind, call, call.polling, gone) == Failed(Cancelled(), 404, Reached.ACCEPTED)
     assert classify_result(kind, call, gone) == Failed(Cancelled(), 404, Reached.ACCEPTED)
-    other = Reply(404, {"content-type": "text/html"}, b"<html></html>")
+    other = read_here(Reply(404, {"content-type": "text/html"}, b"<html></html>"))
     failed = Failed(ProviderError(upstream=Upstream(404)), 404, Reached.ACCEPTED)
     assert classify_poll(kind, call, call.polling, other) == failed
 
 
 def test_work_is_cancelled_before_it_was_taken(kind: Provider) -> None:
     """What means a cancellation in a poll means what it always did in the answer to the call itself."""
-    gone = Reply(404, {"content-type": "application/json"}, b'{"message": "There is no such task."}')
+    gone = read_here(Reply(404, {"content-type": "application/json"}, b'{"message": "There is no such task."}'))
     reading = classify_answer(kind, kind.calls["deleted"], gone)
     assert not isinstance(reading, Completed | Accepted)
     assert reading.fault == InvalidInput("There is no such task.", Upstream(404, "There is no such task."))

@@ -29,6 +29,7 @@ from fairlead.domain.faults import (
 from fairlead.domain.pointers import find_all
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.http_client.replies import Reply
+from fairlead.providers.answers import read_here
 from fairlead.providers.classify import (
     Accepted,
     Ended,
@@ -114,10 +115,10 @@ every_task = pytest.mark.parametrize(
 def read(provider: Provider, call: Call, stage: str, reply: Reply) -> Completed | Failed | Accepted | Pending | Ended:
     """Read an answer as the exchange does at a stage."""
     if stage == "submit":
-        return classify_answer(provider, call, reply)
+        return classify_answer(provider, call, read_here(reply))
     if stage == "poll":
-        return classify_poll(provider, call, polling_of(call), reply)
-    return classify_result(provider, call, reply)
+        return classify_poll(provider, call, polling_of(call), read_here(reply))
+    return classify_result(provider, call, read_here(reply))
 
 
 def polling_of(call: Call) -> Polling:

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from catalog_samples import Sample, planned, samples, shipped_catalog, shipped_providers
+from document_reading import answer_reader
 from fairlead.domain.catalog.models import Leg
 from fairlead.domain.faults import (
     Cancelled,
@@ -148,7 +149,7 @@ class World:
         providers = {case.provider: _quick(self.partners.providers[case.provider], case.call, changes)}
         transport = Transport(trusted=[self.url])
         credentials = Credentials(providers, self.partners.secrets)
-        exchange = Exchange(providers, transport, credentials)
+        exchange = Exchange(providers, transport, credentials, answer_reader())
         attempts = Attempts(exchange, credentials, Healths(lambda *_: None))
         plan = planned(case.sample, case.leg)
         order = Order(plan.provider, plan.call, plan.name, plan.body, "0198f000-0000-7000-8000-000000000001")

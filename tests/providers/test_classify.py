@@ -22,6 +22,7 @@ from fairlead.domain.faults import (
 )
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.http_client.replies import Reply
+from fairlead.providers.answers import read_here
 from fairlead.providers.classify import (
     HANDLE_MAX,
     REASON_MAX,
@@ -46,7 +47,7 @@ def _reply(status: int = 200, document: Any = None, content_type: str = "applica
 
 
 def _answered(call: str, reply: Reply) -> Any:
-    return classify_answer(_PROVIDER, _PROVIDER.calls[call], reply)
+    return classify_answer(_PROVIDER, _PROVIDER.calls[call], read_here(reply))
 
 
 def _polling() -> Polling:
@@ -56,7 +57,7 @@ def _polling() -> Polling:
 
 
 def _polled(reply: Reply) -> Any:
-    return classify_poll(_PROVIDER, _PROVIDER.calls["task"], _polling(), reply)
+    return classify_poll(_PROVIDER, _PROVIDER.calls["task"], _polling(), read_here(reply))
 
 
 def _fault(call: str, reply: Reply) -> Fault:

@@ -9,6 +9,7 @@ import pytest
 from fairlead.domain.faults import ContentPolicyViolation, InputRejected, InvalidInput, ProviderError, ProviderTimeout
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.http_client.replies import Reply
+from fairlead.providers.answers import read_here
 from fairlead.providers.classify import (
     HANDLE_MAX,
     Accepted,
@@ -113,15 +114,15 @@ def _polling(name: str = "later") -> Polling:
 
 
 def _answered(call: str, document: Any, status: int = 200) -> Any:
-    return classify_answer(_PROVIDER, _call(call), _reply(document, status))
+    return classify_answer(_PROVIDER, _call(call), read_here(_reply(document, status)))
 
 
 def _polled(document: Any, status: int = 200, call: str = "later") -> Any:
-    return classify_poll(_PROVIDER, _call(call), _polling(call), _reply(document, status))
+    return classify_poll(_PROVIDER, _call(call), _polling(call), read_here(_reply(document, status)))
 
 
 def _resulted(document: Any, status: int = 200) -> Any:
-    return classify_result(_PROVIDER, _call("later"), _reply(document, status))
+    return classify_result(_PROVIDER, _call("later"), read_here(_reply(document, status)))
 
 
 @pytest.mark.req("R-20", "R-27")
@@ -319,6 +320,8 @@ def test_a_failed_poll_forgets_that_the_work_was_taken(status: int, document: An
 
 def test_a_full_partner_has_lost_the_work() -> None:
     """A partner that is too busy to be asked still has the work: the poll failed, and no one is told to come back."""
-    busy = classify_poll(_PROVIDER, _call("later"), replace(_polling(), pending_status=frozenset()), _reply({}, 503))
+    busy = classify_poll(
+        _PROVIDER, _call("later"), replace(_polling(), pending_status=frozenset()), read_here(_reply({}, 503))
+    )
     assert isinstance(busy, Failed)
     assert (type(busy.fault), busy.upstream_status) == (ProviderError, 503)

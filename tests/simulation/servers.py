@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, cast
 
 from sqlalchemy import select
 
+from document_reading import answer_reader, document_readers
 from fairlead.domain.runs.queue import Pace
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import Links
@@ -120,7 +121,7 @@ class SimulatedServer:
         world, database, clock, observe, name = self.world, self.database, self.world.clock, self._observe, self.name
         transport = cast("Transport", SimulatedTransport(world.partners, self.process, world.story))
         credentials = Credentials(PROVIDERS, {})
-        self.exchange = Exchange(PROVIDERS, transport, credentials)
+        self.exchange = Exchange(PROVIDERS, transport, credentials, answer_reader())
         self.journal = Journal(database, waiting=lambda _: None, split=self._split)
         results = Results(world.blobs)
         replayer = Replayer(database, results, clock, most=_LARGEST_REPLAY, with_links=3600)
@@ -130,7 +131,7 @@ class SimulatedServer:
         dispatcher = self._dispatcher(credentials)
         self.executor = Executor(dispatcher, replayer, results, self.journal, clock, observe, WEEK_MS)
         # Every body is a blob here: what may go wrong with those goes wrong.
-        bodies, stored = LargeBodies(1, observe), StoredBodies(world.blobs, observe, inline_bytes=0)
+        bodies, stored = LargeBodies(document_readers()), StoredBodies(world.blobs, observe, inline_bytes=0)
         self.journal.tell_unneeded = stored.delete_soon
         self.admitter = Admitter(
             world.catalog, self.exchange, credentials, own_keys, replayer, database, self.journal, clock, observe, name,

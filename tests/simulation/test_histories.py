@@ -53,6 +53,11 @@ def test_a_seed_tells_another_history_the_second_time(theatre: Theatre) -> None:
 def test_histories_are_uneventful(theatre: Theatre) -> None:
     """Among a few histories there are takeovers, lost runs and runs that were withdrawn before they began."""
     facts = [theatre.play(seed) for seed in range(12)]
-    assert min(
-        sum(fact.taken_over for fact in facts), sum(fact.lost for fact in facts), sum(fact.withdrawn for fact in facts)
-    ) > len(facts)
+    assert (
+        min(
+            sum(fact.taken_over for fact in facts),
+            sum(fact.lost for fact in facts),
+            sum(fact.withdrawn for fact in facts),
+        )
+        > len(facts) // 2
+    )

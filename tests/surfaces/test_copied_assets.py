@@ -65,6 +65,25 @@ def test_an_asset_stays_where_it_was(legs: Server, partner: FakePartner, run: Ru
     assert "authorization" not in partner.requests("/made/a.png")[0].headers
 
 
+@pytest.mark.req("S-02")
+def test_link_in_a_large_answer_is_exchanged(partner: FakePartner, run: Run) -> None:
+    """A large answer has our link in the place of the partner's, and else every byte as it was."""
+    link = f"{partner.url}/made/a.png"
+    document = {"before": 'é\n"' * 30_000, "data": [{"b64": "x" * 300_000, "url": link}], "after": "y" * 9_000}
+    partner.script(NATIVE, reply_json(document))
+    partner.script("/made/a.png", reply(200, PICTURE, "image/png"))
+    response = run()
+    (ours,) = _links(response)
+    assert httpx.get(ours).content == PICTURE
+    assert response.json() == {**document, "data": [{"b64": "x" * 300_000, "url": ours}]}
+    assert response.content.replace(ours.encode(), link.encode()) == partner_bytes(document)
+
+
+def partner_bytes(document: Any) -> bytes:
+    """The bytes of a document as the partner sends it."""
+    return json.dumps(document).encode()
+
+
 def test_a_link_can_be_altered(run: Run, partner: FakePartner) -> None:
     """Every altered, shortened or lengthened link is 403, and tells nothing."""
     _answer(partner, "a.png")

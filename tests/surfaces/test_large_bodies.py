@@ -1,4 +1,4 @@
-"""Large bodies over HTTP: read by a process of their own, and sent, priced and refused as any other (S-02)."""
+"""Large bodies and answers over HTTP: read by processes, and sent, priced and refused as any other (S-02)."""
 
 import json
 import os
@@ -83,6 +83,18 @@ def test_large_body_is_known_again_by_its_key(router: Server, partner: FakePartn
     bodies = [{"prompt": "x" * _LARGE}, {"prompt": "x" * _LARGE}, {"prompt": "y" * _LARGE}]
     found = [router.client.post(_RUN, json=body, headers=key).status_code for body in bodies]
     assert found == [200, 200, 409]
+    assert len(partner.requests()) == 1
+
+
+@pytest.mark.req("S-02", "R-10")
+@pytest.mark.parametrize("indent", [None, 1])
+def test_large_answer_reaches_the_caller_byte_by_byte(router: Server, partner: FakePartner, indent: int | None) -> None:
+    """Whatever its texts hold, a large answer comes to the caller as the partner sent it, and again under its key."""
+    content = json.dumps({"made": 'é\\"\n😀' * 20_000, "b": ["y" * 9000, {"c": None}]}, indent=indent).encode()
+    partner.script("/json", reply(200, content))
+    key = {"Idempotency-Key": f"large-answer-{indent}"}
+    answers = [router.client.post(_RUN, json={"prompt": "a"}, headers=key) for _ in range(2)]
+    assert [(answer.status_code, answer.content == content) for answer in answers] == [(200, True)] * 2
     assert len(partner.requests()) == 1
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from fairlead.document_readers import DocumentReaders
 from fairlead.domain.brand import Brand
 from fairlead.domain.jobs.subscriptions import first_of
 from fairlead.domain.token_issuers import read_issuers
@@ -33,7 +34,7 @@ from fairlead.installation import (
 )
 from fairlead.observing.logs import Logs
 from fairlead.observing.metrics import Metrics
-from fairlead.observing.observations import BlobDamaged, BlobMissing, Observer, SettingUnknown, all_of
+from fairlead.observing.observations import BlobDamaged, BlobMissing, BodyReaderFailed, Observer, SettingUnknown, all_of
 from fairlead.observing.traces import otlp_traces
 from fairlead.operations.assets import AssetReader, AssetSweeper
 from fairlead.operations.authenticate import Authenticator
@@ -68,7 +69,10 @@ class Assets:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What everything else stands on. `alone`: no other server can share the database."""
+    """What everything else stands on. `alone`: no other server can share the database.
+
+    `readers` read what callers send.
+    """
 
     database: Database
     first_key: IssuedKey | None
@@ -80,6 +84,7 @@ class Base:
     authenticator: Authenticator
     own_keys: ProviderKeys
     windows: RateWindows
+    readers: DocumentReaders
     clock: Clock
     observe: Observer
 
@@ -124,6 +129,7 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
         authenticator=authenticator,
         own_keys=provider_keys(secret, found.providers, database, clock, authenticator.forget),
         windows=_rate_windows(settings, database, clock, observe, stack),
+        readers=_readers(settings, observe, stack),
         clock=clock,
         observe=observe,
     )
@@ -205,6 +211,12 @@ def _assets(settings: Settings, secret: Secrets, database: Database, clock: Cloc
     links = Links(DerivedKeys(secret, "signed links of assets"))
     handlers = AssetHandlers(AssetReader(links, blobs, database, clock), header_names(settings))
     return Assets(blobs, links, handlers, AssetSweeper(database, blobs, clock, observe))
+
+
+def _readers(settings: Settings, observe: Observer, stack: AsyncExitStack) -> DocumentReaders:
+    readers = DocumentReaders(settings.body_readers, lambda reason: observe(BodyReaderFailed(reason)))
+    stack.push_async_callback(readers.close)
+    return readers
 
 
 def _lost_blob(lost: BlobLostError) -> BlobMissing | BlobDamaged:

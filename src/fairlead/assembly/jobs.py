@@ -189,6 +189,7 @@ def _models(settings: Settings, base: Base, runs: Runs, transport: Transport) ->
             transport.fetch,
             lambda provider, url: base.partners.providers[provider].may_follow(url, with_credential=False),
             base.clock,
+            runs.answers,
             base_url=settings.public_base_url or f"http://{settings.host}:{settings.port}",
             limit=settings.asset_limit_mib * 2**20,
         ),
@@ -299,6 +300,7 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
     base_urls, domain = BaseUrls(settings.public_base_url, settings.trusted_proxies), settings.deployment_domain
     handlers = PublicJobHandlers(
         callers,
+        base.readers,
         verbs.submissions,
         verbs.reader,
         outputs,
@@ -350,6 +352,7 @@ def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatal
         owners=(
             PromptHandlers(
                 callers,
+                base.readers,
                 verbs.submitter,
                 reader,
                 brand(settings).partner_key_fields,

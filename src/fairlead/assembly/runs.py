@@ -7,10 +7,17 @@ from typing import Final
 
 from fairlead.assembly.base import Base
 from fairlead.assembly.drain import Drain
+from fairlead.document_readers import DocumentReaders
 from fairlead.domain.runs.queue import Pace
 from fairlead.http_client.transport import Transport
 from fairlead.observing.metrics import Metrics
-from fairlead.observing.observations import CredentialRefused, JournalSplit, JournalWaiting, ProviderRests
+from fairlead.observing.observations import (
+    BodyReaderFailed,
+    CredentialRefused,
+    JournalSplit,
+    JournalWaiting,
+    ProviderRests,
+)
 from fairlead.operations.assets import AssetCopier
 from fairlead.operations.clock import new_id
 from fairlead.operations.runs.admit import Admitter
@@ -30,6 +37,7 @@ from fairlead.operations.runs.void import Voider
 from fairlead.operations.runs.watch import Watcher
 from fairlead.operations.webhook_secrets import WebhookSecrets
 from fairlead.operations.webhooks import Webhooks, allowed_addresses
+from fairlead.providers.answers import AnswerReader
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
@@ -41,6 +49,7 @@ from fairlead.workers.queue import QueueWorker
 from fairlead.workers.webhooks import WebhookPoster
 
 HOUR_MS: Final = 3_600_000
+_ANSWERS_WAITING_MAX: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,7 @@ class Runs:
     estimator: Estimator
     executor: Executor
     exchange: Exchange
+    answers: AnswerReader
     replayer: Replayer
     recovery: Recovery
     collector: Collector
@@ -68,6 +78,7 @@ class _Working:
 
     journal: Journal
     exchange: Exchange
+    answers: AnswerReader
     credentials: Credentials
     results: Results
     replayer: Replayer
@@ -97,6 +108,7 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
         estimator=Estimator(base.catalog, base.partners.providers, base.database, base.clock, working.bodies),
         executor=working.executor,
         exchange=working.exchange,
+        answers=working.answers,
         replayer=working.replayer,
         recovery=_recovery(settings, base, working),
         collector=collector,
@@ -122,17 +134,18 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     providers, clock, observe = base.partners.providers, base.clock, base.observe
     transport = _transport(providers, stack)
     credentials = Credentials(providers, base.partners.secrets)
+    answers = AnswerReader(_answer_readers(settings, base, stack))
     exchange = Exchange(
         providers,
         transport,
         credentials,
+        answers,
         settings.answer_values,
         lambda provider, label, status: observe(CredentialRefused(provider, label, status)),
     )
     results = Results(base.assets.blobs)
     replayer = _replayer(settings, base, results)
-    bodies, stored = LargeBodies(settings.body_readers, base.observe), StoredBodies(base.assets.blobs, base.observe)
-    stack.push_async_callback(bodies.close)
+    bodies, stored = LargeBodies(base.readers), StoredBodies(base.assets.blobs, base.observe)
     stack.push_async_callback(stored.close)
     journal = _journal(base, stack)
     journal.tell_unneeded = stored.delete_soon
@@ -142,25 +155,41 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     return _Working(
         journal=journal,
         exchange=exchange,
+        answers=answers,
         credentials=credentials,
         results=results,
         replayer=replayer,
         executor=executor,
-        resumer=Resumer(
-            base.catalog,
-            credentials,
-            base.own_keys,
-            bodies,
-            stored,
-            clock,
-            settings.idempotency_hours * HOUR_MS,
-            settings.public_base_url or f"http://{settings.host}:{settings.port}",
-        ),
+        resumer=_resumer(settings, base, credentials, bodies, stored),
         voider=Voider(executor, clock, collectable_ms),
         server_id=new_id(),
         bodies=bodies,
         stored=stored,
     )
+
+
+def _resumer(
+    settings: Settings, base: Base, credentials: Credentials, bodies: LargeBodies, stored: StoredBodies
+) -> Resumer:
+    return Resumer(
+        base.catalog,
+        credentials,
+        base.own_keys,
+        bodies,
+        stored,
+        base.clock,
+        settings.idempotency_hours * HOUR_MS,
+        settings.public_base_url or f"http://{settings.host}:{settings.port}",
+    )
+
+
+def _answer_readers(settings: Settings, base: Base, stack: AsyncExitStack) -> DocumentReaders:
+    """Readers of their own for partners' answers: these wait as long as it takes, whatever callers send."""
+    readers = DocumentReaders(
+        settings.body_readers, lambda reason: base.observe(BodyReaderFailed(reason)), _ANSWERS_WAITING_MAX, None
+    )
+    stack.push_async_callback(readers.close)
+    return readers
 
 
 def _claimer(settings: Settings, base: Base, working: _Working, pace: Pace) -> Claimer:

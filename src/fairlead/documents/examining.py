@@ -1,31 +1,61 @@
-"""What a server wants to know of a large body, found out in a process of its own: see `program`."""
+"""What a server wants to know of a large document, found out in a process of its own: see `program`."""
 
 import functools
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
 
+import jiter
 import msgspec
 
-from fairlead.documents.outline import LargeDocument, Span, UnevenDocumentError, long_spans, outlined
+from fairlead.documents.members import BadDocumentError, Wanted, members_of
+from fairlead.documents.outline import (
+    LONG_BYTES,
+    LargeDocument,
+    Span,
+    UnevenDocumentError,
+    long_spans,
+    outlined,
+)
 from fairlead.domain.catalog.schema import InputSchema
 from fairlead.domain.faults import FaultError, InvalidInput, Violation
 from fairlead.domain.runs.body import read_body
 
 _SCHEMAS_MAX: Final = 64
 _NUMBER_BITS: Final = 4096
+_SHORTER_BYTES: Final = 512
+_SPANS_MAX: Final = 20_000
 _UNEVEN: Final = "The request body holds more than 4 MiB beside texts of over 4 KiB, or has a name of that length."
 _LONG_NUMBER: Final = "The request body holds a number that is too large."
 
 
-class Examination(msgspec.Struct, frozen=True):
-    """What is to be found out: `schema` is the model's in JSON, `name` what the body calls the model if it does not."""
+class OfBody(msgspec.Struct, frozen=True, tag=True):
+    """What the body of a run says, and what is wrong with it.
+
+    `schema` is the model's in JSON, `name` what the body calls the model if it does not.
+    """
 
     nonce: str
     schema: bytes | None = None
     name: str | None = None
 
 
+class OfAnswer(msgspec.Struct, frozen=True, tag=True):
+    """What a partner's answer says."""
+
+    nonce: str
+
+
+class OfSubmission(msgspec.Struct, frozen=True, tag=True):
+    """Some members of a document as they stand there."""
+
+    wanted: Wanted
+
+
+Question: TypeAlias = OfBody | OfAnswer | OfSubmission
+
+
 class Examined(msgspec.Struct, frozen=True):
-    """What was found: why the body cannot be read, or its outline, its long texts, and what breaks the schema."""
+    """What was found: why the document cannot be read, or its outline, its long texts, and what breaks the schema."""
 
     refusal: str | None = None
     outline: str = ""
@@ -37,13 +67,45 @@ class Examined(msgspec.Struct, frozen=True):
         return LargeDocument(content, self.outline.encode(), self.spans, nonce)
 
 
-def examine(asked: Examination, content: bytes) -> Examined:
+class ExaminedAnswer(msgspec.Struct, frozen=True):
+    """What was found of a partner's answer: whether it is JSON, and whether a server can go on with its outline."""
+
+    is_json: bool = True
+    is_uneven: bool = False
+    outline: str = ""
+    spans: tuple[Span, ...] = ()
+
+
+class FoundMembers(msgspec.Struct, frozen=True):
+    """Which members were found, and which lists; or why nothing was. The members themselves come beside it."""
+
+    has: tuple[bool, ...] = ()
+    lists: tuple[bool, ...] = ()
+    refusal: str | None = None
+    is_too_deep: bool = False
+
+
+Finding: TypeAlias = Examined | ExaminedAnswer | FoundMembers
+
+
+def answer_to(question: Question, content: bytes) -> tuple[Finding, Sequence[bytes]]:
+    """What is found of a document, and the parts of it that were wanted as they are."""
+    match question:
+        case OfBody():
+            return examine(question, content), ()
+        case OfAnswer():
+            return examine_answer(question, content), ()
+        case OfSubmission():
+            return _members(question, content)
+
+
+def examine(asked: OfBody, content: bytes) -> Examined:
     """Read a body strictly, cut its long texts out, and hold it against the schema."""
     try:
         body = read_body(content)
         if _has_long_number(body):
             return Examined(_LONG_NUMBER)
-        spans = tuple(Span(start, end, _characters(content[start:end])) for start, end in long_spans(content))
+        spans = _counted(content, long_spans(content))
         outline = outlined(content, spans, asked.nonce)
     except FaultError as error:
         fault = error.fault
@@ -54,6 +116,43 @@ def examine(asked: Examination, content: bytes) -> Examined:
         body["model"] = asked.name
     violations = () if asked.schema is None else _schema(asked.schema).violations(body)
     return Examined(None, outline.decode(), spans, violations)
+
+
+def examine_answer(asked: OfAnswer, content: bytes) -> ExaminedAnswer:
+    """Read a partner's answer, and cut its long texts out; links stay, and shorter texts go too where there are many.
+
+    As answers are read where they are small: the last of several members of one name counts.
+    """
+    try:
+        document = jiter.from_json(content, allow_inf_nan=False, cache_mode="keys")
+    except ValueError:
+        return ExaminedAnswer(is_json=False)
+    if _has_long_number(document):
+        return ExaminedAnswer(is_uneven=True)
+    del document
+    for long_bytes in (LONG_BYTES, _SHORTER_BYTES):
+        try:
+            found = long_spans(content, long_bytes, keeps_links=True)
+            if len(found) <= _SPANS_MAX:
+                spans = _counted(content, found)
+                return ExaminedAnswer(outline=outlined(content, spans, asked.nonce).decode(), spans=spans)
+        except UnevenDocumentError:
+            continue
+    return ExaminedAnswer(is_uneven=True)
+
+
+def _members(asked: OfSubmission, content: bytes) -> tuple[FoundMembers, Sequence[bytes]]:
+    try:
+        found = members_of(content, asked.wanted)
+    except BadDocumentError as error:
+        return FoundMembers(refusal=error.reason, is_too_deep=error.is_too_deep), ()
+    values = [found.values.get(name) for name in asked.wanted.names]
+    lists = tuple(place in found.lists for place in asked.wanted.lists)
+    return FoundMembers(tuple(value is not None for value in values), lists), [one for one in values if one is not None]
+
+
+def _counted(content: bytes, spans: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
+    return tuple(Span(start, end, _characters(content[start:end])) for start, end in spans)
 
 
 @functools.lru_cache(maxsize=_SCHEMAS_MAX)

@@ -6,7 +6,7 @@ rewritten as any document. `LargeDocument.filled` puts the bytes of the texts ba
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, SupportsIndex
 
 import msgspec
 
@@ -17,7 +17,11 @@ OUTLINE_BYTES: Final = 4 * 2**20
 _NONCE_BYTES: Final = 32
 _SLICE: Final = 256 * 1024
 _NAMED: Final = re.compile(rb'"[ \t\r\n]*:')
-_REST_OF_TEXT: Final = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_LINK: Final = re.compile(rb"https?:", re.IGNORECASE)
+_LINK_BYTES_MAX: Final = 64 * 1024
+_ESCAPED_BYTES: Final = 12
+"""The most bytes that stand for a character: an escape of each half of a pair."""
+_REST_OF_TEXT: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 class Span(NamedTuple):
@@ -35,7 +39,8 @@ class UnevenDocumentError(Exception):
 class LongText(str):
     """A text of which the bytes stay where they are, as long as the text it is.
 
-    No encoder takes it by itself: only one that asks `mark_of` writes its mark, and must have its output `filled`.
+    No encoder takes it by itself: only one that asks `mark_of` writes its mark, and must have its output `filled`. What
+    looks at its beginning, or compares it with shorter texts, finds what it would find in the text itself.
     """
 
     __slots__ = ("_characters", "_content", "_span", "mark")
@@ -57,6 +62,11 @@ class LongText(str):
     def __deepcopy__(self, _memo: dict[int, Any]) -> "LongText":
         return self
 
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        if isinstance(key, slice) and not key.start and key.step is None and key.stop is not None and key.stop >= 0:
+            return self._beginning(key.stop)
+        return self.whole()[key]
+
     def lower(self) -> str:
         """The text itself in lower case, for those who look for words in it."""
         return self.whole().lower()
@@ -65,19 +75,35 @@ class LongText(str):
         """The text itself."""
         return str(msgspec.json.decode(b'"%b"' % self._content[self._span.start : self._span.end], type=str))
 
+    def _beginning(self, characters: int) -> str:
+        """So many characters from the beginning, at a cost that does not depend on those behind them."""
+        start, end, _ = self._span
+        piece = self._content[start : min(end, start + _ESCAPED_BYTES * (characters + 2))]
+        for cut in range(_ESCAPED_BYTES):  # it may end within a character
+            try:
+                return str(msgspec.json.decode(b'"%b"' % piece[: len(piece) - cut], type=str))[:characters]
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+        raise AssertionError(self.mark)
 
-def long_spans(content: bytes) -> list[tuple[int, int]]:
-    """Where the long texts of a well-formed document stand. UnevenDocumentError for a name as long as that."""
+
+def long_spans(content: bytes, long_bytes: int = LONG_BYTES, *, keeps_links: bool = False) -> list[tuple[int, int]]:
+    """Where the texts of a well-formed document stand that take more than `long_bytes`.
+
+    Links of up to 64 KiB are none of them where that is wanted. UnevenDocumentError for a name as long as that.
+    """
     spans: list[tuple[int, int]] = []
     at = content.find(b'"')
     while at >= 0:
         match = _REST_OF_TEXT.match(content, at + 1)
         if match is None:
             break
-        if match.end() - at - 2 > LONG_BYTES:
+        size = match.end() - at - 2
+        if size > long_bytes:
             if _NAMED.match(content, match.end() - 1):
                 raise UnevenDocumentError
-            spans.append((at + 1, match.end() - 1))
+            if not (keeps_links and size <= _LINK_BYTES_MAX and _LINK.match(content, at + 1)):
+                spans.append((at + 1, match.end() - 1))
         at = content.find(b'"', match.end())
     return spans
 
@@ -113,9 +139,9 @@ class LargeDocument(NamedTuple):
     spans: Sequence[Span]
     nonce: str
 
-    def with_texts(self, value: Any) -> Any:
-        """The decoded outline, with a LongText for each of its marks."""
-        texts = (LongText(_mark(self.nonce, number), self.content, span) for number, span in enumerate(self.spans))
+    def with_texts(self, value: Any, kind: type[LongText] = LongText) -> Any:
+        """The decoded outline, with a long text of a kind for each of its marks."""
+        texts = (kind(_mark(self.nonce, number), self.content, span) for number, span in enumerate(self.spans))
         return _with_long_texts(value, {text.mark: text for text in texts})
 
     def filled(self, written: bytes) -> bytes:

@@ -1,7 +1,8 @@
-"""The process that reads large bodies: `python -m fairlead.documents.program --fd N`.
+"""The process that reads large documents: `python -m fairlead.documents.program --fd N`.
 
-It answers one examination after another over its socket. A message is its length in eight bytes, and then so many: an
-examination and the body it is about come as two messages, what was found goes back as one. It keeps nothing of a body.
+It answers one question after another over its socket. A message is its length in eight bytes, and then so many: a
+question and the document it is about come as two messages. What was found goes back as one, then the number of parts
+that were wanted, and each part as a message. It keeps nothing of a document.
 """
 
 import resource
@@ -12,20 +13,30 @@ from typing import Final
 
 import msgspec
 
-from fairlead.documents.examining import Examination, examine
+from fairlead.documents.examining import Question, answer_to
 
 LENGTH: Final = struct.Struct("!Q")
 _MEMORY_BYTES: Final = 3 * 2**30
-"""What a body of a gigabyte may not take; one that would ends the process, and is refused."""
+"""What a document of a gigabyte may not take; one that would ends the process, and is refused."""
 
 
 def main() -> None:
     """Serve until the other end is closed."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    questions = msgspec.json.Decoder(Question)
     with socket.socket(fileno=int(sys.argv[sys.argv.index("--fd") + 1])) as line:
         while (asked := _received(line)) is not None and (content := _received(line)) is not None:
-            found = msgspec.json.encode(examine(msgspec.json.decode(asked, type=Examination), content))
-            line.sendall(LENGTH.pack(len(found)) + found)
+            found, parts = answer_to(questions.decode(asked), content)
+            _send(line, msgspec.json.encode(found))
+            line.sendall(LENGTH.pack(len(parts)))
+            for part in parts:
+                _send(line, part)
+            del content, found, parts
+
+
+def _send(line: socket.socket, message: bytes) -> None:
+    line.sendall(LENGTH.pack(len(message)))
+    line.sendall(message)
 
 
 def _received(line: socket.socket) -> bytes | None:

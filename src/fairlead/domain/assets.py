@@ -15,7 +15,7 @@ from fairlead.domain.catalog.models import Assets
 from fairlead.domain.pointers import Pointer, find_all
 
 _LINK: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
 
 
 def links_in(rules: Assets, answer: Any) -> dict[Pointer, str]:
@@ -36,7 +36,7 @@ def exchange_links(content: bytes, answer: Any, links: Mapping[Pointer, str]) ->
     """
     places = _places(content, links.keys())
     if len(places) < len(links):
-        return msgspec.json.encode(_changed(answer, links))
+        return msgspec.json.encode(_changed(answer, links), enc_hook=str)  # a long text stands for itself by its mark
     parts, done = [], 0
     for (start, end), pointer in sorted((place, pointer) for pointer, place in places.items()):
         parts += [content[done:start], msgspec.json.encode(links[pointer])]

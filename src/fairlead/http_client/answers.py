@@ -14,6 +14,8 @@ from fairlead.http_client.failures import BrokenOffError
 _PROTOCOL: Final = b"HTTP/1."
 _HEAD_MAX: Final = 32 * 1024
 _HEADERS_MOST: Final = 200
+_SEGMENT_BYTES: Final = 2**20
+"""Pieces of a body are joined to segments as they come: many small ones would take more than they bring."""
 _INTERIM_MOST: Final = 8
 _FRAMING_PER_BYTE: Final = 16
 _LOWEST_STATUS: Final = 100
@@ -34,6 +36,7 @@ class AnswerReader:
         "_chunked",
         "_fields",
         "_first",
+        "_full",
         "_interim",
         "_limit",
         "_odd",
@@ -66,6 +69,7 @@ class AnswerReader:
         self._opening: bytes | None = b""
         self._first = b""
         self._rest: bytearray | None = None
+        self._full: list[bytes] = []
         self._fields: list[tuple[bytes, bytes]] = []
         self._interim = self._wire = 0
         self._chunked = self._until_close = self._odd = False
@@ -74,12 +78,17 @@ class AnswerReader:
     @property
     def waiting(self) -> int:
         """How many bytes of the body have been read and not taken."""
-        return len(self._first) if self._rest is None else len(self._rest)
+        return len(self._first) if self._rest is None else sum(map(len, self._full)) + len(self._rest)
 
     def take(self) -> bytes:
-        """The body as far as it was read and not taken before."""
+        """The body as far as it was read and not taken before.
+
+        A large one takes long, and may be taken by a thread: it is joined without the interpreter lock.
+        """
         content = self._first if self._rest is None else bytes(self._rest)
-        self._first, self._rest = b"", None
+        if self._full:
+            content = b"".join([*self._full, content])
+        self._first, self._rest, self._full = b"", None, []
         return content
 
     def feed(self, data: bytes) -> None:
@@ -175,6 +184,9 @@ class AnswerReader:
             self._refuse(f"the answer passes {self._limit} bytes")
         if self._rest is not None:
             self._rest += piece
+            if len(self._rest) >= _SEGMENT_BYTES:
+                self._full.append(bytes(self._rest))
+                self._rest.clear()
         elif self._first:
             self._rest = bytearray(self._first)
             self._rest += piece

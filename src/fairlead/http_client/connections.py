@@ -15,6 +15,8 @@ Place: TypeAlias = tuple[Origin, bool]
 
 _SLICE: Final = 64 * 1024
 _READ_AHEAD: Final = 256 * 1024
+_TAKEN_BYTES: Final = 4 * 2**20
+"""A larger body is taken by a thread."""
 _SUCCESS: Final = range(200, 300)
 _CUT: Final = "the connection was closed before the answer was complete"
 
@@ -105,7 +107,8 @@ class Connection(asyncio.Protocol):
                 await self._send_slices(request)
             while (reader := self._reader) is None or not reader.complete:
                 await self._change()
-            return Reply(reader.status, reader.headers, reader.take())
+            content = await asyncio.to_thread(reader.take) if reader.size > _TAKEN_BYTES else reader.take()
+            return Reply(reader.status, reader.headers, content)
         except BaseException:
             self.abort()
             raise

@@ -205,7 +205,7 @@ class PartnerStopped(msgspec.Struct, frozen=True):
 
 
 class BodyReaderFailed(msgspec.Struct, frozen=True):
-    """A process that reads large bodies ended, took too long or could not be started; the body it had was refused."""
+    """A process that reads large documents ended, took too long or could not be started; what it had was not read."""
 
     reason: str
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-import jiter
 import msgspec
 
 from fairlead.domain.conditions import all_hold, text_of
@@ -25,7 +24,7 @@ from fairlead.domain.faults import (
 )
 from fairlead.domain.pointers import MISSING, Pointer, find, find_all, first
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
-from fairlead.http_client.replies import Reply
+from fairlead.providers.answers import ReadReply
 from fairlead.providers.spec import Call, Meaning, Polling, Protocol, Provider, Sign
 
 REASON_MAX: Final = 300
@@ -60,9 +59,9 @@ class Ended:
     """The work has succeeded, and its result is asked for elsewhere."""
 
 
-def classify_answer(provider: Provider, call: Call, reply: Reply) -> Completed | Failed | Accepted:
+def classify_answer(provider: Provider, call: Call, reply: ReadReply) -> Completed | Failed | Accepted:
     """Read the answer to a call: a result, a failure, or the handle of submitted work."""
-    answer = _json_of(reply)
+    answer = reply.document
     if failure := _failure(provider, call, reply, answer):
         return failure
     match call.protocol:
@@ -75,13 +74,13 @@ def classify_answer(provider: Provider, call: Call, reply: Reply) -> Completed |
 
 
 def classify_poll(
-    provider: Provider, call: Call, polling: Polling, reply: Reply
+    provider: Provider, call: Call, polling: Polling, reply: ReadReply
 ) -> Completed | Failed | Pending | Ended:
     """Read the answer to a poll: still pending, a result or where to get it, or a failure.
 
     Work that the partner says was cancelled is so whoever cancelled it; there is no result, and nothing to pay (R-35).
     """
-    answer = _json_of(reply)
+    answer = reply.document
     if failure := _signed(provider, call, reply, answer):
         return _signed_poll(failure, reply)
     if reply.status in polling.pending_status:
@@ -95,16 +94,16 @@ def classify_poll(
     return Pending() if status in polling.pending else _without_result(polling, status, reply)
 
 
-def _without_result(polling: Polling, status: str | None, reply: Reply) -> Completed | Failed:
+def _without_result(polling: Polling, status: str | None, reply: ReadReply) -> Completed | Failed:
     """How work ended by its status, which means neither success nor that it goes on."""
     if status in polling.cancelled:
         return Failed(Cancelled(), reply.status, Reached.ACCEPTED)
     return _failed_poll(reply) if status in polling.failed else _accepted(_unreadable(reply))
 
 
-def classify_result(provider: Provider, call: Call, reply: Reply) -> Completed | Failed:
+def classify_result(provider: Provider, call: Call, reply: ReadReply) -> Completed | Failed:
     """Read the answer that holds the result of work which has ended; how it failed may stand only here."""
-    answer = _json_of(reply)
+    answer = reply.document
     if failure := _signed(provider, call, reply, answer):
         return _failed_poll(reply) if isinstance(failure.fault, ServiceUnavailable) else _accepted(failure)
     return _accepted(_json_result(call, reply, answer)) if reply.is_success else _failed_poll(reply)
@@ -117,7 +116,7 @@ def _accepted(reading: Completed | Failed) -> Completed | Failed:
     return Failed(reading.fault, reading.upstream_status, Reached.ACCEPTED)
 
 
-def _signed_poll(failure: Failed, reply: Reply) -> Completed | Failed | Pending:
+def _signed_poll(failure: Failed, reply: ReadReply) -> Completed | Failed | Pending:
     """What a sign in the answer to a poll says: of the work, or of the poll itself.
 
     A poll carries no input of the caller's, so its own 4xx is between the partner and us; a task that was refused for
@@ -133,7 +132,7 @@ def _signed_poll(failure: Failed, reply: Reply) -> Completed | Failed | Pending:
             return _accepted(failure)
 
 
-def _failed_poll(reply: Reply) -> Failed:
+def _failed_poll(reply: ReadReply) -> Failed:
     return Failed(ProviderError(upstream=Upstream(reply.status)), reply.status, Reached.ACCEPTED)
 
 
@@ -151,29 +150,14 @@ def _without_query(word: str) -> str:
     return word.partition("?")[0].partition("#")[0] if "://" in word else word
 
 
-def is_json(reply: Reply) -> bool:
-    """Whether an answer says that it is JSON."""
-    return "json" in reply.headers.get("content-type", "").lower()
-
-
-def _json_of(reply: Reply) -> Any:
-    """The decoded body where it is JSON, else MISSING: signs and results are looked for in it alike."""
-    if not is_json(reply):
-        return MISSING
-    try:
-        return jiter.from_json(reply.content, allow_inf_nan=False, cache_mode="keys")
-    except ValueError:
-        return MISSING
-
-
-def _failure(provider: Provider, call: Call, reply: Reply, answer: Any) -> Failed | None:
+def _failure(provider: Provider, call: Call, reply: ReadReply, answer: Any) -> Failed | None:
     """The failure an answer reports, by a sign of the provider file or by its status; None for a success."""
     if failure := _signed(provider, call, reply, answer, is_taken=False):
         return failure
     return None if reply.is_success else Failed(_by_status(reply), reply.status, _reached(reply))
 
 
-def _signed(provider: Provider, call: Call, reply: Reply, answer: Any, *, is_taken: bool = True) -> Failed | None:
+def _signed(provider: Provider, call: Call, reply: ReadReply, answer: Any, *, is_taken: bool = True) -> Failed | None:
     """What the first sign that matches says; work that was not taken yet cannot have been cancelled."""
     for sign in provider.signs:
         if (is_taken or sign.means is not Meaning.CANCELLED) and _matches(sign, call, reply, answer):
@@ -181,7 +165,7 @@ def _signed(provider: Provider, call: Call, reply: Reply, answer: Any, *, is_tak
     return None
 
 
-def _matches(sign: Sign, call: Call, reply: Reply, answer: Any) -> bool:
+def _matches(sign: Sign, call: Call, reply: ReadReply, answer: Any) -> bool:
     if sign.status is not None and reply.status not in sign.status:
         return False
     if sign.calls is not None and call.name not in sign.calls:
@@ -189,12 +173,12 @@ def _matches(sign: Sign, call: Call, reply: Reply, answer: Any) -> bool:
     return all_hold(sign.when, answer)
 
 
-def _reached(reply: Reply) -> Reached:
+def _reached(reply: ReadReply) -> Reached:
     """How far a call came whose answer is a failure: one that ran out of time may have been taken all the same."""
     return Reached.UNKNOWN if reply.status in _OUT_OF_TIME else Reached.REFUSED
 
 
-def _meant(sign: Sign, reply: Reply, answer: Any) -> Fault:
+def _meant(sign: Sign, reply: ReadReply, answer: Any) -> Fault:
     reason = _text_at(answer, sign.reason)
     match sign.means:
         case Meaning.INVALID:
@@ -211,7 +195,7 @@ def _meant(sign: Sign, reply: Reply, answer: Any) -> Fault:
             return Cancelled()
 
 
-def _invalid(sign: Sign, reply: Reply, answer: Any, reason: str | None) -> Fault:
+def _invalid(sign: Sign, reply: ReadReply, answer: Any, reason: str | None) -> Fault:
     """A refusal of the input: per field where the partner names one (R-21), with its reason otherwise (R-20)."""
     named = _text_at(answer, sign.field)
     if named is not None:
@@ -229,7 +213,7 @@ def _subject(sign: Sign, answer: Any) -> str | None:
     return sign.side if code is MISSING else sign.subjects.get(text_of(code) or "", sign.side)
 
 
-def _by_status(reply: Reply) -> Fault:
+def _by_status(reply: ReadReply) -> Fault:
     """What an unsuccessful status means where the provider file says nothing better."""
     match reply.status:
         case 400 | 404 | 405 | 406 | 409 | 410 | 411 | 413 | 414 | 415 | 422:
@@ -242,7 +226,7 @@ def _by_status(reply: Reply) -> Fault:
             return ProviderError(upstream=Upstream(reply.status))
 
 
-def _at_capacity(reply: Reply) -> ServiceUnavailable:
+def _at_capacity(reply: ReadReply) -> ServiceUnavailable:
     """The partner has no room (R-39): the one kind of unavailability that says when to come back."""
     told = reply.headers.get("retry-after", "")
     seconds = int(told[:9]) if told.isascii() and told.isdigit() else 1  # nine digits are past the bound as it is
@@ -251,14 +235,14 @@ def _at_capacity(reply: Reply) -> ServiceUnavailable:
     )
 
 
-def _bytes_result(call: Call, reply: Reply) -> Completed | Failed:
+def _bytes_result(call: Call, reply: ReadReply) -> Completed | Failed:
     content_type = reply.headers.get("content-type", "")
     if not reply.content or content_type.partition(";")[0].strip().lower() not in call.media_types:
         return _unreadable(reply)
     return Completed(reply.content, content_type, reply.status, None, reply.headers)
 
 
-def _json_result(call: Call, reply: Reply, answer: Any) -> Completed | Failed:
+def _json_result(call: Call, reply: ReadReply, answer: Any) -> Completed | Failed:
     if not isinstance(answer, dict):
         return _unreadable(reply)
     for pointer in call.require:
@@ -267,14 +251,14 @@ def _json_result(call: Call, reply: Reply, answer: Any) -> Completed | Failed:
     for pointer in call.assets:
         if not all(found is None or _is_link(found) for _, found in find_all(answer, pointer)):
             return _unreadable(reply)
-    return Completed(reply.content, _JSON, reply.status, answer, reply.headers)
+    return Completed(reply.content, _JSON, reply.status, answer, reply.headers, reply.large)
 
 
 def _is_link(found: Any) -> bool:
     return isinstance(found, str) and found[:8].lower().startswith(("http://", "https://"))
 
 
-def _handle(call: Call, reply: Reply, answer: Any) -> Accepted | Failed:
+def _handle(call: Call, reply: ReadReply, answer: Any) -> Accepted | Failed:
     parts: dict[str, str] = {}
     for name, pointer in call.handle.items():
         found = first(answer, pointer)
@@ -282,7 +266,7 @@ def _handle(call: Call, reply: Reply, answer: Any) -> Accepted | Failed:
             continue
         if not isinstance(found, str | int) or isinstance(found, bool):
             return _unreadable(reply)
-        parts[name] = str(found)
+        parts[name] = found[: HANDLE_MAX + 1] if isinstance(found, str) else str(found)
     handle = write_handle(parts)
     if not all(parts.values()) or len(handle) > HANDLE_MAX or not handle.isprintable():
         return _unreadable(reply)
@@ -304,7 +288,7 @@ def read_handle(call: Call, text: str) -> Handle:
     return parts
 
 
-def _unreadable(reply: Reply) -> Failed:
+def _unreadable(reply: ReadReply) -> Failed:
     return Failed(ProviderError(_UNREADABLE, Upstream(reply.status)), reply.status)
 
 

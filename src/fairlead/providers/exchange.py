@@ -20,6 +20,7 @@ from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, W
 from fairlead.http_client.replies import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
 from fairlead.providers.address_fields import address_fields, with_query
+from fairlead.providers.answers import AnswerReader, ReadReply, is_json, read_here
 from fairlead.providers.classify import (
     Accepted,
     Ended,
@@ -28,7 +29,6 @@ from fairlead.providers.classify import (
     classify_answer,
     classify_poll,
     classify_result,
-    is_json,
     read_handle,
 )
 from fairlead.providers.credentials import OWN, BadCredentialError, Credential, Credentials
@@ -55,7 +55,8 @@ _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 class Order(msgspec.Struct, frozen=True):
     """Work for a partner: which call, of which of its models, with which body, under which idempotency key.
 
-    The key is the run's id. `credential` is the caller's own (R-17), or absent for one of ours.
+    The key is the run's id. `credential` is the caller's own (R-17), or absent for one of ours. `owner_id` is the
+    workspace, which shares the reading of large answers with others.
     """
 
     provider: str
@@ -64,6 +65,7 @@ class Order(msgspec.Struct, frozen=True):
     body: bytes
     key: str
     credential: Credential | None = None
+    owner_id: str = ""
 
 
 class Exchange:
@@ -77,10 +79,12 @@ class Exchange:
         providers: Mapping[str, Provider],
         transport: Transport,
         credentials: Credentials,
+        answers: AnswerReader,
         answer_values: int = ANSWER_VALUES,
         tell_refused: Callable[[str, str, int], None] = lambda _provider, _label, _status: None,
     ) -> None:
         self._tell_refused = tell_refused
+        self._answers = answers
         self._answer_values = answer_values
         self.providers = providers
         self._transport = transport
@@ -161,7 +165,7 @@ class Exchange:
             return _bad_credential(provider, credential, error)
         except TransportError as error:
             return _failed(error)
-        reply = self._readable(provider, credential, answered) or await self._searched(provider, credential, answered)
+        reply = self._readable(provider, credential, answered) or await self._searched(order, credential, answered)
         reading = classify_answer(provider, call, reply)
         if isinstance(reading, Accepted):
             return replace(reading, credential=credential.label)
@@ -255,7 +259,7 @@ class Exchange:
         reply = await self._reply(order, asking, parts, credential)
         return reply if isinstance(reply, Failed) else self._read(order, asking, reply)
 
-    def _read(self, order: Order, asking: Asking, reply: Reply) -> Completed | Failed | Pending | Ended:
+    def _read(self, order: Order, asking: Asking, reply: ReadReply) -> Completed | Failed | Pending | Ended:
         """What an answer says of work that was taken, or of its result."""
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
@@ -263,7 +267,7 @@ class Exchange:
             return classify_poll(provider, call, call.polling, reply)
         return classify_result(provider, call, reply)
 
-    async def _reply(self, order: Order, asking: Asking, parts: Handle, credential: Credential) -> Reply | Failed:
+    async def _reply(self, order: Order, asking: Asking, parts: Handle, credential: Credential) -> ReadReply | Failed:
         """The answer to one request about work that was taken, or why there is none."""
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
@@ -289,7 +293,7 @@ class Exchange:
             )
         except TransportError as error:
             return msgspec.structs.replace(_failed(error), reached=Reached.UNDECIDED)
-        return self._readable(provider, credential, answered) or await self._searched(provider, credential, answered)
+        return self._readable(provider, credential, answered) or await self._searched(order, credential, answered)
 
     def _of_credential(self, provider: Provider, credential: Credential, outcome: Outcome) -> Outcome:
         """What a call ended in, where that may be about whom it was shown: an operator's problem, or the caller's."""
@@ -317,20 +321,21 @@ class Exchange:
             known = self._redactors[provider.name] = (shown, Redactor(shown))
         return known[1]
 
-    def _readable(self, provider: Provider, credential: Credential, reply: Reply) -> Reply | None:
-        """An answer without our credentials; None for one that is too large to be searched at once."""
+    def _readable(self, provider: Provider, credential: Credential, reply: Reply) -> ReadReply | None:
+        """An answer without our credentials, decoded; None for one that is too large to be searched at once."""
         if len(reply.content) > self._answer_values or len(reply.content) > PIECE_BYTES:
             return None
-        return self._redactor(provider, credential).clean(reply)
+        return read_here(self._redactor(provider, credential).clean(reply))
 
-    async def _searched(self, provider: Provider, credential: Credential, reply: Reply) -> Reply:
+    async def _searched(self, order: Order, credential: Credential, reply: Reply) -> ReadReply:
         """The same for a large answer; of one with too many values, nothing is made."""
         try:
             if is_json(reply):
                 await check_values(reply.content, self._answer_values)
         except TooManyValuesError:
             reply = Reply(reply.status, reply.headers, b"")
-        return await self._redactor(provider, credential).clean_large(reply)
+        redactor = self._redactor(self.providers[order.provider], credential)
+        return await self._answers.read(order.owner_id, await redactor.clean_large(reply))
 
     def _headers(self, provider: Provider, call: Call) -> dict[str, str]:
         headers = {**self._fixed[provider.name], **call.headers}

@@ -30,6 +30,8 @@ _LAYERS_CHARACTERS: Final = 24
 """The most characters that stand for one in this many layers, as a bound for what may lie across two pieces."""
 PIECE_BYTES: Final = 256 * 1024
 """How much of an answer is searched at once."""
+_STEP_BYTES: Final = 32 * 1024
+"""How much of a larger one is, so that others run: a millisecond where most characters are escaped."""
 _ESCAPE: Final = re.compile(rb"\\+u00([2-7][0-9a-fA-F])")
 _QUOTED: Final = re.compile(rb"\\+([\"/\\'])")
 _BINARY_WITHIN: Final = 1024
@@ -110,8 +112,8 @@ class Redactor:
             return self.redact(content)
         overlap = _LAYERS_CHARACTERS * max(map(len, self._spellings))
         cleaned: bytearray | None = None
-        for start in range(0, len(content), PIECE_BYTES):
-            piece = bytes((cleaned or content)[start : start + PIECE_BYTES + overlap])
+        for start in range(0, len(content), _STEP_BYTES):
+            piece = bytes((cleaned or content)[start : start + _STEP_BYTES + overlap])
             found = self.redact(piece)
             if found is None:
                 return None

@@ -57,6 +57,7 @@ def named_blobs(connection: Connection, names: Sequence[str], now: int) -> set[s
     """Those of some blobs that a live asset, a kept result, a live run or a file of workflows still names."""
     of_assets = select(assets.c.blob).where(assets.c.blob.in_(names), assets.c.expires_at > now)
     of_results = select(run_results.c.blob).where(run_results.c.blob.in_(names))
+    # A server of the version before leaves the names of blobs in runs that it ends.
     of_requests = select(runs.c.request_blob).where(runs.c.request_blob.in_(names), runs.c.finished_at.is_(None))
     stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now, needed_by_jobs())
     of_files = select(workflow_files.c.blob).where(workflow_files.c.blob.in_(names), stays)

@@ -29,10 +29,8 @@ from fairlead.domain.runs.entries import (
     Enqueued,
     HasEnded,
     JournalEntry,
-    QueueTicket,
     Redirection,
     Release,
-    RequestBlob,
     Settlement,
     Superseded,
     Verdict,
@@ -336,7 +334,7 @@ def _admit(batch: _Batch, entry: Admission) -> Verdict:
     funds = batch.funds[entry.workspace_id]
     batch.budgets.hold(entry.key_id, entry.hold)
     batch.keys.take(entry)
-    batch.new_runs.append(_new_run(entry, state, None if entry.ticket is None else funds.last_place))
+    batch.new_runs.append(sql.new_run(entry, _TEXT[state], None if entry.ticket is None else funds.last_place))
     if (earlier := entry.work) is not None:
         batch.gone_on_with.append((_ACCEPTED, earlier.work.handle, earlier.work.credential, entry.run_id, 1))
         detail = f"begun by {earlier.run_id}"
@@ -372,36 +370,6 @@ def _take_in(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
     batch.funds[entry.workspace_id] = queued.with_release(entry.hold)
     batch.released.append((entry.run_id, entry.workspace_id))
     return _RELEASED
-
-
-def _new_run(entry: Admission, state: RunState, place: int | None) -> _Row:
-    ticket: QueueTicket | None = entry.ticket
-    blob = entry.request if type(entry.request) is RequestBlob else None
-    return (
-        entry.run_id,
-        entry.workspace_id,
-        entry.key_id,
-        entry.model_id,
-        entry.provider,
-        _TEXT[state],
-        1 if ticket is None else 0,
-        entry.server_id,
-        entry.hold,
-        entry.rate_version,
-        entry.operation,
-        entry.strict,
-        entry.byok,
-        None if entry.key is None else entry.key.id,
-        place,
-        entry.least,
-        entry.dropped,
-        None if ticket is None else ticket.base_url,
-        False,
-        entry.request if blob is None else None,
-        None if blob is None else blob.name,
-        None if blob is None else blob.size,
-        entry.created_at,
-    )
 
 
 def _redirect(batch: _Batch, entry: Redirection, found: _Standing) -> Verdict:

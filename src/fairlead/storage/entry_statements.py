@@ -16,7 +16,7 @@ from sqlalchemy import (
     update,
 )
 
-from fairlead.domain.runs.entries import LiveRun, RequestBlob
+from fairlead.domain.runs.entries import Admission, LiveRun, RequestBlob
 from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, states_before
 from fairlead.storage.prepared import Prepared, PreparedLookup
 from fairlead.storage.tables import ledger_entries, run_events, runs, workspaces
@@ -280,6 +280,37 @@ _HEAD: Final = (
     .order_by(runs.c.place)
     .limit(bindparam("most"))
 )
+
+
+def new_run(entry: Admission, state: str, place: int | None) -> tuple[Any, ...]:
+    """The row of INSERT_RUN for a run that is admitted in a state, with its place in the queue where it has one."""
+    ticket = entry.ticket
+    blob = entry.request if type(entry.request) is RequestBlob else None
+    return (
+        entry.run_id,
+        entry.workspace_id,
+        entry.key_id,
+        entry.model_id,
+        entry.provider,
+        state,
+        1 if ticket is None else 0,
+        entry.server_id,
+        entry.hold,
+        entry.rate_version,
+        entry.operation,
+        entry.strict,
+        entry.byok,
+        None if entry.key is None else entry.key.id,
+        place,
+        entry.least,
+        entry.dropped,
+        None if ticket is None else ticket.base_url,
+        False,
+        entry.request if blob is None else None,
+        None if blob is None else blob.name,
+        None if blob is None else blob.size,
+        entry.created_at,
+    )
 
 
 def head_of_queue(connection: Connection, workspace_id: str, below: int, most: int) -> Sequence[tuple[str, int]]:

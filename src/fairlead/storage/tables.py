@@ -164,13 +164,11 @@ _RELEASED: Final = text("state = 'released'")
 _partial_index("ix_runs_working", runs.c.server_id, where=_WORKING)
 _partial_index("ix_runs_waiting", runs.c.workspace_id, runs.c.place, runs.c.hold, where=_WAITING)
 # Said otherwise than the others, so that PostgreSQL does not count places by it.
-_QUEUED: Final = text("place IS NOT NULL AND finished_at IS NULL")
-_partial_index("ix_runs_queued_since", runs.c.created_at, where=_QUEUED)
+_partial_index("ix_runs_queued_since", runs.c.created_at, where=text("place IS NOT NULL AND finished_at IS NULL"))
 _UNWANTED: Final = text("cancel_requested_at IS NOT NULL AND finished_at IS NULL")
 _partial_index("ix_runs_unwanted", runs.c.server_id, where=_UNWANTED)
 _partial_index("ix_runs_released", runs.c.workspace_id, runs.c.place, where=_RELEASED)
 _partial_index("ix_runs_lost", runs.c.finished_at, where=runs.c.state == "lost")
-# A server of the version before leaves the names of blobs in runs that it ends.
 _HAS_BLOB: Final = text("request_blob IS NOT NULL AND finished_at IS NULL")
 _partial_index("ix_runs_request_blob", runs.c.request_blob, where=_HAS_BLOB)
 # A later run may name the work of an earlier one by its handle, where operations depend on it.
@@ -329,11 +327,10 @@ jobs = Table(
     Column("handed_back", _INT, nullable=False, server_default=text("0"), comment="attempts whose server was stopped"),
 )
 _JOB_LIVE: Final = text("state = 'canceling' OR state = 'parked' OR state = 'released' OR state = 'running'")
-_JOB_RELEASED: Final = text("state = 'released'")
 _JOB_WORKING: Final = text("state = 'canceling' OR state = 'running'")
 Index("uq_jobs_workspace_number", jobs.c.workspace_id, jobs.c.number, unique=True)
 _partial_index("ix_jobs_live", jobs.c.workspace_id, jobs.c.number, where=_JOB_LIVE)
-_partial_index("ix_jobs_released", jobs.c.workspace_id, jobs.c.number, where=_JOB_RELEASED)
+_partial_index("ix_jobs_released", jobs.c.workspace_id, jobs.c.number, where=_RELEASED)
 _partial_index("ix_jobs_working", jobs.c.server_id, where=_JOB_WORKING)
 Index("ix_jobs_expires_at", jobs.c.expires_at)
 _DEPLOYED: Final = text("deployment_id IS NOT NULL")
@@ -449,8 +446,7 @@ releases = Table(
     Column("created_at", _INT, nullable=False),
     Column("settled_at", _INT, comment="when it was prepared or failed"),
 )
-_PREPARING: Final = text("state = 'preparing'")
-_partial_index("ix_releases_preparing", releases.c.created_at, where=_PREPARING)
+_partial_index("ix_releases_preparing", releases.c.created_at, where=text("state = 'preparing'"))
 
 publishers = Table(
     "publishers",

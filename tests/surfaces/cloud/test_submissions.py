@@ -6,10 +6,11 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from fairlead.documents.members import BadDocumentError, members_of
 from fairlead.domain.faults import BodyTooLarge, FaultError
 from fairlead.domain.jobs.faults import BadSubmission, JobFaultError
 from fairlead.domain.jobs.jobs import NewJob
-from fairlead.surfaces.cloud.submissions import EXTRA_BYTES_MAX, TARGETS_MAX, read_submission
+from fairlead.surfaces.cloud.submissions import EXTRA_BYTES_MAX, SUBMITTED, TARGETS_MAX, malformed, read_submission
 
 _FIELDS: Final = ("api_key_acme_org", "api_key_service_org")
 _GRAPH: Final = {"1": {"class_type": "A", "inputs": {}}}
@@ -19,7 +20,11 @@ _ID: Final = "0191d3a5-7c5e-7b7e-8f35-0c6f6a4b1c2d"
 def read(body: Any, usage_source: str | None = None) -> NewJob:
     """Read a body, which is JSON unless it is bytes already."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return read_submission(content, _FIELDS, usage_source)
+    try:
+        members = members_of(content, SUBMITTED)
+    except BadDocumentError as error:
+        raise malformed(error.reason) from error
+    return read_submission(members, _FIELDS, usage_source)
 
 
 def refused(body: Any) -> str:

@@ -1,6 +1,7 @@
 """Workflows and documents of very many values: refused before anything is made of them (S-02)."""
 
 import json
+import re
 from typing import Any, Final
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from fairlead.documents.fitting import ERROR_BYTES
 from surfaces.cloud.clients import Client, picture, refused
 
+_SHOWN: Final = {"class_type": "PreviewAny", "inputs": {"source": ["1", 0]}}
 _NODE: Final = {"class_type": "EmptyImage", "inputs": {}}
 
 
@@ -54,6 +56,29 @@ def test_refused_workflow_is_not_repeated(visitor: Client, prompt: Any) -> None:
     assert len(response.content) <= ERROR_BYTES
     for found in json.loads(response.content)["node_errors"].values():
         assert set(found) == {"class_type", "errors", "dependent_outputs"}
+
+
+@pytest.mark.req("S-02", "C-04")
+def test_large_workflow_is_taken_in_as_it_was_sent(caller: Client) -> None:
+    """A submission of over 256 KiB is read by a process; whoever asks for the job finds every byte of its workflow."""
+    text = 'é\n"' * 100_000
+    graph = {"1": {"class_type": "PrimitiveString", "inputs": {"value": text}}, "2": _SHOWN}
+    taken = caller.ask("POST", "/api/prompt", json={"prompt": graph, "extra_data": {"note": "x" * 300_000}})
+    assert taken.status_code == 200, taken.text
+    job = caller.ask("GET", f"/api/jobs/{taken.json()['prompt_id']}").json()
+    assert job["workflow"]["prompt"] == graph
+    assert job["workflow"]["extra_data"]["note"] == "x" * 300_000
+
+
+@pytest.mark.req("S-02", "C-04")
+@pytest.mark.parametrize("end", [b"", b'"}', b'"}}trailing', b'\xff"}}'])
+def test_large_body_that_is_no_json_is_refused(visitor: Client, end: bytes) -> None:
+    """In the words of a small one."""
+    body = b'{"prompt":{"1":"%b'
+    small, large = (visitor.ask("POST", "/api/prompt", content=body % (b"x" * size) + end) for size in (9, 300_000))
+    assert refused(large) == refused(small) == (400, "invalid_json")
+    words = [re.sub("[0-9]+", "n", answer.json()["error"]["message"]) for answer in (small, large)]
+    assert words[0] == words[1]
 
 
 @pytest.mark.req("S-02")

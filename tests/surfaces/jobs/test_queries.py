@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.documents.members import BadDocumentError, members_of
 from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.faults import JobFaultError
+from fairlead.domain.jobs.jobs import NewJob
 from fairlead.domain.jobs.labels import fault_of_labels
 from fairlead.domain.jobs.listing import FILTERS_MAX, PAGE_MAX, LabelFilter
 from fairlead.surfaces.jobs.queries import read_list_query
-from fairlead.surfaces.jobs.submissions import read_submission
+from fairlead.surfaces.jobs.submissions import SUBMITTED, malformed, read_submission
 
 _PIECES: Final = st.sampled_from(
     [b"metadata[", b"metadata%5B", b"]", b"a", b"=", b"&", b"%", b"%41", b"%C3%A9", b"\xff", b";", b"+", b"limit=",
@@ -51,6 +53,15 @@ def test_a_label_that_can_be_kept_cannot_be_found(labels: dict[str, str]) -> Non
         assert list(read_list_query(query).labels) == [LabelFilter(key, value) for key, value in labels.items()]
 
 
+def submitted(content: bytes, key: bytes | None = None) -> NewJob:
+    """Read a body."""
+    try:
+        members = members_of(content, SUBMITTED)
+    except BadDocumentError as error:
+        raise malformed(error) from error
+    return read_submission(members, ["api_key_service_org"], key)
+
+
 @pytest.mark.req("J-12", "J-16")
 @given(
     body=st.dictionaries(
@@ -61,7 +72,7 @@ def test_a_label_that_can_be_kept_cannot_be_found(labels: dict[str, str]) -> Non
 def test_a_body_breaks_the_reader(body: dict[str, Any], key: bytes | None) -> None:
     """Any body is a submission, or is refused in words."""
     try:
-        new = read_submission(json.dumps(body).encode(), ["api_key_service_org"], key)
+        new = submitted(json.dumps(body).encode(), key)
     except (FaultError, JobFaultError):
         return
     assert new.strict
@@ -73,4 +84,4 @@ def test_a_body_breaks_the_reader(body: dict[str, Any], key: bytes | None) -> No
 def test_bytes_break_the_reader(content: bytes) -> None:
     """Bytes that are no JSON are refused, too."""
     with pytest.raises(JobFaultError):
-        read_submission(content, ["api_key_service_org"], None)
+        submitted(content)

@@ -2,21 +2,42 @@
 
 import enum
 from collections.abc import Mapping
-from typing import Any, TypeAlias, final
+from typing import Any, Protocol, TypeAlias, final
 
 import msgspec
 
 from fairlead.domain.faults import Fault, ProviderError, ProviderTimeout
 
 
+class Outlined(Protocol):
+    """A large answer, of which all but the long texts is looked at: its outline has marks in their places."""
+
+    @property
+    def outline(self) -> bytes:
+        """The bytes of the answer with marks in the place of its long texts."""
+        ...
+
+    def decoded(self, outline: bytes) -> Any:
+        """What an outline says, perhaps a changed one, with the long texts."""
+        ...
+
+    def filled(self, written: bytes) -> bytes:
+        """What was written of it, with the bytes of the long texts in the place of their marks. For a thread."""
+        ...
+
+
 class Completed(msgspec.Struct, frozen=True):
-    """A generation that completed: the bytes to forward untouched, and what pricing may read of them."""
+    """A generation that completed: the bytes to forward untouched, and what pricing may read of them.
+
+    The long texts of a `large` answer stay in its bytes; whoever writes of it must fill them in.
+    """
 
     content: bytes
     content_type: str
     upstream_status: int
     answer: Any = None
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    large: Outlined | None = None
 
 
 class Reached(enum.Enum):

@@ -54,7 +54,8 @@ class FrameReader:
             end = begin + length_of(self._waiting[at:begin], self.bytes_max)
             if len(self._waiting) < end:
                 break
-            complete.append(bytes(self._waiting[begin:end]))
+            with memoryview(self._waiting) as waiting:  # a large frame is copied once
+                complete.append(bytes(waiting[begin:end]))
             at = end
         del self._waiting[:at]
         return complete

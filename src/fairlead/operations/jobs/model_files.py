@@ -19,12 +19,14 @@ from fairlead.domain.media import HEAD_BYTES, extension, is_shown, media_type
 from fairlead.domain.runs.body import read_body
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
+from fairlead.http_client.replies import Reply
 from fairlead.http_client.transport import TransportError
 from fairlead.identity.links import ASSET_PATH, Links
 from fairlead.operations.assets import AssetReader, Fetch, shown_address
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.model_faults import PROVIDER
 from fairlead.operations.jobs.patience import passes
+from fairlead.providers.answers import AnswerReader
 from fairlead.storage.assets import Asset, insert_assets
 from fairlead.storage.blobs import BlobLostError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
 from fairlead.storage.database import Database, DatabaseUnavailableError
@@ -57,6 +59,7 @@ class ModelFiles:
         fetch: Fetch,
         may_follow: Callable[[str, str], bool],
         clock: Clock,
+        answers: AnswerReader,
         *,
         base_url: str,
         limit: int,
@@ -68,6 +71,7 @@ class ModelFiles:
         self._fetch = fetch
         self._may_follow = may_follow
         self._clock = clock
+        self._answers = answers
         self.base_url: Final = base_url
         self._limit = limit
         self._turns = asyncio.Semaphore(_AT_ONCE)
@@ -87,7 +91,7 @@ class ModelFiles:
             raise FaultError(_away()) from error
         return msgspec.json.encode(marked.exchanged({text: self._link(asset) for text, asset in assets.items()}))
 
-    async def answer(self, model: Model, outcome: Completed) -> ModelAnswer:
+    async def answer(self, workspace_id: str, model: Model, outcome: Completed) -> ModelAnswer:
         """What a model gave, with the files its results lead to; DeclinedError for one that cannot be had.
 
         FaultError(ServiceUnavailable) while files cannot be kept: the same may be asked again.
@@ -96,7 +100,8 @@ class ModelFiles:
             given = await self._kept(outcome.content)
             type_ = media_type(outcome.content_type, outcome.content[:HEAD_BYTES])
             return ModelAnswer(b"", {"": await self._path(given)}, {"": type_})
-        found = await _in_thread(outcome.content, lambda: links_of(places_of(model), _read(outcome.content)))
+        told = Reply(outcome.upstream_status, {"content-type": outcome.content_type}, outcome.content)
+        found = links_of(places_of(model), (await self._answers.read(workspace_id, told)).document)
         if len(found) > FILES_MAX:
             raise DeclinedError(PROVIDER, f"The provider answered with more than {FILES_MAX} files.")
         async with asyncio.TaskGroup() as group:
@@ -261,13 +266,6 @@ def _decoded(text: str) -> tuple[str, bytes]:
 async def _in_thread(content: bytes | str, work: Callable[[], Any]) -> Any:
     """Do it here where there is little to look at, else in a thread, so that others go on meanwhile."""
     return work() if len(content) < _LARGE_BYTES else await asyncio.to_thread(work)
-
-
-def _read(content: bytes) -> Any:
-    try:
-        return msgspec.json.decode(content)
-    except msgspec.DecodeError:
-        return None
 
 
 def _content_type(headers: Mapping[str, str]) -> str | None:

@@ -123,7 +123,8 @@ class ModelRunner:
             async with asyncio.timeout(self._seconds):
                 outcome = await self._outcome(call)
             if isinstance(outcome, Completed):
-                return await self._patience.ask("keep results", partial(self._files.answer, model, outcome))
+                files = partial(self._files.answer, payer.workspace_id, model, outcome)
+                return await self._patience.ask("keep results", files)
         except FaultError as error:
             raise declined(error.fault) from error
         except TimeoutError as error:

@@ -238,7 +238,8 @@ class Admitter:
         Where nobody knows whether the entry was kept, its blob may be needed: it is swept if no run names it. That of
         a run that was refused is gone when this returns, so that the same run may be tried again.
         """
-        kept = await self._stored.keep(run.run_id, run.request.content)
+        content = run.request.content
+        kept = content if self._stored.is_short(content) else await self._stored.keep(run.run_id, content)
         entry = _admission(run, caller, self._server_id, kept, self._clock.now_ms(), ticket, earlier)
         try:
             verdict = await self._journal.write(entry)

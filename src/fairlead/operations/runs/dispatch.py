@@ -11,6 +11,7 @@ from typing import Final
 import jiter
 import msgspec
 
+from fairlead.documents.outline import mark_of
 from fairlead.domain.billing.rates import charge
 from fairlead.domain.catalog.translations import translate_back
 from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, InternalError, ProviderError, Upstream
@@ -35,6 +36,7 @@ from fairlead.providers.attempts import Attempts
 from fairlead.providers.classify import Accepted
 from fairlead.providers.exchange import Exchange, Order
 
+_encode: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 _CANCELS_MOST: Final = 5
 PATIENCE: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Seconds between the orders of a run that was taken over: a machine that comes up again may wait for its network."""
@@ -173,7 +175,7 @@ class Dispatcher:
     async def _ask(self, course: _Course, plan: LegPlan, work: Work | None) -> Outcome:
         """What one leg makes of a run."""
         run = course.run
-        order = Order(plan.provider, plan.call, plan.name, plan.body, run.run_id, run.credential)
+        order = Order(plan.provider, plan.call, plan.name, plan.body, run.run_id, run.credential, run.workspace_id)
         if work is None:
             tell_again = partial(self._repeated, course, plan.provider)
             reading = await self._attempts.send(order, tell_again)
@@ -229,7 +231,7 @@ class Dispatcher:
         charged = self._charged(course, plan, outcome)
         if isinstance(outcome, Completed) and outcome.answer is not None:
             if plan.leg is not run.model.native:
-                outcome = self._translated(run, plan, outcome)
+                outcome = await self._translated(run, plan, outcome)
             elif run.model.assets.at:
                 outcome = await self._linked(run, plan, outcome)
         return Served(outcome, plan, charged, plan.leg is not run.selection.leg, tuple(course.events))
@@ -254,12 +256,17 @@ class Dispatcher:
     async def _linked(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
         """A result with our links in it, where the partner's could be copied (R-36)."""
         order = CopyOrder(run.run_id, run.workspace_id, plan.provider, run.model.id, run.model.assets, run.base_url)
-        copied = await self._copier.copy(order, outcome.answer, outcome.content)
+        large = outcome.large
+        source = outcome.content if large is None else large.outline
+        copied = await self._copier.copy(order, outcome.answer, source)
         if not copied.copied:
             return outcome
-        return msgspec.structs.replace(outcome, content=copied.content, answer=jiter.from_json(copied.content))
+        if large is None:
+            return msgspec.structs.replace(outcome, content=copied.content, answer=jiter.from_json(copied.content))
+        content = await asyncio.to_thread(large.filled, copied.content)
+        return msgspec.structs.replace(outcome, content=content, answer=large.decoded(copied.content), large=None)
 
-    def _translated(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
+    async def _translated(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
         """A result in the model's own form again (R-12); as it came where that was asked for, or cannot be."""
         if run.selection.strict or plan.leg.translation is None:
             return outcome
@@ -267,8 +274,11 @@ class Dispatcher:
         if native is None:
             self._observe(AnswerLeftRaw(run.run_id, run.model.id, plan.provider))
             return outcome
+        content = _encode(native)
+        if outcome.large is not None:
+            content = await asyncio.to_thread(outcome.large.filled, content)
         return msgspec.structs.replace(
-            outcome, content=msgspec.json.encode(native), content_type="application/json", answer=native
+            outcome, content=content, content_type="application/json", answer=native, large=None
         )
 
 

@@ -70,13 +70,7 @@ class Resumer:
         leg = None if model is None else model.leg(found.provider)
         if model is None or leg is None:
             raise CannotResumeError
-        try:
-            content, read = await self._body(found)
-            credential = await self._patiently(partial(self._own, found)) if found.byok else None
-        except BodyLostError as error:
-            raise CannotResumeError(_LOST) from error
-        except FaultError as error:
-            raise CannotResumeError from error
+        content, read, credential = await self._fetched(found)
         body = read.value if found.strict else completed_body(model, read.value)
         operation = _operation(model, leg, body, found)
         if operation is None:
@@ -102,6 +96,16 @@ class Resumer:
             is_queued=found.is_queued,
             is_unwanted=found.cancel_requested_at is not None,
         )
+
+    async def _fetched(self, found: LiveRun) -> tuple[bytes, ReadBody, Credential | None]:
+        """The body, what it says, and the caller's own credential where the run has one; CannotResumeError."""
+        try:
+            content, read = await self._body(found)
+            return content, read, await self._patiently(partial(self._own, found)) if found.byok else None
+        except BodyLostError as error:
+            raise CannotResumeError(_LOST) from error
+        except FaultError as error:
+            raise CannotResumeError from error
 
     async def _body(self, found: LiveRun) -> tuple[bytes, ReadBody]:
         """The body, and what it says; BodyLostError, FaultError."""

@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.runs.entries import RequestBlob
 from fairlead.observing.observations import BlobTrouble, Observer
-from fairlead.operations.runs.large_bodies import INLINE_BYTES
 from fairlead.storage.blobs import BlobLostError, Blobs, BlobsUnavailableError
 
 _PIECE_BYTES: Final = 1024 * 1024
@@ -33,13 +33,12 @@ class StoredBodies:
         self._observe = observe
         self._deleting = set[asyncio.Task[None]]()
 
-    async def keep(self, run_id: str, content: bytes) -> bytes | RequestBlob:
-        """What of a body is written with its run: itself, or the blob that it is in now.
+    def is_short(self, content: bytes) -> bool:
+        """Whether a body is kept with its run."""
+        return len(content) <= self._inline_bytes
 
-        FaultError(ServiceUnavailable) where the store is away.
-        """
-        if len(content) <= self._inline_bytes:
-            return content
+    async def keep(self, run_id: str, content: bytes) -> RequestBlob:
+        """The blob that a body is in now; FaultError(ServiceUnavailable) where the store is away."""
         head = run_id.encode()
         writer = self._blobs.writer(len(head) + len(content))
         try:

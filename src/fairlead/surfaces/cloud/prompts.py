@@ -7,13 +7,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead.document_readers import DocumentReaders
+from fairlead.documents.members import BadDocumentError
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.submit import Submitter
 from fairlead.surfaces.cloud.bodies import read_document
 from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.documents import PromptInfo, PromptTaken
-from fairlead.surfaces.cloud.submissions import read_submission
+from fairlead.surfaces.cloud.submissions import SUBMITTED, malformed, read_submission
 from fairlead.surfaces.cloud.wire import answer
+from fairlead.surfaces.json_bodies import read_members
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class PromptHandlers:
     """Answers `/api/prompt`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them."""
 
     callers: CloudCallers
+    readers: DocumentReaders
     submitter: Submitter
     reader: JobReader
     key_fields: Sequence[str]
@@ -31,7 +35,12 @@ class PromptHandlers:
         """`POST /prompt`: a job is durable when this answers; outputs that are wrong are left out and named."""
         caller = await self.callers.caller(request)
         content = await read_document(request, self.workflow_values, self.body_limit)
-        new = read_submission(content, self.key_fields, request.headers.get("comfy-usage-source"))
+        try:
+            members = await read_members(self.readers, caller.workspace_id, content, SUBMITTED)
+        except BadDocumentError as error:
+            raise malformed(error.reason) from error
+        del content  # what is needed of it is in the members
+        new = read_submission(members, self.key_fields, request.headers.get("comfy-usage-source"))
         job = await self.submitter.submit(caller, new)
         taken: PromptTaken = {
             "prompt_id": job.public_id,

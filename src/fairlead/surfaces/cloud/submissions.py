@@ -5,16 +5,16 @@ nodes reads it, in another process.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
 
+from fairlead.documents.members import Members, Wanted
 from fairlead.domain.faults import BodyTooLarge, FaultError
 from fairlead.domain.jobs.faults import BadSubmission, JobFaultError, JobNotFound
 from fairlead.domain.jobs.jobs import NewJob
-from fairlead.surfaces.cloud.bodies import reason
 
 EXTRA_BYTES_MAX: Final = 8 * 2**20
 """What may come beside a workflow: most of it the same workflow as an editor draws it."""
@@ -25,40 +25,31 @@ _KEY_MAX: Final = 8 * 1024
 _SECRETS: Final = ("api_key_", "auth_token_")
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ABSENT: Final = b"null"
-_NO_PROMPT: Final = msgspec.Raw()
 _encode: Final = msgspec.json.Encoder().encode
 T = TypeVar("T")
 
 
-class _Body(msgspec.Struct):
-    """Everything stays as it was sent until it is known to be small enough to be read.
+SUBMITTED: Final = Wanted(("prompt", "prompt_id", "client_id", "extra_data", "partial_execution_targets"))
+"""The members of a body. Each stays as it was sent until it is known to be small enough to be read.
 
-    `number` and `front`, by which a client of the engine this API follows could overtake others, change nothing: jobs
-    of a workspace begin in the order in which they were submitted.
-    """
-
-    prompt: msgspec.Raw = _NO_PROMPT
-    prompt_id: msgspec.Raw = msgspec.Raw(_ABSENT)
-    client_id: msgspec.Raw = msgspec.Raw(_ABSENT)
-    extra_data: msgspec.Raw = msgspec.Raw(_ABSENT)
-    partial_execution_targets: msgspec.Raw = msgspec.Raw(_ABSENT)
-
-
-_bodies: Final = msgspec.json.Decoder(_Body)
+`number` and `front`, by which a client of the engine this API follows could overtake others, change nothing: jobs of a
+workspace begin in the order in which they were submitted.
+"""
 _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def read_submission(content: bytes, key_fields: Sequence[str], usage_source: str | None = None) -> NewJob:
-    """Read what is submitted; JobFaultError(BadSubmission) for what cannot be.
+def read_submission(members: Members, key_fields: Sequence[str], usage_source: str | None = None) -> NewJob:
+    """Read what is SUBMITTED; JobFaultError(BadSubmission) for what cannot be.
 
     `key_fields` are the fields of `extra_data` that may hold the key which pays for partner nodes. It and every other
     secret among them are taken out before anything is kept. `usage_source` is how the client calls itself.
     """
-    body = _body(content)
+    body = members.values
     workflow = _workflow(body)
     extra = _extra(body)
     partner_key = _partner_key(extra, key_fields)
-    for name, value in (("client_id", _text("client_id", body.client_id)), ("comfy_usage_source", usage_source)):
+    client_id = _text("client_id", body.get("client_id", _ABSENT))
+    for name, value in (("client_id", client_id), ("comfy_usage_source", usage_source)):
         if value is not None:
             extra[name] = msgspec.Raw(_encode(value[:_WORD_BYTES_MAX]))
     return NewJob(
@@ -83,27 +74,22 @@ def asked_job(request: Request) -> str:
     return job_id
 
 
-def _body(content: bytes) -> _Body:
-    try:
-        if not content.isascii():
-            content.decode()  # what is passed over is not checked, and would come out again as it went in
-        return _bodies.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        message = f"The body is no JSON object that can be submitted: {reason(error)}."
-        raise JobFaultError(BadSubmission("invalid_json", message)) from error
+def malformed(reason: str) -> JobFaultError:
+    """What is said of a body that is no JSON object, or cannot be read."""
+    return _bad("invalid_json", f"The body is no JSON object that can be submitted: {reason}.")
 
 
-def _workflow(body: _Body) -> bytes:
-    workflow = bytes(body.prompt)
-    if not workflow:
+def _workflow(body: Mapping[str, bytes]) -> bytes:
+    workflow = body.get("prompt")
+    if workflow is None:
         raise _bad("no_prompt", "The body has no prompt.")
     if not workflow.startswith(b"{"):
         raise _bad("invalid_prompt", "The prompt must be an object of nodes by their ids.")
     return workflow
 
 
-def _extra(body: _Body) -> dict[str, msgspec.Raw]:
-    raw = bytes(body.extra_data)
+def _extra(body: Mapping[str, bytes]) -> dict[str, msgspec.Raw]:
+    raw = body.get("extra_data", _ABSENT)
     if len(raw) > EXTRA_BYTES_MAX:
         raise FaultError(BodyTooLarge(EXTRA_BYTES_MAX))
     if raw == _ABSENT:
@@ -115,14 +101,14 @@ def _extra(body: _Body) -> dict[str, msgspec.Raw]:
 
 def _partner_key(extra: dict[str, msgspec.Raw], key_fields: Sequence[str]) -> str | None:
     for name in key_fields:
-        text = _text(name, extra[name], _KEY_MAX) if name in extra else None
+        text = _text(name, bytes(extra[name]), _KEY_MAX) if name in extra else None
         if text:
             return text
     return None
 
 
-def _chosen_id(body: _Body) -> str | None:
-    raw = bytes(body.prompt_id)
+def _chosen_id(body: Mapping[str, bytes]) -> str | None:
+    raw = body.get("prompt_id", _ABSENT)
     if raw == _ABSENT:
         return None
     text = raw[1:-1].decode("ascii", "replace")
@@ -131,8 +117,8 @@ def _chosen_id(body: _Body) -> str | None:
     return text
 
 
-def _targets(body: _Body) -> Sequence[str] | None:
-    raw = bytes(body.partial_execution_targets)
+def _targets(body: Mapping[str, bytes]) -> Sequence[str] | None:
+    raw = body.get("partial_execution_targets", _ABSENT)
     if raw == _ABSENT:
         return None
     found = _small("partial_execution_targets", raw, _TARGETS_BYTES_MAX, list[str], "a list of node ids")
@@ -141,9 +127,8 @@ def _targets(body: _Body) -> Sequence[str] | None:
     return found
 
 
-def _text(name: str, raw: msgspec.Raw, most: int = _WORD_BYTES_MAX) -> str | None:
-    content = bytes(raw)
-    return None if content == _ABSENT else _small(name, content, most, str, "a text")
+def _text(name: str, raw: bytes, most: int = _WORD_BYTES_MAX) -> str | None:
+    return None if raw == _ABSENT else _small(name, raw, most, str, "a text")
 
 
 def _small(name: str, raw: bytes, most: int, kind: type[T], what: str) -> T:

@@ -10,6 +10,8 @@ from starlette import types
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from fairlead.document_readers import DocumentReaders
+from fairlead.documents.members import BadDocumentError
 from fairlead.domain.callers import Caller
 from fairlead.domain.deployments import placement_in
 from fairlead.domain.jobs.events import Event
@@ -29,7 +31,7 @@ from fairlead.surfaces.jobs.credentials import JobCallers
 from fairlead.surfaces.jobs.documents import JobShown
 from fairlead.surfaces.jobs.errors import NoLabelsError, NoListError
 from fairlead.surfaces.jobs.queries import read_list_query
-from fairlead.surfaces.jobs.submissions import read_submission
+from fairlead.surfaces.jobs.submissions import SUBMITTED, malformed, read_submission
 from fairlead.surfaces.jobs.wire import (
     JobAnswer,
     answer,
@@ -40,7 +42,7 @@ from fairlead.surfaces.jobs.wire import (
     page_document,
     workflow_document,
 )
-from fairlead.surfaces.json_bodies import read_json
+from fairlead.surfaces.json_bodies import read_json, read_members
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _STREAMED: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -57,6 +59,7 @@ class JobHandlers:
     """
 
     callers: JobCallers
+    readers: DocumentReaders
     submissions: JobSubmissions
     reader: JobReader
     outputs: JobOutputs
@@ -75,7 +78,12 @@ class JobHandlers:
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
         content = await read_json(request.scope, receive, self.body_limit, self.workflow_values)
         placement = None if deployment is None else placement_in(deployment)
-        new = read_submission(content, self.key_fields, header(request.scope, b"idempotency-key"))
+        try:
+            members = await read_members(self.readers, caller.workspace_id, content, SUBMITTED)
+        except BadDocumentError as error:
+            raise malformed(error) from error
+        del content  # what is needed of it is in the members
+        new = read_submission(members, self.key_fields, header(request.scope, b"idempotency-key"))
         if new.labels and not self.archive:
             raise NoLabelsError
         new = msgspec.structs.replace(new, placement=placement)

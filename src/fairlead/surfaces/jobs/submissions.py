@@ -5,87 +5,67 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead.documents.members import BadDocumentError, Members, Wanted
 from fairlead.domain.jobs.faults import BadLabels, BadSubmission, JobFaultError, SubmissionRefused
 from fairlead.domain.jobs.jobs import NewJob
 from fairlead.domain.jobs.labels import fault_of_labels
 from fairlead.domain.runs.replays import KEY_MAX
 
 METADATA_BYTES_MAX: Final = 64 * 1024
-_REASON_MAX: Final = 300
 _KEY_BYTES_MAX: Final = 8 * 1024
-_ABSENT: Final = msgspec.Raw(b"null")
+_ABSENT: Final = b"null"
 _RESERVED: Final = ("webhook_url", "inputs")
-_DRAWN: Final = frozenset({"nodes", "links"})
+SUBMITTED: Final = Wanted(
+    ("workflow", "extra_data", "metadata", *_RESERVED), (("workflow", "nodes"), ("workflow", "links"))
+)
+"""The members of a body, and what tells a workflow as an editor draws it. Other members are passed by.
+
+Each stays as it was sent until it is known to be small enough to be read.
+"""
 
 
-class _Body(msgspec.Struct):
-    """Everything stays as it was sent until it is known to be small enough to be read. Other members are passed by."""
-
-    workflow: msgspec.Raw = _ABSENT
-    extra_data: msgspec.Raw = _ABSENT
-    metadata: msgspec.Raw = _ABSENT
-    webhook_url: msgspec.Raw = _ABSENT
-    inputs: msgspec.Raw = _ABSENT
-
-
-_bodies: Final = msgspec.json.Decoder(_Body)
-_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def read_submission(content: bytes, key_fields: Sequence[str], idempotency_key: bytes | None) -> NewJob:
-    """Read what is submitted; JobFaultError says why it is refused.
+def read_submission(members: Members, key_fields: Sequence[str], idempotency_key: bytes | None) -> NewJob:
+    """Read what is SUBMITTED; JobFaultError says why it is refused.
 
     `key_fields` are the fields of `extra_data` that may hold the key which pays for partner nodes; it takes no others,
     and nothing of it is kept.
     """
-    body = _body(content)
+    body = members.values
     for name in _RESERVED:
-        if bytes(getattr(body, name)) != bytes(_ABSENT):
+        if body.get(name, _ABSENT) != _ABSENT:
             raise _bad(f"{name} is reserved, and cannot be sent yet.")
     return NewJob(
-        workflow=_workflow(body.workflow),
-        partner_key=_partner_key(body.extra_data, key_fields),
+        workflow=_workflow(members),
+        partner_key=_partner_key(body.get("extra_data", _ABSENT), key_fields),
         strict=True,
-        labels=_labels(body.metadata),
+        labels=_labels(body.get("metadata", _ABSENT)),
         idempotency_key=_idempotency_key(idempotency_key),
     )
 
 
-def _body(content: bytes) -> _Body:
-    try:
-        if not content.isascii():
-            content.decode()  # what is passed over is not checked, and would come out again as it went in
-        return _bodies.decode(content)
-    except RecursionError as error:
-        raise _bad("The body is nested too deeply.") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _bad(f"The body is no JSON object that can be submitted: {str(error)[:_REASON_MAX]}.") from error
+def malformed(error: BadDocumentError) -> JobFaultError:
+    """What is said of a body that is no JSON object, or cannot be read."""
+    if error.is_too_deep:
+        return _bad("The body is nested too deeply.")
+    return _bad(f"The body is no JSON object that can be submitted: {error.reason}.")
 
 
-def _workflow(raw: msgspec.Raw) -> bytes:
-    workflow = bytes(raw)
+def _workflow(members: Members) -> bytes:
+    workflow = members.values.get("workflow", _ABSENT)
     if not workflow.startswith(b"{"):
         message = "The body must have a workflow: an object of nodes by their ids."
         raise JobFaultError(SubmissionRefused("invalid_workflow", message))
-    if _is_drawn(workflow):
+    if members.lists == frozenset(SUBMITTED.lists):
         message = "This is the editor's own format; export the workflow in the API format instead."
         raise JobFaultError(BadSubmission("workflow_format_ui", message))
     return workflow
 
 
-def _is_drawn(workflow: bytes) -> bool:
-    """Whether a workflow is as an editor draws it: an object with lists of nodes and of links."""
-    if b'"links"' not in workflow or b'"nodes"' not in workflow:
-        return False
-    members = _fields.decode(workflow)
-    return all(name in members and bytes(members[name]).startswith(b"[") for name in _DRAWN)
-
-
-def _partner_key(raw: msgspec.Raw, key_fields: Sequence[str]) -> str | None:
-    if bytes(raw) == bytes(_ABSENT):
+def _partner_key(raw: bytes, key_fields: Sequence[str]) -> str | None:
+    if raw == _ABSENT:
         return None
     known = " or ".join(key_fields)
-    if len(bytes(raw)) > _KEY_BYTES_MAX * len(key_fields):
+    if len(raw) > _KEY_BYTES_MAX * len(key_fields):
         raise _bad(f"extra_data takes a key of at most {_KEY_BYTES_MAX} bytes as {known}.")
     try:
         sent = msgspec.json.decode(raw, type=dict[str, str | None])
@@ -96,10 +76,10 @@ def _partner_key(raw: msgspec.Raw, key_fields: Sequence[str]) -> str | None:
     return next((key for name in key_fields if (key := sent.get(name))), None)
 
 
-def _labels(raw: msgspec.Raw) -> dict[str, str]:
-    if bytes(raw) == bytes(_ABSENT):
+def _labels(raw: bytes) -> dict[str, str]:
+    if raw == _ABSENT:
         return {}
-    if len(bytes(raw)) > METADATA_BYTES_MAX:
+    if len(raw) > METADATA_BYTES_MAX:
         raise JobFaultError(BadLabels(f"metadata may have {METADATA_BYTES_MAX} bytes."))
     try:
         labels = msgspec.json.decode(raw, type=dict[str, Any])

@@ -1,0 +1,81 @@
+"""Partners' answers, decoded: the large ones by readers in processes of their own (document_readers.py)."""
+
+import secrets
+from typing import Any, Final
+
+import jiter
+
+from fairlead.document_readers import INLINE_BYTES, DocumentReaders, NoReaderError, UnreadableDocumentError
+from fairlead.documents.examining import ExaminedAnswer, OfAnswer
+from fairlead.documents.outline import LargeDocument, LongText
+from fairlead.domain.pointers import MISSING
+from fairlead.http_client.replies import Reply
+
+_SEARCHED_CHARACTERS: Final = 64 * 1024
+
+
+class _AnswerText(LongText):
+    """A long text of an answer. Words of a partner's are looked for in its beginning alone."""
+
+    __slots__ = ()
+
+    def lower(self) -> str:
+        return self[:_SEARCHED_CHARACTERS].lower()
+
+
+class LargeAnswer(LargeDocument):
+    """A large answer, by its outline."""
+
+    __slots__ = ()
+
+    def decoded(self, outline: bytes) -> Any:
+        """What an outline says, perhaps a changed one, with the long texts."""
+        return self.with_texts(_decoded(outline), _AnswerText)
+
+
+class ReadReply(Reply, frozen=True):
+    """An answer, and the document in it: MISSING where it is no JSON. The long texts of a `large` one stay in it."""
+
+    document: Any = MISSING
+    large: LargeAnswer | None = None
+
+
+def is_json(reply: Reply) -> bool:
+    """Whether an answer says that it is JSON."""
+    return "json" in reply.headers.get("content-type", "").lower()
+
+
+def read_here(reply: Reply) -> ReadReply:
+    """An answer that is small enough to be decoded on the event loop."""
+    return ReadReply(reply.status, reply.headers, reply.content, _decoded(reply.content) if is_json(reply) else MISSING)
+
+
+class AnswerReader:
+    """Decodes answers. The readers must take any number of them: a result that is not read may have been paid for."""
+
+    def __init__(self, readers: DocumentReaders) -> None:
+        self._readers = readers
+
+    async def read(self, owner_id: str, reply: Reply) -> ReadReply:
+        """An answer for an owner, such as a workspace; one that cannot be read is as good as none."""
+        if len(reply.content) <= INLINE_BYTES or not is_json(reply):
+            return read_here(reply)
+        asked = OfAnswer(secrets.token_hex(16))
+        try:
+            found, _ = await self._readers.ask(owner_id, asked, reply.content, ExaminedAnswer)
+        except (NoReaderError, UnreadableDocumentError):
+            return ReadReply(reply.status, reply.headers, b"")
+        if found.is_uneven:
+            return ReadReply(reply.status, reply.headers, b"")
+        if not found.is_json:
+            return ReadReply(reply.status, reply.headers, reply.content)
+        large = LargeAnswer(reply.content, found.outline.encode(), found.spans, asked.nonce)
+        return ReadReply(reply.status, reply.headers, reply.content, large.decoded(large.outline), large)
+
+
+def _decoded(content: bytes) -> Any:
+    """The decoded bytes, MISSING where they are no JSON; of several members of one name the last counts."""
+    try:
+        return jiter.from_json(content, allow_inf_nan=False, cache_mode="keys")
+    except ValueError:
+        return MISSING
