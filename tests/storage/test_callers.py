@@ -138,6 +138,15 @@ def test_a_token_speaks_for_no_workspace(books: Books, called: str) -> None:
     assert books.do(lambda c: callers.caller_by_workspace(c, "nobody", "ada", Patterns())) is None
 
 
+@pytest.mark.req("R-37")
+def test_workspace_named_like_an_id_does_not_speak_for_its_owner(books: Books) -> None:
+    """An id leads to its own workspace, whichever was made first."""
+    books.open(id="another", name=LAB)
+    books.open()
+    caller = books.do(lambda c: callers.caller_by_workspace(c, LAB, "ada", Patterns()))
+    assert caller.workspace_id == LAB
+
+
 @pytest.mark.parametrize(("billing", "exhausted"), [(Billing.PREPAID, True), (Billing.POSTPAID, False)])
 def test_an_empty_workspace_is_not_seen_to_be_empty(books: Books, billing: Billing, *, exhausted: bool) -> None:
     """Only a prepaid workspace can be exhausted: by what it holds, too."""

@@ -281,13 +281,9 @@ def caller_by_workspace(
     connection: Connection, name_or_id: str, subject: str, models: Patterns, token_kind: TokenKind | None = None
 ) -> Caller | None:
     """The caller a token speaks for: its workspace, and the models the token itself is limited to."""
-    row = (
-        connection.execute(
-            select(*_FUNDS_AND_RIGHTS).where((workspaces.c.name == name_or_id) | (workspaces.c.id == name_or_id))
-        )
-        .mappings()
-        .first()
-    )
+    either = select(*_FUNDS_AND_RIGHTS).where((workspaces.c.name == name_or_id) | (workspaces.c.id == name_or_id))
+    # An id is its workspace's, even where another workspace was given it as a name.
+    row = connection.execute(either.order_by(workspaces.c.id != name_or_id)).mappings().first()
     return None if row is None else _caller(row, subject=subject, models=models, token_kind=token_kind)
 
 
