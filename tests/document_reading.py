@@ -1,5 +1,8 @@
 """Readers of large documents for tests, which start no process until there is a large one."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from fairlead.document_readers import DocumentReaders
 from fairlead.providers.answers import AnswerReader
 
@@ -9,6 +12,11 @@ def document_readers() -> DocumentReaders:
     return DocumentReaders(1, lambda _: None)
 
 
-def answer_reader() -> AnswerReader:
-    """Return what reads partners' answers."""
-    return AnswerReader(document_readers())
+@asynccontextmanager
+async def answer_reader() -> AsyncIterator[AnswerReader]:
+    """Read partners' answers, and end the process that read large ones."""
+    readers = document_readers()
+    try:
+        yield AnswerReader(readers)
+    finally:
+        await readers.close()

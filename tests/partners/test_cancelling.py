@@ -34,14 +34,15 @@ async def _cancelled(url: str, body: bytes, *, after_the_end: bool) -> tuple[boo
     providers = {"local": load_providers(SPECS)["local"].at(url)}
     transport = Transport(trusted=[url])
     credentials = Credentials(providers, {"local": [Secret("any")]})
-    exchange = Exchange(providers, transport, credentials, answer_reader())
-    order = Order("local", "video", "procedural", body, f"cancelling-{len(body)}")
-    try:
-        reading = await exchange.send(order, credentials.all("local")[0])
-        assert isinstance(reading, Accepted), reading
-        if after_the_end:
-            await exchange.follow(order, Work(reading.handle, reading.credential))
-        agreed = await exchange.cancel(order, Work(reading.handle, reading.credential))
-        return agreed, await exchange.follow(order, Work(reading.handle, reading.credential))
-    finally:
-        await transport.close()
+    async with answer_reader() as answers:
+        exchange = Exchange(providers, transport, credentials, answers)
+        order = Order("local", "video", "procedural", body, f"cancelling-{len(body)}")
+        try:
+            reading = await exchange.send(order, credentials.all("local")[0])
+            assert isinstance(reading, Accepted), reading
+            if after_the_end:
+                await exchange.follow(order, Work(reading.handle, reading.credential))
+            agreed = await exchange.cancel(order, Work(reading.handle, reading.credential))
+            return agreed, await exchange.follow(order, Work(reading.handle, reading.credential))
+        finally:
+            await transport.close()

@@ -62,18 +62,19 @@ async def desk(
     transport = Transport(trusted=[provider.base_url, *trusted])
     providers: Mapping[str, Provider] = {provider.name: provider}
     credentials = Credentials(providers, {provider.name: secrets})
-    exchange = Exchange(providers, transport, credentials, answer_reader())
-    rests: list[tuple[Place, Health]] = []
+    async with answer_reader() as answers:
+        exchange = Exchange(providers, transport, credentials, answers)
+        rests: list[tuple[Place, Health]] = []
 
-    def hear(place: Place, health: Health) -> None:
-        rests.append((place, health))
+        def hear(place: Place, health: Health) -> None:
+            rests.append((place, health))
 
-    healths = Healths(hear) if clock is None else Healths(hear, clock)
-    attempts = Attempts(exchange, credentials, healths)
-    try:
-        yield Desk(provider, transport, credentials, exchange, attempts, healths, rests=rests)
-    finally:
-        await transport.close()
+        healths = Healths(hear) if clock is None else Healths(hear, clock)
+        attempts = Attempts(exchange, credentials, healths)
+        try:
+            yield Desk(provider, transport, credentials, exchange, attempts, healths, rests=rests)
+        finally:
+            await transport.close()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from document_reading import document_readers
+from document_reading import answer_reader
 from fairlead.domain.faults import ContentPolicyViolation
 from fairlead.domain.pointers import MISSING
 from fairlead.domain.runs.outcomes import Completed, Failed
@@ -63,11 +63,8 @@ def with_reader(work: Callable[[AnswerReader], Awaitable[T]]) -> T:
     """Do work with a reader that has a process of its own."""
 
     async def do() -> T:
-        readers = document_readers()
-        try:
-            return await work(AnswerReader(readers))
-        finally:
-            await readers.close()
+        async with answer_reader() as answers:
+            return await work(answers)
 
     return asyncio.run(do())
 

@@ -15,6 +15,7 @@ from catalog_run import Made, run_calls, run_catalog, unsampled
 from catalog_samples import Call, calls
 from fairlead.domain.assets import links_in
 from fairlead.domain.catalog.models import Model
+from fairlead.installation import LOCAL
 from fairlead.providers.spec import Protocol
 
 _PROMPTS: Final = {"prompt", "promptText", "prompt_text", "text", "text_prompt", "texture_prompt"}
@@ -60,8 +61,8 @@ def test_an_expired_link_costs_the_result(tmp_path: Path) -> None:
 
 
 def _with_expired_links() -> Iterator[Call]:
-    """A native run of each provider whose answers have links, asking in its words that they have expired."""
-    seen = set(_INLINE)
+    """A native run of each vendor whose answers have links, asking its simulator in words that they have expired."""
+    seen = {*_INLINE, LOCAL}
     for call in calls():
         if call.sample is None or call.leg is not call.model.native or not call.model.assets.at:
             continue

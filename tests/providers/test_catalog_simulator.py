@@ -149,14 +149,15 @@ class World:
         providers = {case.provider: _quick(self.partners.providers[case.provider], case.call, changes)}
         transport = Transport(trusted=[self.url])
         credentials = Credentials(providers, self.partners.secrets)
-        exchange = Exchange(providers, transport, credentials, answer_reader())
-        attempts = Attempts(exchange, credentials, Healths(lambda *_: None))
-        plan = planned(case.sample, case.leg)
-        order = Order(plan.provider, plan.call, plan.name, plan.body, "0198f000-0000-7000-8000-000000000001")
-        try:
-            yield exchange, attempts, order
-        finally:
-            await transport.close()
+        async with answer_reader() as answers:
+            exchange = Exchange(providers, transport, credentials, answers)
+            attempts = Attempts(exchange, credentials, Healths(lambda *_: None))
+            plan = planned(case.sample, case.leg)
+            order = Order(plan.provider, plan.call, plan.name, plan.body, "0198f000-0000-7000-8000-000000000001")
+            try:
+                yield exchange, attempts, order
+            finally:
+                await transport.close()
 
 
 def _quick(provider: Provider, name: str, changes: Mapping[str, Any]) -> Provider:

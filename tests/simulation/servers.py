@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, cast
 
 from sqlalchemy import select
 
-from document_reading import answer_reader, document_readers
+from document_reading import document_readers
 from fairlead.domain.runs.queue import Pace
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import Links
@@ -36,6 +36,7 @@ from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.stored_bodies import StoredBodies
 from fairlead.operations.runs.void import Voider
+from fairlead.providers.answers import AnswerReader
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
@@ -121,7 +122,7 @@ class SimulatedServer:
         world, database, clock, observe, name = self.world, self.database, self.world.clock, self._observe, self.name
         transport = cast("Transport", SimulatedTransport(world.partners, self.process, world.story))
         credentials = Credentials(PROVIDERS, {})
-        self.exchange = Exchange(PROVIDERS, transport, credentials, answer_reader())
+        self.exchange = Exchange(PROVIDERS, transport, credentials, AnswerReader(document_readers()))
         self.journal = Journal(database, waiting=lambda _: None, split=self._split)
         results = Results(world.blobs)
         replayer = Replayer(database, results, clock, most=_LARGEST_REPLAY, with_links=3600)
