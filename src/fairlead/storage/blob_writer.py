@@ -42,10 +42,13 @@ class SpooledWriter:
         self._size += len(chunk)
         if self._size > self._limit:
             raise BlobTooLargeError(f"more than {self._limit} bytes")
-        self._waiting.append(bytes(chunk))
-        self._waiting_bytes += len(chunk)
-        if self._waiting_bytes >= _BUFFER_BYTES:
-            await self._hand_over(durably=False)
+        # A file that is written at once is made durable at once, and commits of the database would wait for that.
+        for start in range(0, len(chunk), _BUFFER_BYTES):
+            piece = chunk[start : start + _BUFFER_BYTES]
+            self._waiting.append(bytes(piece))
+            self._waiting_bytes += len(piece)
+            if self._waiting_bytes >= _BUFFER_BYTES:
+                await self._hand_over(durably=False)
 
     async def finish(self) -> tuple[str, Path]:
         """Take no more; the blob's name, and where it can be read until `commit` or `abort`. BlobsUnavailableError."""

@@ -14,7 +14,6 @@ from fairlead.domain.runs.entries import RequestBlob
 from fairlead.observing.observations import BlobTrouble, Observer
 from fairlead.storage.blobs import BlobLostError, Blobs, BlobsUnavailableError
 
-_PIECE_BYTES: Final = 1024 * 1024
 _CLOSE_SECONDS: Final = 5.0
 _NOT_KEPT: Final = "The request body cannot be stored right now; nothing was started."
 _NOT_READ: Final = "The request body cannot be read right now."
@@ -43,8 +42,7 @@ class StoredBodies:
         writer = self._blobs.writer(len(head) + len(content))
         try:
             await writer.write(head)
-            for start in range(0, len(content), _PIECE_BYTES):
-                await writer.write(content[start : start + _PIECE_BYTES])
+            await writer.write(content)
             return RequestBlob(await writer.commit(), len(head) + len(content))
         except BlobsUnavailableError as error:
             self._observe(BlobTrouble("store a request body", str(error)))
