@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from fairlead.domain.faults import ServiceUnavailable
 from fairlead.operations.clock import new_id
@@ -29,9 +30,14 @@ class Entrance:
         self._application = application
         self._opened.set()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one call, or have the application answer it."""
-        if self._application is None and scope["type"] == "http" and (told := _TOLD.get(scope["path"])):
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+        """Answer one call, or have the application answer it, at no cost to each call once it is open."""
+        if self._application is not None:
+            return self._application(scope, receive, send)
+        return self._wait(scope, receive, send)
+
+    async def _wait(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (told := _TOLD.get(scope["path"])):
             status, word = told
             headers: Headers = [
                 (b"content-type", b"application/json"),

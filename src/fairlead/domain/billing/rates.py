@@ -177,7 +177,9 @@ class Component:
     @property
     def is_settled_before(self) -> bool:
         """Whether what is held is what is charged: nothing of it depends on the answer."""
-        return self.measured is None and not any(one.answered for one in self.multipliers)
+        if self.measured is not None:
+            return False
+        return not self.multipliers or not any(one.answered for one in self.multipliers)
 
     @property
     def most_strictly(self) -> Decimal:
@@ -341,6 +343,8 @@ def _due(line: Line, answer: Any, headers: Mapping[str, str]) -> int:
     if quantity is None or (answer is None and (line.open or component.parts)):
         return line.held
     factor = line.factor
+    if not component.parts and not line.open and factor is _ONE:  # as most are
+        return round(line.price * quantity)
     for one in line.open:
         if all_hold(one.answered, answer):
             factor *= one.times
