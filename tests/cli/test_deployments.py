@@ -78,7 +78,7 @@ def test_what_cannot_be_is_done(ran: Ran, arguments: tuple[str, ...], told: str)
 
 
 @pytest.mark.req("J-09")
-def test_a_deployment_is_made_for_some_kinds_of_tokens(ran: Ran) -> None:
+def test_deployment_can_be_limited_to_kinds_of_tokens(ran: Ran) -> None:
     """Kinds that are named are kept, none where that is asked for, and both together are a mistake."""
     for options, kinds in (((), None), (("--token-kind", "oauth"), ["oauth"]), (("--no-tokens",), [])):
         assert json.loads(ran("create", "a", *options, "--json").output)["token_kinds"] == kinds

@@ -24,7 +24,7 @@ def test_issuers_are_read_with_their_audiences_and_kinds() -> None:
         f'[{_ONE[:-1]},"secret":"s"}}]', "[" + ",".join([_ONE] * 21) + "]",
     ],
 )  # fmt: skip
-def test_a_list_that_is_none_is_refused(text: str) -> None:
+def test_malformed_list_of_issuers_is_refused(text: str) -> None:
     """A record that lacks something, says more, or names an issuer twice for one audience."""
     with pytest.raises(ValueError, match=r"issuer|must"):
         read_issuers(text)

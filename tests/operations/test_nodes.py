@@ -71,5 +71,5 @@ def test_a_pack_that_was_loaded_anew_is_not_told_of(tmp_path: Path) -> None:
         nodes = NodeCatalog(engine.hosts, lambda: Catalog("none", {}), lambda _: b"[]")
         assert "Late" not in engine.run(wait_for(nodes.classes(None)))
         (packs / "late.py").write_text(_PACK)
-        engine.run(wait_for(engine.hosts.prepare(None, anew=True)))
+        engine.run(wait_for(engine.hosts.prepare(None, again=True)))
         assert "Late" in engine.run(wait_for(nodes.classes(None)))

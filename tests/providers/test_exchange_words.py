@@ -363,7 +363,7 @@ def test_requests_about_work_carry_headers_of_their_own(odd: Provider, partner: 
     assert [request.headers["x-action"] for request in partner.requests()] == ["Submit", "Query", "Fetch"]
 
 
-def test_a_cancellation_carries_headers_of_its_own(odd: Provider, partner: FakePartner) -> None:
+def test_cancellation_carries_its_own_headers(odd: Provider, partner: FakePartner) -> None:
     """Where one address serves every action, the header says that work is to be stopped."""
     partner.script("/base/", reply())
 

@@ -56,7 +56,7 @@ def test_a_header_is_of_another_brand(acme: Server, partner: FakePartner) -> Non
 
 
 @pytest.mark.req("R-08", "R-09")
-def test_a_snapshot_has_the_flag_of_the_brand(acme: Server) -> None:
+def test_snapshot_has_the_flag_of_the_brand(acme: Server) -> None:
     """The public snapshot is the document of the endpoint, under whatever brand."""
     public = httpx.get(f"{acme.url}/router-schemas/fake/closed-1.json")
     assert public.json()["x-acme-input-schema-authored"] is True

@@ -194,7 +194,7 @@ def test_a_clip_is_not_where_it_is_read(legs: Server, partner: FakePartner, run:
 
 
 @pytest.mark.req("R-36")
-def test_a_clip_in_storage_of_the_operators_is_answered_as_a_link(legs: Server, partner: FakePartner) -> None:
+def test_clip_in_the_operators_bucket_is_answered_as_a_link(legs: Server, partner: FakePartner) -> None:
     """The provider is told where to write; what it wrote there is read with our key, and other places stay."""
     places: list[str] = []
 

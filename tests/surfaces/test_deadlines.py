@@ -31,7 +31,7 @@ def impatient(_impatient: Server, partner: FakePartner) -> Iterator[Server]:
 
 @pytest.mark.req("R-22", "R-24", "R-29")
 @pytest.mark.parametrize(("model", "answered"), [("json", None), ("task", "200")])
-def test_a_run_ends_with_its_deadline(
+def test_caller_is_answered_at_the_deadline_and_the_run_goes_on(
     impatient: Server, partner: FakePartner, model: str, answered: str | None
 ) -> None:
     """At its own bound the router answers 504 `deadline_exceeded` with a wait; the run goes on and is billed."""

@@ -96,7 +96,7 @@ def test_stale_prices_are_quoted(legs: Server) -> None:
 
 
 @pytest.mark.req("R-31")
-def test_a_body_that_is_not_quotable_needs_no_fresh_card(legs: Server) -> None:
+def test_unquotable_body_needs_no_fresh_rate_card(legs: Server) -> None:
     """Only where a price of the card would be told does its age matter; `pricing_as_of` is the time of the answer."""
     before = datetime.datetime.now(datetime.UTC)
     told = ask(legs, "stale-2").json()

@@ -219,7 +219,9 @@ def test_a_fault_is_told_wrong_or_billed(
 
 @pytest.mark.req("R-19", "R-22")
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_key_of_ours_is_the_operators_problem(router: Server, partner: FakePartner, status: int) -> None:
+def test_refusal_of_the_operators_key_is_logged_and_answered_with_502(
+    router: Server, partner: FakePartner, status: int
+) -> None:
     """The caller is told that the provider failed, and of the key only the log knows."""
     before = len(router.logged("CredentialRefused"))
     partner.script("/json", reply(status, b'{"error":"bad key"}'))

@@ -197,7 +197,7 @@ def test_a_caller_that_waits_is_recorded_as_gone(router: Server, new_name: NewNa
 
 
 @pytest.mark.req("R-25")
-def test_a_body_that_is_cut_off_is_logged_as_a_caller_that_left(router: Server) -> None:
+def test_body_that_is_cut_off_is_logged_as_a_disconnect(router: Server) -> None:
     """Whoever closes the connection before the body is whole is recorded by that name, and begins nothing."""
     path = "/v2/models/fake/json-1"
     before = len(router.logged("FaultAnswered"))

@@ -351,7 +351,7 @@ class WebServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: take calls for half the time there is, as long as something is under way, then let them end.
 
-        So whoever asks /readyz learns that the server stops, while it still answers. Calls that have not ended when the
+        So /readyz still answers, and says that the server stops. Calls that have not ended when the
         time is up are cancelled, and told so.
         """
         if self.drain is not None:

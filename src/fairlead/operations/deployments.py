@@ -254,7 +254,7 @@ class DeploymentKeeper:
         try:
             copied = await self._hosts.copy_packs(release.packs)
             if copied.error is None:
-                prepared = await self._hosts.prepare(copied.names, anew=copied.names != ())
+                prepared = await self._hosts.prepare(copied.names, again=copied.names != ())
             else:
                 prepared = Prepared((), copied.missing, copied.error)
         except EngineUnavailableError as error:

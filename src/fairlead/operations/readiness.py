@@ -11,7 +11,7 @@ from fairlead.storage.migrate import HEAD, revision_of
 
 _KEPT_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 1.5
-"""How long an answer is waited for, in seconds: whoever asks is answered within two."""
+"""How long an answer is waited for, in seconds: /readyz answers within two."""
 _SILENT: Final = "the database or the data directory does not answer"
 
 

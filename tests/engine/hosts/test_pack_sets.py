@@ -81,7 +81,7 @@ def _checked(engine: Engine, graph: dict[str, Any], packs: PackSet, workspace: s
 
 
 def _prepared(engine: Engine, *packs: str, anew: bool = False) -> Prepared:
-    return engine.run(wait_for(engine.hosts.prepare(pack_set(packs), anew=anew)))
+    return engine.run(wait_for(engine.hosts.prepare(pack_set(packs), again=anew)))
 
 
 def _failed_starts(engine: Engine) -> list[str]:
@@ -308,7 +308,7 @@ def test_packs_that_were_changed_are_loaded_again(node_packs: Path, packs: PackS
         other = engine.execute(_of("b"), "w", ("b",)).texts
         (node_packs / "a" / "__init__.py").write_text(_PACK % "another")
         assert isinstance(_checked(engine, _of("a"), packs), Checked)
-        prepared = engine.run(wait_for(engine.hosts.prepare(("a",), anew=True)))
+        prepared = engine.run(wait_for(engine.hosts.prepare(("a",), again=True)))
         assert [report.error for report in prepared.packs] == [None]
         assert isinstance(_checked(engine, _of("a"), packs), Refused)
         after = engine.execute(_of("another"), "w", packs).texts

@@ -258,7 +258,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory, signing: ec.EllipticCurvePr
 
 
 @pytest.mark.req("J-09", "R-37")
-def test_a_deployment_takes_the_kinds_of_credentials_it_says(
+def test_deployment_takes_only_the_token_kinds_it_names(
     domain: Server, signing: ec.EllipticCurvePrivateKey, token: MakeToken
 ) -> None:
     """Tokens of several issuers are taken; where a deployment takes none of a kind it says so, and keys always do."""
@@ -323,7 +323,7 @@ def take_away(server: Server, pack: Path) -> None:
 
 
 @pytest.mark.req("J-15")
-def test_a_release_keeps_its_own_copy_of_its_packs(tmp_path: Path) -> None:
+def test_release_keeps_its_own_copy_of_its_packs(tmp_path: Path) -> None:
     """What is changed or taken away in the folder of packs changes no release; the next one has it."""
     packs = tmp_path / "packs"
     packs.mkdir()
@@ -382,7 +382,7 @@ def test_a_pack_that_was_taken_away_leaves_callers_with_a_server_error(tmp_path:
 
 
 @pytest.mark.req("J-15")
-def test_a_deployment_whose_pack_no_longer_loads_is_not_ready(tmp_path: Path) -> None:
+def test_deployment_whose_pack_no_longer_loads_is_not_ready(tmp_path: Path) -> None:
     """A pack that breaks while no server runs takes its deployment out of service at the next start, unasked."""
     packs = tmp_path / "packs"
     packs.mkdir()

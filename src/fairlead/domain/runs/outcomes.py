@@ -29,7 +29,7 @@ class Outlined(Protocol):
 class Completed(msgspec.Struct, frozen=True):
     """A generation that completed: the bytes to forward untouched, and what pricing may read of them.
 
-    The long texts of a `large` answer stay in its bytes; whoever writes of it must fill them in.
+    The long texts of a `large` answer stay in its bytes: what is written of it must be `filled`.
     """
 
     content: bytes

@@ -226,10 +226,10 @@ class Hosts:
         """How each pack fared that was tried."""
         return self._catalog.reports
 
-    async def prepare(self, packs: PackSet, *, anew: bool = False) -> Prepared:
+    async def prepare(self, packs: PackSet, *, again: bool = False) -> Prepared:
         """Have some packs tried, and say how each fared; minutes, at worst.
 
-        With `anew` each is tried again, and no host that has loaded it before takes more work; without, those that
+        With `again` each is tried again, and no host that has loaded it before takes more work; without, those that
         could not be loaded are. EngineUnavailableError when that takes too long.
         """
         there = await self._catalog.names()
@@ -239,7 +239,7 @@ class Hosts:
             return Prepared((), missing, self._settings.packs_refused or absence(missing))
         broken = {report.name for report in self._catalog.reports if report.error is not None}
         names = [name for name in there if not is_copy(name)] if packs is None else packs
-        probes = [self._catalog.probe(name, again=anew or name in broken) for name in names]
+        probes = [self._catalog.probe(name, again=again or name in broken) for name in names]
         if probes:
             _, pending = await asyncio.wait(probes, timeout=_PREPARE_SECONDS)
             if pending or any(probe.cancelled() for probe in probes):

@@ -133,7 +133,7 @@ class JobOutputs:
             if sooner:
                 await self._files.keep_longer(caller.workspace_id, sooner, until)
         except FaultError:
-            return {}  # whoever reads the job again has them kept
+            return {}  # the next read of the job keeps them
         return {name: replace(file, expires_at=until) for name, file in sooner.items()}
 
     async def _sizes(self, files: Mapping[_Name, WorkflowFile]) -> Mapping[str, int | None]:

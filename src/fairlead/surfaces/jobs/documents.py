@@ -165,7 +165,7 @@ class JobWorkflow(TypedDict):
 
 
 class JobLog(TypedDict):
-    """What befell a job, in words, a line each, up to `captured_at`; `complete` once the job has ended."""
+    """The log of a job, a line for each event, up to `captured_at`; `complete` once the job has ended."""
 
     text: str
     truncated: bool
