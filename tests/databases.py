@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work, open_database
-from fairlead.storage.migrate import migrate
+from fairlead.storage.migrate import HEAD, migrate, revision_of
 from fairlead.storage.tables import metadata
 
 T = TypeVar("T")
@@ -198,6 +198,8 @@ async def migrate_url(url: str) -> None:
 def _empty(connection: Connection) -> None:
     for statement in _EMPTY:
         connection.exec_driver_sql(statement)
+    if revision_of(connection) != HEAD:
+        raise DatabaseUnavailableError("a test has changed the version of the schema")
 
 
 async def _execute(url: str, statements: tuple[str, ...]) -> None:

@@ -358,13 +358,14 @@ def test_nodes_are_used_while_a_slow_pack_is_still_being_loaded(node_packs: Path
     (node_packs / "slow.py").write_text(
         f"import os, time\nwhile not os.path.exists({str(let_go)!r}):\n    time.sleep(0.01)\n" + _PACK % "slow"
     )
-    with _engine(node_packs, room_seconds=1.0) as engine:
+    with _engine(node_packs, loading_seconds=0.5) as engine:
         assert engine.execute({"1": n("PreviewAny", source="built in")}).ending == Succeeded()
         assert engine.execute(_of("b")).ending == Succeeded()
         assert _described(engine, None) == {"Of a", "Of b"}
         with pytest.raises(EngineUnavailableError, match="still being loaded"):
             _checked(engine, _of("slow"), None)
         let_go.touch()
+        assert _prepared(engine, "slow").packs[0].error is None
         assert engine.execute(_of("slow")).ending == Succeeded()
 
 

@@ -67,7 +67,8 @@ class HostSettings:
     which there are none while they are `packs_refused`, and `copies` is where releases keep theirs; without
     `policies` hosts are not confined. At once `places` hosts execute jobs, `checks` graphs are checked and
     `renders` pictures made; of idle hosts for the latter two `kept` are kept each, and `templates` sets of packs
-    stay loaded. A place is waited for `room_seconds` at most. A host that does not end a job within
+    stay loaded. A place is waited for `room_seconds` at most, and packs that are still being
+    loaded for `loading_seconds`. A host that does not end a job within
     `interrupt_seconds` of the wish is killed, and so is one that checks something for more than `check_seconds`, or
     does not answer for `heartbeat_seconds`. A pack that takes more than `pack_seconds` to load is not used.
     """
@@ -89,6 +90,7 @@ class HostSettings:
     interrupt_seconds: float = 5.0
     check_seconds: float = 60.0
     room_seconds: float = 15.0
+    loading_seconds: float = 15.0
     pack_seconds: float = 60.0
     heartbeat_seconds: float = 10.0
 
@@ -267,7 +269,7 @@ class Hosts:
     async def describe(self, packs: PackSet = None) -> bytes:
         """The classes of nodes there are with some packs, as one JSON object (C-01). EngineUnavailableError."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._settings.room_seconds):
+            async with asyncio.timeout(self._settings.loading_seconds):
                 await self._catalog.settled(packs)
         return await self._classes.describe(packs)
 
@@ -381,7 +383,7 @@ class Hosts:
         foreign = names - await self._classes.own()
         if not foreign <= self._catalog.owners(allowed).keys():
             try:
-                async with asyncio.timeout(self._settings.room_seconds):
+                async with asyncio.timeout(self._settings.loading_seconds):
                     await self._catalog.settled(allowed)
             except TimeoutError:
                 raise EngineUnavailableError(_STILL_LOADED) from None
