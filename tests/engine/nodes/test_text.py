@@ -80,7 +80,7 @@ def test_a_text_is_replaced_wrongly() -> None:
     assert nodes.replace("ab", "", "-") == "-a-b-"
 
 
-_GROWING: Final[Mapping[str, Callable[[], str]]] = {
+_GROWING: Final[Mapping[str, Callable[[], object]]] = {
     "joined": lambda: nodes.concatenate(_HALF, _HALF, "-"),
     "replaced": lambda: nodes.replace("a" * 100_000, "a", "b" * 100_000),
     "filled between": lambda: nodes.replace("a" * 100_000, "", "b" * 100_000),
@@ -218,17 +218,17 @@ def test_a_value_is_written_as_no_json() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (nodes.add_prefix("cat", "a "), "a cat"),
-        (nodes.add_suffix("cat", "s"), "cats"),
-        (nodes.replace_text("a cat", "cat", "dog"), "a dog"),
-        (nodes.strip_whitespace(" cat\n"), "cat"),
-        (nodes.to_lowercase("Cat"), "cat"),
-        (nodes.to_uppercase("Cat"), "CAT"),
-        (nodes.truncate("caterpillar", 3), "cat"),
-        (nodes.truncate("cat", 10000), "cat"),
-        (nodes.merge_lists(["a", "b"]), ["a", "b"]),
+        (nodes.add_prefix("cat", "a "), ["a cat"]),
+        (nodes.add_suffix("cat", "s"), ["cats"]),
+        (nodes.replace_text("a cat", "cat", "dog"), ["a dog"]),
+        (nodes.strip_whitespace(" cat\n"), ["cat"]),
+        (nodes.to_lowercase("Cat"), ["cat"]),
+        (nodes.to_uppercase("Cat"), ["CAT"]),
+        (nodes.truncate("caterpillar", 3), ["cat"]),
+        (nodes.truncate("cat", 10000), ["cat"]),
+        (nodes.merge_lists(["a", "b"]), [["a", "b"]]),
     ],
 )
-def test_a_caption_is_changed_wrongly(given: Any, expected: Any) -> None:
-    """Each node does to a caption what it is called."""
+def test_caption_nodes_answer_a_list(given: Any, expected: Any) -> None:
+    """Each node does to a caption what it is called, and answers one value that is a list."""
     assert given == expected

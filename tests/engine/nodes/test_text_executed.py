@@ -1,6 +1,7 @@
 """Whole workflows of texts, numbers and decisions, as editors write them, executed."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,44 @@ def test_the_index_of_a_choice_is_dropped() -> None:
         "show": n("PreviewAny", source=["text", 0]),
     }
     assert _shown(document) == ["b1"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shown"),
+    [
+        ({"last": n("TextToUppercase", texts="a")}, ['["A"]']),
+        ({"last": n("TextToUppercase", texts=["list", 0])}, ['["ONE"]', '["TWO"]']),
+        ({"last": n("MergeTextLists", texts=["list", 0])}, ['[["one", "two"]]']),
+        (
+            {"last": n("MergeTextLists", texts=["upper", 0]), "upper": n("TextToUppercase", texts=["list", 0])},
+            ['[[["ONE"], ["TWO"]]]'],
+        ),
+        (
+            {"last": n("StringLength", string=["prefixed", 0]), "prefixed": n("AddTextPrefix", texts="cat", prefix="")},
+            ["1"],
+        ),
+    ],
+)
+def test_caption_nodes_hand_on_one_list_a_call(nodes: dict[str, Any], shown: list[str]) -> None:
+    """Such a list is one value for the next node; ComfyUI 0.8.0 shows the same."""
+    document = {
+        "list": n("CreateList", inputs__input0="one", inputs__input1="two"),
+        **nodes,
+        "show": n("PreviewAny", source=["last", 0]),
+    }
+    assert [json.loads(each) for each in _shown(document)] == [json.loads(each) for each in shown]
+
+
+def test_caption_node_behind_another_fails() -> None:
+    """It expects one text and is given a list, as in ComfyUI 0.8.0."""
+    document = {
+        "prefixed": n("AddTextPrefix", texts="cat", prefix="a "),
+        "lower": n("TextToLowercase", texts=["prefixed", 0]),
+        "show": n("PreviewAny", source=["lower", 0]),
+    }
+    outcome, _ = _executed(document)
+    assert isinstance(outcome.ending, Failed)
+    assert "'list' object has no attribute 'lower'" in str(outcome.ending)
 
 
 def test_a_list_does_not_go_on_one_by_one() -> None:

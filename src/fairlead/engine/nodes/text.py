@@ -260,17 +260,23 @@ def dictionary_to_text(
 
 
 @node("AddTextPrefix", "Add Text Prefix (DEPRECATED)", _CATEGORY, outputs=_TEXTS, is_experimental=True)
-def add_prefix(texts: Annotated[str, text(multiline=False)], prefix: Annotated[str, text("", multiline=False)]) -> str:
-    """Each text with something before it."""
+def add_prefix(
+    texts: Annotated[str, text(multiline=False)],
+    prefix: Annotated[str, text("", multiline=False)],
+) -> list[str]:
+    """A text with something before it."""
     check_length(len(prefix) + len(texts))
-    return prefix + texts
+    return [prefix + texts]
 
 
 @node("AddTextSuffix", "Add Text Suffix (DEPRECATED)", _CATEGORY, outputs=_TEXTS, is_experimental=True)
-def add_suffix(texts: Annotated[str, text(multiline=False)], suffix: Annotated[str, text("", multiline=False)]) -> str:
-    """Each text with something after it."""
+def add_suffix(
+    texts: Annotated[str, text(multiline=False)],
+    suffix: Annotated[str, text("", multiline=False)],
+) -> list[str]:
+    """A text with something after it."""
     check_length(len(texts) + len(suffix))
-    return texts + suffix
+    return [texts + suffix]
 
 
 @node("ReplaceText", "Replace Text (DEPRECATED)", _CATEGORY, outputs=_TEXTS, is_experimental=True)
@@ -278,45 +284,45 @@ def replace_text(
     texts: Annotated[str, text(multiline=False)],
     find: Annotated[str, text("", multiline=False)],
     replace: Annotated[str, text("", multiline=False)],
-) -> str:
-    """Each text with each occurrence of another replaced."""
-    return _replaced(texts, find, replace)
+) -> list[str]:
+    """A text with each occurrence of another replaced."""
+    return [_replaced(texts, find, replace)]
 
 
 @node("StripWhitespace", "Strip Whitespace (DEPRECATED)", _CATEGORY, outputs=_TEXTS, is_experimental=True)
-def strip_whitespace(texts: Annotated[str, text(multiline=False)]) -> str:
-    """Each text without white space at its ends."""
-    return texts.strip()
+def strip_whitespace(texts: Annotated[str, text(multiline=False)]) -> list[str]:
+    """A text without white space at its ends."""
+    return [texts.strip()]
 
 
 @node("TextToLowercase", "Convert Text to Lowercase (DEPRECATED)", _CATEGORY, outputs=_TEXTS, is_experimental=True)
-def to_lowercase(texts: Annotated[str, text(multiline=False)]) -> str:
-    """Each text in small letters."""
-    return texts.lower()
+def to_lowercase(texts: Annotated[str, text(multiline=False)]) -> list[str]:
+    """A text in small letters."""
+    return [texts.lower()]
 
 
 @node("TextToUppercase", "Convert Text to Uppercase (DEPRECATED)", _CATEGORY, outputs=_TEXTS, is_experimental=True)
-def to_uppercase(texts: Annotated[str, text(multiline=False)]) -> str:
-    """Each text in capital letters."""
-    return texts.upper()
+def to_uppercase(texts: Annotated[str, text(multiline=False)]) -> list[str]:
+    """A text in capital letters."""
+    return [texts.upper()]
 
 
 @node("TruncateText", "Truncate Text", _CATEGORY, outputs=_TEXTS, is_experimental=True)
 def truncate(
     texts: Annotated[str, text(multiline=False)],
     max_length: Annotated[int, integer(77, 1, 10000)],
-) -> str:
-    """The first characters of each text."""
-    return texts[:max_length]
+) -> list[str]:
+    """The first characters of a text."""
+    return [texts[:max_length]]
 
 
 @node(
     "MergeTextLists", "Merge Text Lists (DEPRECATED)", _CATEGORY, outputs=_TEXTS, is_input_list=True,
     is_experimental=True,
 )  # fmt: skip
-def merge_lists(texts: Annotated[Sequence[str], text(multiline=False)]) -> list[str]:
-    """All texts as one list, which is one value: so its definition has it."""
-    return list(texts)
+def merge_lists(texts: Annotated[Sequence[str], text(multiline=False)]) -> list[list[str]]:
+    """All texts as one list, in a list of its own."""
+    return [list(texts)]
 
 
 NODES: Final = (
