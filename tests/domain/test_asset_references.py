@@ -27,7 +27,7 @@ def workflow(**inputs: Any) -> bytes:
 
 
 @pytest.mark.req("J-14")
-def test_a_reference_is_overlooked() -> None:
+def test_references_in_values_and_lists_are_found_and_replaced() -> None:
     """References stand as values and in lists; each is replaced, and the rest stays as it was."""
     given = workflow(a=reference(id=ID), b=[[reference(id=ID)], "x"], seed=2**64 - 1, other={"__type": "x"})
     assert references_in(given) == [AssetReference("1", "A", ID)] * 2
@@ -48,13 +48,13 @@ def test_a_reference_is_overlooked() -> None:
     ],
     ids=lambda given: given[:60].decode(),
 )  # fmt: skip
-def test_what_is_no_reference_is_one(given: bytes) -> None:
+def test_values_that_cannot_be_references_are_ignored(given: bytes) -> None:
     """What cannot be a reference has none, whatever it is, and is refused elsewhere where that must be."""
     assert references_in(given) == []
 
 
 @pytest.mark.req("J-14")
-def test_references_are_counted_without_end() -> None:
+def test_counting_references_stops_one_past_the_limit() -> None:
     """One more than there may be is enough to know."""
     given = workflow(a=[reference(id=ID)] * (REFERENCES_MAX + 50))
     assert len(references_in(given)) == REFERENCES_MAX + 1
@@ -62,7 +62,7 @@ def test_references_are_counted_without_end() -> None:
 
 @pytest.mark.req("J-14", "J-08")
 @pytest.mark.parametrize(("count", "truncated"), [(50, False), (51, True)])
-def test_a_refusal_names_more_than_fifty_nodes(count: int, *, truncated: bool) -> None:
+def test_refusal_names_at_most_fifty_nodes(count: int, *, truncated: bool) -> None:
     """Fifty nodes are named, and it is said where there are more."""
     told = told_of_assets([AssetReference(str(number), "A", ID) for number in range(count)])
     assert told.code == "missing_asset"

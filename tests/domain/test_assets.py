@@ -21,7 +21,7 @@ def rules(*places: str) -> Assets:
 
 
 @pytest.mark.req("R-36")
-def test_a_link_that_is_not_listed_is_found() -> None:
+def test_only_links_at_listed_places_are_found() -> None:
     """Links are found at the listed places only, and inline bytes are left where they are."""
     answer = {
         "data": [{"url": LINK, "thumb": LINK}, {"b64_json": "aGk="}, {"url": None}, {"url": "data:;base64,aGk="}],
@@ -42,7 +42,7 @@ def test_a_link_that_is_not_listed_is_found() -> None:
         r'"https:\/\/cdn.example/\u0061/b.png?sig\u003D1\u0026x=2"',
     ],
 )
-def test_another_byte_is_touched(spelled: str) -> None:
+def test_exchanging_a_link_changes_no_other_byte(spelled: str) -> None:
     """Only the listed link is exchanged, however it is escaped: spaces, order, numbers and equal links stay."""
     before = '{ "n" : 1.0e2,\n\t"also":"' + LINK + '", "a,{[":"\\"}]","data" :[ [1,2,{"x":[]}],{"u\\u0072l" :'
     after = ', "url2":' + spelled + r'}, "é\\"], "z": "' + LINK + '"}\n'
@@ -51,8 +51,8 @@ def test_another_byte_is_touched(spelled: str) -> None:
     assert changed == (before + json.dumps(OURS) + after).encode()
 
 
-def test_a_document_in_another_encoding_is_broken() -> None:
-    """Where the place is not found in the bytes, the document is written anew with the new link."""
+def test_document_in_another_encoding_is_rewritten_with_the_new_link() -> None:
+    """A document whose bytes do not show the link is written again with the new link in it."""
     answer = {"data": [{"url": LINK, "n": 1}]}
     changed = exchange_links(json.dumps(answer).encode("utf-16"), answer, {("data", "0", "url"): OURS})
     assert json.loads(changed) == {"data": [{"url": OURS, "n": 1}]}
@@ -60,7 +60,7 @@ def test_a_document_in_another_encoding_is_broken() -> None:
 
 
 @pytest.mark.parametrize("content", [b"]", b",", b'"', b"}{", b"", b'{"a":', b'{"\\x":"b"}'])
-def test_bytes_that_are_no_document_end_in_an_error(content: bytes) -> None:
+def test_bytes_that_are_no_document_are_replaced_by_one_that_is(content: bytes) -> None:
     """Bytes that do not say what the answer says are replaced by a document that does."""
     assert json.loads(exchange_links(content, {"a": LINK}, {("a",): OURS})) == {"a": OURS}
 
@@ -73,7 +73,7 @@ _JSON = st.recursive(
 
 
 @given(document=_JSON, ascii_only=st.booleans(), indent=st.none() | st.integers(0, 2))
-def test_a_link_at_any_place_is_not_exchanged(document: Any, *, ascii_only: bool, indent: int | None) -> None:
+def test_link_is_exchanged_wherever_it_stands(document: Any, *, ascii_only: bool, indent: int | None) -> None:
     """Every link of any document can be exchanged at its place, and nothing else changes."""
     content = json.dumps(document, ensure_ascii=ascii_only, indent=indent).encode()
     every = list(_places(document, ()))

@@ -31,7 +31,7 @@ def refusal(content: bytes) -> str:
 
 
 @given(OBJECTS)
-def test_a_clean_object_is_read_otherwise(body: dict[str, Any]) -> None:
+def test_clean_object_is_read_as_written(body: dict[str, Any]) -> None:
     """What JSON can say is read as it was said."""
     assert read_body(json.dumps(body).encode()) == body
     assert read_body(json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")) == body
@@ -71,14 +71,14 @@ def test_a_clean_object_is_read_otherwise(body: dict[str, Any]) -> None:
     ],
 )
 @pytest.mark.req("R-19")
-def test_an_unclean_body_is_read(content: bytes, detail: str) -> None:
+def test_ambiguous_body_is_refused_with_a_reason(content: bytes, detail: str) -> None:
     """Whatever two readers could read in two ways is refused, with a reason."""
     assert detail in refusal(content)
 
 
 @given(st.binary())
 @example(b"{\x00}")
-def test_bytes_break_the_reader(content: bytes) -> None:
+def test_any_bytes_are_an_object_or_a_refusal(content: bytes) -> None:
     """Any bytes are an object or a refusal."""
     try:
         body = read_body(content)
@@ -88,7 +88,7 @@ def test_bytes_break_the_reader(content: bytes) -> None:
         assert isinstance(body, dict)
 
 
-def test_a_refusal_repeats_the_body() -> None:
+def test_refusal_does_not_repeat_a_long_name() -> None:
     """A long name that occurs twice is not repeated whole."""
     name = b'"' + b"k" * 100_000 + b'"'
     assert len(refusal(b"{" + name + b":1," + name + b":2}")) < 400

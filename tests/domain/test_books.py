@@ -52,13 +52,13 @@ def funds(**changes: Any) -> Funds:
         ({"in_flight_limit": 0, "commitment_limit": 0}, 1, BLOCKED),
     ],
 )
-def test_an_admission_is_decided_wrongly(has: dict[str, Any], hold: int, refusal: object) -> None:
+def test_admission_follows_the_table_of_figures(has: dict[str, Any], hold: int, refusal: object) -> None:
     """The table of what may be admitted on which figures."""
     assert refuse_admission(funds(**has), hold) == refusal
 
 
 @given(st.integers(0, 100), st.integers(0, 100))
-def test_figures_do_not_come_back_after_a_run(hold: int, charged: int) -> None:
+def test_settled_run_leaves_nothing_held_and_the_balance_less_its_charge(hold: int, charged: int) -> None:
     """A hold and its settlement leave the balance less the charge, and nothing held."""
     after = funds(in_flight_limit=5).with_hold(hold).after_settlement(hold, charged)
     assert (after.balance, after.held, after.in_flight) == (100 - charged, 0, 0)
@@ -79,7 +79,7 @@ def test_figures_do_not_come_back_after_a_run(hold: int, charged: int) -> None:
         (UNLIMITED, 999, COSTLY, None),
     ],
 )
-def test_costly_runs_take_more_than_their_quarter(limit: int, costly: int, hold: int, refusal: object) -> None:
+def test_costly_runs_share_a_quarter_of_the_slots(limit: int, costly: int, hold: int, refusal: object) -> None:
     """Runs that may cost five dollars share a quarter of the slots, at least one; others have all of them."""
     has = funds(
         balance=10 * COSTLY, in_flight=costly if limit != 3 else 1, in_flight_limit=limit, costly_in_flight=costly
@@ -88,7 +88,7 @@ def test_costly_runs_take_more_than_their_quarter(limit: int, costly: int, hold:
 
 
 @pytest.mark.req("R-23")
-def test_a_raise_passes_the_cap_or_the_money() -> None:
+def test_raised_hold_needs_room_under_the_cap_and_then_money() -> None:
     """A hold that grows needs room under the cap, then the money, and no slot."""
     has = funds(held=60, commitment_limit=80, in_flight=1, in_flight_limit=1)
     assert refuse_hold(has, 20) is None
@@ -100,7 +100,7 @@ AMOUNTS = st.integers(0, 2 * COSTLY)
 
 
 @given(AMOUNTS, AMOUNTS, AMOUNTS)
-def test_figures_do_not_come_back_after_a_raise(hold: int, raised: int, charged: int) -> None:
+def test_settled_raise_leaves_nothing_held_and_counts_costly_runs_right(hold: int, raised: int, charged: int) -> None:
     """A hold that grew or shrank is settled as it stands, and the costly runs are counted right throughout."""
     live = funds().with_hold(hold).with_raise(hold, raised)
     assert (live.held, live.in_flight, live.costly_in_flight) == (raised, 1, int(raised >= COSTLY))

@@ -31,7 +31,7 @@ MONTHLY = Budget(100, BudgetPeriod.MONTH)
         (101, 0, 0, True),
     ],
 )
-def test_a_budget_is_passed_or_not_used_up(spent: int, held: int, more: int, *, is_refused: bool) -> None:
+def test_budget_may_be_used_up_exactly_and_never_passed(spent: int, held: int, more: int, *, is_refused: bool) -> None:
     """What is spent, held and wanted may come to the budget exactly, and the refusal says all of it."""
     refusal = BudgetExceeded(100, "month", spent, held, more)
     assert refuse_budget(MONTHLY, spent, held, more) == (refusal if is_refused else None)
@@ -46,13 +46,13 @@ def test_a_budget_is_passed_or_not_used_up(spent: int, held: int, more: int, *, 
         (BudgetPeriod.TOTAL, "2028-02-29", "0001-01-01"),
     ],
 )
-def test_a_period_starts_on_another_day(period: BudgetPeriod, today: str, start: str) -> None:
+def test_period_starts_where_the_calendar_says(period: BudgetPeriod, today: str, start: str) -> None:
     """Periods are those of the calendar; the whole time begins before every day there is."""
     assert period_start(period, datetime.date.fromisoformat(today)).isoformat() == start
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=20))
-def test_runs_that_are_admitted_pass_the_budget(runs: list[tuple[int, int]]) -> None:
+def test_admitted_runs_never_pass_the_budget(runs: list[tuple[int, int]]) -> None:
     """Whatever runs ask for and then cost, up to their holds, a budget is never passed."""
     spent = held = 0
     open_holds: list[int] = []
@@ -77,14 +77,14 @@ def test_runs_that_are_admitted_pass_the_budget(runs: list[tuple[int, int]]) -> 
         (Budget(5, BudgetPeriod.DAY), 0, None, Budget(0, BudgetPeriod.DAY)),
     ],
 )
-def test_a_changed_budget_loses_what_was_not_changed(
+def test_changed_budget_keeps_what_was_not_changed(
     before: Budget | None, limit: int | None, period: BudgetPeriod | None, after: Budget
 ) -> None:
     """What is not given stays; a new budget is for a month."""
     assert changed_budget(before, limit, period) == after
 
 
-def test_a_period_makes_a_budget() -> None:
+def test_period_alone_is_no_budget() -> None:
     """A period alone is no budget."""
     with pytest.raises(NoBudgetError):
         changed_budget(None, None, BudgetPeriod.DAY)

@@ -33,7 +33,9 @@ def caller(**changes: Any) -> Caller:
         (("a*e/one",), "acme/one", False),
     ],
 )
-def test_a_pattern_allows_another_name(allowed: tuple[str, ...] | None, name: str, *, answer: bool) -> None:
+def test_pattern_is_a_name_or_a_prefix_before_a_star(
+    allowed: tuple[str, ...] | None, name: str, *, answer: bool
+) -> None:
     """A pattern is a name, or a prefix before a star at its end."""
     assert Patterns(allowed).allow(name) is answer
 
@@ -57,14 +59,14 @@ def refused(who: Caller) -> Fault | None:
         ({"providers": Patterns(("b",))}, Forbidden),
     ],
 )
-def test_a_caller_is_refused_for_another_reason(changes: dict[str, Any], kind: type) -> None:
+def test_each_reason_to_refuse_a_caller_has_its_own_answer(changes: dict[str, Any], kind: type) -> None:
     """Each thing that forbids a run has its own answer."""
     assert type(refused(caller(**changes))) is kind
 
 
 @pytest.mark.req("R-38")
 @pytest.mark.parametrize("first", range(len(REFUSALS) - 1))
-def test_a_later_refusal_wins(first: int) -> None:
+def test_earlier_of_two_refusals_is_told(first: int) -> None:
     """With two reasons the earlier one is told, even when the later cannot be evaluated."""
     earlier, later = REFUSALS[first], REFUSALS[first + 1]
     gates = {**earlier[0].get("gates", {}), **later[0].get("gates", {})}
@@ -76,13 +78,13 @@ def test_a_later_refusal_wins(first: int) -> None:
 @pytest.mark.parametrize(
     "text", ["o", "org_01H8ZK", "0191d3a5-7c5e-7b7e-8f35-0c6f6a4b1c2d", "acme.example/eu", "é" * 100]
 )
-def test_an_organization_cannot_have_its_name(text: str) -> None:
+def test_organization_id_may_have_any_printable_form(text: str) -> None:
     """Whoever names organizations has names of any form."""
     assert is_organization_id(text)
 
 
 @pytest.mark.req("J-11")
 @pytest.mark.parametrize("text", ["", "o" * 101, "a b", "a\n", "\0", "\u202e", "\ud800", "\u00a0"])
-def test_an_organization_is_called_what_nobody_can_see(text: str) -> None:
+def test_organization_id_that_is_invisible_or_endless_is_refused(text: str) -> None:
     """What cannot be seen, or has no end, is no name."""
     assert not is_organization_id(text)

@@ -14,7 +14,7 @@ def holds(document: Any, **said: Any) -> bool:
 
 
 @pytest.mark.parametrize("nothing", [{}, {"a": None}, {"a": ""}, {"a": []}, {"a": {}}])
-def test_nothing_passes_for_something(nothing: dict[str, Any]) -> None:
+def test_null_and_empty_values_count_as_absent(nothing: dict[str, Any]) -> None:
     """Null, an empty text and an empty container are as good as nothing."""
     assert not holds(nothing, at="/a")
     assert not holds(nothing, at="/a", present=True)
@@ -22,8 +22,8 @@ def test_nothing_passes_for_something(nothing: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("something", [0, False, 0.0, "x", [None], {"b": None}])
-def test_something_passes_for_nothing(something: Any) -> None:
-    """Nought and false are said, and so is a container of nulls."""
+def test_zero_false_and_containers_of_nulls_count_as_present(something: Any) -> None:
+    """Zero and false are values, and so is a container of nulls."""
     assert holds({"a": something}, at="/a")
     assert not holds({"a": something}, at="/a", present=False)
 
@@ -44,7 +44,7 @@ def test_something_passes_for_nothing(something: Any) -> None:
         (["high"], ["high"], False),
     ],
 )
-def test_two_values_are_equal_that_are_not(value: Any, wanted: list[str], *, so: bool) -> None:
+def test_scalars_are_compared_as_json_writes_them(value: Any, wanted: list[str], *, so: bool) -> None:
     """Scalars are compared as JSON writes them, whole numbers without decimals; nothing else equals a text."""
     assert holds({"a": value}, at="/a", equals=wanted) is so
 
@@ -52,7 +52,7 @@ def test_two_values_are_equal_that_are_not(value: Any, wanted: list[str], *, so:
 @pytest.mark.parametrize(
     ("value", "so"), [("Rejected by MODERATION", True), ("moderated", True), ("fine", False), (5, False), (None, False)]
 )
-def test_a_word_is_not_found_in_a_text(value: Any, *, so: bool) -> None:
+def test_word_is_found_in_any_case(value: Any, *, so: bool) -> None:
     """One of the words occurs, in whatever case it or the text is written."""
     assert holds({"a": value}, at="/a", contains=["Moderat", "nsfw"]) is so
 
@@ -60,12 +60,12 @@ def test_a_word_is_not_found_in_a_text(value: Any, *, so: bool) -> None:
 @pytest.mark.parametrize(
     ("value", "so"), [(5, False), (5.5, True), (6, True), (4, False), ("6", False), (True, False), (None, False)]
 )
-def test_a_number_is_above_its_bound(value: Any, *, so: bool) -> None:
+def test_only_a_number_above_the_bound_is_above_it(value: Any, *, so: bool) -> None:
     """A number above the bound, not one equal to it, and no text or boolean."""
     assert holds({"a": value}, at="/a", above="5") is so
 
 
-def test_one_of_several_places_is_not_enough() -> None:
+def test_one_of_several_places_is_enough_and_absent_needs_all() -> None:
     """With several places one that is so is enough; absent is what none of them says."""
     document = {"content": [{"type": "text"}, {"type": "video_url"}]}
     assert holds(document, at="/content/*/type", equals=["video_url"])
@@ -75,7 +75,7 @@ def test_one_of_several_places_is_not_enough() -> None:
     assert not holds(document, at="/content/*/type", present=False)
 
 
-def test_one_of_several_conditions_is_enough() -> None:
+def test_all_of_several_conditions_must_hold() -> None:
     """All of them must hold, and none at all always do."""
     both = conditions([ConditionFile("/a"), ConditionFile("/b", equals=["x"])])
     assert all_hold(both, {"a": 1, "b": "x"})
@@ -84,8 +84,8 @@ def test_one_of_several_conditions_is_enough() -> None:
     assert all_hold((), {})
 
 
-def test_a_condition_that_says_two_things_is_taken() -> None:
-    """A condition says at most one thing beside its place."""
+def test_condition_that_says_two_things_is_refused() -> None:
+    """A condition says at most one thing about its place."""
     assert (
         ConditionFile("/a", equals=["x"], present=True).problem()
         == "a condition says one thing, not equals and present"
@@ -104,7 +104,7 @@ def test_a_condition_that_says_two_things_is_taken() -> None:
         {"at": "/a", "is": 1},
     ],
 )
-def test_a_condition_nobody_can_read_is_taken(said: dict[str, Any]) -> None:
+def test_malformed_condition_is_refused(said: dict[str, Any]) -> None:
     """What a file writes is checked by its shape."""
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(said, ConditionFile)
@@ -124,6 +124,6 @@ def test_a_condition_nobody_can_read_is_taken(said: dict[str, Any]) -> None:
         (None, None),
     ],
 )
-def test_a_scalar_is_spelled_otherwise(value: Any, text: str | None) -> None:
+def test_scalar_is_spelled_as_json_spells_it(value: Any, text: str | None) -> None:
     """Scalars are spelled as JSON spells them; containers and null are none."""
     assert text_of(value) == text

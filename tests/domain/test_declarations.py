@@ -49,7 +49,7 @@ def mistake(text: str) -> tuple[int, str]:
     return caught.value.line, caught.value.reason
 
 
-def test_a_good_text_is_refused() -> None:
+def test_text_that_fits_its_type_is_read_whole() -> None:
     """A text that fits its type is read whole."""
     read = read_toml(TOML, "x.toml", _File)
     assert [part.size for part in read.parts] == [1, 2]
@@ -71,7 +71,7 @@ def test_a_good_text_is_refused() -> None:
         ("[by_name.left]", "[by_name.left]\n[by_name.left]", 10, ""),
     ],
 )
-def test_a_mistake_is_named_in_another_line(old: str, new: str, line: int, reason: str) -> None:
+def test_mistake_is_named_at_its_line(old: str, new: str, line: int, reason: str) -> None:
     """Syntax, types, missing and unknown fields, in tables, arrays of tables and tables by name."""
     at, found = mistake(TOML.replace(old, new))
     assert reason in found
@@ -91,13 +91,13 @@ def test_a_mistake_is_named_in_another_line(old: str, new: str, line: int, reaso
         (["nothing"], 1),
     ],
 )
-def test_a_path_leads_to_another_line(steps: list[str], line: int) -> None:
+def test_path_leads_to_the_deepest_line_the_text_has(steps: list[str], line: int) -> None:
     """The deepest part of a path that the text has."""
     assert line_of_toml(TOML, steps) == line
 
 
-def test_the_entries_of_an_inner_array_are_counted_as_its_outer_ones() -> None:
-    """Each array of tables counts its own entries, anew for each table it is in."""
+def test_entries_of_inner_arrays_are_counted_for_each_outer_one() -> None:
+    """Each array of tables counts its own entries, and starts again for each table that holds it."""
     text = "[[a]]\n[[a.b]]\nc = 1\n[[a.b]]\nc = 2\n[[a]]\n[[a.b]]\nc = 3\n"
     places = [("0", "0"), ("0", "1"), ("1", "0")]
     assert [line_of_toml(text, ["a", outer, "b", inner, "c"]) for outer, inner in places] == [3, 5, 8]
@@ -117,7 +117,7 @@ def test_the_entries_of_an_inner_array_are_counted_as_its_outer_ones() -> None:
         (["e"], 1),
     ],
 )
-def test_a_path_leads_to_another_line_of_json(steps: list[str | int], line: int) -> None:
+def test_path_leads_to_its_line_of_json(steps: list[str | int], line: int) -> None:
     """The value a path leads to, or the deepest part there is."""
     assert line_of_json(JSON, steps) == line
 
@@ -131,7 +131,7 @@ def test_a_path_leads_to_another_line_of_json(steps: list[str | int], line: int)
         ("", 1, "Expecting value"),
     ],
 )
-def test_a_mistake_in_json_is_named_in_another_line(text: str, line: int, reason: str) -> None:
+def test_mistake_in_json_is_named_at_its_line(text: str, line: int, reason: str) -> None:
     """Syntax and names that occur twice."""
     with pytest.raises(BadFileError) as caught:
         read_json(text, "x.json")

@@ -25,13 +25,13 @@ from fairlead.domain.deployments import (
 
 @pytest.mark.req("J-15")
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(DeploymentState, DeploymentEvent)))
-def test_an_event_leads_elsewhere_than_the_table(state: DeploymentState, event: DeploymentEvent) -> None:
+def test_deployment_event_leads_where_the_table_says(state: DeploymentState, event: DeploymentEvent) -> None:
     """Every state and event is a row of the table, or changes nothing."""
     assert after(state, event) is TRANSITIONS.get((state, event), state)
 
 
 @pytest.mark.req("J-15")
-def test_a_deployment_that_is_not_ready_takes_a_job() -> None:
+def test_only_a_ready_deployment_takes_jobs() -> None:
     """Only a ready one takes jobs; each of the others has its own refusal."""
     assert refuse_job(DeploymentState.READY, None) is None
     assert refuse_job(DeploymentState.NOT_READY, "why") == DeploymentNotReady()
@@ -40,7 +40,7 @@ def test_a_deployment_that_is_not_ready_takes_a_job() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "a1", "my-pictures", "0", "x" * NAME_MAX])
-def test_a_good_name_is_refused(name: str) -> None:
+def test_domain_label_is_a_good_deployment_name(name: str) -> None:
     """What is a label of a domain name, and short enough, is a name."""
     assert refuse_name(name) is None
 
@@ -49,13 +49,13 @@ def test_a_good_name_is_refused(name: str) -> None:
     "name",
     ["", "-a", "a-", "A", "a_b", "a.b", "a b", "ä", "a/b", "..", "a\n", "x" * (NAME_MAX + 1)],
 )
-def test_a_name_that_is_no_label_is_taken(name: str) -> None:
+def test_name_that_is_no_domain_label_is_refused(name: str) -> None:
     """What could not stand in an address, or would read otherwise there, is no name."""
     assert refuse_name(name) is not None
 
 
 @given(st.text(max_size=80))
-def test_an_id_that_is_no_label_is_looked_up(text: str) -> None:
+def test_deployment_id_is_a_domain_label_of_bounded_length(text: str) -> None:
     """An id has the characters of a label, and as many as one may have."""
     if is_deployment_id(text):
         assert 1 <= len(text) <= ID_MAX
@@ -64,7 +64,7 @@ def test_an_id_that_is_no_label_is_looked_up(text: str) -> None:
         assert not text.endswith("-")
 
 
-def test_a_set_of_packs_depends_on_how_it_was_written() -> None:
+def test_set_of_packs_does_not_depend_on_order_or_repetition() -> None:
     """The same packs are the same set; no packs are another than all."""
     assert pack_set(["b", "a", "b"]) == pack_set(["a", "b"]) == ("a", "b")
     assert pack_set([]) == ()

@@ -31,12 +31,12 @@ def card(*components: Component, stale_after: datetime.date | None = None) -> Ra
     return RateCard("v1", datetime.date(2026, 1, 1), components, stale_after)
 
 
-def test_a_fixed_price_is_not_exact() -> None:
+def test_fixed_price_is_estimated_exactly() -> None:
     """What no quantity changes is told to the last digit."""
     assert estimate(card(Component("image", 300)), _TEXT) == Estimate(Source.EXACT, 300, 300)
 
 
-def test_a_quantity_that_the_body_fixes_is_not_exact() -> None:
+def test_quantity_fixed_by_the_body_is_estimated_exactly() -> None:
     """A quantity that is paid for as asked makes an exact price, rounded as the charge is."""
     assert estimate(card(Component("second", 25, Decimal(10), _SECONDS)), _TEXT) == Estimate(Source.EXACT, 100, 100)
 
@@ -85,13 +85,13 @@ def test_estimate_spans_parts_and_multipliers() -> None:
     ],
     ids=["not said", "not said, reported", "reported alone", "ruled out"],
 )
-def test_a_quantity_nobody_bounds_is_quoted(component: Component) -> None:
+def test_unbounded_quantity_has_no_estimate(component: Component) -> None:
     """Where the body does not bound what is paid for, nothing is told, rather than the most there can be."""
     body = Pricing({"clip": "x"})
     assert estimate(card(Component("run", 7), component), body) == Estimate(Source.UNKNOWN, reason=Reason.NOT_QUOTABLE)
 
 
-def test_a_request_without_a_price_is_free() -> None:
+def test_unpriced_request_is_unknown_and_never_free() -> None:
     """A request no component prices is unknown: an absent amount never means free."""
     parts = (Component("image", 5, cases=(Case(0, frozenset({"edit"})),)),)
     told = estimate(card(*parts), Pricing({}, operation="edit"))
@@ -99,14 +99,14 @@ def test_a_request_without_a_price_is_free() -> None:
     assert estimate(card(*parts), Pricing({}, operation="other")).source is Source.EXACT
 
 
-def test_a_case_changes_the_charge_and_not_the_estimate() -> None:
+def test_estimate_uses_the_price_of_the_operation_that_is_meant() -> None:
     """The price of the operation that is meant is the one that is told."""
     parts = Component("image", 5, cases=(Case(9, frozenset({"edit"})),))
     assert estimate(card(parts), Pricing({}, operation="edit")) == Estimate(Source.EXACT, 9, 9)
 
 
 @pytest.mark.parametrize(("day", "stale"), [(30, False), (31, True)])
-def test_a_stale_card_is_quoted_by(day: int, *, stale: bool) -> None:
+def test_rate_card_is_stale_from_its_day_on(day: int, *, stale: bool) -> None:
     """A card is good until its day has come."""
     old = card(Component("image", 5), stale_after=datetime.date(2026, 10, 31))
     assert is_stale(old, datetime.date(2026, 10, day)) is stale

@@ -40,34 +40,34 @@ ALSO_BUSY: tuple[Fault, ...] = (faults.CommittedSpendExceeded(1, 1), faults.Stil
 
 @pytest.mark.req("R-19")
 @pytest.mark.parametrize("name", MADE)
-def test_a_fault_falls_into_another_bucket(name: str) -> None:
+def test_each_fault_falls_into_its_bucket(name: str) -> None:
     """The nineteen buckets, spelled as on the wire."""
     assert bucket(MADE[name]) == name
 
 
 @pytest.mark.req("R-19", "R-26")
 @pytest.mark.parametrize("fault", ALSO_INVALID, ids=lambda fault: type(fault).__name__)
-def test_a_bad_request_is_not_invalid_input(fault: Fault) -> None:
+def test_faults_that_share_invalid_input_stay_apart(fault: Fault) -> None:
     """Some faults share a bucket and differ in their answer."""
     assert bucket(fault) == "invalid_input"
 
 
 @pytest.mark.req("R-19")
 @pytest.mark.parametrize("fault", ALSO_UNPAID, ids=lambda fault: type(fault).__name__)
-def test_a_call_that_cannot_be_paid_is_told_another_bucket(fault: Fault) -> None:
+def test_call_that_cannot_be_paid_is_insufficient_credits(fault: Fault) -> None:
     """Whoever has no money left for a call, the workspace or its key, is told the same bucket."""
     assert bucket(fault) == "insufficient_credits"
 
 
 @pytest.mark.req("R-18", "R-19", "R-23")
 @pytest.mark.parametrize("fault", ALSO_BUSY, ids=lambda fault: type(fault).__name__)
-def test_a_call_that_must_wait_for_a_run_is_told_another_bucket(fault: Fault) -> None:
+def test_call_that_must_wait_for_a_run_is_a_concurrency_limit(fault: Fault) -> None:
     """What clears when a run ends shares the bucket of the slots."""
     assert bucket(fault) == "concurrency_limit_exceeded"
 
 
 @pytest.mark.req("R-19")
-def test_a_fault_has_no_bucket() -> None:
+def test_every_kind_of_fault_has_a_bucket() -> None:
     """Every kind of fault is tried here, and there are nineteen buckets."""
     tried = {type(fault) for fault in (*MADE.values(), *ALSO_INVALID, *ALSO_UNPAID, *ALSO_BUSY)}
     assert tried == set(typing.get_args(Fault))
@@ -75,12 +75,12 @@ def test_a_fault_has_no_bucket() -> None:
 
 
 @pytest.mark.req("R-24")
-def test_both_kinds_of_timeout_are_one() -> None:
+def test_our_deadline_and_the_partners_timeout_have_different_buckets() -> None:
     """Our deadline and the partner's are told apart."""
     assert bucket(faults.DeadlineExceeded(1.0)) != bucket(faults.ProviderTimeout())
 
 
-def test_an_error_loses_its_fault() -> None:
+def test_fault_error_carries_its_fault() -> None:
     """The error carries the fault as it is, and its text is for logs."""
     fault = faults.RateLimited("minute", 5, 9)
     assert FaultError(fault).fault is fault

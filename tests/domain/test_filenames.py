@@ -44,18 +44,18 @@ DIGEST = "0123456789abcdef" * 4
         ("..%2fpasswd", "..%2fpasswd"),
     ],
 )
-def test_a_name_is_cleaned_otherwise(given_name: str, name: str) -> None:
+def test_file_name_is_cleaned_of_folders_and_control_characters(given_name: str, name: str) -> None:
     """Folders, control characters and what would be read as something else are taken out of a name."""
     assert clean_name(given_name) == name
 
 
 @pytest.mark.parametrize("given_name", ["", " ", ".", "..", "a/..", "photo/", "\\", "\0", "[input]", " [output]"])
-def test_nothing_is_taken_for_a_name(given_name: str) -> None:
+def test_name_of_which_nothing_is_left_is_none(given_name: str) -> None:
     """A name of which nothing is left is none."""
     assert clean_name(given_name) is None
 
 
-def test_a_long_name_loses_its_extension() -> None:
+def test_long_name_keeps_its_extension() -> None:
     """A long name is cut in front of its extension, at a whole character."""
     name = clean_name("ü" * 500 + ".png")
     assert name == "ü" * ((NAME_BYTES_MAX - 4) // 2) + ".png"
@@ -64,7 +64,7 @@ def test_a_long_name_loses_its_extension() -> None:
 
 @pytest.mark.req("C-02")
 @given(text=st.text(max_size=300))
-def test_a_cleaned_name_is_a_path(text: str) -> None:
+def test_cleaned_name_is_bounded_and_never_a_path(text: str) -> None:
     """Whatever is sent, a cleaned name has a bound, holds no separator, stays itself, and can be asked for."""
     name = clean_name(text)
     if name is not None:
@@ -75,7 +75,7 @@ def test_a_cleaned_name_is_a_path(text: str) -> None:
 
 
 @given(text=st.text(max_size=60), number=st.integers(1, 10**6))
-def test_numbered_names_are_mixed_up(text: str, number: int) -> None:
+def test_numbered_name_belongs_to_its_own_name_alone(text: str, number: int) -> None:
     """A numbered name is known as one of its name, and as no other's."""
     name = clean_name(text)
     if name is not None:
@@ -84,7 +84,7 @@ def test_numbered_names_are_mixed_up(text: str, number: int) -> None:
         assert not is_numbered(numbered(name, number), f"x{name}")
 
 
-def test_a_number_is_put_behind_the_extension() -> None:
+def test_number_stands_before_the_extension() -> None:
     """The number comes before the extension; what is too long for one is none."""
     assert numbered("photo.tar.gz", 2) == "photo.tar (2).gz"
     assert numbered("photo", 1) == "photo (1)"
@@ -107,31 +107,31 @@ def test_a_number_is_put_behind_the_extension() -> None:
         (f"{DIGEST.upper()}.png", FileReference(f"{DIGEST.upper()}.png")),
     ],
 )
-def test_a_reference_is_misread(text: str, reference: FileReference) -> None:
+def test_reference_may_name_a_file_its_folder_or_its_content(text: str, reference: FileReference) -> None:
     """A workflow may name a file, the folder it is in, or its content."""
     assert read_reference(text) == reference
 
 
 @pytest.mark.parametrize("text", ["", "..", "a/", "\0", "x" * 3_000, " [input]", "\n"])
-def test_nonsense_is_looked_up(text: str) -> None:
+def test_impossible_file_name_is_never_looked_up(text: str) -> None:
     """What no file can be called is asked of no database."""
     assert read_reference(text) is None
 
 
-def test_names_in_folders_become_the_same() -> None:
+def test_exact_names_keep_their_folders() -> None:
     """Exact names keep their folders as a part of themselves."""
     assert (flat_name("set/1.png"), flat_name("other\\1.png")) == ("set_1.png", "other_1.png")
     assert (flat_name("../../1.png"), flat_name("/"), flat_name("a/./b")) == ("1.png", None, "a_b")
 
 
-def test_an_extension_is_made_of_anything() -> None:
+def test_extension_is_letters_and_digits() -> None:
     """An extension is letters and digits."""
     assert [clean_extension(text) for text in ("png", ".mp4", "", "tar.gz", "../x", "p" * 11)] == [
         "png", "mp4", None, None, None, None,
     ]  # fmt: skip
 
 
-def test_a_link_is_looked_up_as_a_name() -> None:
+def test_only_http_addresses_are_links() -> None:
     """Links begin with http or https, and nothing else is one."""
     assert [is_web_link(text) for text in ("https://a/b", "HTTP://a", "ftp://a", "file:///etc/passwd", "a.png")] == [
         True, True, False, False, False,

@@ -25,7 +25,7 @@ def node(class_type: Any = "Known", **more: Any) -> dict[str, Any]:
 @pytest.mark.req("J-08")
 @pytest.mark.parametrize("bad", [[], {"class_type": 1, "inputs": {}}, {"class_type": "Known"}, None])
 @pytest.mark.parametrize("count", [49, 50, 51, 500])
-def test_more_than_fifty_nodes_that_are_none_are_named(count: int, bad: Any) -> None:
+def test_at_most_fifty_malformed_nodes_are_named(count: int, bad: Any) -> None:
     """Fifty are named, and all are counted where there are more."""
     told = details({**{str(number): bad for number in range(count)}, "good": node()}, "Known")
     assert len(told["node_errors"]) == min(50, count)
@@ -36,7 +36,7 @@ def test_more_than_fifty_nodes_that_are_none_are_named(count: int, bad: Any) -> 
 
 @pytest.mark.req("J-08")
 @pytest.mark.parametrize("count", [49, 50, 51])
-def test_more_than_fifty_nodes_that_wait_are_named(count: int) -> None:
+def test_at_most_fifty_nodes_that_wait_for_a_browser_are_named(count: int) -> None:
     """The same of nodes that wait for a browser, beside their classes."""
     told = details({str(number): node("RecordAudio") for number in range(count)}, "RecordAudio")
     assert told["browser_wait_node_classes"] == ["RecordAudio"]
@@ -47,7 +47,7 @@ def test_more_than_fifty_nodes_that_wait_are_named(count: int) -> None:
 
 @pytest.mark.req("J-08")
 @pytest.mark.parametrize("count", [49, 50, 51])
-def test_more_than_fifty_nodes_of_an_unknown_class_are_named(count: int) -> None:
+def test_at_most_fifty_nodes_of_unknown_classes_are_named(count: int) -> None:
     """The same of nodes whose class there is not."""
     told = details({str(number): node("Nobody") for number in range(count)}, "Known")
     assert told["unknown_node_classes"] == ["Nobody"]
@@ -56,7 +56,7 @@ def test_more_than_fifty_nodes_of_an_unknown_class_are_named(count: int) -> None
 
 
 @pytest.mark.req("J-08")
-def test_an_eleventh_class_is_told() -> None:
+def test_at_most_ten_classes_are_named() -> None:
     """Ten classes are listed; nodes of further ones are neither named nor counted."""
     ten = {f"a{number}": node(f"Nobody{number}") for number in range(10)}
     assert len(details(ten)["unknown_node_classes"]) == 10
@@ -72,7 +72,7 @@ def test_an_eleventh_class_is_told() -> None:
 
 
 @pytest.mark.req("J-08")
-def test_two_kinds_of_refusal_are_mixed() -> None:
+def test_kinds_of_refusal_come_in_order_and_never_mixed() -> None:
     """What is no node comes before what waits, and that before unknown classes."""
     workflow = {"1": node("Nobody"), "2": node("RecordAudio"), "3": []}
     assert set(details(workflow)["node_errors"]) == {"3"}
@@ -95,14 +95,14 @@ def test_two_kinds_of_refusal_are_mixed() -> None:
         b'{"1": {"class_type": "A", "inputs": {}}, "1": 7}',
     ],
 )
-def test_a_workflow_breaks_the_explanation(workflow: bytes) -> None:
+def test_any_workflow_is_explained_or_left_to_the_engine(workflow: bytes) -> None:
     """Whatever is in a workflow, it is explained or left to the engine's words."""
     found = findings_of(workflow, ())
     assert found is None or found.details["node_errors"]
 
 
 @pytest.mark.req("J-08", "J-12")
-def test_a_missing_file_is_told_with_other_faults() -> None:
+def test_missing_asset_is_told_only_when_nothing_else_is_wrong() -> None:
     """The code is that of a missing file only where nothing else is wrong; of the engine's faults fifty are named."""
     gone = {
         "type": "custom_validation_failed",

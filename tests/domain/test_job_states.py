@@ -29,7 +29,7 @@ _ADDED: Final[set[tuple[JobStatus, JobStatus]]] = {
 
 
 @pytest.mark.req("J-06")
-def test_a_status_changes_into_another() -> None:
+def test_job_status_makes_only_the_listed_moves() -> None:
     """The moves of the statuses are these, and no others."""
     moves = {(STATUSES[before], STATUSES[after]) for (before, _), after in TRANSITIONS.items()}
     assert {move for move in moves if move[0] != move[1]} == _MOVES | _ADDED
@@ -37,7 +37,7 @@ def test_a_status_changes_into_another() -> None:
 
 @pytest.mark.req("J-06")
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(JobState, JobEvent)))
-def test_an_event_leads_elsewhere_than_the_table(state: JobState, event: JobEvent) -> None:
+def test_job_event_leads_where_the_table_says_or_is_illegal(state: JobState, event: JobEvent) -> None:
     """Every state and event is a row of the table, or illegal; what has ended has no rows."""
     if (state, event) in TRANSITIONS:
         assert state in LIVE

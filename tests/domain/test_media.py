@@ -27,7 +27,7 @@ _BEGINNINGS = [
 
 
 @pytest.mark.parametrize(("expected", "head"), _BEGINNINGS)
-def test_a_file_is_not_recognised(expected: str, head: bytes) -> None:
+def test_file_is_recognised_by_its_first_bytes(expected: str, head: bytes) -> None:
     """Bytes without a usable type are served as what they begin like."""
     for declared in (None, "", "application/octet-stream", "binary/octet-stream", "text/plain"):
         assert media_type(declared, head) == expected
@@ -38,7 +38,7 @@ def test_a_file_is_not_recognised(expected: str, head: bytes) -> None:
     "declared", ["text/html", "image/svg+xml", "application/xhtml+xml", "text/xml", "IMAGE/SVG+XML"]
 )
 @pytest.mark.parametrize("head", [b"<html><script>", b"<svg onload=", b"", b"v is for vendetta", b"\x1aE\xdf\xa3"])
-def test_a_page_is_served_as_one(declared: str, head: bytes) -> None:
+def test_page_that_could_run_a_script_is_served_as_bytes(declared: str, head: bytes) -> None:
     """What could run a script in a browser becomes bytes to be saved."""
     assert media_type(declared, head) == UNKNOWN
     assert not is_shown(UNKNOWN)
@@ -52,13 +52,13 @@ def test_text_is_served_as_text_unless_it_begins_like_another_type() -> None:
     assert extension(TEXT) == ".txt"
 
 
-def test_a_safe_type_that_was_declared_is_lost() -> None:
+def test_safe_declared_type_is_kept() -> None:
     """A declared type wins where it is safe, in its usual spelling and without its parameters."""
     assert media_type("Image/PNG; charset=binary", b"anything") == "image/png"
     assert media_type("audio/x-wav", b"") == "audio/wav"
 
 
-def test_a_model_is_shown_in_a_browser() -> None:
+def test_only_pictures_films_and_sounds_are_shown_in_a_browser() -> None:
     """Pictures, films and sounds are shown; anything else is saved."""
     shown = {expected for expected, _ in _BEGINNINGS if is_shown(expected)}
     assert {type_.partition("/")[0] for type_ in shown} == {"image", "video", "audio"}

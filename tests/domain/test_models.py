@@ -35,7 +35,7 @@ CATALOG = Catalog(
 
 
 @pytest.mark.req("R-02", "R-06")
-def test_a_caller_sees_what_it_cannot_run() -> None:
+def test_caller_sees_only_models_it_can_run() -> None:
     """Only models both allow are listed, in order; a retired one is not, one that retires later is."""
     assert CATALOG.visible_ids(ANYBODY, TODAY) == ["acme/ending", "acme/image-1", "acme/image-2", "other/image-1"]
     limited = Caller("id", "lab", workspace_models=Patterns(("acme/*",)), credential_models=Patterns(("*/image-1",)))
@@ -45,7 +45,7 @@ def test_a_caller_sees_what_it_cannot_run() -> None:
 
 
 @pytest.mark.req("R-06")
-def test_a_retired_model_is_found() -> None:
+def test_retired_model_is_gone_with_its_date_and_successor() -> None:
     """From its date on a model is gone, and says since when and what to use."""
     assert CATALOG.find("acme/old", ANYBODY, TODAY) == ModelNotFound(
         "acme/old", retired_on="2026-11-20", successor="acme/image-1"
@@ -55,13 +55,13 @@ def test_a_retired_model_is_found() -> None:
 
 
 @pytest.mark.req("R-06")
-def test_a_model_that_retires_tomorrow_is_gone_today() -> None:
+def test_model_that_retires_tomorrow_is_found_today() -> None:
     """A future date changes nothing."""
     assert isinstance(CATALOG.find("acme/ending", ANYBODY, TODAY), Model)
 
 
 @pytest.mark.req("R-05")
-def test_a_suggestion_gives_away_what_a_caller_may_not_see() -> None:
+def test_suggestions_are_close_ids_the_caller_may_see() -> None:
     """Up to three close ids, out of what the caller may see."""
     found = CATALOG.find("acme/image-3", ANYBODY, TODAY)
     assert isinstance(found, ModelNotFound)
@@ -71,6 +71,6 @@ def test_a_suggestion_gives_away_what_a_caller_may_not_see() -> None:
     assert CATALOG.find("zzzz/qqqq", ANYBODY, TODAY) == ModelNotFound("zzzz/qqqq")
 
 
-def test_an_id_is_cut_elsewhere_than_at_its_slash() -> None:
+def test_id_is_cut_at_its_slash() -> None:
     """An id is provider and name."""
     assert (CATALOG.models["acme/old"].provider, CATALOG.models["acme/old"].name) == ("acme", "old")

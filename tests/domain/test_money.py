@@ -15,13 +15,13 @@ EXACT = Context(prec=100)
 
 @pytest.mark.req("R-28")
 @given(AMOUNTS)
-def test_an_amount_changes_on_its_way_through_dollars(amount: int) -> None:
+def test_amount_written_in_dollars_is_read_back_unchanged(amount: int) -> None:
     """What is written in dollars is read back as it was."""
     assert from_dollars(as_dollars(amount)) == amount
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_an_amount_is_written_with_an_exponent_or_zeros(amount: int) -> None:
+def test_amounts_are_plain_decimals_without_needless_zeros(amount: int) -> None:
     """Dollars and credits are plain decimals without needless zeros, however large."""
     for text in (as_dollars(amount), as_credits(amount)):
         assert re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?", text)
@@ -29,7 +29,7 @@ def test_an_amount_is_written_with_an_exponent_or_zeros(amount: int) -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_dollars_are_another_amount(amount: int) -> None:
+def test_dollars_say_exactly_the_amount(amount: int) -> None:
     """The text says exactly the amount."""
     assert Decimal(as_dollars(amount)) == EXACT.divide(Decimal(amount), Decimal(10**8))
 
@@ -62,7 +62,7 @@ def test_credits_are_rounded_half_up(amount: int) -> None:
     ],
 )
 @pytest.mark.req("R-28")
-def test_a_price_in_credits_is_not_what_the_specification_says(amount: int, text: str) -> None:
+def test_known_prices_come_to_the_specified_credits(amount: int, text: str) -> None:
     """Some prices everybody knows."""
     assert as_credits(amount) == text
 
@@ -72,14 +72,14 @@ def test_a_price_in_credits_is_not_what_the_specification_says(amount: int, text
     ["", "-", ".", "1.", ".5", "+1", "1e3", "1E-3", "1_000", "1,5", " 1", "1 ", "NaN", "Infinity", "-Infinity", "0x1",
      "0.000000001", "1.00000000000000000000000000000000001", "1e999999", "1" * 10, "\u0661", "1\n", "$1"],
 )  # fmt: skip
-def test_a_text_that_is_no_amount_is_read_as_one(text: str) -> None:
+def test_text_that_is_no_amount_is_refused(text: str) -> None:
     """Only plain decimals with at most eight places, below a billion, are amounts."""
     with pytest.raises(NotAnAmountError):
         from_dollars(text)
 
 
 @given(st.text(alphabet="0123456789.-+eE_ ", max_size=12))
-def test_a_text_breaks_the_reader(text: str) -> None:
+def test_any_text_is_an_amount_or_refused(text: str) -> None:
     """Any text is an amount that is written back as itself, or none."""
     try:
         amount = from_dollars(text)
@@ -89,6 +89,6 @@ def test_a_text_breaks_the_reader(text: str) -> None:
 
 
 @given(st.integers(0, 10**12), st.decimals(0, 10**9, places=6))
-def test_a_quantity_is_priced_unevenly(price: int, quantity: Decimal) -> None:
+def test_price_of_a_quantity_is_exact_to_half_a_unit(price: int, quantity: Decimal) -> None:
     """A price for a quantity is exact but for half a unit."""
     assert abs(EXACT.multiply(Decimal(price), quantity) - times(price, quantity)) <= Decimal("0.5")

@@ -46,7 +46,7 @@ def model(**changes: Any) -> Model:
         ({"image": []}, GENERATE),
     ],
 )
-def test_a_body_means_another_operation(body: dict[str, Any], operation: Operation) -> None:
+def test_first_operation_whose_conditions_hold_is_meant(body: dict[str, Any], operation: Operation) -> None:
     """The first operation whose conditions hold is meant, the last one where none does."""
     editable = model(operations=(EDIT, MASK, GENERATE))
     assert editable.operation(body) is operation
@@ -54,7 +54,7 @@ def test_a_body_means_another_operation(body: dict[str, Any], operation: Operati
 
 
 @pytest.mark.req("R-16")
-def test_the_last_operation_is_not_meant_because_its_conditions_do_not_hold() -> None:
+def test_last_operation_is_meant_when_no_conditions_hold() -> None:
     """A model whose every operation has conditions means the last one where none holds."""
     assert model(operations=(EDIT, MASK)).operation({}) is MASK
 
@@ -70,7 +70,9 @@ def test_the_last_operation_is_not_meant_because_its_conditions_do_not_hold() ->
         ([{"role": "first_frame"}, {"role": "reference_image"}], "reference-to-video", "from-nothing"),
     ],
 )
-def test_the_kind_of_media_selects_the_operation(content: list[dict[str, Any]], operation: str, billed: str) -> None:
+def test_roles_select_the_operation_and_media_kinds_the_price(
+    content: list[dict[str, Any]], operation: str, billed: str
+) -> None:
     """Roles select the operation, and kinds of media the price, each on its own."""
     family = model(operations=FILMS, billed_as=KINDS)
     meant = family.operation({"content": content})
@@ -95,14 +97,14 @@ def test_a_model_with_one_operation_is_priced_by_it() -> None:
         ({}, None),
     ],
 )
-def test_earlier_work_is_not_found_in_a_body(body: dict[str, Any], draft: str | None) -> None:
+def test_draft_is_found_in_a_body_that_goes_on_with_one(body: dict[str, Any], draft: str | None) -> None:
     """A body that goes on with a draft names its work; one that does not, none."""
     pointer = parse_pointer("/content/*[type=draft_task]/draft_task/id")
     assert model(draft_of=pointer).draft(body) == draft
     assert model().draft(body) is None
 
 
-def test_a_leg_is_found_under_another_provider() -> None:
+def test_leg_is_found_by_its_provider() -> None:
     """The first leg is the native one; each is found by its provider, and its calls by operation."""
     other = Leg("fal", {"edit": "queue"}, {"edit": "x"}, ())
     both = Model("acme/x", (LEG, other), "yes", Document(b"{}", '"x"'))

@@ -16,7 +16,7 @@ def test_origins_are_read_as_browsers_name_them() -> None:
     "text",
     ["", "*", "null", "editor.example.com", "ftp://a", "https://a/path", "https://a b", "https://a,", "https://a:port"],
 )
-def test_anything_else_is_no_origin(text: str) -> None:
+def test_anything_but_a_named_origin_is_refused(text: str) -> None:
     """Every origin has to be named: all of them cannot be."""
     with pytest.raises(ValueError, match="origins such as"):
         read_origins(text)

@@ -13,14 +13,14 @@ from fairlead.domain.paging import catalog_limit, page_after
 @pytest.mark.parametrize(
     ("asked", "applied"), [(None, 20), (0, 20), (-1, 20), (-(10**9), 20), (1, 1), (20, 20), (100, 100), (101, 100)]
 )
-def test_another_limit_is_applied(asked: int | None, applied: int) -> None:
+def test_catalog_limit_is_defaulted_and_clamped(asked: int | None, applied: int) -> None:
     """Absent, 0 and negatives are the default; what is too large is clamped."""
     assert catalog_limit(asked) == applied
 
 
 @pytest.mark.req("R-02")
 @given(st.sets(st.text("abc", max_size=3), max_size=30), st.integers(1, 10))
-def test_a_traversal_misses_or_repeats_a_key(names: set[str], limit: int) -> None:
+def test_traversal_shows_each_key_once_in_order(names: set[str], limit: int) -> None:
     """Following pages to the last shows each key once, in order, and never an empty page that promises more."""
     seen: list[str] = []
     keys, after, more = sorted(names), None, True
@@ -33,7 +33,7 @@ def test_a_traversal_misses_or_repeats_a_key(names: set[str], limit: int) -> Non
 
 
 @given(st.sets(st.text("abc", max_size=3), max_size=30), st.text("abc", max_size=3), st.integers(1, 10))
-def test_a_page_begins_before_its_cursor(names: set[str], after: str, limit: int) -> None:
+def test_page_begins_after_its_cursor_even_when_that_key_has_gone(names: set[str], after: str, limit: int) -> None:
     """A key that has gone since still marks its place."""
     keys = sorted(names)
     page, more = page_after(keys, after, limit)

@@ -118,7 +118,7 @@ def test_every_model_of_the_catalog_is_run_by_exactly_one_node() -> None:
 
 @pytest.mark.parametrize(("one", "variant", "model"), variants())
 @pytest.mark.req("C-11")
-def test_what_an_editor_sends_by_default_is_a_body_of_the_model(one: PartnerNode, variant: str, model: Model) -> None:
+def test_default_widgets_make_a_body_of_the_model(one: PartnerNode, variant: str, model: Model) -> None:
     """With the prompt written and required sockets linked, its schema misses at most one of several fields."""
     body = body_of(one, variant, least(one))
     assert model.input_schema is not None
@@ -139,7 +139,7 @@ def extremes(input_: NodeInput) -> list[Any]:
 @pytest.mark.parametrize(
     ("one", "variant", "model"), [param for param in variants() if len(param.values[0].models) == 1]
 )
-def test_whatever_a_widget_can_be_set_to_is_taken_by_the_model(one: PartnerNode, variant: str, model: Model) -> None:
+def test_every_widget_value_is_taken_by_the_model(one: PartnerNode, variant: str, model: Model) -> None:
     """Bounds and choices are the schema's own; what the schema says of fields together is for the router to refuse."""
     assert model.input_schema is not None
     for input_ in one.inputs:
@@ -150,7 +150,7 @@ def test_whatever_a_widget_can_be_set_to_is_taken_by_the_model(one: PartnerNode,
 
 
 @pytest.mark.parametrize(("one", "variant", "model"), variants())
-def test_each_socket_makes_a_body_of_the_model_or_one_that_names_what_belongs_to_it(
+def test_each_socket_makes_a_body_of_the_model_or_misses_only_a_companion_field(
     one: PartnerNode, variant: str, model: Model
 ) -> None:
     """Media go where the schema has them; all it may miss is another field that belongs to them."""
@@ -165,7 +165,7 @@ def test_each_socket_makes_a_body_of_the_model_or_one_that_names_what_belongs_to
 
 @pytest.mark.parametrize("model", list(catalog().models.values()), ids=lambda model: model.id)
 @pytest.mark.req("C-11")
-def test_the_answers_of_every_model_have_a_result_where_its_node_looks(model: Model) -> None:
+def test_answers_of_every_model_have_a_result_where_its_node_looks(model: Model) -> None:
     """As the vendors document their answers, and not as the schemas say."""
     places = places_of(model)
     if not places or places[0].found is Found.WHOLE:
@@ -175,8 +175,8 @@ def test_the_answers_of_every_model_have_a_result_where_its_node_looks(model: Mo
     assert any([*find_all(answer, parse_pointer(place.at))] for answer in answers for place in places)
 
 
-def test_the_document_is_the_same_whatever_order_the_models_come_in() -> None:
-    """Hosts are told anew only when something has changed."""
+def test_document_of_partner_nodes_does_not_depend_on_model_order() -> None:
+    """Hosts are told again only when something has changed."""
     models = list(catalog().models.values())
     assert partner_nodes_document(models) == partner_nodes_document(reversed(models))
 
@@ -229,7 +229,7 @@ def test_models_whose_inputs_differ_in_kind_are_nodes_of_their_own() -> None:
     assert [list(one.models) for one in partner_nodes([number, text])] == [["one-max"], ["one-pro"]]
 
 
-def test_a_family_has_the_wider_bounds_and_leaves_out_no_default_that_means_two_things() -> None:
+def test_family_has_the_wider_bounds_and_no_ambiguous_default() -> None:
     """Which variant takes what is the model's schema to say."""
     small = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 4, "default": 1}}}
     large = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9, "default": 2}}}
@@ -239,7 +239,7 @@ def test_a_family_has_the_wider_bounds_and_leaves_out_no_default_that_means_two_
     assert body_of(one, "one-pro", {"n": 1}) == {"n": 1}
 
 
-def test_a_default_of_the_model_is_left_to_the_model() -> None:
+def test_default_of_the_model_is_left_out_of_the_body() -> None:
     """So fields that exclude each other do not meet in a body because an editor sends all its widgets."""
     one = node("PartnerRecraftv3")
     assert body_of(one, "recraftv3", {"prompt": "x", "style": "realistic_image", "style_id": "", "n": 1}) == {
@@ -248,7 +248,7 @@ def test_a_default_of_the_model_is_left_to_the_model() -> None:
     assert body_of(one, "recraftv3", {"prompt": "x", "style": "icon"}) == {"prompt": "x", "style": "icon"}
 
 
-def test_yes_is_not_one() -> None:
+def test_true_is_not_taken_for_the_number_one() -> None:
     """A default of 1 does not swallow true, and true is sent as such."""
     one = only({"type": "object", "properties": {"n": {"type": "integer", "default": 1}, "b": {"type": "boolean"}}})
     assert body_of(one, "one", {"n": 1, "b": True}) == {"b": True}
@@ -335,7 +335,7 @@ def test_media_with_roles_stand_in_the_list_of_the_prompt() -> None:
     ]
 
 
-def test_more_of_the_body_is_merged_into_it() -> None:
+def test_extra_body_is_merged_into_the_body() -> None:
     """What a node cannot show can still be said."""
     extra = '{"parameters": {"resolution": "1080p"}, "labels": {"a": "b"}}'
     body = body_of(node("PartnerVeo3"), "veo-3.1-generate-001", {"prompt": "x", "sampleCount": 2, EXTRA_BODY: extra})
@@ -345,13 +345,13 @@ def test_more_of_the_body_is_merged_into_it() -> None:
 
 
 @pytest.mark.parametrize("extra", ["{", "[1]", "nonsense", '{"a": NaN}', '{"a": 1, "a": 2}', "{" * 5000])
-def test_more_of_the_body_that_is_no_json_object_is_refused_with_a_reason(extra: str) -> None:
+def test_extra_body_that_is_no_json_object_is_refused_with_a_reason(extra: str) -> None:
     """The node says so before anything is run or held."""
     with pytest.raises(BadInputError, match="extra_body must be a JSON object"):
         body_of(node("PartnerBflFlux2"), "flux-2-pro", {"prompt": "x", EXTRA_BODY: extra})
 
 
-def test_more_pictures_than_the_model_takes_are_refused_with_their_number() -> None:
+def test_too_many_pictures_are_refused_with_their_number() -> None:
     """Not cut off in silence: the user has linked them all."""
     with pytest.raises(BadInputError, match=r"images: 4 were given; the model takes at most 3\."):
         body_of(node("PartnerQwenImage3"), "qwen-image-3.0", {"prompt": "x", "images": ["data:,"] * 4})
@@ -364,7 +364,7 @@ def test_a_value_that_is_no_number_is_refused_with_its_name(value: Any) -> None:
         body_of(node("PartnerKlingV3"), "kling-v3", {"prompt": "x", "cfg_scale": value})
 
 
-def test_callbacks_streams_and_the_name_of_the_model_are_not_shown() -> None:
+def test_callbacks_streams_and_model_names_are_not_inputs() -> None:
     """They would be of no use in a node, or do harm."""
     shown = {input_.at for one in nodes() for input_ in one.inputs}
     assert not [at for at in shown if re.search(r"callback|webhook|/stream$|model_name|idempotency", at)]
@@ -380,7 +380,7 @@ def test_callbacks_streams_and_the_name_of_the_model_are_not_shown() -> None:
         {"type": "object", "properties": {"context": {"type": "string"}, "extra_body": {"type": "string"}}},
     ],
 )
-def test_any_schema_makes_a_node_with_inputs_of_names_of_their_own(document: Any) -> None:
+def test_any_schema_makes_a_node_with_distinct_input_names(document: Any) -> None:
     """Operators write schemas, too; what cannot be shown is left to the extra body."""
     names = [input_.name for input_ in only(document).inputs]
     assert len(set(names)) == len(names)
@@ -396,7 +396,7 @@ def test_a_model_without_a_schema_takes_its_whole_body_as_extra() -> None:
     assert body_of(one, "bare", {EXTRA_BODY: '{"a": 1}'}) == {"a": 1}
 
 
-def test_only_web_links_of_results_are_looked_for() -> None:
+def test_only_web_links_of_results_are_fetched_and_each_once() -> None:
     """Not a bucket of the partner's, not a data URI, and each link once."""
     places = places_of(catalog().models["krea/krea-2"])
     links = ["https://a.example/1", "gs://b/1", "data:image/png;base64,AA==", "https://a.example/1", 7]
@@ -409,6 +409,6 @@ def test_a_clip_with_its_last_frame_is_two_outputs() -> None:
     assert node("PartnerByteplusSeedance1").category == "api node/video/byteplus"
 
 
-def test_links_that_a_partner_takes_are_marked_so_that_no_url_can_be_taken_for_one() -> None:
+def test_marker_of_a_wanted_link_cannot_be_taken_for_a_url() -> None:
     """The mark is no scheme that a partner would follow."""
     assert not LINK_WANTED.startswith(("http", "data"))

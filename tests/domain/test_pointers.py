@@ -19,13 +19,13 @@ JSON = st.recursive(
     ("pointer", "value"),
     [("", DOCUMENT), ("/a/b/0", 10), ("/a/b/1/c", None), ("/", 1), ("/x~1y", 2), ("/m~0n", 3), ("/0", "zero")],
 )
-def test_a_value_is_not_found(pointer: str, value: Any) -> None:
+def test_pointer_follows_names_and_numbers_and_undoes_escapes(pointer: str, value: Any) -> None:
     """A pointer follows names and numbers, and undoes its escapes."""
     assert find(DOCUMENT, parse_pointer(pointer)) == value
 
 
 @pytest.mark.parametrize("pointer", ["/b", "/a/b/2", "/a/b/-1", "/a/b/-", "/a/b/x", "/a/b/\u0661", "/a/b/0/c", "/l/9"])
-def test_a_value_is_made_up(pointer: str) -> None:
+def test_missing_value_is_told_apart_from_null(pointer: str) -> None:
     """Where a path ends early there is nothing, and nothing else is not None."""
     found = find(DOCUMENT, parse_pointer(pointer))
     assert found is MISSING
@@ -33,14 +33,14 @@ def test_a_value_is_made_up(pointer: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "a/b", "#/a", " /a"])
-def test_a_text_that_is_no_pointer_is_read(text: str) -> None:
+def test_text_that_is_no_pointer_is_refused(text: str) -> None:
     """A pointer is empty or begins with a slash."""
     with pytest.raises(ValueError, match="starts with"):
         parse_pointer(text)
 
 
 @given(JSON, st.lists(st.text("ab/~01", max_size=3), max_size=4))
-def test_a_pointer_leads_elsewhere_than_its_steps(document: Any, steps: list[str]) -> None:
+def test_pointer_leads_where_its_steps_lead(document: Any, steps: list[str]) -> None:
     """Written with its escapes and read again, a path leads where its steps lead, and never raises."""
     text = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
     assert parse_pointer(text) == tuple(steps)
@@ -85,18 +85,18 @@ def all_of(text: str) -> list[tuple[str, Any]]:
         ("/content/*/url/*", []),
     ],
 )
-def test_a_place_is_passed_over(pointer: str, found: list[tuple[str, Any]]) -> None:
+def test_star_and_filter_find_every_place_in_order(pointer: str, found: list[tuple[str, Any]]) -> None:
     """`*` is every item, a filter every item that says so, in the order of the document, each at its own place."""
     assert all_of(pointer) == found
 
 
-def test_a_pointer_with_many_places_passes_for_one() -> None:
+def test_pointer_with_a_star_or_a_filter_is_plural() -> None:
     """Plural is what has a star or a filter in it."""
     texts = ("/a/b", "/a/*", "/a/*[k=v]/b", "")
     assert [is_plural(parse_pointer(text)) for text in texts] == [False, True, True, False]
 
 
-def test_the_first_value_is_another() -> None:
+def test_first_is_the_first_place_in_the_document() -> None:
     """`first` is the first place in the document, and MISSING where there is none."""
     assert first(MEDIA, parse_pointer("/content/*[role=]/url")) == "b"
     assert first(MEDIA, parse_pointer("/content/0/url")) == "a"
@@ -108,7 +108,7 @@ PARTS = st.text("ab/~", max_size=2) | st.sampled_from(["0", "1", "2"])
 
 
 @given(st.lists(PARTS, min_size=1, max_size=4).map(tuple), JSON)
-def test_what_was_put_is_not_found(pointer: Pointer, value: Any) -> None:
+def test_value_that_was_put_is_found(pointer: Pointer, value: Any) -> None:
     """Put somewhere in an empty document, a value is found there; or there is no way there, and that is said."""
     document: dict[str, Any] = {}
     try:
@@ -120,7 +120,7 @@ def test_what_was_put_is_not_found(pointer: Pointer, value: Any) -> None:
 
 
 @given(st.lists(st.tuples(st.lists(PARTS, min_size=1, max_size=3).map(tuple), st.integers()), max_size=5))
-def test_what_was_put_last_is_lost(puts: list[tuple[Pointer, int]]) -> None:
+def test_last_value_put_wins(puts: list[tuple[Pointer, int]]) -> None:
     """Whatever a document holds already, the last value put is found, unless the way was blocked."""
     document: dict[str, Any] = {}
     for pointer, value in puts:
@@ -131,7 +131,7 @@ def test_what_was_put_last_is_lost(puts: list[tuple[Pointer, int]]) -> None:
         assert find(document, pointer) == value
 
 
-def test_a_number_makes_an_object() -> None:
+def test_number_grows_an_array_and_a_name_an_object() -> None:
     """A number grows an array by one item, and a name an object."""
     document: dict[str, Any] = {}
     for place, value in (("/a/0/b", 1), ("/a/1", 2), ("/a/0/c", 3), ("/a/1", 4), ("/0", 5)):
@@ -140,7 +140,7 @@ def test_a_number_makes_an_object() -> None:
 
 
 @pytest.mark.parametrize("place", ["/text/x", "/list/2", "/list/x", "/list/-1", "/list/0/x", "/list/\u0661"])
-def test_something_is_put_where_there_is_no_room(place: str) -> None:
+def test_value_with_no_room_for_it_is_refused(place: str) -> None:
     """A way through a scalar, past the end of an array or by name into one is no way."""
     document = {"text": "t", "list": [5]}
     with pytest.raises(ValueError, match="nothing can be put at"):

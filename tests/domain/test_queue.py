@@ -38,13 +38,13 @@ GAPS: Final = st.lists(st.integers(-5_000, 300_000), max_size=40)
         (RunState.LOST, "COMPLETED"),
     ],
 )
-def test_a_state_is_shown_as_another_status(state: RunState, status: str) -> None:
+def test_each_state_is_shown_as_its_status(state: RunState, status: str) -> None:
     """Waiting is IN_QUEUE, working is IN_PROGRESS, an end of any kind is COMPLETED."""
     assert status_of(state) == status
 
 
 @pytest.mark.req("R-33")
-def test_a_status_is_a_fourth_one() -> None:
+def test_set_of_statuses_is_closed() -> None:
     """The set is closed, each of its statuses is reached, and only what has ended is COMPLETED."""
     assert {status_of(state) for state in RunState} == set(QueueStatus) == {"IN_QUEUE", "IN_PROGRESS", "COMPLETED"}
     assert {state for state in RunState if status_of(state) is not QueueStatus.COMPLETED} == LIVE
@@ -52,7 +52,7 @@ def test_a_status_is_a_fourth_one() -> None:
 
 @pytest.mark.req("R-33")
 @given(POSITIONS, PACES)
-def test_a_waiting_caller_is_told_no_wait_or_too_long_a_one(position: int, interval_ms: float | None) -> None:
+def test_waiting_caller_is_told_1_to_60_seconds(position: int, interval_ms: float | None) -> None:
     """Whatever the pace, 1 to 60 whole seconds; 1 to 5 where none is known."""
     wait = retry_after_waiting(position, interval_ms)
     assert isinstance(wait, int)
@@ -60,14 +60,14 @@ def test_a_waiting_caller_is_told_no_wait_or_too_long_a_one(position: int, inter
 
 
 @given(POSITIONS, POSITIONS, PACES)
-def test_a_caller_further_ahead_waits_longer(one: int, other: int, interval_ms: float | None) -> None:
+def test_caller_further_back_waits_no_less(one: int, other: int, interval_ms: float | None) -> None:
     """The wait never falls with the position."""
     nearer, further = sorted((one, other))
     assert retry_after_waiting(nearer, interval_ms) <= retry_after_waiting(further, interval_ms)
 
 
 @given(POSITIONS, st.floats(0, allow_nan=False), st.floats(0, allow_nan=False))
-def test_a_slower_queue_is_asked_more_often(position: int, one: float, other: float) -> None:
+def test_slower_queue_is_asked_no_more_often(position: int, one: float, other: float) -> None:
     """The wait never falls with the time that each claim takes."""
     faster, slower = sorted((one, other))
     assert retry_after_waiting(position, faster) <= retry_after_waiting(position, slower)
@@ -81,12 +81,12 @@ def test_a_slower_queue_is_asked_more_often(position: int, one: float, other: fl
         (9, 2000.0, 10), (59, 2000.0, 60), (60, 2000.0, 60), (0, 120_000.0, 60), (0, 10**9, 60),
     ],
 )  # fmt: skip
-def test_a_wait_is_not_half_of_what_is_expected(position: int, interval_ms: float | None, wait: int) -> None:
+def test_wait_is_half_of_what_is_expected(position: int, interval_ms: float | None, wait: int) -> None:
     """The runs ahead and the run itself, times the pace, halved."""
     assert retry_after_waiting(position, interval_ms) == wait
 
 
-def test_who_comes_back_by_halves_never_arrives() -> None:
+def test_caller_that_waits_by_halves_asks_a_few_times_and_arrives() -> None:
     """Twenty runs at one every ten seconds are two hundred seconds: asked about five times or so, not two hundred."""
     now, asked, interval_ms = 0, 0, 10_000
     while now < 200:
@@ -98,7 +98,7 @@ def test_who_comes_back_by_halves_never_arrives() -> None:
 
 @pytest.mark.req("R-33")
 @given(st.integers(-(10**15), 10**15))
-def test_a_working_caller_is_told_no_wait_or_too_long_a_one(elapsed_ms: int) -> None:
+def test_working_caller_is_told_1_to_15_seconds(elapsed_ms: int) -> None:
     """1 to 15 whole seconds, and past the first four at most a quarter of what has passed; also by a clock behind."""
     wait = retry_after_working(elapsed_ms)
     assert isinstance(wait, int)
@@ -107,13 +107,13 @@ def test_a_working_caller_is_told_no_wait_or_too_long_a_one(elapsed_ms: int) -> 
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**7))
-def test_an_older_run_is_asked_about_more_often(one: int, other: int) -> None:
+def test_older_run_is_asked_about_no_more_often(one: int, other: int) -> None:
     """The wait never falls with the time that the run has taken."""
     younger, older = sorted((one, other))
     assert retry_after_working(younger) <= retry_after_working(older)
 
 
-def test_one_claim_makes_a_pace() -> None:
+def test_throughput_needs_two_claims_of_a_workspace() -> None:
     """An interval has two ends, and each workspace has its own."""
     pace = Pace()
     assert pace.interval_ms("lab") is None
@@ -124,7 +124,7 @@ def test_one_claim_makes_a_pace() -> None:
     assert (pace.interval_ms("lab"), pace.interval_ms("studio")) == (3000, None)
 
 
-def test_a_pace_does_not_follow_its_queue() -> None:
+def test_throughput_follows_recent_claims() -> None:
     """The younger an interval the more it counts: ten claims later, most of what was before is forgotten."""
     pace, now = Pace(), NOW
     for gap in [0, *[1000] * 10, *[9000] * 10]:
@@ -136,7 +136,7 @@ def test_a_pace_does_not_follow_its_queue() -> None:
 
 
 @given(GAPS)
-def test_a_pace_is_out_of_all_proportion(gaps: list[int]) -> None:
+def test_throughput_lies_between_the_shortest_and_longest_interval(gaps: list[int]) -> None:
     """It lies between the shortest and the longest interval, as far as those are between nothing and two minutes."""
     pace, now = Pace(), NOW
     pace.note("lab", now)
@@ -151,7 +151,7 @@ def test_a_pace_is_out_of_all_proportion(gaps: list[int]) -> None:
         assert min(counted) - 1e-6 <= interval <= max(counted) + 1e-6
 
 
-def test_a_night_without_work_makes_a_queue_slow() -> None:
+def test_idle_night_does_not_make_a_queue_look_slow() -> None:
     """An idle time counts as two minutes at most, so a few claims in the morning tell the pace again."""
     pace = Pace()
     pace.note("lab", NOW)
@@ -160,7 +160,7 @@ def test_a_night_without_work_makes_a_queue_slow() -> None:
     assert retry_after_waiting(0, pace.interval_ms("lab")) <= 6
 
 
-def test_a_pace_is_remembered_for_every_workspace_that_ever_was() -> None:
+def test_throughput_is_remembered_for_a_bounded_number_of_workspaces() -> None:
     """The number of workspaces is bounded; who was noted or asked about longest ago is forgotten first."""
     pace = Pace(workspaces_max=3)
     for gap in (0, 500):
@@ -175,7 +175,7 @@ def test_a_pace_is_remembered_for_every_workspace_that_ever_was() -> None:
 
 @pytest.mark.req("R-33")
 @given(st.uuids())
-def test_a_uuid_is_no_request_id(value: uuid.UUID) -> None:
+def test_lower_case_uuid_is_a_request_id(value: uuid.UUID) -> None:
     """Any UUID in lower case is one; the same in upper case only where it has no letters."""
     text = str(value)
     assert is_request_id(text)
@@ -196,6 +196,6 @@ def test_a_uuid_is_no_request_id(value: uuid.UUID) -> None:
         "a" * 100_000,
     ],
 )
-def test_something_else_is_a_request_id(text: str) -> None:
+def test_anything_else_is_no_request_id(text: str) -> None:
     """Other lengths, other letters, other digits, a line's end."""
     assert not is_request_id(text)

@@ -157,7 +157,7 @@ def charged(component: Component, answer: Any, **headers: str) -> int:
     DOCUMENTS | st.none() | st.lists(NUMBERS, max_size=3),
     st.dictionaries(st.just("x-seconds"), NUMBERS.map(str)),
 )
-def test_a_charge_passes_its_hold(prices: RateCard, asked: Pricing, answer: Any, headers: dict[str, str]) -> None:
+def test_charge_never_passes_its_hold(prices: RateCard, asked: Pricing, answer: Any, headers: dict[str, str]) -> None:
     """Whatever caller and partner say, 0 <= charge <= hold <= the card's own upper bound."""
     marked = 1 + prices.markup / 100
     upper = sum(int(dearest(part) * part.at_most * marked) + 1 for part in prices.components)
@@ -182,7 +182,7 @@ def test_a_charge_passes_its_hold(prices: RateCard, asked: Pricing, answer: Any,
     ),
     Pricing({}),
 )
-def test_an_answer_of_bytes_is_cheaper(prices: RateCard, asked: Pricing) -> None:
+def test_answer_that_reports_nothing_costs_what_was_held(prices: RateCard, asked: Pricing) -> None:
     """An answer that reports nothing costs what was held, but for what its headers say."""
     priced = quote(prices, asked)
     assert charge(priced, None, {}).amount == priced.amount
@@ -199,7 +199,7 @@ def test_an_answer_of_bytes_is_cheaper(prices: RateCard, asked: Pricing) -> None
     ],
 )
 @pytest.mark.req("R-28")
-def test_another_card_is_in_force(today: datetime.date, version: str | None) -> None:
+def test_newest_card_whose_date_has_come_is_in_force(today: datetime.date, version: str | None) -> None:
     """The newest card whose date has come, wherever it stands in the file."""
     cards = [
         RateCard("v2", datetime.date(2026, 6, 1), ()),
@@ -209,7 +209,7 @@ def test_another_card_is_in_force(today: datetime.date, version: str | None) -> 
     assert (found.version if found else None) == version
 
 
-def test_a_quantity_is_not_the_product_of_its_fields() -> None:
+def test_quantity_is_the_product_of_its_fields() -> None:
     """Fields are multiplied and scaled; defaults stand in for what is left out."""
     part = Component("pixel", 10, Decimal(1000), asks(Factor(("w",)), Factor(("h",)), scale="0.5"))
     assert held(part, {"w": 4, "h": 6}) == 120
@@ -218,7 +218,7 @@ def test_a_quantity_is_not_the_product_of_its_fields() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, False, -1, -0.5, "many", "", [], {}, "NaN", float("nan"), float("inf")])
-def test_nonsense_is_a_quantity(value: Any) -> None:
+def test_nonsense_quantity_is_held_and_charged_at_the_upper_bound(value: Any) -> None:
     """Booleans, negatives, NaN and texts are no quantities: the upper bound is held and charged."""
     asked = Component("image", 10, Decimal(4), asks(n()))
     told = Component("image", 10, Decimal(4), measured=Measured(("n",)))
@@ -226,21 +226,21 @@ def test_nonsense_is_a_quantity(value: Any) -> None:
     assert charged(told, {"n": value}) == 40
 
 
-def test_a_quantity_passes_its_upper_bound() -> None:
+def test_quantity_never_passes_its_upper_bound() -> None:
     """A caller who asks for more than the card knows is held for the bound."""
     part = Component("image", 10, Decimal(4), asks(n()))
     assert [held(part, {"n": number}) for number in (0, 1, 4, 5, 10**400)] == [0, 10, 40, 40, 40]
     assert held(part, {}) == 40
 
 
-def test_a_field_that_makes_a_quantity_unknown_is_overlooked() -> None:
+def test_unless_field_makes_the_quantity_unknown() -> None:
     """`unless` takes the upper bound as soon as the field is there, whatever it says."""
     part = Component("image", 10, Decimal(4), asks(n(), unless=("mode",)))
     assert held(part, {"n": 1}) == 10
     assert held(part, {"n": 1, "mode": None}) == 40
 
 
-def test_products_are_added() -> None:
+def test_products_of_a_quantity_are_added() -> None:
     """A quantity may be a sum, of which each part can make it unknown."""
     links = Requested((Factor(("links", "*"), Reading.COUNT),), Decimal(5), unless=("file",))
     part = Component("token", 2, Decimal(100), Requested((n(),), plus=(links,)))
@@ -249,7 +249,7 @@ def test_products_are_added() -> None:
     assert held(part, {"links": ["a"]}) == 200
 
 
-def test_a_header_is_not_measured() -> None:
+def test_quantity_is_measured_from_a_header() -> None:
     """A quantity may be told by a header, which is asked for in lower case."""
     part = Component("second", 10, Decimal(60), measured=Measured(header="x-ms", scale=Decimal("0.001")))
     assert charged(part, None, **{"x-ms": "1500"}) == 15
@@ -258,7 +258,7 @@ def test_a_header_is_not_measured() -> None:
 
 
 @pytest.mark.req("R-28")
-def test_the_lines_of_a_card_are_not_added_up() -> None:
+def test_charge_is_the_sum_of_its_lines() -> None:
     """A charge is the sum of its lines."""
     prices = card(Component("call", 7), Component("image", 10, Decimal(4), asks(n()), Measured(("n",))))
     priced = quote(prices, Pricing({"n": 3}))
@@ -287,13 +287,13 @@ CASED = Component(
         (None, {}, 10),
     ],
 )
-def test_a_case_that_does_not_apply_sets_the_price(operation: str | None, body: dict[str, Any], price: int) -> None:
+def test_first_case_that_applies_sets_the_price(operation: str | None, body: dict[str, Any], price: int) -> None:
     """The first case of which operation and conditions both hold replaces the price; else the price stands."""
     assert held(CASED, body, operation) == price
 
 
 @pytest.mark.req("R-28")
-def test_a_charge_is_made_at_another_price_than_the_hold() -> None:
+def test_charge_is_made_at_the_price_of_the_hold() -> None:
     """The price is chosen by the body alone, and the measured quantity is paid at it."""
     part = Component("image", 10, Decimal(4), asks(n()), Measured(("n",)), (Case(30, None, (HIGH,)),))
     priced = quote(card(part), Pricing({"n": 4, "quality": "high"}))
@@ -302,7 +302,7 @@ def test_a_charge_is_made_at_another_price_than_the_hold() -> None:
 
 @pytest.mark.req("R-28")
 @pytest.mark.parametrize("spelled", [10, 10.0, "10"])
-def test_a_whole_number_with_decimals_is_cheaper(spelled: Any) -> None:
+def test_whole_number_with_decimals_costs_the_same(spelled: Any) -> None:
     """`10.0` passes for an integer, with a schema and with a partner, so it must cost what `10` costs."""
     part = Component("video", 5, cases=(Case(50, None, (Condition(("seconds",), frozenset({"10"})),)),))
     assert held(part, {"seconds": spelled}) == 50
@@ -310,14 +310,14 @@ def test_a_whole_number_with_decimals_is_cheaper(spelled: Any) -> None:
     assert held(mapped, {"seconds": spelled}) == 12
 
 
-def test_units_that_are_free_are_paid() -> None:
+def test_free_units_are_neither_held_nor_charged() -> None:
     """Up to `beyond` units cost nothing, and only those past them are paid, held for and charged alike."""
     part = Component("image", 10, Decimal(20), asks(n()), Measured(("n",)), beyond=Decimal(2))
     assert [held(part, {"n": number}) for number in (0, 1, 2, 3, 5)] == [0, 0, 0, 10, 30]
     assert [charged(part, {"n": number}) for number in (0, 2, 3)] == [0, 0, 10]
 
 
-def test_a_part_of_a_unit_is_not_paid_whole() -> None:
+def test_part_of_a_unit_is_paid_whole() -> None:
     """`whole` rounds what is left up, and nothing is nothing."""
     part = Component("megapixel", 10, Decimal(20), asks(n()), Measured(("n",)), beyond=Decimal(1), whole=True)
     assert [held(part, {"n": number}) for number in (0, 1, 1.01, 2, 2.5)] == [0, 0, 10, 10, 20]
@@ -325,7 +325,7 @@ def test_a_part_of_a_unit_is_not_paid_whole() -> None:
     assert held(Component("second", 10, Decimal("2.5"), asks(n()), whole=True), {"n": 2.1}) == 25
 
 
-def test_items_are_counted_wrongly() -> None:
+def test_count_is_the_number_of_values_at_a_place() -> None:
     """`count` is how many values stand at a place; without any it is none, which is not unknown."""
     part = Component("image", 10, Decimal(9), asks(Factor(("refs", "*", "url"), Reading.COUNT)))
     assert held(part, {"refs": [{"url": "a"}, {"text": "b"}, {"url": "c"}]}) == 20
@@ -333,21 +333,21 @@ def test_items_are_counted_wrongly() -> None:
     assert held(part, {}) == 0
 
 
-def test_characters_are_counted_wrongly() -> None:
+def test_length_is_the_number_of_characters_at_a_place() -> None:
     """`length` is the sum of the lengths of the texts at a place, in characters and not in bytes."""
     part = Component("character", 1, Decimal(1000), asks(Factor(("lines", "*"), Reading.LENGTH)))
     assert held(part, {"lines": ["ab", "ééé", 7, None]}) == 5
     assert held(part, {"lines": "abc"}) == 0
 
 
-def test_the_size_of_a_body_is_not_counted() -> None:
+def test_bytes_is_the_size_of_the_whole_body() -> None:
     """`bytes` is the size of the whole body, wherever its texts stand."""
     part = Component("token", 2, Decimal(1000), asks(Factor(reading=Reading.BYTES), scale="0.5"))
     assert quote(card(part), Pricing({"a": "b"}, size=300)).amount == 300
     assert quote(card(part), Pricing({"a": "b"}, size=5000)).amount == 2000
 
 
-def test_a_word_is_not_the_number_it_stands_for() -> None:
+def test_word_is_priced_as_the_number_it_stands_for() -> None:
     """`values` maps words to numbers, in the body and in the defaults; a word it does not know is unknown."""
     part = Component("second", 10, Decimal(30), asks(n(values={"5s": Decimal(5), "long": Decimal(9)})))
     assert held(part, {"n": "5s"}) == 50
@@ -356,7 +356,7 @@ def test_a_word_is_not_the_number_it_stands_for() -> None:
     assert held(part, {"n": "endless"}) == 300
 
 
-def test_a_field_left_out_is_unknown_although_its_number_is_given() -> None:
+def test_absent_field_takes_its_otherwise_number() -> None:
     """`otherwise` stands for a field that is absent or null, after the default; not for one that is nonsense."""
     part = Component("second", 10, Decimal(30), asks(n(otherwise=Decimal(5))))
     assert held(part, {}) == 50
@@ -365,7 +365,7 @@ def test_a_field_left_out_is_unknown_although_its_number_is_given() -> None:
     assert held(part, {"n": "nonsense"}) == 300
 
 
-def test_results_are_counted_wrongly() -> None:
+def test_results_in_the_answer_are_counted() -> None:
     """A counted quantity is how many results the answer holds; an answer of bytes holds none that could be counted."""
     part = Component("image", 10, Decimal(4), measured=Measured(("data", "*"), counted=True))
     assert charged(part, {"data": [1, 2]}) == 20

@@ -31,7 +31,7 @@ def wrong(entry: Any) -> str:
 
 
 @pytest.mark.parametrize("text", ["a", "7", "a-b", "a.b", "a--b", "comfy-nodes.2", "x" * 100])
-def test_an_id_is_refused(text: str) -> None:
+def test_good_registry_id_is_taken(text: str) -> None:
     """Lower-case letters and digits, with dashes and dots between them."""
     assert is_registry_id(text)
 
@@ -40,13 +40,13 @@ def test_an_id_is_refused(text: str) -> None:
     "text",
     ["", ".", "..", "-a", "a-", "a.", "A", "a_b", "a b", "a/b", "a\n", "ä", "a\x00b", "x" * 101, "%2e", "\u0661"],
 )
-def test_an_id_cannot_stand_in_an_address(text: str) -> None:
+def test_id_that_cannot_stand_in_an_address_is_refused(text: str) -> None:
     """Nothing that an address would read otherwise, and nothing that looks like something else."""
     assert not is_registry_id(text)
 
 
 @pytest.mark.parametrize("text", ["0.0.0", "1.2.3", "10.20.30", "1.0.0-rc.1", "1.0.0-x-y", "1.0.0-0a", "1.0.0-0.b"])
-def test_a_version_is_refused(text: str) -> None:
+def test_semantic_version_is_taken(text: str) -> None:
     """Three numbers, perhaps with a pre-release behind them."""
     assert is_version(text)
 
@@ -56,13 +56,13 @@ def test_a_version_is_refused(text: str) -> None:
     ["", "1", "1.2", "1.2.3.4", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3-a..b", "1.2.3+build", "v1.2.3", "1.2.3 ",
      "1.2.3\n", "-1.2.3", "1.2.x", "\u0661.2.3", "1.2.3-" + "a" * 100],
 )  # fmt: skip
-def test_something_is_a_version_that_is_none(text: str) -> None:
+def test_malformed_version_is_refused(text: str) -> None:
     """No leading zeros, no build metadata, no endless ones."""
     assert not is_version(text)
 
 
 @given(st.text(alphabet="09.-aZ+ é", max_size=40))
-def test_a_text_is_taken_that_reads_otherwise_elsewhere(text: str) -> None:
+def test_accepted_text_reads_the_same_when_taken_apart(text: str) -> None:
     """Whatever is sent is judged, and what is taken says the same when it is taken apart."""
     if is_version(text):
         numbers = text.partition("-")[0].split(".")
@@ -90,19 +90,19 @@ def test_a_text_is_taken_that_reads_otherwise_elsewhere(text: str) -> None:
         ({"tags": ("fine", "a\x7f")}, "tags"),
     ],
 )
-def test_a_node_says_what_cannot_be_shown(changes: dict[str, Any], about: str) -> None:
+def test_text_that_cannot_be_shown_is_refused(changes: dict[str, Any], about: str) -> None:
     """Addresses are https without a user, and text has nothing in it that cannot be seen."""
     assert wrong(NodeEntry(**{"id": "a", "name": "A", **changes})).startswith(about)
 
 
-def test_an_entry_is_refused_although_it_is_fine() -> None:
+def test_entry_may_be_multilingual_and_sparse() -> None:
     """What there is to say may have several lines and any script, and be left out."""
     assert wrong(PublisherEntry(id="a", name="Ærø 工房", description="one\n\ttwo\r\n")) == ""
     assert wrong(NodeEntry(id="a", name="A", repository="https://[::1]:8443/x?y#z", tags=("ß",))) == ""
     assert wrong(VersionEntry(version="1.0.0", download_url=_DOWNLOAD)) == ""
 
 
-def test_a_version_cannot_be_downloaded() -> None:
+def test_version_needs_a_number_and_an_https_address() -> None:
     """A version has a number and an https address to be downloaded from."""
     assert wrong(VersionEntry(version="1", download_url=_DOWNLOAD)).startswith("A version")
     for address in ("", "http://example.com/one.zip", "one.zip"):
@@ -114,19 +114,19 @@ def test_a_version_cannot_be_downloaded() -> None:
     [{"name": "A", "nmae": "B"}, {}, {"name": ""}, {"name": "x" * 101}, {"name": None}, {"name": "A", "tags": "b"},
      {"name": "A", "tags": ["x"] * 21}, {"name": "A", "tags": [""]}, {"name": "A", "description": "x" * 10_001}],
 )  # fmt: skip
-def test_a_body_of_another_shape_is_taken(sent: dict[str, Any]) -> None:
+def test_body_with_unknown_properties_is_refused(sent: dict[str, Any]) -> None:
     """Unknown properties are refused, so that a misspelt one is not lost; lengths are bounded."""
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(sent, NodeEntry)
 
 
-def test_what_was_not_said_is_told() -> None:
-    """A document has what was said and no more; what something is called stands beside it."""
+def test_document_holds_only_what_was_said() -> None:
+    """A document has what was said and no more; the name of its subject is not part of it."""
     assert document_of(NodeEntry(id="a", name="A", tags=("b",))) == {"name": "A", "tags": ["b"]}
     assert document_of(VersionEntry(version="1.0.0", download_url=_DOWNLOAD)) == {"download_url": _DOWNLOAD}
 
 
-def test_a_node_is_not_found_by_what_it_says() -> None:
+def test_node_is_found_by_every_text_it_has() -> None:
     """It is found by its id, name, author, category, tags and description, in lower case."""
     node = NodeEntry(id="a-1", name="Big", author="Ann", category="Image", tags=("Up",), description="Makes it so")
     assert search_text_of(node) == "a-1\nbig\nann\nimage\nup\nmakes it so"
@@ -135,7 +135,7 @@ def test_a_node_is_not_found_by_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("search", ["x" * 101, "a\x00b", "a\ud800", "\u202e"])
-def test_a_search_is_made_for_what_nobody_can_type(search: str) -> None:
+def test_overlong_search_is_refused(search: str) -> None:
     """What is searched for has bounds."""
     with pytest.raises(RegistryFaultError) as raised:
         words_of(search)

@@ -26,7 +26,7 @@ CALLS = st.tuples(st.sampled_from(["POST", "POS", "GET"]), BYTES, BYTES, BYTES)
 
 
 @pytest.mark.req("R-18")
-def test_a_key_of_one_workspace_is_another_s() -> None:
+def test_key_id_is_distinct_for_each_workspace() -> None:
     """A key is kept as a digest of its own for every workspace, and always the same one."""
     assert key_id("lab", "a") == key_id("lab", "a")
     assert len({key_id("lab", "a"), key_id("office", "a"), key_id("lab", "b"), key_id("lab\na", "")}) == 4
@@ -36,7 +36,7 @@ def test_a_key_of_one_workspace_is_another_s() -> None:
 
 @pytest.mark.req("R-18")
 @given(CALLS, CALLS)
-def test_two_calls_are_taken_for_one(
+def test_fingerprints_are_equal_only_for_equal_calls(
     one: tuple[str, bytes, bytes, bytes], two: tuple[str, bytes, bytes, bytes]
 ) -> None:
     """Calls are the same when method, path, query and body are, byte for byte, wherever one part ends."""
@@ -44,7 +44,7 @@ def test_two_calls_are_taken_for_one(
 
 
 @pytest.mark.req("R-18")
-def test_a_byte_moves_from_one_part_into_the_next() -> None:
+def test_border_between_parts_counts_in_the_fingerprint() -> None:
     """The border between the parts counts."""
     assert fingerprint("POST", b"/a", b"b", b"c") != fingerprint("POST", b"/ab", b"", b"c")
     assert fingerprint("POST", b"/a", b"b", b"c") != fingerprint("POST", b"/a", b"bc", b"")
@@ -52,7 +52,7 @@ def test_a_byte_moves_from_one_part_into_the_next() -> None:
 
 
 @pytest.mark.req("R-18")
-def test_a_result_is_not_kept() -> None:
+def test_completed_result_is_recorded() -> None:
     """Whatever completed is kept."""
     assert is_recorded(Completed(b"{}", "application/json", 200))
 
@@ -60,7 +60,7 @@ def test_a_result_is_not_kept() -> None:
 @pytest.mark.req("R-18")
 @pytest.mark.parametrize("reached", Reached)
 @pytest.mark.parametrize("fault", EVERY, ids=name_of)
-def test_a_failure_is_kept_that_another_try_could_mend(fault: Fault, reached: Reached) -> None:
+def test_failure_that_another_try_could_mend_is_not_recorded(fault: Fault, reached: Reached) -> None:
     """Kept is what a partner answered or may have worked on, unless it may yet tell how it ends."""
     kept = reached in (Reached.UNKNOWN, Reached.ACCEPTED) or (reached is Reached.REFUSED and isinstance(fault, KEPT))
     assert is_recorded(Failed(fault, None, reached)) is kept
@@ -82,18 +82,18 @@ def test_a_failure_is_kept_that_another_try_could_mend(fault: Fault, reached: Re
         (None, False),
     ],
 )
-def test_a_link_that_will_die_is_overlooked(answer: Any, *, names: bool) -> None:
+def test_foreign_link_in_an_answer_is_noticed(answer: Any, *, names: bool) -> None:
     """A result names links when any text in it is one that does not begin as ours do."""
     assert names_links(answer, OURS) is names
 
 
 @pytest.mark.req("R-18")
-def test_our_own_links_are_known_where_we_have_none() -> None:
+def test_every_link_is_foreign_without_an_address_of_ours() -> None:
     """Without an address of our own, every link is somebody's."""
     assert names_links({"url": OURS + "1"}, None)
 
 
-def test_a_document_without_end_is_searched() -> None:
+def test_search_for_links_is_bounded() -> None:
     """The search has a bound: a document with more in it is taken to name a link, which costs a replay at most."""
     assert not names_links(["x"] * 5_000, OURS)
     assert names_links(["x"] * 20_000, OURS)

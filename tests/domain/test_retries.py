@@ -61,7 +61,7 @@ def said_of(failed: Failed) -> str:
 
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize(("fault", "status", "reached", "said"), _ROWS)
-def test_an_attempt_is_made_again_where_it_must_not(
+def test_attempt_is_made_again_only_where_no_work_was_taken(
     fault: Fault, status: int | None, reached: Reached, said: str
 ) -> None:
     """What lies with a partner or with us may be tried again, as long as the work has certainly not been taken."""
@@ -72,14 +72,14 @@ def test_an_attempt_is_made_again_where_it_must_not(
 @pytest.mark.parametrize("status", [None, 200, 400, 429, 500, 503])
 @pytest.mark.parametrize("reached", Reached)
 @pytest.mark.parametrize("fault", [one for one in EVERY if not isinstance(one, _PARTNERS_OR_OURS)], ids=name_of)
-def test_a_refusal_is_shopped_around(fault: Fault, reached: Reached, status: int | None) -> None:
+def test_refusal_is_never_taken_to_another_provider(fault: Fault, reached: Reached, status: int | None) -> None:
     """What the caller did is never asked of anybody again, and tells nothing of the partner, whatever its status."""
     assert said_of(Failed(fault, status, reached)) == ""
 
 
 @pytest.mark.req("R-14", "R-29")
 @pytest.mark.parametrize("fault", EVERY, ids=name_of)
-def test_accepted_work_is_asked_for_twice(fault: Fault) -> None:
+def test_accepted_work_is_never_asked_for_twice(fault: Fault) -> None:
     """Whatever fails after a partner took the work, nobody is asked again: it could be done, and paid, twice."""
     for status in (None, 429, 500, 503):
         assert said_of(Failed(fault, status, Reached.ACCEPTED)) == ""
@@ -88,7 +88,7 @@ def test_accepted_work_is_asked_for_twice(fault: Fault) -> None:
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize("reached", Reached)
 @pytest.mark.parametrize("fault", EVERY, ids=name_of)
-def test_a_fault_of_our_words_is_told_to_the_caller(fault: Fault, reached: Reached) -> None:
+def test_only_a_certain_rejection_is_about_the_form(fault: Fault, reached: Reached) -> None:
     """Only a rejected body, by a partner that certainly did nothing with it, is a matter of the form it was sent in."""
     is_certain = reached in (Reached.NOTHING, Reached.REFUSED)
     is_rejection = isinstance(fault, InvalidInput | InputRejected)

@@ -116,7 +116,7 @@ def names(selection: Selection) -> tuple[str, ...]:
 
 @pytest.mark.req("R-11")
 @pytest.mark.parametrize("name", _ORDER)
-def test_a_refusal_does_not_answer(name: str) -> None:
+def test_each_refusal_answers_alone(name: str) -> None:
     """Each refusal answers alone, with its fault and, where it is a contract, its detail."""
     assert names(select(FREE, ready))[0] == "fal"
     assert answers(refusal(spoilt(name)), name)
@@ -124,7 +124,7 @@ def test_a_refusal_does_not_answer(name: str) -> None:
 
 @pytest.mark.req("R-11")
 @pytest.mark.parametrize(("earlier", "later"), list(itertools.combinations(_ORDER, 2)))
-def test_the_later_of_two_refusals_answers(earlier: str, later: str) -> None:
+def test_earlier_of_two_refusals_answers(earlier: str, later: str) -> None:
     """Of two refusals that hold at once the earlier answers."""
     facts = spoilt(earlier, later)
     both = [REFUSALS[_ORDER.index(name)](facts) for name in (earlier, later)]
@@ -134,7 +134,7 @@ def test_the_later_of_two_refusals_answers(earlier: str, later: str) -> None:
 
 
 @pytest.mark.req("R-11")
-def test_a_refusal_answers_before_one_of_its_betters() -> None:
+def test_first_refusal_in_the_specified_order_answers() -> None:
     """Whatever refusals hold at once, the first of them in the order of the specification answers."""
     for count in range(1, len(_ORDER) + 1):
         for held in itertools.combinations(_ORDER, count):
@@ -142,7 +142,7 @@ def test_a_refusal_answers_before_one_of_its_betters() -> None:
 
 
 @pytest.mark.req("R-11", "R-38")
-def test_a_gate_nobody_can_read_is_open() -> None:
+def test_unreadable_gate_is_503_without_a_wait() -> None:
     """A gate that cannot be evaluated is 503, and asks nobody to wait for capacity."""
     fault = refusal(change(FREE, caller={"gates": {"provider:fal": Gate.UNKNOWN}}))
     assert isinstance(fault, ServiceUnavailable)
@@ -150,28 +150,28 @@ def test_a_gate_nobody_can_read_is_open() -> None:
 
 
 @pytest.mark.req("R-11")
-def test_an_edit_is_refused_although_the_leg_carries_it() -> None:
+def test_edit_is_taken_where_the_leg_carries_it() -> None:
     """A named leg that serves the edit proceeds normally."""
     chosen = select(change(FREE, operation=EDIT), ready)
     assert (chosen.leg.provider, chosen.operation) == ("fal", EDIT)
 
 
 @pytest.mark.req("R-11")
-def test_a_leg_that_does_not_serve_an_operation_is_chosen() -> None:
+def test_leg_that_does_not_serve_the_operation_is_refused() -> None:
     """A provider that serves the model but not what the body asks for does not serve it."""
     facts = change(FREE, legs=(LEGS[0], leg("fal", "edit")))
     assert answers(refusal(facts), "no leg")
 
 
 @pytest.mark.req("R-11", "R-17")
-def test_a_stored_key_is_overlooked_because_the_named_provider_has_no_leg() -> None:
+def test_stored_key_answers_although_the_named_provider_has_no_leg() -> None:
     """The stored key of the path's provider answers whether or not the named provider serves the model."""
     assert answers(refusal(spoilt("byok", "no leg")), "byok")
     assert names(select(change(FREE, caller={"own_keys": frozenset({"fal"})}), ready))[0] == "fal"
 
 
 @pytest.mark.req("R-11")
-def test_a_native_run_is_refused_for_a_provider_nobody_named() -> None:
+def test_native_run_is_refused_for_none_of_the_six_reasons() -> None:
     """None of the six is asked without an explicit provider: the native leg serves, with or without a stored key."""
     for name in _ORDER:
         chosen = select(msgspec.structs.replace(spoilt(name), wish=Wish()), ready)
@@ -181,7 +181,7 @@ def test_a_native_run_is_refused_for_a_provider_nobody_named() -> None:
 
 
 @pytest.mark.req("R-13")
-def test_a_strict_run_is_not_strict() -> None:
+def test_strict_run_is_strict_only_on_a_named_provider() -> None:
     """Strict is a run whose body is the named provider's own form; on native dispatch the wish has no effect."""
     assert select(change(FREE, wish=Wish("fal", strict=True)), ready).strict
     assert not select(change(FREE, wish=Wish("fal")), ready).strict
@@ -189,7 +189,7 @@ def test_a_strict_run_is_not_strict() -> None:
 
 
 @pytest.mark.req("R-14")
-def test_a_run_has_nowhere_to_go_after_a_failure() -> None:
+def test_every_other_leg_may_serve_after_a_failure() -> None:
     """Every other leg that serves the operation may serve it next, in the order of the model."""
     assert names(select(FREE, ready)) == ("fal", "acme", "wavespeed", "runware")
     assert names(select(change(FREE, wish=Wish()), ready)) == ("acme", "fal", "wavespeed", "runware")
@@ -208,7 +208,7 @@ _INERT: Final[dict[str, Facts]] = {
 
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize("facts", _INERT.values(), ids=_INERT.keys())
-def test_a_run_falls_back_where_fallback_is_inert(facts: Facts) -> None:
+def test_run_does_not_fall_back_where_fallback_is_inert(facts: Facts) -> None:
     """Fallback is inert, never a refusal, on a stored key, on an edit, under strict mode and when it is off."""
     assert select(facts, ready).fallbacks == ()
 
@@ -223,13 +223,13 @@ _UNFIT: Final[dict[str, Facts]] = {
 
 @pytest.mark.req("R-14", "R-38")
 @pytest.mark.parametrize("facts", _UNFIT.values(), ids=_UNFIT.keys())
-def test_a_run_falls_back_on_a_provider_it_may_not_use(facts: Facts) -> None:
+def test_fallback_skips_providers_the_caller_may_not_use(facts: Facts) -> None:
     """A leg that is gated, ruled out or does not serve the operation is passed over, and the others stay."""
     assert names(select(facts, ready)) == ("acme", "wavespeed", "runware")
 
 
 @pytest.mark.req("R-14")
-def test_a_run_falls_back_on_a_provider_that_cannot_be_called() -> None:
+def test_fallback_skips_providers_that_cannot_be_called() -> None:
     """A leg whose provider is not ready (no key of ours, or at rest) is passed over."""
     chosen = select(change(FREE, wish=Wish()), lambda provider: provider == "wavespeed")
     assert names(chosen) == ("acme", "wavespeed")

@@ -20,7 +20,7 @@ TERMINAL = (RunState.SUCCEEDED, RunState.FAILED, RunState.LOST)
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(RunState, RunEvent)))
-def test_an_event_leads_elsewhere_than_the_table(state: RunState, event: RunEvent) -> None:
+def test_run_event_leads_where_the_table_says_or_is_illegal(state: RunState, event: RunEvent) -> None:
     """Every state and event is a row of the table, or illegal."""
     if (state, event) in TRANSITIONS:
         assert advance(state, event) is TRANSITIONS[state, event]
@@ -30,13 +30,13 @@ def test_an_event_leads_elsewhere_than_the_table(state: RunState, event: RunEven
 
 
 @pytest.mark.parametrize("state", TERMINAL)
-def test_a_run_that_ended_goes_on(state: RunState) -> None:
+def test_ended_run_has_no_further_events(state: RunState) -> None:
     """Nothing follows an end."""
     assert state not in LIVE
     assert not [event for event in RunEvent if (state, event) in TRANSITIONS]
 
 
-def test_a_live_run_cannot_end() -> None:
+def test_every_live_run_can_end() -> None:
     """Each state somebody works in can succeed, fail, be lost and be taken over; each that waits can be withdrawn."""
     assert {state for state in RunState if any(before is state for before, _ in TRANSITIONS)} == LIVE
     for event in (RunEvent.SUCCEED, RunEvent.FAIL, RunEvent.LOSE, RunEvent.TAKE_OVER):

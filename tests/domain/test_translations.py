@@ -55,7 +55,7 @@ def said(body: dict[str, Any], *moves: Move, **more: Any) -> tuple[dict[str, Any
         (move("/image", "/images/0"), {"image": "a"}, {"images": ["a"]}),
     ],
 )
-def test_a_field_does_not_arrive(moved: Move, body: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_moved_field_arrives_as_the_move_says(moved: Move, body: dict[str, Any], expected: dict[str, Any]) -> None:
     """A field moves, spelled as the move says, and nothing is dropped of it."""
     assert said(body, moved) == (expected, ())
 
@@ -79,21 +79,21 @@ def test_a_field_does_not_arrive(moved: Move, body: dict[str, Any], expected: di
         (move("/a", "/b/3"), {"a": 1}),
     ],
 )
-def test_a_value_that_cannot_be_said_is_made_up(moved: Move, body: dict[str, Any]) -> None:
+def test_value_without_a_counterpart_is_dropped_with_a_reason(moved: Move, body: dict[str, Any]) -> None:
     """A value without a counterpart is dropped, and named with the reason."""
     _, dropped = said(body, moved)
     assert dropped == ("a: this provider cannot express this value",)
 
 
 @pytest.mark.req("R-12")
-def test_half_of_a_joined_field_is_said() -> None:
+def test_joined_field_needs_all_its_parts() -> None:
     """A text is joined of all its parts or of none: what is there alone is dropped."""
     body, dropped = said({"w": 16}, move(["/w", "/h"], "/size", glue="*"))
     assert (body, dropped) == ({}, ("w: this provider has no such field",))
 
 
 @pytest.mark.req("R-12")
-def test_a_field_is_dropped_without_a_reason() -> None:
+def test_dropped_field_is_named_with_its_reason() -> None:
     """A reason of the file is told, at the field or at its top; else that there is no such field."""
     body = {"user": "me", "style": {"tone": 1, "mood": 2}, "seed": 5, "prompt": "x", "none": None}
     reasons = {"/user": "it keeps no users apart", "/style": "it has no styles", "/style/mood": "it has no moods"}
@@ -106,7 +106,7 @@ def test_a_field_is_dropped_without_a_reason() -> None:
 
 
 @pytest.mark.req("R-12")
-def test_what_was_carried_of_an_object_hides_what_was_not() -> None:
+def test_rest_of_a_partly_carried_object_is_named() -> None:
     """Beside what was carried, the rest of an object or an array is named place by place."""
     body = {"a": {"b": 1, "c": {"d": 2, "e": 3}}, "l": [{"url": "u", "fit": 1}, {"url": "v"}]}
     target, dropped = said(body, move("/a/b", "/b"), move("/l/*/url", "/urls/*"))
@@ -115,7 +115,7 @@ def test_what_was_carried_of_an_object_hides_what_was_not() -> None:
 
 
 @pytest.mark.req("R-12")
-def test_the_second_of_two_pictures_is_lost_without_a_word() -> None:
+def test_each_further_picture_is_named_as_dropped() -> None:
     """Where there is room for one, the first is carried and each further one is named."""
     body = {"images": [{"url": "a"}, {"url": "b"}]}
     assert said(body, move("/images/*/url", "/image")) == (
@@ -125,7 +125,7 @@ def test_the_second_of_two_pictures_is_lost_without_a_word() -> None:
 
 
 @pytest.mark.req("R-12")
-def test_a_role_is_dropped_although_it_chose_the_field() -> None:
+def test_role_that_chose_the_field_is_not_dropped() -> None:
     """What a filter looked at has said what it had to; other roles are named."""
     body = {"content": [{"role": "first_frame", "url": "a"}, {"role": "last_frame", "url": "b"}, {"url": "c"}]}
     filtered = move("/content/*[role=first_frame]/url", "/start"), move("/content/*[role=]/url", "/refs/*")
@@ -136,7 +136,7 @@ def test_a_role_is_dropped_although_it_chose_the_field() -> None:
 
 
 @pytest.mark.req("R-12")
-def test_a_field_that_is_implied_is_dropped() -> None:
+def test_implied_field_is_not_named_as_dropped() -> None:
     """The model is named by the path, and what else says nothing of its own is not named."""
     body = {"model": "x", "content": [{"type": "text", "text": "t"}]}
     implied = (("model",), ("content", "*", "type"))
@@ -144,7 +144,7 @@ def test_a_field_that_is_implied_is_dropped() -> None:
 
 
 @pytest.mark.req("R-12")
-def test_a_constant_remembers_the_last_caller() -> None:
+def test_constants_do_not_carry_over_between_bodies() -> None:
     """Constants are there whatever the body says, and one body changes nothing for the next; nor itself."""
     constants = ((("size",), {"fit": "crop"}), (("sync",), True))
     translation = Translation(
@@ -168,7 +168,7 @@ NATIVE = Translation(
 
 
 @pytest.mark.req("R-12")
-def test_an_answer_is_not_told_in_the_native_form() -> None:
+def test_answer_is_translated_back_to_the_native_form() -> None:
     """Results take their native places, constants are added, and fields nobody knows survive beside them."""
     answer = {"images": [{"url": "a"}, {"url": "b"}], "usage": {"out": 7, "extra": 1}, "seed": 5, "created": 9}
     assert translate_back(NATIVE, answer) == {
@@ -180,7 +180,7 @@ def test_an_answer_is_not_told_in_the_native_form() -> None:
 
 
 @pytest.mark.req("R-12")
-def test_an_unknown_field_takes_the_place_of_a_result() -> None:
+def test_translated_result_wins_over_a_field_of_the_same_name() -> None:
     """What was carried over wins over what the provider calls the same."""
     back = translate_back(NATIVE, {"images": [{"url": "a"}], "data": "raw", "usage": {"out": 1, "output_tokens": 9}})
     assert back == {"created": 0, "data": [{"url": "a"}], "usage": {"output_tokens": 1}}
@@ -190,13 +190,13 @@ def test_an_unknown_field_takes_the_place_of_a_result() -> None:
 @pytest.mark.parametrize(
     "answer", [{}, {"images": []}, {"images": [{"width": 1}]}, {"status": "ok"}, [], None, "text", 5]
 )
-def test_an_answer_without_a_result_is_dressed_up(answer: Any) -> None:
+def test_answer_without_a_required_result_stays_raw(answer: Any) -> None:
     """An answer that lacks what is required after translation stays raw."""
     assert translate_back(NATIVE, answer) is None
 
 
 @pytest.mark.req("R-12")
-def test_an_answer_that_cannot_be_said_is_dressed_up() -> None:
+def test_answer_that_cannot_be_translated_stays_raw() -> None:
     """A value without a native word, or a translation without a way back, leaves the answer raw."""
     picky = Translation((), answer=(move("/state", "/status", values={"done": "succeeded"}),))
     assert translate_back(picky, {"state": "done"}) == {"status": "succeeded"}
@@ -205,7 +205,7 @@ def test_an_answer_that_cannot_be_said_is_dressed_up() -> None:
 
 
 @pytest.mark.req("R-12")
-def test_an_answer_is_changed_by_being_translated() -> None:
+def test_translating_changes_neither_the_answer_nor_the_translation() -> None:
     """The provider's answer is as it was, and so is the translation."""
     answer = {"images": [{"url": "a"}], "usage": {"out": 7, "extra": {"x": [1]}}}
     before = copy.deepcopy(answer)
@@ -246,7 +246,9 @@ def leaves(value: Any, above: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
 
 @pytest.mark.req("R-12")
 @given(st.lists(st.tuples(st.sampled_from(SOURCES), st.sampled_from(FORMS), st.booleans()), max_size=4), BODIES)
-def test_a_field_is_lost_without_a_word(moves: list[tuple[Pointer, dict[str, Any], bool]], body: Any) -> None:
+def test_every_leaf_arrives_or_is_named_as_dropped(
+    moves: list[tuple[Pointer, dict[str, Any], bool]], body: Any
+) -> None:
     """Whatever the moves, every leaf of a body arrives on the other side or is named there as dropped."""
     body = numbered(body, itertools.count())
     made = tuple(

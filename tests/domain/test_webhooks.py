@@ -61,7 +61,7 @@ def everything(_: IPAddress) -> bool:
         "https://my_service.example./x", "https://1.example/x", "https://localhost.example/x", "http://a/'!*();@",
     ],
 )  # fmt: skip
-def test_a_good_address_is_refused(url: str) -> None:
+def test_public_web_address_is_taken(url: str) -> None:
     """Names and public addresses, http and https, with port, path and query."""
     assert refuse_url(url, is_public) is None
 
@@ -81,7 +81,7 @@ def test_a_good_address_is_refused(url: str) -> None:
         "https://receiver.example/" + "a" * URL_MAX,
     ],
 )  # fmt: skip
-def test_a_bad_address_is_taken(url: str) -> None:
+def test_malformed_address_is_refused_with_a_reason(url: str) -> None:
     """What is no absolute web address, smuggles a name or a line, or writes an address in an odd way; with a reason."""
     fault = refuse_url(url, everything)
     assert isinstance(fault, InvalidInput)
@@ -97,13 +97,13 @@ def test_a_bad_address_is_taken(url: str) -> None:
         _ANY, "224.0.0.1", "127.0.0.1.",
     ],
 )  # fmt: skip
-def test_a_private_address_is_taken(host: str) -> None:
+def test_private_address_is_refused(host: str) -> None:
     """What shows that it is private by its number, or by the one name that always is, is refused at the submit."""
     assert isinstance(refuse_url(f"http://{host}/x", is_public), InvalidInput)
 
 
 @given(st.from_regex(r"https?://[!-~]{1,40}", fullmatch=True))
-def test_an_address_is_taken_that_cannot_be_posted_to(url: str) -> None:
+def test_accepted_address_can_be_posted_to(url: str) -> None:
     """What is taken at the submit is an address to our HTTP client as well."""
     if refuse_url(url, everything) is None:
         read_origin(url)
@@ -119,12 +119,12 @@ def test_an_address_is_taken_that_cannot_be_posted_to(url: str) -> None:
         ("172.32.0.1", False), ("8.8.8.8", False), ("168.63.129.16", False), ("::", False), ("64:ff9b::a00:1", False),
     ],
 )  # fmt: skip
-def test_a_metadata_service_is_of_an_own_network(address: str, is_own: bool) -> None:  # noqa: FBT001 -- a table of cases
+def test_metadata_service_is_never_of_an_own_network(address: str, is_own: bool) -> None:  # noqa: FBT001 -- a table of cases
     """Private, shared and loopback addresses are; where a cloud answers with credentials, never."""
     assert is_of_own_network(ipaddress.ip_address(address)) is is_own
 
 
-def test_a_message_says_more_than_what_to_collect() -> None:
+def test_success_message_holds_no_result() -> None:
     """A success names the run and where its result is, and holds none of it."""
     assert json.loads(message_of(ended())) == {
         "type": "run.completed",
@@ -148,13 +148,13 @@ def test_a_message_says_more_than_what_to_collect() -> None:
         (RunState.LOST, "lost", "provider_error"),
     ],
 )
-def test_a_failure_is_told_as_a_success(state: RunState, reason: str, error_type: str) -> None:
+def test_failure_message_has_a_type_and_a_bucket(state: RunState, reason: str, error_type: str) -> None:
     """Whatever was not a success has a type of its own, and a bucket that callers know."""
     told = json.loads(message_of(ended(state=state, reason=reason)))
     assert (told["type"], told["data"]["status"], told["data"]["error_type"]) == ("run.failed", "COMPLETED", error_type)
 
 
-def test_a_signature_differs_from_that_of_the_standard() -> None:
+def test_signature_is_that_of_the_standard() -> None:
     """The worked example of the Standard Webhooks specification."""
     secret = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     body = b'{"test": 2432232314}'
@@ -174,7 +174,7 @@ def test_a_signature_differs_from_that_of_the_standard() -> None:
     }
 
 
-def test_a_rotation_leaves_a_receiver_without_a_signature_it_knows() -> None:
+def test_both_secrets_sign_for_a_day_after_a_rotation() -> None:
     """For a day both secrets sign, the newest first; then only the new one."""
     assert signing_numbers(0, None, NOW) == (0,)
     assert signing_numbers(3, NOW, NOW) == (3, 2)
@@ -185,7 +185,7 @@ def test_a_rotation_leaves_a_receiver_without_a_signature_it_knows() -> None:
     assert both == [signed_headers([one], "run-1", 7, b"{}")["webhook-signature"] for one in (new, old)]
 
 
-def test_a_secret_has_another_form_than_the_standard_says() -> None:
+def test_secret_has_the_form_of_the_standard() -> None:
     """`whsec_` and base64 of 24 to 64 bytes."""
     assert secret_text(bytes(24)) == "whsec_" + "A" * 32
     for size in (23, 65):
@@ -193,26 +193,26 @@ def test_a_secret_has_another_form_than_the_standard_says() -> None:
             secret_text(bytes(size))
 
 
-def test_a_limited_credential_sees_the_secret() -> None:
+def test_limited_credential_does_not_see_the_secret() -> None:
     """Who may run some models only does not sign for all of them."""
     assert refuse_managing_secret(Caller("w", "w")) is None
     assert isinstance(refuse_managing_secret(Caller("w", "w", credential_models=Patterns(("acme/*",)))), Forbidden)
 
 
 @pytest.mark.parametrize("status", [200, 201, 204, 299])
-def test_a_message_that_was_taken_is_posted_again(status: int) -> None:
+def test_accepted_message_is_never_posted_again(status: int) -> None:
     """Any 2xx is the end, at whichever try."""
     for number in (1, TRIES_MAX):
         assert after_try(number, Try(NOW, 5, status), NOW, 0.5) == Prospect(delivered_at=NOW)
 
 
-def test_a_receiver_that_is_gone_is_asked_again() -> None:
+def test_receiver_that_is_gone_is_never_asked_again() -> None:
     """410 ends it at once."""
     assert after_try(1, Try(NOW, 5, 410), NOW, 0.5) == Prospect(gave_up_at=NOW)
 
 
 @pytest.mark.parametrize("done", [Try(NOW, 5, 500), Try(NOW, 5, 302), Try(NOW, 5, 404), Try(NOW, 5, error="too_slow")])
-def test_a_failed_try_is_the_last(done: Try) -> None:
+def test_failed_try_is_repeated_eight_times_within_28_hours(done: Try) -> None:
     """Eight tries within 28 hours, redirects among what is not taken; then it is given up."""
     waits = [(after_try(number, done, NOW, 0).next_at or 0) - NOW for number in range(1, TRIES_MAX)]
     assert waits == list(PAUSES_MS)
@@ -221,7 +221,7 @@ def test_a_failed_try_is_the_last(done: Try) -> None:
 
 
 @given(number=st.integers(1, TRIES_MAX - 1), jitter=st.floats(0, 1))
-def test_jitter_moves_a_try_forward_or_far(number: int, jitter: float) -> None:
+def test_jitter_delays_a_try_by_at_most_a_tenth(number: int, jitter: float) -> None:
     """A try is never earlier than its pause, and at most a tenth later."""
     pause = PAUSES_MS[number - 1]
     next_at = after_try(number, Try(NOW, 5, 503), NOW, jitter).next_at

@@ -28,7 +28,7 @@ def _refused(meter: Meter, now: int) -> RateLimited:
 
 @pytest.mark.req("R-23")
 @given(LIMITS, LIMITS, GAPS)
-def test_a_window_admits_more_or_less_than_its_limit(per_minute: int, per_day: int, gaps: list[int]) -> None:
+def test_window_admits_exactly_its_limit(per_minute: int, per_day: int, gaps: list[int]) -> None:
     """A request is admitted if and only if both its minute and its day have admitted fewer than allowed."""
     meter, admitted, now = _meter(per_minute, per_day), Counter[tuple[Span, int]](), NOW
     for gap in gaps:
@@ -43,7 +43,7 @@ def test_a_window_admits_more_or_less_than_its_limit(per_minute: int, per_day: i
 
 @pytest.mark.req("R-23")
 @given(LIMITS, LIMITS, GAPS)
-def test_a_caller_comes_back_to_the_same_window(per_minute: int, per_day: int, gaps: list[int]) -> None:
+def test_retry_after_leads_to_the_next_window(per_minute: int, per_day: int, gaps: list[int]) -> None:
     """`Retry-After` is at least 1 and lands in the first second of the window after the one that is named."""
     meter, now = _meter(per_minute, per_day), NOW
     for gap in gaps:
@@ -58,7 +58,7 @@ def test_a_caller_comes_back_to_the_same_window(per_minute: int, per_day: int, g
 
 
 @pytest.mark.req("R-23")
-def test_a_spent_day_looks_like_a_spent_minute() -> None:
+def test_spent_day_is_named_before_a_spent_minute() -> None:
     """When both quotas are spent the day is named: at the next minute the caller would be refused again."""
     meter = _meter(1, 1)
     assert meter.count(NOW) is None
@@ -66,29 +66,29 @@ def test_a_spent_day_looks_like_a_spent_minute() -> None:
 
 
 @pytest.mark.parametrize(("at", "wait"), [(0, 60), (1, 60), (999, 60), (1000, 59), (59_000, 1), (59_999, 1)])
-def test_a_wait_is_rounded_down(at: int, wait: int) -> None:
+def test_wait_is_rounded_up(at: int, wait: int) -> None:
     """A part of a second counts as a whole one, so that nobody comes back too early."""
     meter = _meter(1)
     meter.count(NOW)
     assert _refused(meter, NOW + at).retry_after == wait
 
 
-def test_a_limit_of_nothing_is_a_limit() -> None:
-    """0 means that there is no quota of that span."""
+def test_limit_of_zero_is_no_quota() -> None:
+    """Zero means that there is no quota of that span."""
     assert quotas_of(0, 0) == ()
     assert quotas_of(2, 0) == (Quota(Span.MINUTE, 2),)
     assert quotas_of(0, 3) == (Quota(Span.DAY, 3),)
 
 
-def test_a_clock_set_back_gives_requests_away() -> None:
-    """A step back of less than a window stays in the window; a larger one begins anew instead of waiting for it."""
+def test_small_step_back_of_the_clock_gives_no_requests_away() -> None:
+    """A step back of less than a window stays in the window; a larger one starts a new one instead of waiting."""
     meter = _meter(1)
     assert meter.count(NOW) is None
     assert _refused(meter, NOW - 30_000).retry_after == 90
     assert meter.count(NOW - 120_000) is None
 
 
-def test_a_turned_window_is_remembered() -> None:
+def test_meter_is_dropped_when_its_last_window_has_turned() -> None:
     """A meter can be dropped when its last window has turned, and not before."""
     meter = _meter(1, 1)
     meter.count(NOW)
@@ -118,7 +118,7 @@ class _Shared:
 
 @pytest.mark.req("R-23")
 @given(st.integers(1, 9), st.lists(st.sampled_from(["a", "b", "share a", "share b", "lose a", "lose b"]), max_size=40))
-def test_a_count_is_lost_or_written_twice(limit: int, steps: list[str]) -> None:
+def test_shared_count_is_what_was_admitted(limit: int, steps: list[str]) -> None:
     """However counting, sharing and failing to share interleave, the shared count is what was admitted."""
     shared, admitted = _Shared(limit), 0
     for step in steps:
@@ -137,7 +137,7 @@ def test_a_count_is_lost_or_written_twice(limit: int, steps: list[str]) -> None:
     assert admitted <= 2 * limit
 
 
-def test_a_request_during_the_write_is_lost() -> None:
+def test_request_during_the_write_is_written_next() -> None:
     """What is counted between handing out and being told is handed out next."""
     meter = _meter(5)
     meter.count(NOW)
@@ -148,7 +148,7 @@ def test_a_request_during_the_write_is_lost() -> None:
     assert _refused(meter, NOW).limit == 5
 
 
-def test_a_word_about_a_turned_window_counts() -> None:
+def test_late_count_of_a_past_window_is_ignored() -> None:
     """What comes back late says nothing about the window of now."""
     meter = _meter(1)
     meter.count(NOW)
@@ -158,7 +158,7 @@ def test_a_word_about_a_turned_window_counts() -> None:
     assert meter.unwritten() == [(WindowKey("lab", "minute", NOW + 60_000), 1)]
 
 
-def test_other_servers_are_not_believed() -> None:
+def test_quota_spent_by_all_servers_is_spent_here() -> None:
     """When all servers together have spent a quota it is spent here, too."""
     meter: Any = _meter(5)
     meter.count(NOW)
