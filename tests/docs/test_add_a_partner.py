@@ -50,7 +50,7 @@ def _end(vendor: FakePartner, order: Mapping[str, Any]) -> dict[str, Any]:
     return {"state": "done", "picture": {"url": f"{vendor.url}/p.png", "megapixels": megapixels}}
 
 
-def test_the_page_cannot_be_followed(tmp_path: Path, paintbox: FakePartner) -> None:
+def test_page_can_be_followed_from_files_to_charges(tmp_path: Path, paintbox: FakePartner) -> None:
     """Whoever types the page into two terminals sees what it says, from the files to the books."""
     for block in blocks(_PAGE):
         if block.name:

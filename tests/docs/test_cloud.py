@@ -55,7 +55,7 @@ executing nothing more
 
 @pytest.mark.timeout(120)
 @pytest.mark.req("C-02", "C-04", "C-05", "C-06", "C-11", "C-13")
-def test_the_walk_with_workflows_leads_elsewhere(tmp_path: Path) -> None:
+def test_workflow_walkthrough_prints_what_the_page_says(tmp_path: Path) -> None:
     """Whoever types the walk into a terminal sees what the page says, one command after the other."""
     _keep_files(tmp_path)
     (start, told), *pairs = commands(_PAGE)
@@ -66,7 +66,7 @@ def test_the_walk_with_workflows_leads_elsewhere(tmp_path: Path) -> None:
         type_in(tmp_path, pairs, {**env, "URL": url, "KEY": key})
 
 
-def test_the_workflow_of_the_readme_makes_no_picture(tmp_path: Path) -> None:
+def test_workflow_of_the_readme_makes_its_picture(tmp_path: Path) -> None:
     """Its one block of commands is typed in, and leaves the picture it says."""
     (script,) = (block.text for block in blocks("../README.md") if "api/prompt" in block.text)
     with serving(tmp_path / "data", env={"FAIRLEAD_ENGINE": "true"}) as server:
@@ -129,7 +129,7 @@ class _Watchers:
 
 
 @pytest.mark.req("C-08", "C-09")
-def test_a_client_written_from_the_specification_misses_a_kind_of_message(tmp_path: Path) -> None:
+def test_client_written_from_the_specification_sees_every_kind_of_message(tmp_path: Path) -> None:
     """Jobs that tell everything, are known, fail, are interrupted and have to wait show it every kind there is."""
     _keep_files(tmp_path)
     with serving(tmp_path / "data", env={"FAIRLEAD_ENGINE": "true", "FAIRLEAD_NODE_PACKS": str(_PACKS)}) as server:

@@ -12,7 +12,7 @@ from moderation.callables import callable_file, moderators
 
 
 @pytest.mark.req("J-14")
-def test_the_function_of_the_page_judges_otherwise(tmp_path: Path, run: Run) -> None:
+def test_example_moderator_judges_as_the_page_says(tmp_path: Path, run: Run) -> None:
     """It lets pictures pass that show something, blocks those that show nothing, and leaves everything else alone."""
     (source,) = [block.text for block in blocks("settings.md") if block.name == "judge.py"]
     Image.effect_noise((8, 8), 50).save(tmp_path / "noise.png")

@@ -10,7 +10,7 @@ from servers import environment
 _PAGE: Final = "simulator.md"
 
 
-def test_an_example_of_the_page_does_not_work(tmp_path: Path) -> None:
+def test_every_example_of_the_simulator_page_works(tmp_path: Path) -> None:
     """The speech is an MP3, the fault named in a body meets that run, and the ordered one is taken."""
     serve, speak, fail, order = [script for script, _ in commands(_PAGE)][:4]
     env = with_commands(environment({"FAIRLEAD_PORT": "0"}))

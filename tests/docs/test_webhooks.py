@@ -34,14 +34,14 @@ def posted(*secrets: bytes, age: int = 0) -> tuple[Mapping[str, str], bytes]:
     return {name.lower(): value for name, value in headers.items()}, body
 
 
-def test_the_example_refuses_a_good_message(verify: Verify) -> None:
+def test_example_accepts_a_signed_message(verify: Verify) -> None:
     """Also while two secrets sign."""
     assert verify(secret_text(_NEW), *posted(_NEW))
     for secret in (_OLD, _NEW):
         assert verify(secret_text(secret), *posted(_NEW, _OLD))
 
 
-def test_the_example_believes_anybody(verify: Verify) -> None:
+def test_example_refuses_a_forged_or_replayed_message(verify: Verify) -> None:
     """Another secret, another body, another id, and a message that is kept and posted again later."""
     headers, body = posted(_NEW)
     assert not verify(secret_text(_OLD), headers, body)

@@ -9,7 +9,7 @@ from servers import environment
 _PAGE: Final = "workflows.md"
 
 
-def test_an_example_of_the_page_does_not_work(tmp_path: Path) -> None:
+def test_every_example_of_the_workflows_page_works(tmp_path: Path) -> None:
     """The workflow is kept under its name; each command prints what stands below it."""
     for block in blocks(_PAGE):
         if block.name:
