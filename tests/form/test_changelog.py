@@ -16,14 +16,14 @@ def _headings(level: str) -> list[str]:
     return [line for line in lines if line.startswith(f"{level} ")]
 
 
-def test_a_heading_of_the_changelog_is_no_version() -> None:
+def test_every_heading_of_the_changelog_is_a_version() -> None:
     """Each second-level heading is `## [Unreleased]` or `## [1.2.3] - 2026-01-31`, and there is one at least."""
     headings = _headings("##")
     assert headings
     assert [heading for heading in headings if not _HEADING.fullmatch(heading)] == []
 
 
-def test_a_release_has_no_date_or_a_wrong_one() -> None:
+def test_every_release_has_a_valid_date() -> None:
     """Each release has the day it was made; what is unreleased has none."""
     found = [match for heading in _headings("##") if (match := _HEADING.fullmatch(heading))]
     assert [match[0] for match in found if (match["version"] == "Unreleased") != (match["date"] is None)] == []
@@ -32,7 +32,7 @@ def test_a_release_has_no_date_or_a_wrong_one() -> None:
             dt.date.fromisoformat(match["date"])
 
 
-def test_the_changelog_is_not_newest_first() -> None:
+def test_changelog_is_newest_first() -> None:
     """What is unreleased comes first, then the releases from the newest to the oldest, each once."""
     versions = [match["version"] for heading in _headings("##") if (match := _HEADING.fullmatch(heading))]
     numbers = [tuple(int(part) for part in version.split(".")) for version in versions if version != "Unreleased"]
@@ -40,12 +40,12 @@ def test_the_changelog_is_not_newest_first() -> None:
     assert "Unreleased" not in versions[1:]
 
 
-def test_a_group_of_changes_has_an_unknown_title() -> None:
+def test_changes_are_grouped_under_known_titles() -> None:
     """Changes are grouped under the six titles of Keep a Changelog."""
     assert set() == {heading.removeprefix("### ") for heading in _headings("###")} - _KINDS
 
 
-def test_the_version_of_the_package_is_not_in_the_changelog() -> None:
+def test_version_of_the_package_is_in_the_changelog() -> None:
     """The version in the package is a release in the changelog, or is still unreleased."""
     versions = {match["version"] for heading in _headings("##") if (match := _HEADING.fullmatch(heading))}
     assert versions & {__version__, "Unreleased"}

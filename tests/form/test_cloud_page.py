@@ -17,13 +17,13 @@ _INTERRUPTED: Final = "InterruptedByCallerError"
 """What a node is told of a job that is not wanted any more: such a job is cancelled, and has no error."""
 
 
-def test_the_table_of_routes_is_not_the_table_of_the_code() -> None:
+def test_table_of_routes_is_that_of_the_code() -> None:
     """Each route has a row, with its prefix where it has one, and no row is of a route there is not."""
     served = {f"{route.method} {_CONVERTED.sub('', route.paths[0])}" for route in ROUTES} | {f"GET {SOCKETS[0]}"}
     assert set(_ROUTE.findall(_page())) == served
 
 
-def test_an_error_is_not_described() -> None:
+def test_every_error_is_described() -> None:
     """Each `type` that the surface words by itself stands in a row, beside its status where it has one there."""
     page = _page()
     worded = _WORDED.findall(_source("surfaces/cloud/errors.py"))
@@ -38,7 +38,7 @@ def test_an_error_is_not_described() -> None:
     assert missing == []
 
 
-def test_what_may_be_wrong_with_a_submission_is_not_described() -> None:
+def test_every_fault_of_a_submission_is_described() -> None:
     """Each type of fault of a body, of a workflow and of its nodes stands on the page."""
     sources = ("surfaces/cloud/submissions.py", "surfaces/cloud/bodies.py", "operations/jobs/submit.py")
     types = {type_ for source in sources for type_ in _BAD.findall(_source(source))}
@@ -47,7 +47,7 @@ def test_what_may_be_wrong_with_a_submission_is_not_described() -> None:
     assert sorted(type_ for type_ in types if f"`{type_}`" not in _page()) == []
 
 
-def test_a_kind_of_error_of_a_job_is_not_described() -> None:
+def test_every_kind_of_job_error_is_described() -> None:
     """Each kind that is ours, and not the name of a node's own error, has a row."""
     kinds = JOB_ERRORS | set(_KIND.findall(_source("operations/jobs/model_faults.py")))
     assert sorted(kind for kind in kinds - {_INTERRUPTED} if f"\n| `{kind}` |" not in _page()) == []

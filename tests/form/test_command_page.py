@@ -9,7 +9,7 @@ from fairlead.cli import commands
 from form.sources import DOCS, ROOT
 
 
-def test_a_command_is_not_described() -> None:
+def test_every_command_is_described() -> None:
     """Each command that is not hidden is shown as it is typed."""
     pages = (DOCS / "cli.md", ROOT / "README.md")
     manual = "\n".join(page.read_text(encoding="utf-8") for page in pages if page.exists())

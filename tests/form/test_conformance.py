@@ -18,23 +18,23 @@ def _found(source: str) -> set[tuple[str, str]]:
     return {(proof.test, proof.rule_id) for proof in proofs}
 
 
-def test_the_conformance_page_is_out_of_date() -> None:
+def test_conformance_page_is_current() -> None:
     """docs/conformance.md is what the marks say now."""
     assert conformance.current_page() == conformance.PAGE.read_text(encoding="utf-8"), "run `make conformance`"
 
 
-def test_a_mark_names_an_unknown_rule() -> None:
+def test_every_mark_names_a_known_rule() -> None:
     """Every id on a test is a row of docs/requirements.md."""
     known = {rule.id for rule in _rules()}
     assert [proof for proof in conformance.read_proofs() if proof.rule_id not in known] == []
 
 
-def test_a_rule_id_is_malformed() -> None:
+def test_every_rule_id_is_well_formed() -> None:
     """An id is the letter of its section and two digits."""
     assert [rule for rule in _rules() if not re.fullmatch(rf"{rule.letter}-\d\d", rule.id)] == []
 
 
-def test_a_rule_id_is_used_twice() -> None:
+def test_every_rule_id_is_unique() -> None:
     """An id names one rule."""
     assert {name: count for name, count in Counter(rule.id for rule in _rules()).items() if count > 1} == {}
 
@@ -52,7 +52,7 @@ def test_every_section_of_rules_is_on_the_page() -> None:
     }
 
 
-def test_a_mark_on_a_function_class_or_module_is_not_read() -> None:
+def test_marks_on_functions_classes_and_modules_are_read() -> None:
     """Marks add up from the module through the class to the function."""
     source = """
         pytestmark = [pytest.mark.req("R-01"), pytest.mark.slow]
@@ -70,7 +70,7 @@ def test_a_mark_on_a_function_class_or_module_is_not_read() -> None:
     assert inside | {("test_outside", "R-01")} == _found(source)
 
 
-def test_a_mark_on_a_parameter_is_not_read() -> None:
+def test_marks_on_parameters_are_read() -> None:
     """Marks on parameters count for their test, written in place or in a constant of the module."""
     source = """
         CASES = [pytest.param(1, marks=pytest.mark.req("R-01"))]
@@ -82,7 +82,7 @@ def test_a_mark_on_a_parameter_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("excuse", ["skip", "skip('later')", "xfail(strict=True)"])
-def test_a_test_that_cannot_fail_is_a_proof(excuse: str) -> None:
+def test_skipped_or_expected_failure_is_no_proof(excuse: str) -> None:
     """A skipped test, or one expected to fail, proves nothing."""
     assert set() == _found(f"@pytest.mark.{excuse}\n@pytest.mark.req('R-01')\ndef test_later(): ...")
 
@@ -97,13 +97,13 @@ def test_a_test_that_cannot_fail_is_a_proof(excuse: str) -> None:
         "@pytest.mark.req\ndef test_it(): ...",
     ],
 )
-def test_a_mark_that_marks_nothing_is_passed_over(source: str) -> None:
+def test_mark_that_marks_no_test_is_an_error(source: str) -> None:
     """A mark that cannot be given to a test with its ids is an error, never silence."""
     with pytest.raises(conformance.UnreadableMarkError, match=r"tests/test_made_up\.py:\d+"):
         _found(source)
 
 
-def test_the_page_forgets_a_rule_or_a_proof() -> None:
+def test_page_has_every_rule_and_proof() -> None:
     """Each rule has a row with its tests linked in order, or reads open; each section has its counts."""
     rules = [conformance.Rule("Jobs", "J", "J-01", "one"), conformance.Rule("Jobs", "J", "J-02", "two")]
     proofs = [

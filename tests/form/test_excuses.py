@@ -12,7 +12,7 @@ _EXCUSED_TYPE: Final = re.compile(r"# type: ignore\[[a-z-]+(?:, ?[a-z-]+)*\]")
 _EVERYTHING: Final = frozenset({"Exception", "BaseException"})
 
 
-def test_an_exception_is_swallowed_in_silence() -> None:
+def test_no_exception_is_swallowed_in_silence() -> None:
     """A handler that does nothing says in a comment why nothing is right."""
     silent = [
         module.place(handler.lineno)
@@ -25,7 +25,7 @@ def test_an_exception_is_swallowed_in_silence() -> None:
     assert silent == []
 
 
-def test_every_exception_is_suppressed_in_silence() -> None:
+def test_no_exception_is_suppressed_in_silence() -> None:
     """`suppress(Exception)` is the same handler in other clothes."""
     silent = [
         module.place(call.lineno)
@@ -39,12 +39,12 @@ def test_every_exception_is_suppressed_in_silence() -> None:
     assert silent == []
 
 
-def test_a_linter_rule_is_silenced_without_its_code_or_reason() -> None:
+def test_every_silenced_lint_rule_has_a_code_and_a_reason() -> None:
     """Every `noqa` reads `# noqa: CODE -- reason`."""
     assert _unexcused("noqa", _EXCUSED_LINT) == []
 
 
-def test_a_type_error_is_silenced_without_its_code() -> None:
+def test_every_silenced_type_error_has_a_code() -> None:
     """Every `type: ignore` names what it ignores."""
     assert _unexcused("type: ignore", _EXCUSED_TYPE) == []
 

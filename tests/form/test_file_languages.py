@@ -16,7 +16,7 @@ _LANGUAGES = [("provider-files.md", spec_files), ("provider-files.md", condition
 
 
 @pytest.mark.parametrize(("page", "module"), _LANGUAGES)
-def test_a_word_of_a_file_language_is_not_explained(page: str, module: ModuleType) -> None:
+def test_every_field_of_a_file_is_explained(page: str, module: ModuleType) -> None:
     """Each field a file may have stands in a table, or names the section it has to itself."""
     text = (DOCS / page).read_text(encoding="utf-8")
     cells = "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("|"))

@@ -17,12 +17,12 @@ _FINDING: Final = re.compile(r"Finding\([^\"]*\"(\w+)\"")
 _COUNT: Final = re.compile(r"\"(\w+_(?:count|classes|truncated))\"")
 
 
-def test_the_table_of_routes_is_not_the_table_of_the_code() -> None:
+def test_table_of_routes_is_that_of_the_code() -> None:
     """Each route has a row, and no row is of a route there is not."""
     assert set(_ROUTE.findall(_page())) == {f"{route.method} {route.path}" for route in ROUTES}
 
 
-def test_an_error_is_not_described() -> None:
+def test_every_error_is_described() -> None:
     """Each status with its code has a row, and no row is of an error there is not."""
     codes: list[str] = list(get_args(SubmissionRefused.__annotations__["code"]))
     worded = {(status.replace("METHOD_NOT_ALLOWED", "405"), code) for status, code in _WORDED.findall(_errors())}
@@ -31,14 +31,14 @@ def test_an_error_is_not_described() -> None:
     assert rows == worded
 
 
-def test_a_status_or_a_code_of_a_job_is_not_described() -> None:
+def test_every_job_status_and_error_code_is_described() -> None:
     """Each status and each code of a failed job stands in a row."""
     told = set(re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", _page(), re.MULTILINE))
     named = {name for row in told for name in re.findall(r"`(\w+)`", row)}
     assert {*get_args(JobStatus), *ERROR_CODES.values(), EXECUTION_FAILED, EXPIRED} <= named
 
 
-def test_a_finding_is_not_described() -> None:
+def test_every_finding_is_described() -> None:
     """Each type of finding and each detail of a refusal stands on the page."""
     source = (PACKAGE / "domain/jobs/findings.py").read_text(encoding="utf-8")
     names = {*_FINDING.findall(source), *_COUNT.findall(source)}
@@ -46,7 +46,7 @@ def test_a_finding_is_not_described() -> None:
     assert sorted(name for name in names if f"`{name}`" not in _page()) == []
 
 
-def test_a_bound_is_another_on_the_page() -> None:
+def test_bounds_on_the_page_are_those_of_the_code() -> None:
     """The bounds that the page writes in words are those of the code."""
     assert (PAGE_MAX, FILTERS_MAX, STREAMS_MAX) == (500, 3, 8)
     assert "500 where it is absent or more" in _page()

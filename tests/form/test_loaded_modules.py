@@ -76,7 +76,7 @@ _ONLY_WITH_ENGINE: Final = ("fairlead.assembly.jobs", "fairlead.engine", "fairle
         pytest.param("import fairlead.assembly.jobs", (*_NEVER, *_ONLY_IN_HOSTS), id="with it"),
     ],
 )
-def test_a_server_loads_what_it_does_not_need(tmp_path: Path, also: str, unwanted: tuple[str, ...]) -> None:
+def test_idle_server_loads_only_what_it_needs(tmp_path: Path, also: str, unwanted: tuple[str, ...]) -> None:
     """An idle server has no modules of other commands, other databases, terminals, pictures or an absent engine."""
     settings = {"FAIRLEAD_ENGINE": "false", "FAIRLEAD_LOG_FORMAT": "json"}
     others = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLEAD_")}

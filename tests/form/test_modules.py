@@ -10,12 +10,12 @@ from form.sources import PACKAGE, Function, Module, modules, without_docstring
 _EXCUSED_IMPORT: Final = re.compile(r"# noqa: PLC0415 -- \S")
 
 
-def test_a_module_has_no_docstring() -> None:
+def test_every_module_has_a_docstring() -> None:
     """Each module opens with the sentence that places it."""
     assert [module.name for module in modules("src") if not ast.get_docstring(module.tree)] == []
 
 
-def test_a_package_is_an_empty_shell() -> None:
+def test_every_package_has_code() -> None:
     """Somewhere below every package folder is a module with more in it than a docstring."""
     folders = {module.path.parent for module in modules("src/fairlead")}
     filled = {
@@ -27,7 +27,7 @@ def test_a_package_is_an_empty_shell() -> None:
     assert sorted(str(folder.relative_to(PACKAGE)) for folder in folders - filled) == []
 
 
-def test_an_import_of_the_project_is_hidden() -> None:
+def test_no_import_of_the_project_is_hidden() -> None:
     """An import inside a function or under TYPE_CHECKING hides a knot; one that must be there says why."""
     hidden = [
         module.place(statement.lineno)

@@ -17,13 +17,13 @@ _BANNED_WORDS: Final = {
 _SEARCHED: Final = frozenset({".py", ".toml", ".md", ".html", ".css", ".js", ".sh", ".yaml", ".yml"})
 
 
-def test_a_module_or_folder_is_named_after_nothing_in_particular() -> None:
+def test_every_module_and_folder_is_named_after_its_purpose() -> None:
     """A name that would fit any project says nothing about this one."""
     vague = [module.name for module in modules("src") if _BANNED_NAMES.intersection(module.dotted.split("."))]
     assert vague == [], "name these after what they are responsible for"
 
 
-def test_a_banned_word_is_used() -> None:
+def test_no_banned_word_is_used() -> None:
     """Each banned word has a better one; leftover notes name their issue."""
     found = [
         f"{path.relative_to(ROOT)}:{number}: {match[0]!r}: {instead}"

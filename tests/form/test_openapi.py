@@ -39,12 +39,12 @@ _NEVER_TOLD: Final = {"405", "499"}
 """The first is told of no operation but of paths; nobody is there to see the second."""
 
 
-def test_the_document_is_no_openapi() -> None:
+def test_document_is_valid_openapi() -> None:
     """It keeps to the schema of the format."""
     schemathesis.openapi.from_dict(_DOCUMENT).validate()
 
 
-def test_a_route_is_not_told_of() -> None:
+def test_every_route_is_in_the_document() -> None:
     """Each path with its methods stands in the document, and no other."""
     told = {(method.upper(), path) for path, methods in _DOCUMENT["paths"].items() for method in methods}
     served = {
@@ -57,7 +57,7 @@ def test_a_route_is_not_told_of() -> None:
 
 
 @pytest.mark.parametrize("surface", _TABLES)
-def test_a_handler_has_no_description(surface: str) -> None:
+def test_every_handler_is_described(surface: str) -> None:
     """Each handler of a table is described, and nothing else is; a parameter of a path is one that is used."""
     said, table = _TABLES[surface]
     assert set(said.OPERATIONS) == {route.handler for route in table.ROUTES}
@@ -65,13 +65,13 @@ def test_a_handler_has_no_description(surface: str) -> None:
     assert set(re.findall(r"\{(\w+)", paths)) == {*said._PATH}
 
 
-def test_two_operations_have_one_name() -> None:
+def test_every_operation_has_its_own_name() -> None:
     """Programs that are made of the document call its operations by their names."""
     names = [operation["operationId"] for operation in _operations()]
     assert len(names) == len(set(names))
 
 
-def test_a_part_leads_nowhere_or_is_led_to_by_nothing() -> None:
+def test_every_reference_leads_to_a_component() -> None:
     """Each reference names a component, and each component but the ways to prove oneself is named by one."""
     referred = set(_references(_DOCUMENT))
     parts = {
@@ -95,7 +95,7 @@ def test_a_part_leads_nowhere_or_is_led_to_by_nothing() -> None:
         ("registry", r"_Worded\((\d{3})"),
     ],
 )
-def test_a_status_is_told_that_there_is_not(surface: str, worded: str) -> None:
+def test_documented_statuses_are_those_that_exist(surface: str, worded: str) -> None:
     """The errors that a surface has words for are those that its operations name."""
     source = (PACKAGE / "surfaces" / surface / "errors.py").read_text("utf-8")
     has = set(re.findall(worded, source, re.MULTILINE)) - _NEVER_TOLD
@@ -107,20 +107,20 @@ def test_a_status_is_told_that_there_is_not(surface: str, worded: str) -> None:
     assert named - {"416"} == has - {"416"}
 
 
-def test_a_bucket_is_another_in_the_document() -> None:
+def test_documented_buckets_are_those_of_the_domain() -> None:
     """The names of buckets are those of the domain."""
     assert sorted(BUCKETS) == sorted(re.findall(r'return "(\w+)"', inspect.getsource(bucket)))
 
 
 @pytest.mark.parametrize(("surface", "codes"), [("jobs", JobsErrorCode), ("registry", ErrorName)])
-def test_a_code_is_told_that_there_is_not(surface: str, codes: Any) -> None:
+def test_documented_codes_are_those_that_exist(surface: str, codes: Any) -> None:
     """Each code of an error is one that the surface has words for; the other way round, the types see to it."""
     source = (PACKAGE / "surfaces" / surface / "errors.py").read_text("utf-8")
     worded = set(re.findall(r'_Worded\(\s*(?:\d{3}|METHOD_NOT_ALLOWED), "(\w+)"', source))
     assert sorted(codes.__args__) == sorted(worded)
 
 
-def test_a_surface_that_lets_everybody_in_asks_for_a_credential() -> None:
+def test_only_an_open_jobs_api_needs_no_credential() -> None:
     """Only the jobs API can be open, and says so where it is."""
     opened: Any = openapi_document(Served(HeaderNames(), "1", open_jobs=True))
     without = {
@@ -133,7 +133,7 @@ def test_a_surface_that_lets_everybody_in_asks_for_a_credential() -> None:
     assert not any({} in operation["security"] for operation in _operations())
 
 
-def test_a_surface_that_is_not_there_is_told_of() -> None:
+def test_absent_surface_is_not_documented() -> None:
     """Without an engine there are no jobs, and neither API of them."""
     without: Any = openapi_document(Served(HeaderNames(), "1", workflows=False))
     assert [path for path in without["paths"] if path.startswith("/api")] == []

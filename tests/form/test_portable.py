@@ -15,13 +15,13 @@ _HASH: Final = re.compile(r"    --hash=sha256:[0-9a-f]{64}(?P<more> \\)?")
 _INDEX: Final = re.compile(r"(?:://[^\s/]+|\b[\w-]+(?:\.[\w-]+)+(?::\d+)?)(?:/[\w.~-]+)*/simple\b")
 
 
-def test_there_is_no_lock_file() -> None:
+def test_lock_files_exist() -> None:
     """What runs and what develops are locked apart."""
     assert [path.name for path in _LOCKS] == ["dev.txt", "run.txt"]
 
 
 @pytest.mark.parametrize("lock", _LOCKS, ids=lambda path: path.name)
-def test_a_lock_file_holds_more_than_names_and_hashes(lock: Path) -> None:
+def test_lock_files_hold_only_names_and_hashes(lock: Path) -> None:
     """Every line is a pinned name or one of its hashes: no address, no option, no path."""
     lines = lock.read_text(encoding="utf-8").splitlines()
     assert lines
@@ -29,20 +29,20 @@ def test_a_lock_file_holds_more_than_names_and_hashes(lock: Path) -> None:
 
 
 @pytest.mark.parametrize("lock", _LOCKS, ids=lambda path: path.name)
-def test_a_pinned_name_has_no_hash(lock: Path) -> None:
+def test_every_pinned_name_has_a_hash(lock: Path) -> None:
     """A name is followed by a hash, and each line that promises another is followed by one."""
     lines = [*lock.read_text(encoding="utf-8").splitlines(), ""]
     for line, following in pairwise(lines):
         assert line.endswith("\\") == bool(_HASH.fullmatch(following)), line
 
 
-def test_a_file_names_the_place_it_was_written_in() -> None:
+def test_no_file_names_the_place_it_was_written_in() -> None:
     """Neither this checkout's location nor the home folder of whoever runs the tests stands in any file."""
     private = re.compile("|".join(_whole_path(path) for path in (ROOT, Path.home()) if path.parts[1:]))
     assert _places(private) == []
 
 
-def test_a_file_names_a_package_index() -> None:
+def test_no_file_names_a_package_index() -> None:
     """Where packages come from is the business of the machine that installs them."""
     assert _places(_INDEX) == []
 

@@ -10,7 +10,7 @@ from fairlead.settings import read_settings
 
 
 @pytest.mark.req("R-09")
-def test_the_snapshots_are_out_of_date(tmp_path: Path) -> None:
+def test_snapshots_are_current(tmp_path: Path) -> None:
     """The snapshots in the package are what `make docs` would write now."""
     settings = read_settings({})
     write_snapshots(

@@ -57,7 +57,7 @@ each = pytest.mark.parametrize("drawn", [RUNS, JOBS, DEPLOYMENTS], ids=["runs", 
 
 
 @each
-def test_a_transition_is_drawn_wrongly_or_not_at_all(drawn: Drawn) -> None:
+def test_every_transition_is_drawn(drawn: Drawn) -> None:
     """Each row of the table is one arrow, and each arrow between states is one row of the table."""
     arrows = [arrow for arrow in drawn.arrows if _END not in arrow]
     table = [(state.value, target.value, event.value) for (state, event), target in drawn.transitions.items()]
@@ -65,7 +65,7 @@ def test_a_transition_is_drawn_wrongly_or_not_at_all(drawn: Drawn) -> None:
 
 
 @each
-def test_the_drawing_begins_or_ends_elsewhere_than_the_states_do(drawn: Drawn) -> None:
+def test_drawing_begins_and_ends_with_the_states(drawn: Drawn) -> None:
     """What begins, or waits first; and every terminal state."""
     begins = sorted(arrow[1] for arrow in drawn.arrows if arrow[0] == _END)
     assert sorted(state.value for state in drawn.begins) == begins
@@ -74,7 +74,7 @@ def test_the_drawing_begins_or_ends_elsewhere_than_the_states_do(drawn: Drawn) -
 
 
 @each
-def test_a_state_or_event_is_not_described(drawn: Drawn) -> None:
+def test_every_state_and_event_is_described(drawn: Drawn) -> None:
     """Each state and each event has an entry of its own."""
     described = set(re.findall(r"^- `(\w+)`: \S", drawn.text, re.MULTILINE))
     assert set() == {*(state.value for state in drawn.states), *(event.value for event in drawn.events)} - described
