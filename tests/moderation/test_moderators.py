@@ -26,7 +26,7 @@ _FAILING: Final = {
 
 
 @pytest.mark.req("J-14")
-def test_a_verdict_is_another(tmp_path: Path, run: Run) -> None:
+def test_verdict_is_what_the_callable_returned(tmp_path: Path, run: Run) -> None:
     """False passes, True blocks, a text blocks and is the reason; what a callable prints goes nowhere."""
 
     async def check() -> None:
@@ -47,7 +47,7 @@ def test_a_verdict_is_another(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_a_callable_without_a_verdict_is_believed(tmp_path: Path, run: Run) -> None:
+def test_callable_without_a_verdict_is_reported_and_the_next_question_answered(tmp_path: Path, run: Run) -> None:
     """Whatever it does but give a verdict is told as what it is, and the next question has an answer again."""
 
     async def check() -> None:
@@ -61,7 +61,7 @@ def test_a_callable_without_a_verdict_is_believed(tmp_path: Path, run: Run) -> N
 
 
 @pytest.mark.req("J-14")
-def test_a_hanging_callable_hangs_the_server(tmp_path: Path, run: Run) -> None:
+def test_hanging_callable_is_ended_and_the_next_question_answered(tmp_path: Path, run: Run) -> None:
     """It is ended with what it has started, also while others wait for it: they are told, and the next is answered."""
     noted = tmp_path / "pid"
 
@@ -78,7 +78,7 @@ def test_a_hanging_callable_hangs_the_server(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_files_wait_for_a_verdict_without_bound(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_verdict_is_bounded(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """They wait for as long as a verdict may take, and a workspace has only so many of them."""
     monkeypatch.setattr(pool, "_LINE_MAX", 2)
     noted = tmp_path / "pid"
@@ -98,7 +98,7 @@ def test_files_wait_for_a_verdict_without_bound(tmp_path: Path, run: Run, monkey
 
 
 @pytest.mark.req("J-14")
-def test_a_workspace_keeps_the_others_waiting(tmp_path: Path, run: Run) -> None:
+def test_workspace_with_many_files_does_not_delay_the_others(tmp_path: Path, run: Run) -> None:
     """Who has sent much waits behind who has sent one file, whoever came first."""
 
     async def check() -> None:
@@ -116,7 +116,7 @@ def test_a_workspace_keeps_the_others_waiting(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_more_processes_judge_than_may(tmp_path: Path, run: Run) -> None:
+def test_number_of_judging_processes_is_bounded(tmp_path: Path, run: Run) -> None:
     """As many as are asked at once, up to the bound, and none for every question."""
 
     async def check() -> None:
@@ -128,7 +128,7 @@ def test_more_processes_judge_than_may(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_a_moderator_that_died_while_nobody_asked_is_asked(tmp_path: Path, run: Run) -> None:
+def test_moderator_that_died_while_idle_is_replaced(tmp_path: Path, run: Run) -> None:
     """There is another one by then."""
 
     async def check() -> None:
@@ -143,7 +143,7 @@ def test_a_moderator_that_died_while_nobody_asked_is_asked(tmp_path: Path, run: 
 
 
 @pytest.mark.req("J-14")
-def test_a_callable_sees_a_secret(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callable_sees_no_secret(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is given nothing of the server's environment but what a program needs."""
     monkeypatch.setenv("FAIRLEAD_SECRET_KEY", "secret")
     monkeypatch.setenv("PYTHONPATH", "src")
@@ -157,7 +157,7 @@ def test_a_callable_sees_a_secret(tmp_path: Path, run: Run, monkeypatch: pytest.
 
 
 @pytest.mark.req("J-14")
-def test_a_moderator_outlives_its_server(tmp_path: Path, run: Run) -> None:
+def test_moderators_end_with_their_server(tmp_path: Path, run: Run) -> None:
     """Those that judge are ended as well, and who waits is told."""
     noted = tmp_path / "pid"
 
@@ -185,7 +185,9 @@ def test_a_moderator_outlives_its_server(tmp_path: Path, run: Run) -> None:
         ("import os\nos._exit(7)", "its process ended by itself with the code 7"),
     ],
 )
-def test_a_callable_that_cannot_be_loaded_is_asked(tmp_path: Path, run: Run, source: str, why: str) -> None:
+def test_callable_that_cannot_be_loaded_is_reported_in_one_line(
+    tmp_path: Path, run: Run, source: str, why: str
+) -> None:
     """Why not is told in one line, and nothing is left of the try."""
 
     async def check() -> None:
@@ -198,7 +200,7 @@ def test_a_callable_that_cannot_be_loaded_is_asked(tmp_path: Path, run: Run, sou
 
 
 @pytest.mark.req("J-14")
-def test_a_callable_cannot_be_installed(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callable_of_an_installed_module_is_found(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of an installed module is found by the module's name; what there is not cannot be."""
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "strict.py").write_text("def judge(content): return True", encoding="utf-8")
