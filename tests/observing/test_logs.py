@@ -28,7 +28,7 @@ def written(
     return [json.loads(line) for line in capfdbinary.readouterr().err.splitlines()]
 
 
-def test_a_run_has_no_line(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_ended_run_is_logged_with_its_cost_and_times(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """A run's line has its request id, what it cost and both parts of its time."""
     (line,) = written(capfdbinary, ENDED)
     assert (line["event"], line["level"], line["request_id"]) == ("RunEnded", "info", "run-1")
@@ -36,7 +36,7 @@ def test_a_run_has_no_line(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert line["timestamp"].endswith("Z")
 
 
-def test_an_error_is_logged_without_its_cause(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_error_is_logged_with_its_cause(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """A bug is written with its traceback, trouble as a warning."""
     error, warning = written(
         capfdbinary, UnexpectedError("answer r", ValueError("boom")), DatabaseTrouble("admit", "locked")
@@ -46,7 +46,7 @@ def test_an_error_is_logged_without_its_cause(capfdbinary: pytest.CaptureFixture
     assert (warning["level"], warning["error"]) == ("warning", "locked")
 
 
-def test_a_path_ends_a_line_early(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_path_cannot_end_or_alter_a_log_line(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """What could end a line, give a terminal orders or turn a text around is escaped, and reads as what it was."""
     path = "/\u0085\u009b2J\u2028\u202e\u00fc"
     logs = Logs("info", readable=False)
@@ -57,7 +57,7 @@ def test_a_path_ends_a_line_early(capfdbinary: pytest.CaptureFixture[bytes]) -> 
     assert [char for char in line if not char.isascii()] == ["\u00fc"]
 
 
-def test_a_quiet_log_is_noisy(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_log_at_level_warning_holds_only_warnings(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """At the level `warning` only what needs looking into is written; gauges never are."""
     lines = written(
         capfdbinary,
@@ -70,7 +70,7 @@ def test_a_quiet_log_is_noisy(capfdbinary: pytest.CaptureFixture[bytes]) -> None
     assert [line["event"] for line in lines] == ["DatabaseTrouble"]
 
 
-def test_a_line_waits_for_ever(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_log_lines_are_written_together_after_a_moment(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """In a running server lines are gathered for a moment, then written together; a warning takes them along."""
 
     async def work() -> tuple[bytes, bytes]:
@@ -85,14 +85,14 @@ def test_a_line_waits_for_ever(capfdbinary: pytest.CaptureFixture[bytes]) -> Non
     assert [json.loads(line)["event"] for line in after.splitlines()] == ["RunEnded", "DatabaseTrouble"]
 
 
-def test_people_are_shown_json(capfd: pytest.CaptureFixture[str]) -> None:
+def test_readable_form_is_for_terminals(capfd: pytest.CaptureFixture[str]) -> None:
     """The readable form is for a terminal."""
     logs = Logs("info", readable=True)
     logs.observe(FaultAnswered("r", "/x", "forbidden"))
     assert "FaultAnswered" in capfd.readouterr().err
 
 
-def test_people_are_shown_the_variables_of_a_bug(capfd: pytest.CaptureFixture[str]) -> None:
+def test_readable_traceback_hides_variables(capfd: pytest.CaptureFixture[str]) -> None:
     """The readable form has the traceback of a bug in plain text: a frame's variables may be keys."""
     logs, key = Logs("info", readable=True), "flk-key"
     try:

@@ -38,7 +38,7 @@ ENDED = RunEnded(
 )
 
 
-def test_a_run_is_not_counted() -> None:
+def test_run_is_counted_by_model_provider_and_result() -> None:
     """A run counts by model, provider and result, with its charge and both parts of its time."""
     metrics = Metrics()
     metrics.observe(ENDED)
@@ -53,7 +53,7 @@ TIMES = st.one_of(st.sampled_from([*PARTNER_SECONDS, 0.0, 9_999.0]), st.floats(0
 
 
 @given(st.lists(TIMES, max_size=30))
-def test_a_time_falls_into_another_bucket(times: list[float]) -> None:
+def test_histogram_agrees_with_that_of_prometheus(times: list[float]) -> None:
     """What is told of times is what Prometheus's own histogram tells of them, on the bounds and between them."""
     metrics, registry = Metrics(), CollectorRegistry()
     histogram = Histogram("seconds", "x", ("provider",), buckets=PARTNER_SECONDS, registry=registry)
@@ -70,7 +70,7 @@ def lines_of(page: bytes, prefix: str) -> list[str]:
     return sorted(line for line in lines if not line.startswith("created"))
 
 
-def test_runs_are_told_apart_by_what_they_cost() -> None:
+def test_runs_are_counted_by_end_and_charged_in_one_sum() -> None:
     """The charges of a model on a provider are one sum, however its runs ended; each end has a count of its own."""
     metrics = Metrics()
     for result, charge in (("success", 1), ("success", 2), ("content_policy_violation", 4), ("lost", 0)):
@@ -84,7 +84,7 @@ def test_runs_are_told_apart_by_what_they_cost() -> None:
     assert counted == [2, 1, 1]
 
 
-def test_a_lost_run_or_a_caller_that_left_is_not_counted() -> None:
+def test_lost_runs_and_departed_callers_are_counted() -> None:
     """What an operator should look into has counters of its own."""
     metrics = Metrics()
     metrics.observe(msgspec.structs.replace(ENDED, result="lost", charge=0, caller_left=True))
@@ -94,7 +94,7 @@ def test_a_lost_run_or_a_caller_that_left_is_not_counted() -> None:
     assert "fairlead_charged_dollars_total{" not in page
 
 
-def test_trouble_is_not_counted() -> None:
+def test_faults_events_and_waiting_entries_are_counted() -> None:
     """Faults count by bucket, events by kind; the journal's queue is a gauge; the rest is not counted."""
     metrics = Metrics()
     metrics.observe(FaultAnswered("r", "/v2/models", "unauthorized"))
@@ -117,7 +117,7 @@ def test_report_beyond_a_hold_is_counted_with_what_it_costs_us() -> None:
     assert 'fairlead_uncharged_dollars_total{model="acme/x",provider="fal"} 0.5' in page
 
 
-def test_a_copied_asset_is_not_counted() -> None:
+def test_copied_assets_are_counted() -> None:
     """Copies count by provider with their bytes, failed ones by why, and a store that is away as an event."""
     metrics = Metrics()
     for size in (5, 7):
@@ -131,7 +131,7 @@ def test_a_copied_asset_is_not_counted() -> None:
     assert 'fairlead_events_total{kind="BlobTrouble"} 1.0' in page
 
 
-def test_a_webhook_is_not_counted() -> None:
+def test_webhook_tries_are_counted() -> None:
     """Tries count by what came of them, with the receiver's time; one that is given up is an event."""
     metrics = Metrics()
     metrics.observe(WebhookTried("run-1", 1, 500, 503, None, delivered=False))

@@ -27,7 +27,7 @@ def spans_of(observation: Observation) -> tuple[ReadableSpan, ...]:
     return exporter.get_finished_spans()
 
 
-def test_a_run_leaves_no_span() -> None:
+def test_run_leaves_a_span_without_secrets() -> None:
     """The run's span holds the partner's, with the times that were measured and nothing secret."""
     partner, run = spans_of(ENDED)
     assert (run.name, partner.name) == ("run acme/x", "partner acme")
@@ -39,7 +39,7 @@ def test_a_run_leaves_no_span() -> None:
     assert run.attributes["fairlead.charge_dollars"] == 0.5
 
 
-def test_a_callers_trace_is_left() -> None:
+def test_run_continues_the_trace_of_its_caller() -> None:
     """A run is a part of the trace its caller named; a failure is an error in it."""
     failed = msgspec.structs.replace(ENDED, result="provider_error", traceparent=f"00-{TRACE}-b7ad6b7169203331-01")
     _, run = spans_of(failed)
@@ -48,7 +48,7 @@ def test_a_callers_trace_is_left() -> None:
     assert (run.status.is_ok, run.status.description) == (False, "provider_error")
 
 
-def test_something_else_is_traced() -> None:
+def test_only_runs_have_spans() -> None:
     """Only runs have spans."""
     assert spans_of(ServerReady("http://x")) == ()
 
@@ -77,7 +77,7 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
     server.server_close()
 
 
-def test_a_span_is_not_delivered(collector: tuple[str, list[bytes]]) -> None:
+def test_every_span_is_delivered_before_the_server_stops(collector: tuple[str, list[bytes]]) -> None:
     """What was observed has been sent by the time the server has stopped."""
     url, received = collector
     traces = otlp_traces(url)
