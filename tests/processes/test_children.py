@@ -61,7 +61,7 @@ def test_what_a_child_has_started_ends_with_it(tmp_path: Path, run: Run) -> None
 
 
 @pytest.mark.req("S-07")
-def test_reason_of_an_end_is_the_true_one(tmp_path: Path, run: Run) -> None:
+def test_exit_reason_is_the_true_one(tmp_path: Path, run: Run) -> None:
     """A signal and the last words; the first reason we gave; a SIGKILL that was not ours means memory."""
 
     async def ended(how: str, end: Any) -> Exit:

@@ -46,7 +46,7 @@ def test_delay_of_the_server_is_not_counted(run: Run) -> None:
 
 @pytest.mark.req("S-07")
 @given(st.lists(st.sampled_from(["ask", "hear", "miss"]), max_size=60))
-def test_child_is_given_up_only_after_all_its_beats_in_a_row(told: list[str]) -> None:
+def test_child_is_given_up_only_after_all_its_missed_beats_in_a_row(told: list[str]) -> None:
     """Whatever happens before, an answer clears what was missed."""
     pulse, missed = Pulse(), 0
     for what in told:
