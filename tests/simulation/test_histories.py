@@ -30,7 +30,7 @@ def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(_ONE is not None, reason="one history is asked for")
 @pytest.mark.parametrize("seeds", _CHUNKS, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
-def test_a_history_leaves_something_wrong(theatre: Theatre, seeds: range) -> None:
+def test_every_history_keeps_the_invariants(theatre: Theatre, seeds: range) -> None:
     """Whatever befalls servers, lines and partners: nothing is lost that can be known, nothing done or charged twice.
 
     What is held against what is in `simulation/proof.py`.
@@ -40,17 +40,17 @@ def test_a_history_leaves_something_wrong(theatre: Theatre, seeds: range) -> Non
 
 
 @pytest.mark.skipif(_ONE is None, reason="no history is asked for")
-def test_the_history_of_one_seed_leaves_something_wrong(theatre: Theatre) -> None:
+def test_history_of_one_seed_keeps_the_invariants(theatre: Theatre) -> None:
     """The history of `HISTORY_SEED`, printed whole."""
     print(theatre.play(int(_ONE or "0")).text)  # noqa: T201 -- it was asked for
 
 
-def test_a_seed_tells_another_history_the_second_time(theatre: Theatre) -> None:
+def test_seed_tells_the_same_history_every_time(theatre: Theatre) -> None:
     """A history is its seed and nothing else: it can be told again, word for word."""
     assert theatre.play(_FROM).text == theatre.play(_FROM).text
 
 
-def test_histories_are_uneventful(theatre: Theatre) -> None:
+def test_histories_contain_takeovers_losses_and_withdrawals(theatre: Theatre) -> None:
     """Among a few histories there are takeovers, lost runs and runs that were withdrawn before they began."""
     facts = [theatre.play(seed) for seed in range(12)]
     assert (
