@@ -105,7 +105,7 @@ def ended(server: Server, count: int) -> Callable[[], bool]:
     return lambda: len(server.observed(RunEnded)) >= count
 
 
-def test_a_released_run_waits_to_be_looked_for(
+def test_released_run_that_is_announced_is_claimed_without_a_look(
     server: Server, caller: Caller, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that is told of a run takes it without another look."""
@@ -120,7 +120,7 @@ def test_a_released_run_waits_to_be_looked_for(
     run(follow())
 
 
-def test_a_run_nobody_told_of_is_never_found(server: Server, caller: Caller, run: Run) -> None:
+def test_released_run_that_is_not_announced_is_found_by_looking(server: Server, caller: Caller, run: Run) -> None:
     """What was released elsewhere, or while no worker was there, is found by looking."""
 
     async def follow() -> None:
@@ -155,7 +155,7 @@ def test_worker_that_stops_claims_only_what_its_own_jobs_wait_for(
 
 
 @pytest.mark.parametrize("places", [1, 3])
-def test_a_worker_takes_more_than_its_places(
+def test_worker_takes_no_more_than_its_places(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run, places: int
 ) -> None:
     """So many at a time, and the next as soon as one has ended; all of them in the end."""
@@ -176,7 +176,7 @@ def test_a_worker_takes_more_than_its_places(
     assert len(partner.calls) == 7
 
 
-def test_a_worker_without_places_works(
+def test_worker_without_places_claims_nothing_and_tends_the_queue(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """With no places nothing is claimed, but the queue is looked after: what waits too long ends."""
@@ -210,7 +210,7 @@ class _Stumbling:
 
 
 @pytest.mark.req("R-29")
-def test_a_bug_in_claiming_costs_a_place(server: Server, caller: Caller, books: Books, run: Run) -> None:
+def test_bug_in_claiming_frees_its_place(server: Server, caller: Caller, books: Books, run: Run) -> None:
     """A place is free again whatever happened in it; the run is voided as a stray, and nothing stays held."""
     claimer = replace(server.claimer, resumer=cast("Resumer", _Stumbling(server.resumer, 2)))
 
@@ -230,7 +230,9 @@ def test_a_bug_in_claiming_costs_a_place(server: Server, caller: Caller, books: 
 
 
 @pytest.mark.req("R-29")
-def test_a_run_is_taken_twice(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_run_that_is_announced_twice_is_dispatched_once(
+    server: Server, caller: Caller, partner: Partner, run: Run
+) -> None:
     """A run that is told of again and again while it is under way, and after it has ended, is dispatched once."""
 
     async def follow() -> None:
@@ -252,7 +254,7 @@ def test_a_run_is_taken_twice(server: Server, caller: Caller, partner: Partner, 
     assert partner.calls == ["POST /now"]
 
 
-def test_an_away_database_ends_the_worker(server: Server, caller: Caller, run: Run) -> None:
+def test_worker_survives_an_unavailable_database(server: Server, caller: Caller, run: Run) -> None:
     """Whatever a round meets, the next one tries again."""
 
     async def follow() -> None:
@@ -265,7 +267,7 @@ def test_an_away_database_ends_the_worker(server: Server, caller: Caller, run: R
     assert len(server.observed(DatabaseTrouble)) == 4
 
 
-def test_a_bug_in_a_look_ends_the_worker(server: Server, caller: Caller, books: Books, run: Run) -> None:
+def test_worker_survives_a_bug_in_a_look(server: Server, caller: Caller, books: Books, run: Run) -> None:
     """A round that fails in a way nobody thought of is observed, and the next one does its work."""
 
     async def follow() -> None:
@@ -281,7 +283,7 @@ def test_a_bug_in_a_look_ends_the_worker(server: Server, caller: Caller, books: 
 
 
 @pytest.mark.req("R-29")
-def test_a_worker_that_stops_drops_a_run(
+def test_stopping_worker_finishes_what_it_claimed(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """Once stopped nothing more is claimed; what was claimed goes on to its end, and the rest waits for another."""

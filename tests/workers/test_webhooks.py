@@ -70,7 +70,7 @@ async def stop(task: "asyncio.Task[None]") -> None:
 
 
 @pytest.mark.parametrize(("is_woken", "seconds"), [(True, 0.5), (False, 3.0)])
-def test_a_webhook_that_is_due_waits(
+def test_due_webhook_is_posted_at_once_when_woken(
     books: Books, office: Office, receiver: FakePartner, run: Run, *, is_woken: bool, seconds: float
 ) -> None:
     """A poster that is woken looks at once, and without that within about a second."""
@@ -90,7 +90,9 @@ def test_a_webhook_that_is_due_waits(
     run(work())
 
 
-def test_a_slow_receiver_holds_up_the_others(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
+def test_slow_receiver_does_not_hold_up_the_others(
+    books: Books, office: Office, receiver: FakePartner, run: Run
+) -> None:
     """As many tries as there may be go on at once, and as soon as one ends the next begins."""
     under_way = most = 0
 
@@ -117,7 +119,7 @@ def test_a_slow_receiver_holds_up_the_others(books: Books, office: Office, recei
     assert len(receiver.requests(HOOK)) == 3 * AT_ONCE
 
 
-def test_a_stopping_server_loses_a_webhook(books: Books, database: Database, receiver: FakePartner, run: Run) -> None:
+def test_stopping_server_loses_no_webhook(books: Books, database: Database, receiver: FakePartner, run: Run) -> None:
     """What is under way at a stop is cut off at once, and delivered by the next poster when its claim has run out."""
     receiver.script(HOOK, hang(), reply(200))
     finish(books, receiver, 1)
@@ -156,7 +158,7 @@ class Buggy:
         return await self._database.read(work)
 
 
-def test_a_bug_ends_the_poster(books: Books, database: Database, receiver: FakePartner, run: Run) -> None:
+def test_poster_survives_a_bug(books: Books, database: Database, receiver: FakePartner, run: Run) -> None:
     """What nobody expected is observed, and the next look is made all the same."""
     finish(books, receiver, 1)
     office = Office(Buggy(database))
