@@ -44,7 +44,7 @@ def refusal(server: Server, partner: Partner, run: Run) -> Refusal:
     return check
 
 
-def test_an_admitted_run_is_not_in_the_books(server: Server, caller: Caller, books: Books, run: Run) -> None:
+def test_admitted_run_is_durable_with_its_hold(server: Server, caller: Caller, books: Books, run: Run) -> None:
     """An admission is durable before anything is asked, with its hold, its key and its request."""
     admitted = run(server.admit(caller, body={"n": 2}))
     assert admitted.plan.hold == 20 * CENT
@@ -57,13 +57,13 @@ def test_an_admitted_run_is_not_in_the_books(server: Server, caller: Caller, boo
     )
 
 
-def test_a_default_of_the_model_is_not_priced(server: Server, caller: Caller, run: Run) -> None:
+def test_default_of_the_model_is_priced(server: Server, caller: Caller, run: Run) -> None:
     """A field left out counts as the model's own default."""
     assert run(server.admit(caller)).plan.hold == 10 * CENT
 
 
 @pytest.mark.req("R-05")
-def test_an_unknown_model_runs(refusal: Refusal, caller: Caller) -> None:
+def test_unknown_model_is_refused_with_suggestions(refusal: Refusal, caller: Caller) -> None:
     """An unknown model is refused with what was perhaps meant."""
     fault = refusal(caller, "plain-new")
     assert isinstance(fault, ModelNotFound)
@@ -72,14 +72,14 @@ def test_an_unknown_model_runs(refusal: Refusal, caller: Caller) -> None:
 
 @pytest.mark.req("R-08", "R-21")
 @pytest.mark.parametrize("body", [{"n": 0}, {"n": "2"}, {"model": 5}])
-def test_a_body_that_breaks_the_schema_is_sent(refusal: Refusal, caller: Caller, body: dict[str, Any]) -> None:
+def test_body_that_breaks_the_schema_is_refused(refusal: Refusal, caller: Caller, body: dict[str, Any]) -> None:
     """The model's schema decides what reaches a partner."""
     assert isinstance(refusal(caller, body=body), InputRejected)
 
 
 @pytest.mark.req("R-21")
 @pytest.mark.parametrize("named", ["acme/other", "other", ""])
-def test_a_body_that_names_another_model_is_sent(refusal: Refusal, caller: Caller, named: str) -> None:
+def test_body_that_names_another_model_is_refused(refusal: Refusal, caller: Caller, named: str) -> None:
     """Path and body must name the same model."""
     fault = refusal(caller, body={"model": named})
     assert isinstance(fault, InputRejected)
@@ -87,13 +87,13 @@ def test_a_body_that_names_another_model_is_sent(refusal: Refusal, caller: Calle
 
 
 @pytest.mark.parametrize("named", ["acme/plain-now", "plain-now"])
-def test_a_body_that_names_its_model_is_refused(server: Server, caller: Caller, run: Run, named: str) -> None:
+def test_body_may_name_its_model_in_full_or_in_part(server: Server, caller: Caller, run: Run, named: str) -> None:
     """The model may be named in full or by its last part."""
     assert run(server.admit(caller, body={"model": named})).model.id == "acme/plain-now"
 
 
 @pytest.mark.req("R-38")
-def test_a_later_refusal_is_told_first(new_caller: NewCaller, refusal: Refusal) -> None:
+def test_earlier_refusal_is_told_first(new_caller: NewCaller, refusal: Refusal) -> None:
     """With everything wrong at once: rollout, unknown model, entitlement, then what is the provider's."""
     wrong = {"models": ("b/*",), "providers": ("b",), "gates": {"provider:plain": Gate.UNKNOWN}}
     blocked = new_caller(name="other", balance=0, **{**wrong, "gates": {"router": Gate.OFF}})
@@ -114,7 +114,7 @@ def test_a_later_refusal_is_told_first(new_caller: NewCaller, refusal: Refusal) 
         ({"in_flight_limit": 0}, Forbidden),
     ],
 )
-def test_a_right_that_is_missing_is_overlooked(
+def test_every_missing_right_refuses(
     new_caller: NewCaller, refusal: Refusal, options: dict[str, Any], kind: type
 ) -> None:
     """Rollout, entitlement, provider and the block of a workspace each refuse."""
@@ -122,17 +122,17 @@ def test_a_right_that_is_missing_is_overlooked(
 
 
 @pytest.mark.req("R-38")
-def test_rights_are_looked_at_after_the_body(new_caller: NewCaller, refusal: Refusal) -> None:
+def test_rights_are_checked_before_the_body(new_caller: NewCaller, refusal: Refusal) -> None:
     """Whoever may not run a model learns that, not what is wrong with the body."""
     assert isinstance(refusal(new_caller(models=("b/*",)), body=b"not json"), Forbidden)
 
 
-def test_an_empty_workspace_has_its_body_corrected(new_caller: NewCaller, refusal: Refusal) -> None:
+def test_empty_workspace_is_refused_before_the_body_is_read(new_caller: NewCaller, refusal: Refusal) -> None:
     """Without any money the body is not looked at."""
     assert refusal(new_caller(balance=0), body=b"not json") == InsufficientCredits(available=0)
 
 
-def test_money_that_came_in_lately_is_overlooked(
+def test_money_paid_in_a_moment_ago_is_noticed(
     server: Server, new_caller: NewCaller, refusal: Refusal, run: Run
 ) -> None:
     """That a workspace was empty a moment ago is confirmed before it is believed."""
@@ -143,21 +143,21 @@ def test_money_that_came_in_lately_is_overlooked(
     assert run(server.admit(caller)).plan.hold == 10 * CENT
 
 
-def test_a_body_is_looked_at_after_the_price(new_caller: NewCaller, refusal: Refusal) -> None:
+def test_body_is_checked_before_the_price(new_caller: NewCaller, refusal: Refusal) -> None:
     """A bad body is told before a price that cannot be paid."""
     caller = new_caller(balance=1)
     assert isinstance(refusal(caller, body={"n": 0}), InputRejected)
     assert refusal(caller) == InsufficientCredits(available=1, needed=10 * CENT)
 
 
-def test_a_slot_is_looked_at_after_the_money(server: Server, new_caller: NewCaller, refusal: Refusal, run: Run) -> None:
+def test_slot_is_checked_before_the_money(server: Server, new_caller: NewCaller, refusal: Refusal, run: Run) -> None:
     """Without a slot it does not matter that the money is short, too."""
     caller = new_caller(balance=10 * CENT, in_flight_limit=1)
     run(server.admit(caller, run_id="run-0"))
     assert refusal(caller) == ConcurrencyLimitExceeded(limit=1, current=1)
 
 
-def test_a_postpaid_workspace_needs_money(server: Server, new_caller: NewCaller, run: Run) -> None:
+def test_postpaid_workspace_runs_up_to_its_cap(server: Server, new_caller: NewCaller, run: Run) -> None:
     """A postpaid workspace runs up to its cap without having paid in."""
     caller = new_caller(balance=0, billing=Billing.POSTPAID, cap=10 * CENT)
     assert not caller.exhausted
@@ -165,13 +165,13 @@ def test_a_postpaid_workspace_needs_money(server: Server, new_caller: NewCaller,
 
 
 @pytest.mark.req("R-37")
-def test_a_key_revoked_a_moment_ago_runs(server: Server, caller: Caller, refusal: Refusal, run: Run) -> None:
+def test_key_revoked_a_moment_ago_is_refused(server: Server, caller: Caller, refusal: Refusal, run: Run) -> None:
     """A caller that is still remembered cannot spend with a revoked key."""
     run(revoke_key(server.database, str(caller.key_id), server.clock))
     assert isinstance(refusal(caller), Unauthorized)
 
 
-def test_a_model_without_a_price_runs(server: Server, caller: Caller, refusal: Refusal, folder: Path) -> None:
+def test_model_without_a_price_is_unavailable(server: Server, caller: Caller, refusal: Refusal, folder: Path) -> None:
     """Without a card in force nothing is quoted, and nothing guessed."""
     file = folder / "plain-now.toml"
     file.write_text(file.read_text().replace("2020-01-01", "2999-01-01"))
@@ -179,7 +179,7 @@ def test_a_model_without_a_price_runs(server: Server, caller: Caller, refusal: R
     assert isinstance(refusal(caller), ServiceUnavailable)
 
 
-def test_a_run_starts_that_could_not_be_recorded(
+def test_run_that_cannot_be_recorded_does_not_start(
     server: Server, caller: Caller, refusal: Refusal, books: Books
 ) -> None:
     """Without the database nothing starts, and the trouble is observed."""

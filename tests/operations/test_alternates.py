@@ -71,7 +71,7 @@ def owning(caller: Caller, *providers: str) -> Caller:
 
 
 @pytest.mark.req("R-12")
-def test_an_alternate_is_sent_the_native_body(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_alternate_is_sent_a_translated_body(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """The body goes out in the provider's words, its answer comes back in ours, and what is lost is named."""
     partner.answers["/spare/now"] = {"data": 1, "pictures": [{"link": "https://cdn.example/a"}], "used": 1}
     answer = run(server.answer(caller, "said", {"n": 2, "size": "3x4", "user": "me"}, wish=SPARE))
@@ -94,7 +94,7 @@ def test_large_answer_of_an_alternate_is_translated(server: Server, caller: Call
 
 
 @pytest.mark.req("R-12")
-def test_an_answer_that_cannot_be_translated_is_a_failure(server: Server, caller: Caller, run: Run) -> None:
+def test_answer_that_cannot_be_translated_is_passed_on_raw(server: Server, caller: Caller, run: Run) -> None:
     """An answer without what the translation needs goes out as it came, and that is observed."""
     answer = run(server.answer(caller, "said", wish=SPARE))
     assert result_of(answer) == DONE
@@ -102,7 +102,7 @@ def test_an_answer_that_cannot_be_translated_is_a_failure(server: Server, caller
 
 
 @pytest.mark.req("R-12")
-def test_a_native_answer_is_translated(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_native_leg_is_sent_the_callers_bytes(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """The native leg gets the caller's bytes after the model's name, and its answer is left alone."""
     body = b'{ "n" : 1 , "user":"me"}'
     sent = [b'{"model":"said",' + body[1:]]
@@ -112,9 +112,7 @@ def test_a_native_answer_is_translated(server: Server, caller: Caller, partner: 
 
 
 @pytest.mark.req("R-12")
-def test_an_alternate_is_sent_what_the_model_refuses(
-    server: Server, caller: Caller, partner: Partner, run: Run
-) -> None:
+def test_body_the_model_refuses_is_not_translated(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """A body that is translated must be a good native one."""
     with pytest.raises(FaultError) as caught:
         run(server.answer(caller, "said", {"n": 0}, wish=SPARE))
@@ -123,7 +121,9 @@ def test_an_alternate_is_sent_what_the_model_refuses(
 
 
 @pytest.mark.req("R-13")
-def test_strict_mode_touches_the_body_or_the_answer(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_strict_mode_passes_body_and_answer_unchanged(
+    server: Server, caller: Caller, partner: Partner, run: Run
+) -> None:
     """Bytes go through both ways as they are, and the native schema is not asked."""
     partner.answers["/spare/now"] = {"data": 1, "pictures": [{"link": "https://cdn.example/a"}], "used": 2}
     body = b' {"n":0, "count" : "what only the provider knows"}'
@@ -135,7 +135,7 @@ def test_strict_mode_touches_the_body_or_the_answer(server: Server, caller: Call
 
 
 @pytest.mark.req("R-17", "R-29")
-def test_a_run_with_the_callers_key_is_billed(
+def test_run_with_the_callers_key_is_not_billed(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """The caller's own credential is shown, ours is not, and nothing is held or charged."""
@@ -148,7 +148,7 @@ def test_a_run_with_the_callers_key_is_billed(
 
 
 @pytest.mark.req("R-17")
-def test_a_run_without_a_key_of_the_callers_shows_one(
+def test_run_without_a_key_of_the_callers_shows_ours(
     server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:
     """Our credential serves whoever has stored none."""
@@ -158,7 +158,7 @@ def test_a_run_without_a_key_of_the_callers_shows_one(
 
 @pytest.mark.req("R-14", "R-17")
 @pytest.mark.parametrize("status", [401, 429, 503])
-def test_a_failed_run_with_the_callers_key_is_served_with_ours(
+def test_failed_run_with_the_callers_key_is_not_retried_with_ours(
     server: Server, caller: Caller, partner: Partner, run: Run, status: int
 ) -> None:
     """Neither our credential nor another provider stands in for the caller's own key."""
@@ -170,7 +170,7 @@ def test_a_failed_run_with_the_callers_key_is_served_with_ours(
 
 
 @pytest.mark.req("R-17")
-def test_an_explicit_provider_overrules_the_callers_key(
+def test_explicit_provider_conflicts_with_a_stored_key(
     server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:
     """Naming an alternate is a conflict with a stored key; nobody is asked."""
@@ -206,7 +206,7 @@ async def take_over(server: Server) -> None:
 
 
 @pytest.mark.req("R-14", "R-18")
-def test_a_takeover_forgets_that_a_run_fell_back(
+def test_takeover_remembers_that_a_run_fell_back(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, run: Run
 ) -> None:
     """A run that was taken over after its move to another provider still names who served it, when it is told again."""
@@ -219,7 +219,7 @@ def test_a_takeover_forgets_that_a_run_fell_back(
 
 
 @pytest.mark.req("R-17", "R-29")
-def test_a_takeover_shows_our_credential(
+def test_takeover_uses_the_callers_key(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """A run with the caller's key goes on with that one, and stays unbilled."""
@@ -232,7 +232,7 @@ def test_a_takeover_shows_our_credential(
 
 
 @pytest.mark.req("R-17")
-def test_a_takeover_without_the_callers_key_shows_ours(
+def test_takeover_without_the_callers_key_gives_the_run_up(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """Where the key is gone by then, the run is given up, and nothing is shown to anybody."""
@@ -246,7 +246,7 @@ def test_a_takeover_without_the_callers_key_shows_ours(
 
 @pytest.mark.req("R-13", "R-18")
 @pytest.mark.parametrize(("wish", "translated"), [(STRICT, False), (SPARE, True)])
-def test_a_takeover_forgets_how_a_run_was_asked_for(
+def test_takeover_answers_in_the_form_that_was_asked_for(
     server: Server,
     start_server: Callable[..., Server],
     caller: Caller,
@@ -269,7 +269,7 @@ def test_a_takeover_forgets_how_a_run_was_asked_for(
 
 @pytest.mark.req("R-12", "R-13")
 @pytest.mark.parametrize(("strict", "sent"), [(True, b'{"n":2}'), (False, b'{"sync":true,"count":2}')])
-def test_a_takeover_repeats_a_call_in_another_form(
+def test_takeover_repeats_a_call_byte_for_byte(
     server: Server,
     start_server: Callable[..., Server],
     caller: Caller,
@@ -287,7 +287,7 @@ def test_a_takeover_repeats_a_call_in_another_form(
 
 
 @pytest.mark.req("R-16", "R-28")
-def test_a_takeover_forgets_the_operation(
+def test_takeover_charges_the_admitted_operation(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """A run is charged as the operation it was admitted as, whoever ends it."""
@@ -297,7 +297,7 @@ def test_a_takeover_forgets_the_operation(
     assert (books.state()["state"], books.state()["charge"]) == ("succeeded", 50 * CENT)
 
 
-def test_a_repeat_under_a_key_hides_what_the_partner_says(
+def test_repeat_under_a_key_ends_with_the_partners_failure(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """A takeover that is answered with a failure ends the run with that failure."""

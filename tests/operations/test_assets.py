@@ -164,7 +164,7 @@ def links_of(result: CopiedResult) -> list[str]:
 
 
 @pytest.mark.req("R-36")
-def test_a_listed_link_stays_the_partners(desk: Desk, run: Run) -> None:
+def test_listed_link_is_replaced_by_one_of_ours(desk: Desk, run: Run) -> None:
     """A listed asset is copied and its link is ours; everything else in the answer stays, byte by byte."""
     desk.partner.script("/a.png", reply(200, PNG, "image/png"))
     url = f"{desk.partner.url}/a.png?sig=secret&x=1"
@@ -184,7 +184,7 @@ def test_a_listed_link_stays_the_partners(desk: Desk, run: Run) -> None:
 
 
 @pytest.mark.req("R-36")
-def test_inline_bytes_are_moved(desk: Desk, run: Run) -> None:
+def test_inline_bytes_stay_where_they_are(desk: Desk, run: Run) -> None:
     """The video family's members: a link is copied, inline bytes and what is no web address stay where they are."""
     desk.partner.script("/clip", reply(200, b"\0\0\0\x20ftypisom" + b"film" * 100, "application/octet-stream"))
     videos = [{"gcsUri": f"{desk.partner.url}/clip"}, {"bytesBase64Encoded": "aGk="}, {"gcsUri": "gs://bucket/clip"}]
@@ -220,7 +220,9 @@ def test_inline_bytes_are_moved(desk: Desk, run: Run) -> None:
         (redirect("http://127.0.0.1:1/"), "status_302"),
     ],
 )
-def test_a_failed_copy_costs_the_result(desk: Desk, behaviour: Behaviour, reason: str | None, run: Run) -> None:
+def test_failed_copy_keeps_its_link_and_the_others_are_copied(
+    desk: Desk, behaviour: Behaviour, reason: str | None, run: Run
+) -> None:
     """An asset that cannot be copied keeps its link, the one beside it is copied, and nothing is left of the first."""
     desk.partner.script("/bad", behaviour)
     desk.partner.script("/good", reply(200, PNG, "image/png"))
@@ -243,7 +245,7 @@ def test_a_failed_copy_costs_the_result(desk: Desk, behaviour: Behaviour, reason
 
 @pytest.mark.req("R-36")
 @pytest.mark.parametrize("slow", [hang(), trickle(0.02)])
-def test_a_slow_asset_holds_a_result_for_ever(desk: Desk, slow: Behaviour, run: Run) -> None:
+def test_slow_asset_delays_a_result_for_a_bounded_time(desk: Desk, slow: Behaviour, run: Run) -> None:
     """All copies of a run together take no longer than their time; what was copied in it is kept."""
     desk.partner.script("/slow", slow)
     desk.partner.script("/good", reply(200, PNG, "image/png"))
@@ -260,7 +262,7 @@ def test_a_slow_asset_holds_a_result_for_ever(desk: Desk, slow: Behaviour, run: 
     assert len(desk.files()) == 1
 
 
-def test_every_asset_is_fetched_at_once(desk: Desk, run: Run) -> None:
+def test_downloads_of_assets_are_bounded(desk: Desk, run: Run) -> None:
     """Four downloads at a time, at most so many of a run, and one for a link that stands in two places."""
     for number in range(COPIES_MAX + 3):
         desk.partner.script(f"/{number}", desk.partner.held(reply(200, b"%d" % number, "image/png")))
@@ -283,7 +285,7 @@ def test_every_asset_is_fetched_at_once(desk: Desk, run: Run) -> None:
     assert [failed.reason for failed in desk.observed(AssetCopyFailed)] == ["too_many"] * 3
 
 
-def test_a_copy_without_its_row_is_linked(desk: Desk, run: Run) -> None:
+def test_result_whose_rows_cannot_be_written_keeps_its_links(desk: Desk, run: Run) -> None:
     """When the rows cannot be written, the result keeps the partner's links, whole."""
     desk.partner.script("/a", reply(200, PNG))
     answer = {"data": [{"url": f"{desk.partner.url}/a"}]}
@@ -294,7 +296,7 @@ def test_a_copy_without_its_row_is_linked(desk: Desk, run: Run) -> None:
     assert [failed.reason for failed in desk.observed(AssetCopyFailed)] == ["not_recorded"]
 
 
-def test_a_full_disk_costs_the_result(desk: Desk, run: Run) -> None:
+def test_result_keeps_its_links_when_the_disk_is_full(desk: Desk, run: Run) -> None:
     """When the store cannot be written, the result keeps the partner's links."""
     desk.partner.script("/a", reply(200, PNG))
     (desk.folder / "spool").rmdir()
@@ -302,7 +304,7 @@ def test_a_full_disk_costs_the_result(desk: Desk, run: Run) -> None:
     assert [failed.reason for failed in desk.observed(AssetCopyFailed)] == ["blobs_unavailable"]
 
 
-def test_a_cancelled_copy_leaves_files(desk: Desk, run: Run) -> None:
+def test_cancelled_copy_leaves_no_files(desk: Desk, run: Run) -> None:
     """A server that stops in the middle of copies leaves nothing of them behind."""
     desk.partner.script("/a", trickle(0.01))
 
@@ -318,7 +320,7 @@ def test_a_cancelled_copy_leaves_files(desk: Desk, run: Run) -> None:
 
 
 @pytest.mark.req("R-36")
-def test_a_page_is_handed_out_as_one(desk: Desk, run: Run) -> None:
+def test_page_is_served_as_an_attachment(desk: Desk, run: Run) -> None:
     """A page or an SVG is a file to be saved, whatever its link says."""
     desk.partner.script("/a", reply(200, b"<svg onload=alert(1)>", "image/svg+xml"))
 
@@ -334,7 +336,7 @@ def test_a_page_is_handed_out_as_one(desk: Desk, run: Run) -> None:
 
 
 @pytest.mark.req("R-36")
-def test_a_link_outlives_its_time(desk: Desk, run: Run) -> None:
+def test_link_ends_with_its_time(desk: Desk, run: Run) -> None:
     """A link ends with its time; a good link to what is no more is told apart from a bad one."""
     desk.partner.script("/a", reply(200, PNG))
 
@@ -392,7 +394,7 @@ def test_lost_blob_is_a_fault_until_it_is_copied_again(
     run(ask())
 
 
-def test_a_sweep_removes_what_is_needed(desk: Desk, books: Books, run: Run) -> None:
+def test_sweep_removes_only_old_blobs_that_nothing_names(desk: Desk, books: Books, run: Run) -> None:
     """A blob goes when nothing live names it and it is a day old, and not before; a half-written one as well."""
     desk.partner.script("/a", reply(200, PNG))
     desk.partner.script("/b", reply(200, b"bytes of two assets"))
@@ -423,7 +425,7 @@ def test_a_sweep_removes_what_is_needed(desk: Desk, books: Books, run: Run) -> N
     assert [sum(getattr(one, name) for one in swept) for name in ("expired", "blobs", "spooled")] == [3, 3, 1]
 
 
-def test_trouble_ends_the_sweeping(desk: Desk, run: Run) -> None:
+def test_sweeping_survives_an_unavailable_database_or_store(desk: Desk, run: Run) -> None:
     """A database or a store that is away is observed, and the next part is swept the next time."""
     desk.database.refusing = True
     run(desk.sweeper.sweep())

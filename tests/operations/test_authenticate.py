@@ -71,7 +71,7 @@ def token(**claims: Any) -> Token:
 
 
 @pytest.mark.req("R-37")
-def test_a_key_belongs_to_nobody(authenticator: Authenticator, key: Any, run: Run) -> None:
+def test_key_brings_its_workspace_and_models(authenticator: Authenticator, key: Any, run: Run) -> None:
     """A key brings its workspace and the models of both."""
     caller: Caller = run(authenticator.authenticate(ApiKey(key.text)))
     assert (caller.workspace, caller.key_id, caller.subject) == ("lab", key.id, None)
@@ -80,14 +80,14 @@ def test_a_key_belongs_to_nobody(authenticator: Authenticator, key: Any, run: Ru
 
 @pytest.mark.req("R-37", "R-38")
 @pytest.mark.parametrize("credential", [None, ApiKey("flk_wrong"), ApiKey(""), ApiKey("\udce9"), Token("a.b.c")])
-def test_a_stranger_is_let_in(refusal: Refusal, credential: Credential | None) -> None:
+def test_unknown_credential_is_unauthorized(refusal: Refusal, credential: Credential | None) -> None:
     """No credential and wrong ones are unauthorized, in words that give nothing away."""
     fault = refusal(credential)
     assert isinstance(fault, Unauthorized)
     assert "flk_" not in fault.detail
 
 
-def test_every_call_reads_the_database(authenticator: Authenticator, key: Any, guarded: Guarded, run: Run) -> None:
+def test_caller_is_remembered_for_a_moment(authenticator: Authenticator, key: Any, guarded: Guarded, run: Run) -> None:
     """A caller is remembered for a moment, also while the database is away."""
     first = run(authenticator.authenticate(ApiKey(key.text)))
     guarded.refusals = 1
@@ -96,7 +96,7 @@ def test_every_call_reads_the_database(authenticator: Authenticator, key: Any, g
     assert authenticator.remembered(ApiKey(key.text)) is first
 
 
-def test_a_stranger_is_remembered(authenticator: Authenticator, refusal: Refusal) -> None:
+def test_refused_caller_is_never_remembered(authenticator: Authenticator, refusal: Refusal) -> None:
     """Nobody is remembered who was refused, and a token is never taken for a key."""
     refusal(ApiKey("flk_wrong"))
     for credential in (None, ApiKey("flk_wrong"), token()):
@@ -104,7 +104,7 @@ def test_a_stranger_is_remembered(authenticator: Authenticator, refusal: Refusal
 
 
 @pytest.mark.req("R-37", "R-38")
-def test_a_change_of_rights_is_never_seen(
+def test_changed_rights_are_seen_after_a_moment(
     authenticator: Authenticator,
     key: Any,
     guarded: Guarded,
@@ -121,7 +121,7 @@ def test_a_change_of_rights_is_never_seen(
     assert isinstance(refusal(ApiKey(key.text)), Unauthorized)
 
 
-def test_callers_are_remembered_without_bound(
+def test_number_of_remembered_callers_is_bounded(
     authenticator: Authenticator, guarded: Guarded, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest makes room for the newest."""
@@ -134,9 +134,7 @@ def test_callers_are_remembered_without_bound(
 
 @pytest.mark.req("R-37")
 @pytest.mark.parametrize("credential", [ApiKey("flk_unseen"), token()])
-def test_an_away_database_makes_strangers_of_callers(
-    guarded: Guarded, refusal: Refusal, credential: Credential
-) -> None:
+def test_unavailable_database_is_503_and_not_401(guarded: Guarded, refusal: Refusal, credential: Credential) -> None:
     """What cannot be checked is unavailable, not unauthorized."""
     guarded.refusals = 1
     fault = refusal(credential)
@@ -145,7 +143,7 @@ def test_an_away_database_makes_strangers_of_callers(
 
 
 @pytest.mark.req("R-37")
-def test_a_token_speaks_for_another(authenticator: Authenticator, run: Run) -> None:
+def test_token_brings_its_subject_workspace_and_models(authenticator: Authenticator, run: Run) -> None:
     """A token brings its subject, its workspace and its models."""
     caller: Caller = run(authenticator.authenticate(token(models=["acme/two"])))
     assert (caller.workspace, caller.key_id, caller.subject) == ("lab", None, "ada")
@@ -165,7 +163,7 @@ def test_a_token_speaks_for_another(authenticator: Authenticator, run: Run) -> N
     ],
     ids=["expired", "nobody's", "for no models", "for no workspace", "altered"],
 )
-def test_a_bad_token_is_let_in(refusal: Refusal, credential: Token, kind: type) -> None:
+def test_invalid_token_is_refused(refusal: Refusal, credential: Token, kind: type) -> None:
     """A token that proves nothing is unauthorized; one that names nobody here is forbidden."""
     fault = refusal(credential)
     assert type(fault) is kind
@@ -173,14 +171,14 @@ def test_a_bad_token_is_let_in(refusal: Refusal, credential: Token, kind: type) 
 
 
 @pytest.mark.req("R-37")
-def test_a_token_is_believed_without_an_issuer(guarded: Guarded, run: Run) -> None:
+def test_token_is_refused_without_an_issuer(guarded: Guarded, run: Run) -> None:
     """A server without an issuer takes keys only, and says so."""
     with pytest.raises(FaultError, match="API keys only"):
         run(Authenticator(guarded, None).authenticate(token()))
 
 
 @pytest.mark.req("R-37")
-def test_missing_keys_make_strangers_of_callers(guarded: Guarded, run: Run, tmp_path: Any) -> None:
+def test_unreadable_issuer_keys_are_503_and_not_401(guarded: Guarded, run: Run, tmp_path: Any) -> None:
     """Where the issuer's keys cannot be read nothing can be said of a token."""
     unreadable = Authenticator(
         guarded, TokenVerifier(TokenIssuer(ISSUER, "fairlead", KeyFile(tmp_path / "missing.json")))

@@ -25,7 +25,7 @@ FIRST = run_id()
 
 @pytest.mark.req("R-29")
 @pytest.mark.parametrize("state", ["released", "parked"])
-def test_a_waiting_run_is_dispatched(
+def test_cancelled_waiting_run_is_never_dispatched(
     server: Server, new_caller: Callable[..., Caller], partner: Partner, books: Books, run: Run, state: str
 ) -> None:
     """With a slot or without one it ends now, unbilled; who was behind it has the slot."""
@@ -46,7 +46,9 @@ def test_a_waiting_run_is_dispatched(
     assert partner.calls == []
 
 
-def test_a_run_under_way_is_ended(server: Server, caller: Caller, partner: Partner, books: Books, run: Run) -> None:
+def test_cancelling_a_run_under_way_notes_a_request(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
     """Of one under way the wish is noted, once, with the first time; the partner's end is the run's."""
     run(enqueue(server, caller))
     gate = gate_of(partner)
@@ -68,7 +70,7 @@ def test_a_run_under_way_is_ended(server: Server, caller: Caller, partner: Partn
     assert server.observed(RunWithdrawn) == []
 
 
-def test_a_wish_at_another_server_is_lost(
+def test_cancel_request_reaches_the_server_that_works_on_the_run(
     start_server: Start, server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:
     """The server that works on a run reads in the database that it is not wanted, and no other's runs."""
@@ -88,7 +90,7 @@ def test_a_wish_at_another_server_is_lost(
     run(until(execution.task.done))
 
 
-def test_an_away_database_cancels(server: Server, caller: Caller, books: Books, run: Run) -> None:
+def test_cancel_is_unavailable_while_the_database_is(server: Server, caller: Caller, books: Books, run: Run) -> None:
     """Where the wish cannot be written the caller is told, and the run waits on."""
     run(enqueue(server, caller))
     server.database.refused_writes = 1
@@ -99,7 +101,7 @@ def test_an_away_database_cancels(server: Server, caller: Caller, books: Books, 
 
 
 @pytest.mark.req("R-29")
-def test_a_cancellation_and_a_claim_both_win(
+def test_cancellation_and_claim_never_both_win(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """Of a cancellation and a claim at the same moment the first decides: dispatched and noted, or neither."""
@@ -124,7 +126,7 @@ def test_a_cancellation_and_a_claim_both_win(
     assert len(partner.calls) == sum(row["state"] == "succeeded" for row in books.rows("SELECT state FROM runs"))
 
 
-def test_a_stranger_cancels(server: Server, new_caller: Callable[..., Caller], books: Books, run: Run) -> None:
+def test_stranger_cannot_cancel(server: Server, new_caller: Callable[..., Caller], books: Books, run: Run) -> None:
     """Another workspace, and another model's address, find nothing to cancel."""
     caller, stranger = new_caller(), new_caller(name="office")
     run(enqueue(server, caller))
@@ -134,7 +136,7 @@ def test_a_stranger_cancels(server: Server, new_caller: Callable[..., Caller], b
     assert books.state(FIRST)["state"] == "released"
 
 
-def test_an_ended_run_is_changed(server: Server, caller: Caller, books: Books, run: Run) -> None:
+def test_cancelling_an_ended_run_changes_nothing(server: Server, caller: Caller, books: Books, run: Run) -> None:
     """What has ended keeps its result and its end."""
     run(made(server, caller))
     before = books.state(FIRST), books.rows("SELECT * FROM run_results")

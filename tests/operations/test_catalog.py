@@ -47,7 +47,7 @@ def ids(
     return [model.id for model in keeper.page(ANYBODY, limit, build, after).models]
 
 
-def test_unchanged_files_are_read_again(keeper: CatalogKeeper, seen: list[Observation]) -> None:
+def test_unchanged_files_are_not_read_again(keeper: CatalogKeeper, seen: list[Observation]) -> None:
     """A look that finds nothing new changes and observes nothing."""
     before = keeper.current
     keeper.reload_if_changed()
@@ -56,7 +56,7 @@ def test_unchanged_files_are_read_again(keeper: CatalogKeeper, seen: list[Observ
 
 
 @pytest.mark.req("R-02")
-def test_a_new_file_waits_for_a_restart(keeper: CatalogKeeper, folder: Path, seen: list[Observation]) -> None:
+def test_new_file_takes_effect_without_a_restart(keeper: CatalogKeeper, folder: Path, seen: list[Observation]) -> None:
     """A file that was added takes effect whole, under a new build."""
     build = keeper.current.build
     (folder / "more.toml").write_text((folder / "plain-now.toml").read_text().replace("acme/", "more/"))
@@ -66,7 +66,9 @@ def test_a_new_file_waits_for_a_restart(keeper: CatalogKeeper, folder: Path, see
     assert seen[1:] == [CatalogLoaded(keeper.current.build, 5)]
 
 
-def test_a_mistake_empties_the_catalog(keeper: CatalogKeeper, folder: Path, seen: list[Observation]) -> None:
+def test_invalid_file_leaves_the_catalog_as_it_was(
+    keeper: CatalogKeeper, folder: Path, seen: list[Observation]
+) -> None:
     """A file that cannot be used is observed once, and the catalog before it stays until it is mended."""
     file = folder / "plain-now.toml"
     good = file.read_text()
@@ -82,7 +84,9 @@ def test_a_mistake_empties_the_catalog(keeper: CatalogKeeper, folder: Path, seen
     assert "acme/plain-now" not in ids(keeper)
 
 
-def test_a_server_starts_with_a_mistake(folder: Path, providers: dict[str, Provider], seen: list[Observation]) -> None:
+def test_server_does_not_start_with_an_invalid_file(
+    folder: Path, providers: dict[str, Provider], seen: list[Observation]
+) -> None:
     """At the start there is no catalog to keep: the mistake is the operator's to mend."""
     (folder / "plain-now.toml").write_text("id = 5")
     with pytest.raises(BadFileError, match=r"plain-now\.toml:1: "):
@@ -90,7 +94,7 @@ def test_a_server_starts_with_a_mistake(folder: Path, providers: dict[str, Provi
 
 
 @pytest.mark.req("R-02")
-def test_pages_miss_or_repeat_a_model(keeper: CatalogKeeper) -> None:
+def test_pages_show_each_model_once(keeper: CatalogKeeper) -> None:
     """Each page says where the next begins, and the last says nothing."""
     first = keeper.page(ANYBODY, 3, None, None)
     assert ([model.id for model in first.models], first.limit, first.after) == (IDS[:3], 3, IDS[2])
@@ -101,7 +105,7 @@ def test_pages_miss_or_repeat_a_model(keeper: CatalogKeeper) -> None:
 
 
 @pytest.mark.req("R-03")
-def test_a_cursor_outlives_its_catalog(keeper: CatalogKeeper, folder: Path) -> None:
+def test_cursor_dies_with_its_catalog(keeper: CatalogKeeper, folder: Path) -> None:
     """A cursor dies with the catalog it was made for, whichever catalog that was."""
     build = keeper.current.build
     (folder / "plain-now.toml").unlink()
@@ -113,7 +117,7 @@ def test_a_cursor_outlives_its_catalog(keeper: CatalogKeeper, folder: Path) -> N
 
 
 @pytest.mark.req("R-02")
-def test_a_caller_pages_through_what_it_may_not_see(keeper: CatalogKeeper) -> None:
+def test_caller_pages_only_through_what_it_may_see(keeper: CatalogKeeper) -> None:
     """Only models the caller may run are counted and listed."""
     limited = Caller("id", "lab", credential_models=Patterns(("acme/plain-*",)))
     page = keeper.page(limited, 2, None, None)
@@ -121,7 +125,7 @@ def test_a_caller_pages_through_what_it_may_not_see(keeper: CatalogKeeper) -> No
 
 
 @pytest.mark.req("R-05", "R-06")
-def test_a_retired_model_is_served(keeper: CatalogKeeper, folder: Path) -> None:
+def test_retired_model_is_refused_with_its_date(keeper: CatalogKeeper, folder: Path) -> None:
     """A model is found until its date, and afterwards refused with it."""
     assert keeper.model("acme/plain-now", ANYBODY).id == "acme/plain-now"
     file = folder / "plain-now.toml"
@@ -133,7 +137,7 @@ def test_a_retired_model_is_served(keeper: CatalogKeeper, folder: Path) -> None:
 
 
 @pytest.mark.req("R-09")
-def test_a_snapshot_outlives_its_model(folder: Path, providers: dict[str, Provider], tmp_path: Path) -> None:
+def test_snapshot_of_a_removed_model_is_deleted(folder: Path, providers: dict[str, Provider], tmp_path: Path) -> None:
     """Snapshots are the served documents of authored schemas; those of models that are gone are dropped."""
     catalog, snapshots = read_catalog([folder], providers, FLAG), tmp_path / "snapshots"
     assert write_snapshots(catalog, snapshots) == 4

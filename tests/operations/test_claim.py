@@ -27,7 +27,7 @@ def _fault(books: Books, id_: str = FIRST) -> object:
 
 
 @pytest.mark.req("R-32", "R-29")
-def test_a_claimed_run_is_not_executed(
+def test_claimed_run_is_executed_charged_and_kept(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """A released run is claimed, executed and charged like any other, and its result is kept for collectors."""
@@ -46,7 +46,7 @@ def test_a_claimed_run_is_not_executed(
 
 
 @pytest.mark.req("R-29")
-def test_a_run_is_claimed_twice(
+def test_run_is_claimed_by_one_server(
     start_server: Start, server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:
     """Of two servers one has it, whether they come one after the other or after its end."""
@@ -58,14 +58,14 @@ def test_a_run_is_claimed_twice(
     assert partner.calls == ["POST /now"]
 
 
-def test_a_run_nobody_knows_is_claimed(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_unknown_run_cannot_be_claimed(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """A name that was heard of and is none is nobody's work."""
     assert not run(claim(server, caller, 9))
     assert partner.calls == []
 
 
 @pytest.mark.req("R-35")
-def test_a_withdrawn_run_is_claimed(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_withdrawn_run_cannot_be_claimed(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """What was cancelled before the worker came is never dispatched."""
     run(enqueue(server, caller))
     assert run(server.canceller.cancel(caller, "acme/plain-now", FIRST))
@@ -75,7 +75,7 @@ def test_a_withdrawn_run_is_claimed(server: Server, caller: Caller, partner: Par
 
 @pytest.mark.req("R-29", "R-34")
 @pytest.mark.parametrize("spoiled", ["model", "card", "provider", "request"])
-def test_a_run_that_cannot_be_made_any_more_is_kept_for_ever(
+def test_run_that_can_no_longer_be_made_ends_unbilled(
     server: Server, caller: Caller, folder: Path, books: Books, partner: Partner, run: Run, spoiled: str
 ) -> None:
     """Without its model, leg, card or body a run ends unasked and unbilled, and its collector is told."""
@@ -99,7 +99,7 @@ def test_a_run_that_cannot_be_made_any_more_is_kept_for_ever(
 
 
 @pytest.mark.req("R-28")
-def test_a_new_rate_card_changes_the_price_of_a_waiting_run(
+def test_waiting_run_is_charged_by_the_card_it_was_held_by(
     server: Server, caller: Caller, folder: Path, books: Books, run: Run
 ) -> None:
     """A run is charged by the card it was quoted and held by, however long it waited."""
@@ -113,7 +113,7 @@ def test_a_new_rate_card_changes_the_price_of_a_waiting_run(
 
 
 @pytest.mark.req("R-17")
-def test_a_queued_run_shows_our_key(
+def test_queued_run_uses_the_workspaces_own_key(
     server: Server, new_caller: Callable[..., Caller], folder: Path, partner: Partner, books: Books, run: Run
 ) -> None:
     """The workspace's own key is read when the run is made, newest first; without it the run ends, and asks nobody."""
@@ -134,7 +134,9 @@ def test_a_queued_run_shows_our_key(
 
 
 @pytest.mark.parametrize("refusals", [1, 3])
-def test_an_away_database_costs_a_claim(server: Server, caller: Caller, books: Books, run: Run, refusals: int) -> None:
+def test_claim_is_written_when_the_database_is_back(
+    server: Server, caller: Caller, books: Books, run: Run, refusals: int
+) -> None:
     """A claim is written when the database is back."""
     run(enqueue(server, caller))
     server.database.refusals = refusals
@@ -144,7 +146,7 @@ def test_an_away_database_costs_a_claim(server: Server, caller: Caller, books: B
 
 
 @pytest.mark.req("R-29")
-def test_a_claim_whose_answer_was_lost_is_nobodys(
+def test_claim_whose_answer_was_lost_is_executed_once(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """A claim that was written though the database said otherwise is found to be ours, and executed once."""
@@ -155,7 +157,7 @@ def test_a_claim_whose_answer_was_lost_is_nobodys(
     assert partner.calls == ["POST /now"]
 
 
-def test_a_released_run_is_not_found(server: Server, new_caller: Callable[..., Caller], run: Run) -> None:
+def test_released_runs_are_found_oldest_first(server: Server, new_caller: Callable[..., Caller], run: Run) -> None:
     """What no wake-up told of is found, the oldest first, whosever it is; what is parked is not."""
     lab, office = new_caller(in_flight_limit=1), new_caller(name="office")
     for number, caller in enumerate((lab, lab, office), start=1):
@@ -168,7 +170,7 @@ def test_a_released_run_is_not_found(server: Server, new_caller: Callable[..., C
 
 
 @pytest.mark.req("R-32", "R-34", "R-29")
-def test_a_run_waits_for_ever(
+def test_run_that_waited_too_long_is_withdrawn(
     server: Server, new_caller: Callable[..., Caller], partner: Partner, books: Books, run: Run
 ) -> None:
     """What has waited too long is withdrawn, with a slot or without one; what was claimed in time goes on."""
@@ -195,7 +197,7 @@ def test_a_run_waits_for_ever(
 
 
 @pytest.mark.req("R-23")
-def test_a_raised_limit_is_not_noticed(
+def test_raised_limit_releases_waiting_runs(
     server: Server, new_caller: Callable[..., Caller], books: Books, run: Run
 ) -> None:
     """Where a limit was raised, as many get a slot as there is room for, in order."""
@@ -216,7 +218,7 @@ def _states(books: Books) -> list[str]:
     return [row["state"] for row in books.rows("SELECT state FROM runs ORDER BY place")]
 
 
-def test_an_away_database_ends_the_looking(server: Server, caller: Caller, run: Run) -> None:
+def test_looking_for_work_survives_an_unavailable_database(server: Server, caller: Caller, run: Run) -> None:
     """Whatever is looked for is looked for again later, and the trouble is observed."""
     run(enqueue(server, caller))
     server.now_ns += (DAY_MS + HOUR_MS) * 1_000_000
@@ -229,7 +231,7 @@ def test_an_away_database_ends_the_looking(server: Server, caller: Caller, run: 
     assert run(server.claimer.time_out()) == 1
 
 
-def test_a_time_out_that_cannot_be_written_is_tried_for_ever(server: Server, caller: Caller, run: Run) -> None:
+def test_time_out_that_cannot_be_written_is_tried_again(server: Server, caller: Caller, run: Run) -> None:
     """Where the database reads and does not write, nothing was withdrawn, and the next round tries again."""
     run(enqueue(server, caller))
     server.now_ns += (DAY_MS + HOUR_MS) * 1_000_000
@@ -241,7 +243,7 @@ def test_a_time_out_that_cannot_be_written_is_tried_for_ever(server: Server, cal
 
 
 @pytest.mark.req("R-33")
-def test_a_queue_has_no_pace(server: Server, new_caller: Callable[..., Caller], run: Run) -> None:
+def test_claims_tell_how_fast_a_queue_moves(server: Server, new_caller: Callable[..., Caller], run: Run) -> None:
     """Each claim of a workspace tells how fast its queue moves; a waiting caller is told half the wait."""
     caller = new_caller(in_flight_limit=2, balance=10 * DOLLAR)
     for number in range(1, 9):

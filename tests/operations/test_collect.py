@@ -38,7 +38,7 @@ def _both(server: Server, caller: Caller, id_: str = FIRST) -> list[Coroutine[An
 
 
 @pytest.mark.req("R-33", "R-34")
-def test_a_run_is_told_otherwise_than_it_stands(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_run_is_told_as_it_stands(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """Waiting, under way and completed, to whoever asks for the status or for the result."""
     run(enqueue(server, caller))
     waiting = RequestStatus(FIRST, MODEL, QueueStatus.IN_QUEUE, 1, 0)
@@ -60,7 +60,7 @@ def test_a_run_is_told_otherwise_than_it_stands(server: Server, caller: Caller, 
 
 
 @pytest.mark.req("R-34")
-def test_a_failure_is_told_as_another(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_failure_is_told_whole_and_without_a_charge(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """What a partner failed with is kept whole, and nothing is told of a charge."""
     partner.statuses["/now"] = 500
     id_ = run(made(server, caller))
@@ -73,7 +73,7 @@ def test_a_failure_is_told_as_another(server: Server, caller: Caller, partner: P
 
 @pytest.mark.req("R-34")
 @pytest.mark.parametrize("has_failed", [False, True])
-def test_a_result_is_kept_for_ever(
+def test_result_is_kept_for_a_week(
     server: Server, caller: Caller, partner: Partner, run: Run, *, has_failed: bool
 ) -> None:
     """To the millisecond: kept for a week from its end, and gone after it, also once its row is swept."""
@@ -91,7 +91,7 @@ def test_a_result_is_kept_for_ever(
 
 
 @pytest.mark.req("R-34")
-def test_a_large_result_is_lost(
+def test_large_result_is_kept_as_a_blob(
     server: Server, caller: Caller, partner: Partner, books: Books, tmp_path: Path, run: Run
 ) -> None:
     """What is larger than a row should be is a blob; without it the result is gone, and the status says so."""
@@ -139,7 +139,7 @@ def test_status_of_a_run_stands_while_its_store_is_away(
 
 
 @pytest.mark.req("R-29", "R-34")
-def test_a_full_store_costs_a_result(
+def test_large_result_is_kept_in_the_database_when_the_store_is_full(
     server: Server, caller: Caller, partner: Partner, books: Books, tmp_path: Path, run: Run
 ) -> None:
     """Where no blob can be written a large result is kept in the database: it was paid for."""
@@ -152,7 +152,7 @@ def test_a_full_store_costs_a_result(
     assert len(run(server.collector.collect(caller, MODEL, FIRST)).outcome.content) == row["size"]
 
 
-def test_an_away_database_is_no_answer(server: Server, caller: Caller, run: Run) -> None:
+def test_unavailable_database_is_503_for_status_and_result(server: Server, caller: Caller, run: Run) -> None:
     """Neither a run nor its absence is told while the database is away; what is read in two steps may meet it twice."""
     run(made(server, caller))
     for asked in (*_both(server, caller), server.canceller.cancel(caller, MODEL, FIRST)):
@@ -163,7 +163,7 @@ def test_an_away_database_is_no_answer(server: Server, caller: Caller, run: Run)
 
 @pytest.mark.req("R-33")
 @pytest.mark.parametrize("id_", ["", "x", FIRST.upper(), FIRST + "\n", FIRST.replace("-", ""), run_id(2)])
-def test_what_is_no_id_is_looked_for(server: Server, caller: Caller, run: Run, id_: str) -> None:
+def test_malformed_id_is_never_looked_up(server: Server, caller: Caller, run: Run, id_: str) -> None:
     """What cannot be an id never reaches the database, and is answered like what is none."""
     run(made(server, caller))
     server.database.refusals = 0 if id_ == run_id(2) else 1
@@ -172,7 +172,7 @@ def test_what_is_no_id_is_looked_for(server: Server, caller: Caller, run: Run, i
 
 
 @pytest.mark.req("R-33", "R-06")
-def test_a_retired_models_runs_are_gone(server: Server, caller: Caller, folder: Path, run: Run) -> None:
+def test_runs_of_a_retired_model_are_still_told(server: Server, caller: Caller, folder: Path, run: Run) -> None:
     """What was run while the model was there is told after it has gone."""
     run(made(server, caller))
     (folder / "plain-now.toml").unlink()
@@ -181,7 +181,7 @@ def test_a_retired_models_runs_are_gone(server: Server, caller: Caller, folder: 
 
 
 @pytest.mark.req("R-33")
-def test_a_stranger_is_told(server: Server, new_caller: Callable[..., Caller], run: Run) -> None:
+def test_stranger_is_told_nothing_of_a_run(server: Server, new_caller: Callable[..., Caller], run: Run) -> None:
     """Neither another workspace nor another model's address leads to a run; a synchronous one has none at all."""
     caller, stranger = new_caller(), new_caller(name="office")
     run(made(server, caller))

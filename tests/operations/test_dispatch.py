@@ -46,7 +46,7 @@ def fault_of(answer: Answer) -> Fault:
 
 
 @pytest.mark.req("R-14", "R-28", "R-29")
-def test_a_failed_provider_fails_the_run(
+def test_run_of_a_failed_provider_is_served_by_the_next(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """The next leg serves it: held for and charged at that leg's rate, once, and named to the caller."""
@@ -68,7 +68,7 @@ def test_a_failed_provider_fails_the_run(
 
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 502, 503])
-def test_a_failure_of_the_partner_reaches_the_caller(
+def test_refusal_for_the_partners_own_sake_is_served_elsewhere(
     server: Server, caller: Caller, partner: Partner, run: Run, status: int
 ) -> None:
     """Whatever the partner refused for its own sake, another may serve."""
@@ -77,7 +77,7 @@ def test_a_failure_of_the_partner_reaches_the_caller(
 
 
 @pytest.mark.req("R-14")
-def test_a_partner_that_is_away_fails_the_run(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_unreachable_partner_is_replaced_by_another(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """What could not be sent was certainly not taken."""
     server.providers["plain"] = server.providers["plain"].at("http://127.0.0.1:1")
     assert run(server.answer(caller, "twice")).fallback_provider == "spare"
@@ -90,7 +90,7 @@ def test_a_partner_that_is_away_fails_the_run(server: Server, caller: Caller, pa
     [(400, {}), (422, {}), (451, {}), (408, {}), (504, {}), (200, {"unlike": "a result"}), (200, None)],
     ids=["rejected", "invalid", "refused", "408", "504", "unreadable", "broken off"],
 )
-def test_another_provider_repeats_what_may_have_been_done(
+def test_work_that_may_have_been_done_is_not_repeated_elsewhere(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run, status: int, answer: Any
 ) -> None:
     """What the caller did wrong, and what the partner may have worked on, is asked of nobody else."""
@@ -103,7 +103,7 @@ def test_another_provider_repeats_what_may_have_been_done(
 
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize(("status", "answer"), [(200, {"status": "failed"}), (500, {}), (200, {"status": "?"})])
-def test_a_failed_task_is_ordered_elsewhere(
+def test_failed_task_is_not_ordered_elsewhere(
     server: Server, caller: Caller, partner: Partner, run: Run, status: int, answer: Any
 ) -> None:
     """Work that was accepted was perhaps done: its failure ends the run."""
@@ -113,7 +113,7 @@ def test_a_failed_task_is_ordered_elsewhere(
 
 
 @pytest.mark.req("R-14")
-def test_a_task_that_was_refused_is_not_ordered_elsewhere(
+def test_refused_submission_is_ordered_elsewhere(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """A submit that was refused moves on, and the other provider's handle is followed."""
@@ -125,7 +125,7 @@ def test_a_task_that_was_refused_is_not_ordered_elsewhere(
 
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize("status", [400, 422])
-def test_a_caller_is_told_what_another_provider_minds_about_our_words(
+def test_rejection_of_a_translated_body_is_not_told_to_the_caller(
     server: Server, caller: Caller, partner: Partner, run: Run, status: int
 ) -> None:
     """A body in the second provider's words was ours: what it rejects there is no news, the first failure is told."""
@@ -135,7 +135,7 @@ def test_a_caller_is_told_what_another_provider_minds_about_our_words(
 
 
 @pytest.mark.req("R-14")
-def test_a_second_provider_that_may_have_worked_is_not_the_last(
+def test_second_provider_that_may_have_worked_is_the_last(
     server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:
     """The rule holds for every leg: after a time-out of the second the third is not asked."""
@@ -146,7 +146,7 @@ def test_a_second_provider_that_may_have_worked_is_not_the_last(
 
 
 @pytest.mark.req("R-14")
-def test_the_last_failure_hides_the_first(
+def test_first_failure_is_told_when_nobody_can_serve(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """When nobody can serve a run, the caller learns what the provider it asked for said."""
@@ -160,7 +160,7 @@ def test_the_last_failure_hides_the_first(
 
 
 @pytest.mark.req("R-14")
-def test_a_leg_that_cannot_be_held_for_is_asked(
+def test_provider_that_costs_too_much_is_skipped(
     server: Server, new_caller: Callable[..., Caller], partner: Partner, books: Books, run: Run
 ) -> None:
     """A provider that costs more than the workspace has is skipped; one that it can pay serves."""
@@ -173,7 +173,7 @@ def test_a_leg_that_cannot_be_held_for_is_asked(
 
 
 @pytest.mark.req("R-14")
-def test_a_workspace_pays_beyond_what_it_has(
+def test_fallback_never_spends_more_than_the_workspace_has(
     server: Server, new_caller: Callable[..., Caller], partner: Partner, books: Books, run: Run
 ) -> None:
     """With too little money for the only other provider the first failure stands."""
@@ -185,7 +185,9 @@ def test_a_workspace_pays_beyond_what_it_has(
 
 
 @pytest.mark.req("R-14")
-def test_a_provider_is_asked_before_the_books_know(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_move_to_another_provider_is_durable_before_it_is_asked(
+    server: Server, caller: Caller, partner: Partner, run: Run
+) -> None:
     """When the second provider is called, its name and its hold are durable."""
     known: list[tuple[Any, ...]] = []
 
@@ -206,7 +208,7 @@ def test_a_provider_is_asked_before_the_books_know(server: Server, caller: Calle
         ("twice", ["POST /now", "POST /spare/now"], ("lost", "spare", 0)),
     ],
 )
-def test_a_takeover_goes_back_to_the_first_provider(
+def test_takeover_goes_on_at_the_second_provider(
     server: Server,
     start_server: Callable[..., Server],
     caller: Caller,
@@ -244,7 +246,7 @@ def test_a_takeover_goes_back_to_the_first_provider(
     assert books.figures(caller.workspace_id)[1:] == (0, 0)
 
 
-def test_a_move_whose_commit_was_not_confirmed_is_written_twice(
+def test_move_whose_commit_was_not_confirmed_is_written_once(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """A database that goes away after it has written is told again, and finds the move done."""
@@ -270,7 +272,7 @@ def test_a_move_whose_commit_was_not_confirmed_is_written_twice(
     ],
     ids=["switched off", "strict", "edit"],
 )
-def test_fallback_works_where_it_is_inert(
+def test_fallback_is_off_where_it_is_inert(
     server: Server, caller: Caller, partner: Partner, run: Run, model: str, body: Any, wish: Wish, asked: str
 ) -> None:
     """Switched off, under strict mode and for an edit, the first failure reaches the caller."""
@@ -281,16 +283,14 @@ def test_fallback_works_where_it_is_inert(
 
 
 @pytest.mark.req("R-14")
-def test_an_edit_model_never_falls_back(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_generation_of_an_editing_model_falls_back(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """The other operation of a model that also edits has its fallback."""
     partner.statuses["/now"] = 503
     assert run(server.answer(caller, "editor")).fallback_provider == "spare"
 
 
 @pytest.mark.req("R-14")
-def test_a_provider_that_was_asked_for_has_no_fallback(
-    server: Server, caller: Caller, partner: Partner, run: Run
-) -> None:
+def test_native_provider_stands_in_for_an_alternate(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """The native provider stands in for an alternate as well, at its own rate."""
     partner.statuses["/spare/now"] = 503
     answer = run(server.answer(caller, "twice", wish=Wish(provider="spare")))
@@ -302,7 +302,7 @@ def test_a_provider_that_was_asked_for_has_no_fallback(
 @pytest.mark.parametrize(
     "options", [{"gates": {"provider:spare": Gate.OFF}}, {"providers": ("plain",)}], ids=["gate", "policy"]
 )
-def test_a_run_falls_back_to_a_forbidden_provider(
+def test_run_never_falls_back_to_a_forbidden_provider(
     server: Server, new_caller: Callable[..., Caller], partner: Partner, run: Run, options: dict[str, Any]
 ) -> None:
     """A provider this workspace may not use does not serve it by the back door."""
@@ -312,7 +312,7 @@ def test_a_run_falls_back_to_a_forbidden_provider(
     assert partner.calls == ["POST /now"]
 
 
-def test_a_provider_without_our_credential_stops_a_run(
+def test_provider_without_our_credential_is_skipped(
     start_server: Callable[..., Server], caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """A leg that cannot be called is not tried: another one serves the run from the start, and that is observed."""
@@ -323,7 +323,7 @@ def test_a_provider_without_our_credential_stops_a_run(
     assert poor.observed(ProviderNotConfigured) == [ProviderNotConfigured("locked", ("FAIRLEAD_PROVIDER_LOCKED_KEY",))]
 
 
-def test_a_resting_provider_is_asked(
+def test_provider_in_cooldown_is_skipped(
     server: Server, new_caller: Callable[..., Caller], partner: Partner, run: Run
 ) -> None:
     """After some failures in a row a provider rests, and runs go straight to the next one."""
@@ -338,7 +338,7 @@ def test_a_resting_provider_is_asked(
     assert partner.calls.count("POST /now") == 5
 
 
-def test_a_bug_after_a_move_keeps_a_hold(
+def test_bug_after_a_move_frees_the_current_hold(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """An unexpected error frees what is held by then, not what was held at first."""
@@ -357,7 +357,7 @@ def test_a_bug_after_a_move_keeps_a_hold(
     assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
 
 
-def test_a_run_at_the_second_provider_is_charged_more_than_it_held(
+def test_charge_after_a_move_stays_within_the_new_hold(
     server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:
     """The bound of the serving leg's hold holds after a move as well."""

@@ -41,7 +41,7 @@ def fault_of(run: Run, work: Any) -> JobFault:
     return raised.value.fault
 
 
-def test_a_setting_is_lost(documents: EditorDocuments, run: Run) -> None:
+def test_setting_is_what_it_was_changed_to_last(documents: EditorDocuments, run: Run) -> None:
     """A setting is what it was changed to last; others stay as they are, and so do those of other workspaces."""
     run(documents.change_settings(LAB, {"b": b"1", "a/b": b'"x"'}))
     run(documents.change_settings(LAB, {"b": b"2"}))
@@ -52,7 +52,7 @@ def test_a_setting_is_lost(documents: EditorDocuments, run: Run) -> None:
     assert run(documents.setting(OTHER, "b")) is None
 
 
-def test_a_file_is_seen_by_others(documents: EditorDocuments, run: Run) -> None:
+def test_file_belongs_to_its_workspace_alone(documents: EditorDocuments, run: Run) -> None:
     """A file is its workspace's: no other reads, lists, moves or deletes it."""
     put = run(documents.put_file(LAB, "workflows/a.json", b"{}", replace=True))
     assert (put.name, put.size, put.changed_at) == ("workflows/a.json", 2, NOW)
@@ -66,7 +66,7 @@ def test_a_file_is_seen_by_others(documents: EditorDocuments, run: Run) -> None:
     assert run(documents.files(OTHER)) == []
 
 
-def test_a_folder_lists_another(documents: EditorDocuments, run: Run) -> None:
+def test_folder_lists_its_own_files(documents: EditorDocuments, run: Run) -> None:
     """A folder lists its own files, deeper ones on request, and none of a folder whose name begins alike."""
     for path in ("a/1", "a/b/2", "ab/3", "A/4", "5", "a%/6"):
         run(documents.put_file(LAB, path, b"x", replace=False))
@@ -82,7 +82,7 @@ def test_a_folder_lists_another(documents: EditorDocuments, run: Run) -> None:
     assert sorted(names("", deep=True)) == ["5", "A/4", "a%/6", "a/1", "a/b/2", "ab/3"]
 
 
-def test_a_setting_is_a_file(documents: EditorDocuments, run: Run) -> None:
+def test_settings_and_files_are_kept_apart(documents: EditorDocuments, run: Run) -> None:
     """Settings and files are apart, whatever they are called."""
     run(documents.change_settings(LAB, {"userdata/a": b"1"}))
     run(documents.put_file(LAB, "settings/a", b"2", replace=True))
@@ -90,7 +90,7 @@ def test_a_setting_is_a_file(documents: EditorDocuments, run: Run) -> None:
     assert run(documents.settings(LAB)) == {"userdata/a": b"1"}
 
 
-def test_a_file_is_replaced_unasked(documents: EditorDocuments, run: Run) -> None:
+def test_file_is_replaced_only_on_request(documents: EditorDocuments, run: Run) -> None:
     """A file is only put or moved in another's place where that is wanted."""
     run(documents.put_file(LAB, "a", b"1", replace=False))
     run(documents.put_file(LAB, "b", b"2", replace=False))
@@ -106,7 +106,9 @@ def test_a_file_is_replaced_unasked(documents: EditorDocuments, run: Run) -> Non
     assert is_missing(run, documents.delete_file(LAB, "b"))
 
 
-def test_documents_grow_without_bound(documents: EditorDocuments, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_are_bounded_in_number_and_size(
+    documents: EditorDocuments, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There are so many settings and files, of such a size, and no more; what is too much changes nothing."""
     monkeypatch.setattr(editor, "DOCUMENTS_MAX", 2)
     run(documents.change_settings(LAB, {"a": b"1", "b": b"1"}))
@@ -136,7 +138,7 @@ def test_documents_grow_without_bound(documents: EditorDocuments, run: Run, monk
         lambda documents: documents.change_settings(LAB, {"a\0": b"1"}),
     ],
 )
-def test_a_bad_name_reaches_the_database(
+def test_malformed_name_is_never_looked_up(
     documents: EditorDocuments, run: Run, ask: Callable[[EditorDocuments], Any]
 ) -> None:
     """A name that can be none is refused before anything is looked up."""

@@ -31,7 +31,7 @@ from storage.bookings import Books
 
 
 @pytest.mark.req("R-28", "R-29")
-def test_a_generation_is_not_charged_what_it_used(
+def test_generation_is_charged_what_the_partner_reports(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """Held for what was asked, charged for what the partner reports, once."""
@@ -47,7 +47,7 @@ def test_a_generation_is_not_charged_what_it_used(
 
 @pytest.mark.req("R-27")
 @pytest.mark.parametrize(("policy", "charged"), [("yes", 30 * CENT), ("no", 0), ("unknown", 0)])
-def test_a_refusal_is_billed_by_another_rule_than_the_catalogs(
+def test_refusal_is_billed_by_the_rule_of_the_catalog(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run, policy: str, charged: int
 ) -> None:
     """What a refusal on content grounds costs is what the model's catalog entry says: its hold, or nothing."""
@@ -62,7 +62,7 @@ def test_a_refusal_is_billed_by_another_rule_than_the_catalogs(
     assert (books.state()["state"], books.state()["reason"]) == ("failed", "content_policy_violation")
 
 
-def test_submitted_work_is_answered_before_it_is_done(
+def test_submitted_work_is_answered_when_it_is_done(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """The handle is durable before the first poll, and the run ends with the work."""
@@ -82,7 +82,7 @@ def test_submitted_work_is_answered_before_it_is_done(
 
 
 @pytest.mark.req("R-29")
-def test_a_failure_is_charged(server: Server, caller: Caller, partner: Partner, books: Books, run: Run) -> None:
+def test_failure_is_not_charged(server: Server, caller: Caller, partner: Partner, books: Books, run: Run) -> None:
     """What the partner failed at costs nothing."""
     partner.statuses["/now"] = 500
     answer = run(server.answer(caller))
@@ -93,7 +93,7 @@ def test_a_failure_is_charged(server: Server, caller: Caller, partner: Partner, 
     assert (books.state()["reason"], books.state()["upstream_status"]) == ("provider_error", 500)
 
 
-def test_a_bug_keeps_a_hold(server: Server, caller: Caller, books: Books, run: Run) -> None:
+def test_bug_voids_the_hold(server: Server, caller: Caller, books: Books, run: Run) -> None:
     """An unexpected error voids the run, tells the caller nothing and is observed."""
 
     async def admit_and_break() -> object:
@@ -109,7 +109,7 @@ def test_a_bug_keeps_a_hold(server: Server, caller: Caller, books: Books, run: R
 
 
 @pytest.mark.req("R-29")
-def test_a_settlement_is_lost_or_doubled_while_the_database_is_away(
+def test_settlement_is_booked_once_when_the_database_is_back(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """The answer waits until the books are closed, which happens once."""
@@ -126,7 +126,7 @@ def test_a_settlement_is_lost_or_doubled_while_the_database_is_away(
 
 
 @pytest.mark.req("R-24", "R-29")
-def test_a_run_ends_with_the_patience_of_its_caller(
+def test_run_outlives_the_deadline_of_its_caller(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """Past the deadline the caller is told so; the run goes on and is billed."""
@@ -151,7 +151,7 @@ def test_a_run_ends_with_the_patience_of_its_caller(
 
 
 @pytest.mark.req("R-25", "R-29")
-def test_a_caller_that_left_is_not_billed(server: Server, caller: Caller, books: Books, run: Run) -> None:
+def test_caller_that_left_is_billed(server: Server, caller: Caller, books: Books, run: Run) -> None:
     """A generation that completed is billed, and that nobody received it is recorded."""
 
     async def leave() -> None:
@@ -164,7 +164,7 @@ def test_a_caller_that_left_is_not_billed(server: Server, caller: Caller, books:
     assert server.observed(RunEnded)[0].caller_left
 
 
-def test_a_run_that_was_taken_over_is_written_by_both(
+def test_run_that_was_taken_over_is_written_by_its_new_owner_alone(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """The old owner's end changes nothing, and it says so instead of answering."""
@@ -179,7 +179,7 @@ def test_a_run_that_was_taken_over_is_written_by_both(
     assert (books.state()["state"], books.state()["server_id"]) == ("dispatched", "server-2")
 
 
-def test_a_drained_server_leaves_runs_half_done(
+def test_draining_waits_for_runs_under_way(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """Draining waits for runs under way; those that take too long stay live in the books."""

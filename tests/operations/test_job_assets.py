@@ -38,7 +38,7 @@ async def refused(work: Coroutine[Any, Any, Any]) -> AssetFault:
 
 
 @pytest.mark.req("J-14")
-def test_blocked_bytes_are_taken_in(database: Database, books: Books, tmp_path: Path, run: Run) -> None:
+def test_blocked_bytes_are_refused_and_removed(database: Database, books: Books, tmp_path: Path, run: Run) -> None:
     """Bytes on the list are no asset, neither sent nor by their hash, and nothing of them is left; the log says so."""
     books.open()
     digest = blake3(b"bad").hexdigest()
@@ -57,7 +57,7 @@ def test_blocked_bytes_are_taken_in(database: Database, books: Books, tmp_path: 
 
 
 @pytest.mark.req("J-14")
-def test_an_expired_asset_is_there(room: Room, run: Run) -> None:
+def test_expired_asset_is_not_found(room: Room, run: Run) -> None:
     """When its time is up, an asset is not found by id, hash or name, and its bytes go."""
 
     async def check() -> None:
@@ -76,7 +76,7 @@ def test_an_expired_asset_is_there(room: Room, run: Run) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_an_asset_without_its_bytes_is_sent(room: Room, run: Run) -> None:
+def test_asset_without_its_bytes_is_not_sent(room: Room, run: Run) -> None:
     """What cannot be sent whole is not begun."""
 
     async def check() -> None:
@@ -116,7 +116,7 @@ def test_lost_bytes_are_not_known_until_they_are_sent_again(room: Room, lost: st
 
 
 @pytest.mark.req("J-14")
-def test_references_have_no_bound(room: Room, run: Run) -> None:
+def test_references_are_bounded(room: Room, run: Run) -> None:
     """A thousand references are resolved, in a large workflow too; one more is refused."""
 
     async def check() -> None:
@@ -136,7 +136,7 @@ def test_references_have_no_bound(room: Room, run: Run) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_a_database_that_is_away_forgets_an_asset(tmp_path: Path, run: Run) -> None:
+def test_unavailable_database_is_observed_and_503(tmp_path: Path, run: Run) -> None:
     """It is observed, and the caller may try again."""
 
     async def check() -> None:

@@ -31,7 +31,7 @@ _ME: Final = Caller(LAB, "lab")
 
 
 @pytest.mark.req("J-13")
-def test_a_newcomer_sees_an_old_preview(run: Run) -> None:
+def test_newcomer_sees_the_newest_preview(run: Run) -> None:
     """The newest preview of a job is at hand for as long as it is executed; one of an unknown job is not kept."""
 
     async def told() -> list[bytes | None]:
@@ -55,7 +55,7 @@ def test_a_newcomer_sees_an_old_preview(run: Run) -> None:
 
 @pytest.mark.req("J-13")
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_job_that_ends_elsewhere_is_watched_for_ever(
+def test_watch_notices_a_job_that_ended_elsewhere(
     database: Database, books: Books, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, *, alone: bool
 ) -> None:
     """A job of which nothing is heard is looked for, however rarely; silence is told as such meanwhile."""

@@ -31,6 +31,6 @@ def test_every_fault_has_a_kind_and_a_sentence(fault: Fault) -> None:
         ),
     ],
 )
-def test_the_words_say_how_to_mend_it(fault: Fault, words: str) -> None:
+def test_message_says_how_to_correct_the_request(fault: Fault, words: str) -> None:
     """The first fields that are wrong, and what to use instead."""
     assert declined(fault).message == words

@@ -57,7 +57,7 @@ async def unanswered(work: Coroutine[Any, Any, Any]) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_blocked_bytes_are_kept_for_a_while(database: Database, books: Books, tmp_path: Path, run: Run) -> None:
+def test_blocked_or_unjudged_bytes_are_not_kept(database: Database, books: Books, tmp_path: Path, run: Run) -> None:
     """Nothing is left of bytes that are blocked, nor of those that nobody could judge; the log has the reason."""
     books.open()
 
@@ -78,7 +78,7 @@ def test_blocked_bytes_are_kept_for_a_while(database: Database, books: Books, tm
 
 
 @pytest.mark.req("J-14")
-def test_a_file_for_a_workflow_is_not_judged(database: Database, books: Books, tmp_path: Path, run: Run) -> None:
+def test_file_for_a_workflow_is_judged(database: Database, books: Books, tmp_path: Path, run: Run) -> None:
     """Files that are uploaded under a name are assets, and judged alike."""
     books.open()
 
@@ -102,7 +102,9 @@ def test_a_file_for_a_workflow_is_not_judged(database: Database, books: Books, t
 
 
 @pytest.mark.req("J-14")
-def test_known_bytes_are_not_judged(database: Database, books: Books, tmp_path: Path, run: Run) -> None:
+def test_known_bytes_are_judged_when_an_asset_is_made_of_them(
+    database: Database, books: Books, tmp_path: Path, run: Run
+) -> None:
     """Bytes of the workspace are judged once more when an asset is made of them; those of others are unknown."""
     books.open()
 
@@ -125,7 +127,9 @@ def test_known_bytes_are_not_judged(database: Database, books: Books, tmp_path: 
 
 
 @pytest.mark.req("J-14")
-def test_bytes_that_are_refused_anyway_are_judged(database: Database, books: Books, tmp_path: Path, run: Run) -> None:
+def test_bytes_that_are_refused_anyway_are_not_judged(
+    database: Database, books: Books, tmp_path: Path, run: Run
+) -> None:
     """Neither those with another hash than was said, nor those on the list, nor none."""
     books.open()
 

@@ -76,7 +76,7 @@ def named(bulletins: Sequence[Bulletin]) -> list[list[tuple[str, bool]]]:
     return [[(one.place.node, one.is_running) for one in bulletin.progress] for bulletin in bulletins]
 
 
-def test_somebody_hears_of_another_workspace(run: Run) -> None:
+def test_subscribers_hear_of_their_workspace_alone(run: Run) -> None:
     """All who watch a workspace are told the same, in order, and nobody else is told anything."""
 
     async def scene() -> None:
@@ -90,7 +90,7 @@ def test_somebody_hears_of_another_workspace(run: Run) -> None:
     run(scene())
 
 
-def test_who_waits_is_not_woken(run: Run) -> None:
+def test_waiting_subscriber_is_woken(run: Run) -> None:
     """Whoever waits for news is told of them as soon as they are there."""
 
     async def scene() -> None:
@@ -104,7 +104,7 @@ def test_who_waits_is_not_woken(run: Run) -> None:
     run(scene())
 
 
-def test_who_has_left_is_told_for_ever(run: Run) -> None:
+def test_closed_subscription_is_forgotten(run: Run) -> None:
     """A subscription that is closed is forgotten, and ends whoever waits for it."""
 
     async def scene() -> None:
@@ -123,7 +123,7 @@ def test_who_has_left_is_told_for_ever(run: Run) -> None:
     run(scene())
 
 
-def test_as_many_watch_as_like_to(run: Run) -> None:
+def test_number_of_subscribers_is_bounded(run: Run) -> None:
     """Watchers are counted, in a workspace and in all; one more is refused, and may come when one has left."""
 
     async def scene() -> None:
@@ -143,7 +143,7 @@ def test_as_many_watch_as_like_to(run: Run) -> None:
     run(scene())
 
 
-def test_a_stopping_server_is_watched_on(run: Run) -> None:
+def test_stopping_server_ends_every_subscription(run: Run) -> None:
     """When the newsroom closes, every subscription ends, and so does one that comes later."""
 
     async def scene() -> None:
@@ -158,7 +158,7 @@ def test_a_stopping_server_is_watched_on(run: Run) -> None:
     run(scene())
 
 
-def test_every_preview_waits_for_a_slow_watcher(run: Run) -> None:
+def test_slow_subscriber_is_told_the_newest_preview_and_all_that_matters(run: Run) -> None:
     """Who is behind is told the newest preview, text and progress of each node, and everything that must be told."""
 
     async def scene() -> None:
@@ -180,7 +180,7 @@ def test_every_preview_waits_for_a_slow_watcher(run: Run) -> None:
     run(scene())
 
 
-def test_a_watcher_who_is_not_behind_misses_a_step(run: Run) -> None:
+def test_subscriber_that_keeps_up_is_told_every_step(run: Run) -> None:
     """Steps that come at once are all told to who reads them."""
 
     async def scene() -> None:
@@ -193,7 +193,7 @@ def test_a_watcher_who_is_not_behind_misses_a_step(run: Run) -> None:
     run(scene())
 
 
-def test_previews_crowd_out_what_must_be_told(run: Run) -> None:
+def test_previews_are_dropped_before_anything_else(run: Run) -> None:
     """Where there is no room, previews of any node go first, the oldest before the others."""
 
     async def scene() -> None:
@@ -209,7 +209,7 @@ def test_previews_crowd_out_what_must_be_told(run: Run) -> None:
 @pytest.mark.parametrize(
     "too_much", [[Started()] * 9, [Executed(place("1"), {"text": ["x" * 40_000]})] * 3], ids=["messages", "bytes"]
 )
-def test_a_slow_watcher_waits_for_ever(run: Run, too_much: list[Tiding]) -> None:
+def test_subscriber_that_is_too_slow_is_closed(run: Run, too_much: list[Tiding]) -> None:
     """Who is too far behind is told nothing more, and keeps nothing; his neighbour does not notice."""
 
     async def scene() -> None:
@@ -227,7 +227,7 @@ def test_a_slow_watcher_waits_for_ever(run: Run, too_much: list[Tiding]) -> None
     run(scene())
 
 
-def test_one_preview_is_larger_than_everything_that_may_wait(run: Run) -> None:
+def test_preview_larger_than_the_buffer_is_dropped(run: Run) -> None:
     """It is dropped, and nobody is closed for it."""
 
     async def scene() -> None:
@@ -239,7 +239,7 @@ def test_one_preview_is_larger_than_everything_that_may_wait(run: Run) -> None:
     run(scene())
 
 
-def test_a_batch_has_no_bound(run: Run) -> None:
+def test_batch_of_events_is_bounded(run: Run) -> None:
     """What is taken at once is limited, so that a connection can say that it is full; nothing is lost by it."""
 
     async def scene() -> None:
@@ -254,7 +254,7 @@ def test_a_batch_has_no_bound(run: Run) -> None:
     run(scene())
 
 
-def test_the_last_word_comes_before_the_status(run: Run) -> None:
+def test_end_of_a_job_is_told_with_the_status_that_follows(run: Run) -> None:
     """That a job is over is told with the status that follows its end."""
 
     async def scene() -> None:
@@ -268,7 +268,7 @@ def test_the_last_word_comes_before_the_status(run: Run) -> None:
     run(scene())
 
 
-def test_the_last_word_is_never_said(run: Run) -> None:
+def test_end_of_a_job_is_told_once_without_a_status(run: Run) -> None:
     """Where no status follows, the last word comes without it, once."""
 
     async def scene() -> None:
@@ -285,7 +285,7 @@ def test_the_last_word_is_never_said(run: Run) -> None:
     run(scene())
 
 
-def test_a_newcomer_is_not_told_what_is_executed(run: Run) -> None:
+def test_newcomer_is_told_which_node_is_running(run: Run) -> None:
     """Who comes in the middle is told the node that began last, of each job, until the job ends."""
 
     async def scene() -> None:
@@ -300,7 +300,7 @@ def test_a_newcomer_is_not_told_what_is_executed(run: Run) -> None:
     run(scene())
 
 
-def test_two_jobs_of_one_public_id_are_taken_for_one(run: Run) -> None:
+def test_jobs_with_one_public_id_are_told_apart(run: Run) -> None:
     """What is remembered of a job is its own, and its last word goes to its workspace, though both ids are the same."""
 
     async def scene() -> None:
@@ -327,7 +327,7 @@ def test_two_jobs_of_one_public_id_are_taken_for_one(run: Run) -> None:
     run(scene())
 
 
-def test_progress_names_what_does_not_run_any_more(run: Run) -> None:
+def test_progress_names_only_nodes_that_run(run: Run) -> None:
     """Each change names its node first, then those that run beside it; a node that is blocked stops running."""
 
     async def scene() -> None:
@@ -353,7 +353,7 @@ def test_progress_names_what_does_not_run_any_more(run: Run) -> None:
     run(scene())
 
 
-def test_traffic_grows_with_the_square_of_the_graph(run: Run) -> None:
+def test_progress_message_names_a_bounded_number_of_nodes(run: Run) -> None:
     """However many nodes a job has and however many run at once, a message names a bounded number of them."""
 
     async def scene() -> None:
@@ -370,7 +370,7 @@ def test_traffic_grows_with_the_square_of_the_graph(run: Run) -> None:
     run(scene())
 
 
-def test_jobs_whose_end_nobody_told_are_remembered_for_ever(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_remembered_jobs_is_bounded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so many jobs under way are remembered, the newest."""
 
     async def scene() -> None:

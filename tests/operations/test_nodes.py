@@ -32,7 +32,7 @@ _PARTNERS: Final = "PartnerLocalProceduralImage1"
 
 
 @pytest.mark.req("C-01")
-def test_what_an_earlier_host_knew_is_told_for_ever(tmp_path: Path) -> None:
+def test_changed_catalog_changes_the_partner_nodes(tmp_path: Path) -> None:
     """A change of the catalog is followed, also where somebody asks before the next host is there."""
     whole = shipped_catalog()
     current = [Catalog("none", {})]
@@ -54,7 +54,7 @@ def test_what_an_earlier_host_knew_is_told_for_ever(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("packs", "has_pack"), [((), False), (None, True)])
-def test_classes_are_those_of_other_packs(tmp_path: Path, packs: PackSet, *, has_pack: bool) -> None:
+def test_classes_are_those_of_the_pack_set(tmp_path: Path, packs: PackSet, *, has_pack: bool) -> None:
     """With no packs there are the engine's own nodes alone."""
     with running_engine(tmp_path / "engine") as engine:
         nodes = NodeCatalog(engine.hosts, lambda: Catalog("none", {}), lambda _: b"[]")
@@ -63,7 +63,7 @@ def test_classes_are_those_of_other_packs(tmp_path: Path, packs: PackSet, *, has
         assert ("Talkative" in found) is has_pack
 
 
-def test_a_pack_that_was_loaded_anew_is_not_told_of(tmp_path: Path) -> None:
+def test_pack_that_was_added_is_listed_after_the_next_release(tmp_path: Path) -> None:
     """What the packs' folder has gained is among the classes once a release with every pack is prepared."""
     packs = tmp_path / "node_packs"
     packs.mkdir()

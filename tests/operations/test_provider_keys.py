@@ -63,7 +63,7 @@ def refused(run: Run, work: Any) -> Fault:
 
 
 @pytest.mark.req("R-17")
-def test_a_key_is_kept_as_it_is(keys: ProviderKeys, lab: str, run: Run, books: Books) -> None:
+def test_key_is_sealed_and_opened_unchanged(keys: ProviderKeys, lab: str, run: Run, books: Books) -> None:
     """A key is sealed in the database, told of by its end, and opened whole."""
     told, is_new = run(keys.put(lab, "acme", KEY))
     assert (told.provider, told.hint, told.created_at, is_new) == ("acme", "-key", NOW, True)
@@ -78,14 +78,14 @@ def test_a_key_is_kept_as_it_is(keys: ProviderKeys, lab: str, run: Run, books: B
 
 @pytest.mark.req("R-17")
 @pytest.mark.parametrize("text", ["", KEY + "\n", KEY + "é", KEY * 300, "{" + KEY * 300, " " + KEY])
-def test_a_text_that_is_no_key_is_kept(keys: ProviderKeys, lab: str, run: Run, text: str) -> None:
+def test_text_that_is_no_key_is_refused(keys: ProviderKeys, lab: str, run: Run, text: str) -> None:
     """What cannot be a key is invalid, and never repeated."""
     assert isinstance(refused(run, keys.put(lab, "acme", text)), InvalidInput)
     assert run(keys.list_all(lab)) == []
 
 
 @pytest.mark.req("R-17")
-def test_a_key_is_kept_for_nobody(keys: ProviderKeys, lab: str, run: Run) -> None:
+def test_key_for_an_unknown_or_keyless_provider_is_refused(keys: ProviderKeys, lab: str, run: Run) -> None:
     """An unknown provider is a model nobody has; one that is called without a key of the caller's takes none."""
     unknown = refused(run, keys.put(lab, "nobody", KEY))
     assert isinstance(unknown, ModelNotFound)
@@ -93,7 +93,7 @@ def test_a_key_is_kept_for_nobody(keys: ProviderKeys, lab: str, run: Run) -> Non
     assert isinstance(refused(run, keys.put(lab, "open", KEY)), InvalidInput)
 
 
-def test_a_missing_key_is_found(keys: ProviderKeys, lab: str, run: Run) -> None:
+def test_missing_key_is_not_found(keys: ProviderKeys, lab: str, run: Run) -> None:
     """Where nothing is stored there is nothing to show or to delete, whatever the name."""
     for provider in ("acme", "nobody", "\0", "x" * 1000):
         assert isinstance(refused(run, keys.find(lab, provider)), RequestNotFound)
@@ -105,7 +105,7 @@ def test_a_missing_key_is_found(keys: ProviderKeys, lab: str, run: Run) -> None:
 
 
 @pytest.mark.req("R-17")
-def test_a_changed_secret_is_our_failure(
+def test_key_sealed_with_a_lost_secret_must_be_stored_again(
     keys: ProviderKeys, guarded: Guarded, authenticator: Authenticator, lab: str, run: Run
 ) -> None:
     """A key that cannot be opened is for its owner to store again; it is still told of, and replaced."""
@@ -120,7 +120,7 @@ def test_a_changed_secret_is_our_failure(
 
 
 @pytest.mark.req("R-17")
-def test_a_copied_row_opens_for_its_thief(keys: ProviderKeys, lab: str, run: Run, books: Books) -> None:
+def test_copied_row_does_not_open_elsewhere(keys: ProviderKeys, lab: str, run: Run, books: Books) -> None:
     """A row that was moved to another provider, or workspace, does not open there."""
     run(keys.put(lab, "acme", KEY))
     books.sql("UPDATE provider_keys SET provider = 'zoo'")
@@ -132,7 +132,9 @@ def test_a_copied_row_opens_for_its_thief(keys: ProviderKeys, lab: str, run: Run
     assert isinstance(refused(run, keys.open("thief", "acme")), InvalidInput)
 
 
-def test_an_away_database_is_the_callers_fault(keys: ProviderKeys, guarded: Guarded, lab: str, run: Run) -> None:
+def test_unavailable_database_makes_every_verb_unavailable(
+    keys: ProviderKeys, guarded: Guarded, lab: str, run: Run
+) -> None:
     """While the database is away, every verb is unavailable."""
     run(keys.put(lab, "acme", KEY))
     works = (
@@ -149,7 +151,7 @@ def test_an_away_database_is_the_callers_fault(keys: ProviderKeys, guarded: Guar
 
 
 @pytest.mark.req("R-17")
-def test_a_new_key_is_not_known_at_once(
+def test_new_key_is_known_at_once(
     keys: ProviderKeys, authenticator: Authenticator, credential: ApiKey, lab: str, run: Run
 ) -> None:
     """In the process that changed a key, the very next call knows it: nothing older is remembered."""
@@ -162,7 +164,7 @@ def test_a_new_key_is_not_known_at_once(
 
 
 @pytest.mark.req("R-17")
-def test_a_slow_look_brings_an_old_key_back(
+def test_slow_read_does_not_bring_an_old_key_back(
     authenticator: Authenticator, guarded: Guarded, credential: ApiKey, lab: str, run: Run
 ) -> None:
     """What was read before a change is not remembered after it."""
@@ -179,7 +181,9 @@ def test_a_slow_look_brings_an_old_key_back(
     assert authenticator.remembered(credential) is None
 
 
-def test_others_are_forgotten_too(authenticator: Authenticator, credential: ApiKey, lab: str, run: Run) -> None:
+def test_change_of_one_workspace_leaves_the_others_remembered(
+    authenticator: Authenticator, credential: ApiKey, lab: str, run: Run
+) -> None:
     """A change of one workspace costs the others nothing."""
     run(authenticator.authenticate(credential))
     authenticator.forget("another")

@@ -61,7 +61,7 @@ def _admitted(server: RateWindows, asked: int, workspace: str = "lab") -> int:
 
 
 @pytest.mark.req("R-23")
-def test_a_workspace_spends_anothers_quota(servers: _Servers) -> None:
+def test_quota_belongs_to_one_workspace(servers: _Servers) -> None:
     """A quota is of one workspace; the refusal has the window, the limit and the wait."""
     server = servers.start()
     assert _admitted(server, 5) == 3
@@ -71,7 +71,7 @@ def test_a_workspace_spends_anothers_quota(servers: _Servers) -> None:
 
 
 @pytest.mark.req("R-23")
-def test_servers_count_apart(servers: _Servers) -> None:
+def test_servers_share_their_counts(servers: _Servers) -> None:
     """What one server admits is missing at the other after a round of both."""
     one, other = servers.start(), servers.start()
     assert (_admitted(one, 1), _admitted(other, 1)) == (1, 1)
@@ -84,7 +84,7 @@ def test_servers_count_apart(servers: _Servers) -> None:
 
 
 @pytest.mark.req("R-23")
-def test_a_restart_gives_a_second_quota(servers: _Servers) -> None:
+def test_restarted_server_learns_what_was_admitted_before(servers: _Servers) -> None:
     """A server that starts again knows after its first round what it admitted before."""
     before = servers.start(per_minute=0, per_day=3)
     assert _admitted(before, 2) == 2
@@ -96,7 +96,7 @@ def test_a_restart_gives_a_second_quota(servers: _Servers) -> None:
 
 
 @pytest.mark.req("R-23")
-def test_an_absent_database_refuses_or_forgets(servers: _Servers) -> None:
+def test_requests_are_counted_while_the_database_is_away(servers: _Servers) -> None:
     """While the database is away requests are counted here, and what was counted is told when it is back."""
     server, other = servers.start(5), servers.start(5)
     assert _admitted(server, 2) == 2
@@ -110,7 +110,7 @@ def test_an_absent_database_refuses_or_forgets(servers: _Servers) -> None:
     assert (_admitted(server, 5), _admitted(other, 5)) == (2, 1)
 
 
-def test_a_day_is_forgotten_with_its_minute(servers: _Servers) -> None:
+def test_day_quota_outlives_its_minutes(servers: _Servers) -> None:
     """A new minute has a new quota, and what the day has left goes on."""
     server = servers.start(2, 3)
     assert _admitted(server, 5) == 2
@@ -120,7 +120,7 @@ def test_a_day_is_forgotten_with_its_minute(servers: _Servers) -> None:
     assert _refusal(server) == RateLimited("day", 3, 86_340)
 
 
-def test_memory_grows_with_every_workspace_there_ever_was(servers: _Servers) -> None:
+def test_workspaces_with_past_windows_are_forgotten(servers: _Servers) -> None:
     """A workspace whose windows have turned is dropped by the next round."""
     server = servers.start(per_minute=3)
     for number in range(250):
@@ -132,7 +132,7 @@ def test_memory_grows_with_every_workspace_there_ever_was(servers: _Servers) -> 
     assert server.workspaces == 0
 
 
-def test_a_server_without_quotas_counts(servers: _Servers) -> None:
+def test_server_without_quotas_counts_nothing(servers: _Servers) -> None:
     """With both limits at 0 nothing is refused, remembered or written."""
     server = servers.start(0, 0)
     assert _admitted(server, 1000) == 1000
@@ -141,7 +141,7 @@ def test_a_server_without_quotas_counts(servers: _Servers) -> None:
     assert servers.forget(server) == 0
 
 
-def test_old_windows_stay_for_ever(servers: _Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_windows_are_deleted_in_batches(servers: _Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows that turned long ago are deleted batch by batch; an absent database delays that."""
     monkeypatch.setattr(rate_windows, "_FORGOTTEN_AT_ONCE", 4)
     server = servers.start(3, 3)

@@ -37,7 +37,7 @@ async def take_over(server: Server) -> int:
 
 
 @pytest.mark.req("R-29")
-def test_a_partner_that_honours_keys_is_not_asked_again(
+def test_partner_that_honours_keys_is_asked_again_under_the_same_key(
     start_server: Start, crash: Crash, partner: Partner, books: Books, run: Run
 ) -> None:
     """The same order goes out under the same key, and is billed once, at the next attempt."""
@@ -51,7 +51,7 @@ def test_a_partner_that_honours_keys_is_not_asked_again(
 
 
 @pytest.mark.req("R-29")
-def test_accepted_work_is_ordered_again(
+def test_accepted_work_is_polled_and_never_ordered_again(
     start_server: Start, crash: Crash, partner: Partner, books: Books, run: Run
 ) -> None:
     """With a handle the partner is polled, and never called a second time."""
@@ -62,7 +62,7 @@ def test_accepted_work_is_ordered_again(
 
 
 @pytest.mark.req("R-29")
-def test_a_run_nobody_can_ask_about_is_ordered_again(
+def test_run_nobody_can_ask_about_is_lost(
     start_server: Start, crash: Crash, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """With neither key nor handle the run is lost: voided, listed, counted; the partner is left alone."""
@@ -78,7 +78,7 @@ def test_a_run_nobody_can_ask_about_is_ordered_again(
 
 
 @pytest.mark.parametrize("spoiled", ["model", "card", "provider", "request"])
-def test_a_run_that_cannot_be_priced_again_is_kept_for_ever(
+def test_run_that_cannot_be_priced_again_is_given_up(
     start_server: Start, crash: Crash, folder: Path, books: Books, partner: Partner, run: Run, spoiled: str
 ) -> None:
     """Without its model, card, provider or request a run is given up, though its partner could be asked."""
@@ -98,7 +98,7 @@ def test_a_run_that_cannot_be_priced_again_is_kept_for_ever(
 
 
 @pytest.mark.req("R-28")
-def test_a_new_rate_card_changes_the_price_of_an_old_run(
+def test_old_run_is_charged_by_its_own_card(
     start_server: Start, crash: Crash, folder: Path, books: Books, run: Run
 ) -> None:
     """A run is charged by the card it was admitted with."""
@@ -110,14 +110,14 @@ def test_a_new_rate_card_changes_the_price_of_an_old_run(
     assert (books.state()["charge"], books.state()["rate_version"]) == (10 * CENT, "v1")
 
 
-def test_a_server_takes_its_own_runs_over(server: Server, crash: Crash, books: Books, run: Run) -> None:
+def test_server_does_not_take_over_its_own_runs(server: Server, crash: Crash, books: Books, run: Run) -> None:
     """A server that works on a run does not mistake it for an orphan."""
     crash("careful-now")
     assert run(take_over(server)) == 0
     assert books.state()["attempt"] == 1
 
 
-def test_the_runs_of_a_living_neighbour_are_taken(start_server: Start, crash: Crash, run: Run) -> None:
+def test_runs_of_a_living_server_are_left_alone(start_server: Start, crash: Crash, run: Run) -> None:
     """Where servers share a database, one that was seen lately keeps its runs."""
     crash("careful-now")
     first, second = start_server("server-1"), start_server("server-2")
@@ -129,7 +129,7 @@ def test_the_runs_of_a_living_neighbour_are_taken(start_server: Start, crash: Cr
     assert run(take_over(second)) == 1
 
 
-def test_an_away_database_breaks_the_takeover(start_server: Start, crash: Crash, run: Run) -> None:
+def test_takeover_survives_an_unavailable_database(start_server: Start, crash: Crash, run: Run) -> None:
     """Takeover and announcement do nothing without their database, and say so; later they do."""
     crash("careful-now")
     successor = start_server("server-2")
@@ -140,7 +140,7 @@ def test_an_away_database_breaks_the_takeover(start_server: Start, crash: Crash,
     assert run(take_over(successor)) == 1
 
 
-def test_a_taken_run_is_charged_more_than_it_held(
+def test_taken_run_is_charged_within_its_hold(
     start_server: Start, crash: Crash, partner: Partner, books: Books, run: Run
 ) -> None:
     """Whatever the partner reports, the charge stays within the hold."""
@@ -150,7 +150,7 @@ def test_a_taken_run_is_charged_more_than_it_held(
     assert books.state()["charge"] == 30 * CENT
 
 
-def test_an_admission_nobody_was_told_of_holds_money_for_ever(
+def test_admission_whose_answer_was_lost_is_voided(
     server: Server, crash: Crash, partner: Partner, books: Books, run: Run
 ) -> None:
     """A run of our own that we know nothing of was never dispatched: it is voided once it is old enough."""
@@ -162,7 +162,7 @@ def test_an_admission_nobody_was_told_of_holds_money_for_ever(
     assert (row["state"], row["charge"], row["reason"], partner.calls) == ("failed", 0, "service_unavailable", [])
 
 
-def test_a_run_under_way_is_taken_for_a_stray(server: Server, caller: Caller, run: Run) -> None:
+def test_run_under_way_is_no_stray(server: Server, caller: Caller, run: Run) -> None:
     """What this process works on is known to it by id, for as long as it works on it."""
 
     async def work() -> list[set[str]]:

@@ -90,7 +90,7 @@ async def published(registry: Registry, caller: Caller = LAB, id_: str = "acme",
 
 
 @pytest.mark.req("G-03")
-def test_what_was_published_cannot_be_read(registry: Registry, run: Run) -> None:
+def test_published_entry_can_be_read_by_anybody(registry: Registry, run: Run) -> None:
     """A publisher, its node and the node's versions are what was said of them, by whoever asks."""
     run(published(registry, LAB, "acme", "blur"))
     newest = run(registry.publish_version(LAB, "acme", "blur", version("2.0.0-rc.1", changelog="Faster.")))
@@ -107,7 +107,7 @@ def test_what_was_published_cannot_be_read(registry: Registry, run: Run) -> None
 
 
 @pytest.mark.req("G-03")
-def test_a_publisher_keeps_what_it_does_not_say_any_more(registry: Registry, run: Run) -> None:
+def test_changed_publisher_is_replaced_whole(registry: Registry, run: Run) -> None:
     """What is changed is changed whole."""
     run(registry.create_publisher(LAB, publisher(description="Old.")))
     changed = run(registry.change_publisher(LAB, "acme", publisher(name="New")))
@@ -115,7 +115,7 @@ def test_a_publisher_keeps_what_it_does_not_say_any_more(registry: Registry, run
 
 
 @pytest.mark.req("G-01")
-def test_another_node_is_deleted_with_one(registry: Registry, books: Books, run: Run) -> None:
+def test_deleting_a_node_leaves_the_others(registry: Registry, books: Books, run: Run) -> None:
     """A deletion takes that node out of every list with all it has said, leaves the others, and says who did it."""
     run(published(registry, LAB, "acme", "blur", "sharpen"))
     before = acts(books)
@@ -133,7 +133,7 @@ def test_another_node_is_deleted_with_one(registry: Registry, books: Books, run:
 
 
 @pytest.mark.req("G-01")
-def test_a_number_of_a_deleted_node_is_used_again(registry: Registry, run: Run) -> None:
+def test_version_number_of_a_deleted_node_is_never_used_again(registry: Registry, run: Run) -> None:
     """A node that is made anew has none of its old versions, and can have none of their numbers."""
     run(published(registry, LAB, "acme", "blur"))
     assert fault_of(run, registry.publish_version(LAB, "acme", "blur", version())) == VersionTaken("blur", "1.0.0")
@@ -149,7 +149,7 @@ def test_a_number_of_a_deleted_node_is_used_again(registry: Registry, run: Run) 
 
 
 @pytest.mark.req("G-01")
-def test_a_deleted_id_falls_to_somebody_else(registry: Registry, run: Run) -> None:
+def test_deleted_id_stays_its_owners(registry: Registry, run: Run) -> None:
     """Ids of publishers and nodes are their first owner's for good; he may have them again."""
     run(published(registry, LAB, "acme", "blur"))
     run(registry.create_publisher(OTHER, publisher("other")))
@@ -166,7 +166,7 @@ def test_a_deleted_id_falls_to_somebody_else(registry: Registry, run: Run) -> No
 
 
 @pytest.mark.req("G-01", "G-02")
-def test_a_publisher_leaves_its_nodes_behind(registry: Registry, books: Books, run: Run) -> None:
+def test_deleting_a_publisher_deletes_its_nodes(registry: Registry, books: Books, run: Run) -> None:
     """A publisher is deleted with its nodes, each of which is told of."""
     run(published(registry, LAB, "acme", "blur", "sharpen"))
     run(registry.delete_publisher(LAB, "acme"))
@@ -184,7 +184,7 @@ def test_a_publisher_leaves_its_nodes_behind(registry: Registry, books: Books, r
 
 
 @pytest.mark.req("G-02")
-def test_a_refused_deletion_deletes(registry: Registry, books: Books, run: Run) -> None:
+def test_refused_deletion_changes_nothing(registry: Registry, books: Books, run: Run) -> None:
     """Whoever is not the owner, or names what is not there or another publisher's, changes nothing."""
     run(published(registry, LAB, "acme", "blur"))
     run(published(registry, LAB, "second", "sharpen"))
@@ -207,7 +207,9 @@ def test_a_refused_deletion_deletes(registry: Registry, books: Books, run: Run) 
 
 
 @pytest.mark.req("G-02")
-def test_a_ban_can_be_got_round(registry: Registry, database: Database, books: Books, run: Run) -> None:
+def test_banned_entry_cannot_be_changed_or_created_again(
+    registry: Registry, database: Database, books: Books, run: Run
+) -> None:
     """What is banned is shown nowhere, and is not changed, deleted or made anew before the ban ends."""
     run(published(registry, LAB, "acme", "blur", "sharpen"))
     run(registry.delete_node(LAB, "acme", "sharpen"))
@@ -247,7 +249,7 @@ def test_a_ban_can_be_got_round(registry: Registry, database: Database, books: B
         set_banned(Kind.NODE, "acme", banned=True)
 
 
-def test_a_banned_publisher_comes_back_by_being_deleted(registry: Registry, database: Database, run: Run) -> None:
+def test_banned_publisher_cannot_return_by_being_deleted(registry: Registry, database: Database, run: Run) -> None:
     """A publisher that was banned after it had been deleted is not made anew."""
     run(published(registry))
     run(registry.delete_publisher(LAB, "acme"))
@@ -255,7 +257,7 @@ def test_a_banned_publisher_comes_back_by_being_deleted(registry: Registry, data
     assert fault_of(run, registry.create_publisher(LAB, publisher())) == Banned(Kind.PUBLISHER, "acme")
 
 
-def test_one_page_holds_what_another_does(registry: Registry, run: Run) -> None:
+def test_pages_hold_every_entry_once(registry: Registry, run: Run) -> None:
     """Pages hold every entry once, in order, also while others are added and deleted."""
     run(published(registry, LAB, "acme", "a", "b", "c", "d", "e"))
     run(published(registry, LAB, "bcme"))
@@ -277,7 +279,7 @@ def test_one_page_holds_what_another_does(registry: Registry, run: Run) -> None:
     assert [one.id for one in run(registry.publishers(publishers.after, 1)).entries] == ["bcme"]
 
 
-def test_a_position_nobody_was_given_is_looked_up(registry: Registry, run: Run) -> None:
+def test_forged_cursor_is_refused(registry: Registry, run: Run) -> None:
     """A cursor is written by its caller in the end, and what stands in it is looked at."""
     run(published(registry, LAB, "acme", "blur"))
     for work in (
@@ -293,7 +295,7 @@ def test_a_position_nobody_was_given_is_looked_up(registry: Registry, run: Run) 
         assert isinstance(raised.value.fault, InvalidInput)
 
 
-def test_a_search_finds_what_was_not_asked_for(registry: Registry, run: Run) -> None:
+def test_search_needs_every_word(registry: Registry, run: Run) -> None:
     """Every word must be there, whatever its case; a sign of the database's patterns is a letter like others."""
     run(registry.create_publisher(LAB, publisher()))
     run(registry.create_node(LAB, "acme", node("blur", description="100% GAUSSIAN\nsoft_ness", tags=("Filter",))))
@@ -311,7 +313,7 @@ def test_a_search_finds_what_was_not_asked_for(registry: Registry, run: Run) -> 
     assert found("\\") == found("'; --") == []
 
 
-def test_a_registry_grows_without_bound(registry: Registry, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registry_is_bounded(registry: Registry, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """There are so many of everything, those that were deleted among them, and what is too much changes nothing."""
     for name in ("PUBLISHERS_MAX", "NODES_MAX", "VERSIONS_MAX"):
         monkeypatch.setattr(operations, name, 1)
@@ -326,7 +328,7 @@ def test_a_registry_grows_without_bound(registry: Registry, run: Run, monkeypatc
     run(registry.create_publisher(OTHER, publisher("other")))
 
 
-def test_two_at_once_are_both_first(registry: Registry, run: Run) -> None:
+def test_one_of_several_concurrent_creations_succeeds(registry: Registry, run: Run) -> None:
     """Of several that make the same thing at the same moment one succeeds, and the others are told."""
 
     async def at_once(*works: Any) -> list[str]:
@@ -348,7 +350,7 @@ def test_two_at_once_are_both_first(registry: Registry, run: Run) -> None:
     assert run(at_once(*deletions)) == ["NoneType", "NotThere", "NotThere"]
 
 
-def test_a_node_is_made_while_its_publisher_goes(registry: Registry, run: Run) -> None:
+def test_node_never_outlives_its_publisher(registry: Registry, run: Run) -> None:
     """A node that arrives with its publisher's deletion is refused, or deleted with it; it is never left."""
 
     async def at_once() -> None:
@@ -515,7 +517,7 @@ async def _has_versions(registry: Registry, node_id: str) -> list[str]:
 @pytest.mark.req("G-01", "G-02", "G-03")
 @given(steps=st.lists(_steps, min_size=5, max_size=25))
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_listed_node_has_no_publisher_or_a_version_twice(
+def test_registry_agrees_with_a_plain_model(
     registry: Registry, database: Database, books: Books, run: Run, steps: list[tuple[str, ...]]
 ) -> None:
     """Whatever is done in whatever order, everything is answered and listed as the plainest model says."""

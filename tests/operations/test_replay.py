@@ -69,7 +69,7 @@ def refused(run: Run, server: Server, caller: Caller, **how: Any) -> Fault:
 
 @pytest.mark.req("R-18", "R-29")
 @pytest.mark.parametrize("size", [1, INLINE_MAX + 1, LARGEST_REPLAY - 100], ids=["small", "in a blob", "the largest"])
-def test_a_repeated_call_is_another_run(
+def test_repeated_call_is_answered_without_another_run(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run, size: int
 ) -> None:
     """The partner is asked once, the workspace charged once, and the same bytes are told again."""
@@ -84,7 +84,7 @@ def test_a_repeated_call_is_another_run(
 
 
 @pytest.mark.req("R-18")
-def test_a_result_too_large_is_run_again(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_result_too_large_to_keep_is_not_run_again(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """What is too large to keep is not told again, and not generated again either."""
     partner.answers["/now"] = {**DONE, "data": "x" * LARGEST_REPLAY}
     assert isinstance(run(server.answer(caller, key=KEY)).outcome, Completed)
@@ -95,7 +95,9 @@ def test_a_result_too_large_is_run_again(server: Server, caller: Caller, partner
 
 
 @pytest.mark.req("R-18", "R-36")
-def test_links_that_have_expired_are_told_again(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_result_with_expired_links_is_refused_and_not_run_again(
+    server: Server, caller: Caller, partner: Partner, run: Run
+) -> None:
     """A result that names a partner's links is told for a while, then refused, and never generated again."""
     partner.answers["/now"] = {**DONE, "data": [{"url": "https://cdn.example/a.png"}]}
     _, again = twice(run, server, caller)
@@ -108,7 +110,7 @@ def test_links_that_have_expired_are_told_again(server: Server, caller: Caller, 
 
 
 @pytest.mark.req("R-18")
-def test_a_result_without_links_expires_with_them(server: Server, caller: Caller, run: Run) -> None:
+def test_result_without_links_is_told_as_long_as_its_key_is_kept(server: Server, caller: Caller, run: Run) -> None:
     """What names no links is told for as long as its key is kept."""
     run(server.answer(caller, key=KEY))
     server.now_ns += 10 * LINKS_SECONDS * 10**9
@@ -116,9 +118,7 @@ def test_a_result_without_links_expires_with_them(server: Server, caller: Caller
 
 
 @pytest.mark.req("R-18")
-def test_another_call_is_told_the_result_of_the_first(
-    server: Server, caller: Caller, partner: Partner, run: Run
-) -> None:
+def test_key_with_another_call_is_refused(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """One key is for one call: another is refused, and nothing is dispatched for it."""
     run(server.answer(caller, key=KEY))
     assert isinstance(refused(run, server, caller, key=idempotency_key(fingerprint="call-2")), KeyConflict)
@@ -126,7 +126,7 @@ def test_another_call_is_told_the_result_of_the_first(
 
 
 @pytest.mark.req("R-18", "R-24")
-def test_a_call_whose_deadline_passed_is_dispatched_again(
+def test_call_whose_deadline_passed_is_collected_under_its_key(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """After a 504 the same key waits for the accepted generation, and collects it; there is never a second."""
@@ -156,7 +156,7 @@ def test_a_call_whose_deadline_passed_is_dispatched_again(
 
 @pytest.mark.req("R-18")
 @pytest.mark.parametrize(("status", "answer"), [(500, {}), (400, {}), (451, {}), (504, {}), (200, None)])
-def test_a_failure_is_run_again(
+def test_failure_is_told_again_and_not_run_again(
     server: Server, caller: Caller, partner: Partner, run: Run, status: int, answer: Any
 ) -> None:
     """What a partner answered, and what it may have worked on, ends the call for good: the same fault is told."""
@@ -169,7 +169,9 @@ def test_a_failure_is_run_again(
 
 
 @pytest.mark.req("R-18")
-def test_a_key_is_used_up_by_nothing(server: Server, caller: Caller, partner: Partner, books: Books, run: Run) -> None:
+def test_call_that_reached_no_partner_leaves_its_key_free(
+    server: Server, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
     """A call that reached no partner leaves its key free for another try."""
     here = server.providers["plain"]
     server.providers["plain"] = here.at("http://127.0.0.1:1")
@@ -186,7 +188,9 @@ def test_a_key_is_used_up_by_nothing(server: Server, caller: Caller, partner: Pa
 
 
 @pytest.mark.req("R-18")
-def test_a_full_partner_uses_a_key_up(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_refusal_by_a_full_partner_leaves_the_key_free(
+    server: Server, caller: Caller, partner: Partner, run: Run
+) -> None:
     """A partner without room did nothing: the key may be used when it has some."""
     partner.statuses["/now"] = 429
     assert isinstance(run(server.answer(caller, key=KEY)).outcome, Failed)
@@ -196,14 +200,14 @@ def test_a_full_partner_uses_a_key_up(server: Server, caller: Caller, partner: P
 
 @pytest.mark.req("R-18")
 @pytest.mark.parametrize("refusal", [{"body": {"n": 0}}, {"body": b"nonsense"}])
-def test_a_refused_call_takes_its_key(server: Server, caller: Caller, run: Run, refusal: dict[str, Any]) -> None:
+def test_refused_call_leaves_its_key_free(server: Server, caller: Caller, run: Run, refusal: dict[str, Any]) -> None:
     """What was never admitted has no key: it may be mended and sent under the same one."""
     refused(run, server, caller, **refusal)
     assert not run(server.answer(caller, key=KEY)).is_replay
 
 
 @pytest.mark.req("R-18")
-def test_a_key_outlives_its_time(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_expired_key_is_free(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """A key whose time is up is as good as new, swept or not."""
     brief = IdempotencyKey(KEY.id, KEY.fingerprint, server.clock.now_ms() + 1000)
     run(server.answer(caller, key=brief))
@@ -213,7 +217,7 @@ def test_a_key_outlives_its_time(server: Server, caller: Caller, partner: Partne
 
 
 @pytest.mark.req("R-18")
-def test_old_keys_stay_for_ever(server: Server, caller: Caller, books: Books, run: Run) -> None:
+def test_old_keys_and_results_are_deleted(server: Server, caller: Caller, books: Books, run: Run) -> None:
     """Keys and results whose time is up are deleted; the others stay. An absent database delays that."""
     run(server.answer(caller, key=IdempotencyKey("old", "call", server.clock.now_ms() + 1000)))
     run(server.answer(caller, run_id="run-2", key=KEY))
@@ -226,7 +230,7 @@ def test_old_keys_stay_for_ever(server: Server, caller: Caller, books: Books, ru
 
 
 @pytest.mark.req("R-18")
-def test_a_replay_costs_money(server: Server, new_caller: Callable[..., Caller], partner: Partner, run: Run) -> None:
+def test_replay_is_free(server: Server, new_caller: Callable[..., Caller], partner: Partner, run: Run) -> None:
     """A workspace that has spent its last cent is told what it has paid for; a new call is refused."""
     caller = new_caller(balance=10 * CENT)
     run(server.answer(caller, key=KEY))
@@ -237,7 +241,7 @@ def test_a_replay_costs_money(server: Server, new_caller: Callable[..., Caller],
 
 
 @pytest.mark.req("R-12", "R-14", "R-18")
-def test_a_replay_forgets_who_served(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_replay_names_who_served(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """Who served a run after a failure, and what had to be left out, is told again with the result."""
     partner.statuses["/now"] = 503
     first, again = twice(run, server, caller, model="twice", body={"n": 2, "style": "bold"})
@@ -246,7 +250,7 @@ def test_a_replay_forgets_who_served(server: Server, caller: Caller, partner: Pa
 
 
 @pytest.mark.req("R-17", "R-18")
-def test_a_replay_bills_a_key_of_the_callers(
+def test_replay_with_a_key_of_the_callers_is_not_billed(
     server: Server, caller: Caller, partner: Partner, run: Run, folder: Path
 ) -> None:
     """A run with the caller's own credential has no charge, told again or not."""
@@ -261,7 +265,7 @@ def test_a_replay_bills_a_key_of_the_callers(
 
 @pytest.mark.req("R-18")
 @pytest.mark.parametrize(("gone", "kind"), [(True, KeyConflict), (False, ServiceUnavailable)])
-def test_a_result_that_cannot_be_read_is_run_again(
+def test_unreadable_result_is_not_run_again(
     server: Server, caller: Caller, partner: Partner, folder: Path, run: Run, *, gone: bool, kind: type[Fault]
 ) -> None:
     """A kept result that is away for a while is asked for later, one that is gone never; neither is run again."""
@@ -291,7 +295,7 @@ def test_damaged_result_is_never_replayed(
 
 
 @pytest.mark.req("R-18")
-def test_a_result_is_lost_with_its_store(
+def test_unavailable_store_costs_the_replay_and_not_the_run(
     server: Server, caller: Caller, partner: Partner, folder: Path, run: Run
 ) -> None:
     """A store that is away when a run ends costs the replay, not the run."""
@@ -305,7 +309,7 @@ def test_a_result_is_lost_with_its_store(
 
 
 @pytest.mark.req("R-18")
-def test_two_calls_at_once_are_two_runs(
+def test_concurrent_calls_under_one_key_make_one_run(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """Of calls that arrive together under one key one runs, and the others learn that it does."""
@@ -327,7 +331,7 @@ def test_two_calls_at_once_are_two_runs(
 
 
 @pytest.mark.req("R-18")
-def test_a_lost_run_frees_its_key(
+def test_lost_run_keeps_its_key(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """Nobody knows what a lost run's partner did: its key stays taken, and says so."""
@@ -343,7 +347,7 @@ def test_a_lost_run_frees_its_key(
 
 
 @pytest.mark.req("R-18")
-def test_a_stray_keeps_its_key(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_voided_stray_frees_its_key(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """An admission nobody was told of was never dispatched: its key is free with its money."""
     run(server.admit(caller, key=KEY))
     assert isinstance(refused(run, server, caller), StillRunning)
@@ -354,7 +358,7 @@ def test_a_stray_keeps_its_key(server: Server, caller: Caller, partner: Partner,
 
 
 @pytest.mark.req("R-18")
-def test_a_result_dies_with_its_server(
+def test_result_outlives_its_server(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, run: Run
 ) -> None:
     """Killed between the settlement and the answer: another server tells the result, and takes nothing over."""
@@ -366,7 +370,7 @@ def test_a_result_dies_with_its_server(
 
 
 @pytest.mark.req("R-18")
-def test_a_run_that_was_taken_over_leaves_no_result(
+def test_run_that_was_taken_over_leaves_its_result(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, run: Run
 ) -> None:
     """Killed while the partner works: whoever takes over keeps the result for the key."""
@@ -381,7 +385,7 @@ def test_a_run_that_was_taken_over_leaves_no_result(
 
 @pytest.mark.req("R-18", "R-29")
 @pytest.mark.parametrize("trouble", ["away", "full"])
-def test_a_takeover_that_failed_frees_the_key(
+def test_takeover_that_failed_keeps_the_key(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, run: Run, trouble: str
 ) -> None:
     """That a repeat reached nobody says nothing of the first call: its key stays taken, or it might be paid twice."""
@@ -400,9 +404,7 @@ def test_a_takeover_that_failed_frees_the_key(
 
 
 @pytest.mark.req("R-18", "R-22")
-def test_a_replayed_failure_hides_the_partners_status(
-    server: Server, caller: Caller, partner: Partner, run: Run
-) -> None:
+def test_replayed_failure_shows_the_partners_status(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """The partner's own status is part of what is told again."""
     partner.statuses["/now"] = 502
     _, again = twice(run, server, caller)

@@ -21,7 +21,7 @@ _MINUTE_NS = 61 * 10**9
 
 
 @pytest.mark.req("R-29")
-def test_a_takeover_that_was_not_heard_of_costs_the_run(
+def test_takeover_whose_answer_was_lost_is_taken_over_again(
     server: Server, start_server: Start, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """Its partner may be at work: such a run is let go and taken over again, not voided as if it had never begun."""
@@ -40,7 +40,7 @@ def test_a_takeover_that_was_not_heard_of_costs_the_run(
 
 
 @pytest.mark.req("R-29")
-def test_a_run_is_voided_while_its_claim_is_written(
+def test_run_is_not_voided_while_its_claim_is_written(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """A claim is written however long that takes; the run may be old in the books when it begins."""
@@ -60,7 +60,7 @@ def test_a_run_is_voided_while_its_claim_is_written(
     assert (books.state(run_id())["state"], partner.calls) == ("succeeded", ["POST /now"])
 
 
-def test_a_run_that_was_won_back_is_forgotten_when_it_is_lost_for_good(
+def test_run_that_was_won_back_is_forgotten_after_its_last_execution(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """A server that lost a run and won it back knows it until the later of its two executions has ended."""
@@ -91,7 +91,7 @@ def test_a_run_that_was_won_back_is_forgotten_when_it_is_lost_for_good(
 
 @pytest.mark.req("R-29")
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_takeover_gives_up_at_the_first_closed_door(
+def test_takeover_asks_an_overloaded_partner_again(
     server: Server, start_server: Start, caller: Caller, partner: Partner, books: Books, run: Run, status: int
 ) -> None:
     """The partner may hold the result already: one that is out of breath is asked again under the same key."""
@@ -123,6 +123,6 @@ def test_a_takeover_gives_up_at_the_first_closed_door(
         (Failed(ProviderError(), 500, Reached.ACCEPTED), False),
     ],
 )
-def test_a_takeover_waits_for_what_will_not_come(failed: Failed, *, is_worth_it: bool) -> None:
+def test_takeover_waits_only_for_what_may_pass(failed: Failed, *, is_worth_it: bool) -> None:
     """It waits for a connection, for room and for the end of a rest, and for nothing that a partner or we have said."""
     assert may_be_waited_for(failed) is is_worth_it

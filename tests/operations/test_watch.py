@@ -42,14 +42,16 @@ def generator(changes: AsyncIterator[RequestStatus | None]) -> AsyncGenerator[Re
     return cast("AsyncGenerator[RequestStatus | None, None]", changes)
 
 
-def test_a_completed_run_is_watched_for_ever(server: Server, caller: Caller, watcher: Watcher, run: Run) -> None:
+def test_watch_of_a_completed_run_ends_with_one_status(
+    server: Server, caller: Caller, watcher: Watcher, run: Run
+) -> None:
     """One status, and the watch has ended."""
     run(made(server, caller))
     changes = run(watcher.watch(caller, MODEL, FIRST))
     assert run(rest_of(changes)) == [RequestStatus(FIRST, MODEL, QueueStatus.COMPLETED, 1)]
 
 
-def test_what_happens_here_is_told_late(server: Server, caller: Caller, watcher: Watcher, run: Run) -> None:
+def test_change_on_this_server_is_told_at_once(server: Server, caller: Caller, watcher: Watcher, run: Run) -> None:
     """A claim and an end wake whoever watches, each of them, at once."""
 
     async def follow() -> list[list[str]]:
@@ -69,7 +71,7 @@ def test_what_happens_here_is_told_late(server: Server, caller: Caller, watcher:
         assert (statuses[0], statuses[-1]) == ("IN_QUEUE", "COMPLETED")
 
 
-def test_what_happens_elsewhere_is_never_told(
+def test_change_on_another_server_is_told_after_a_while(
     server: Server, caller: Caller, watcher: Watcher, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without being woken a watch looks now and then."""
@@ -86,7 +88,7 @@ def test_what_happens_elsewhere_is_never_told(
     assert [one.status for one in run(follow()) if one] == [QueueStatus.IN_QUEUE, QueueStatus.COMPLETED]
 
 
-def test_silence_is_told_as_a_change(
+def test_silence_is_told_as_a_sign_of_life(
     server: Server, caller: Caller, watcher: Watcher, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While nothing changes there is nothing but a sign of life, now and then."""
@@ -103,7 +105,9 @@ def test_silence_is_told_as_a_change(
     assert silence == [None, None]
 
 
-def test_watching_has_no_bound(server: Server, new_caller: Callable[..., Caller], watcher: Watcher, run: Run) -> None:
+def test_number_of_watches_is_bounded(
+    server: Server, new_caller: Callable[..., Caller], watcher: Watcher, run: Run
+) -> None:
     """So many watches a workspace; whoever leaves makes room, and other workspaces have their own."""
     caller, other = new_caller(), new_caller(name="office")
 
@@ -127,7 +131,7 @@ def test_watching_has_no_bound(server: Server, new_caller: Callable[..., Caller]
     run(follow())
 
 
-def test_a_stranger_watches(server: Server, new_caller: Callable[..., Caller], watcher: Watcher, run: Run) -> None:
+def test_stranger_cannot_watch(server: Server, new_caller: Callable[..., Caller], watcher: Watcher, run: Run) -> None:
     """What is not found is refused before anything is told."""
     caller, stranger = new_caller(), new_caller(name="office")
     run(enqueue(server, caller))
@@ -136,7 +140,7 @@ def test_a_stranger_watches(server: Server, new_caller: Callable[..., Caller], w
     assert raised.value.fault == RequestNotFound()
 
 
-def test_a_server_that_stops_waits_for_watchers(server: Server, caller: Caller, watcher: Watcher, run: Run) -> None:
+def test_stopping_server_ends_every_watch(server: Server, caller: Caller, watcher: Watcher, run: Run) -> None:
     """Closing ends every watch at once, whatever became of its run."""
 
     async def follow() -> list[RequestStatus | None]:
@@ -150,7 +154,7 @@ def test_a_server_that_stops_waits_for_watchers(server: Server, caller: Caller, 
     assert [one.status for one in run(follow()) if one] == [QueueStatus.IN_QUEUE]
 
 
-def test_an_away_database_breaks_a_watch(
+def test_watch_ends_while_the_database_is_away(
     server: Server, caller: Caller, watcher: Watcher, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A watch that can tell nothing any more ends; its caller opens another."""

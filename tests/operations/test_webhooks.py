@@ -67,9 +67,7 @@ def told(receiver: FakePartner) -> Sequence[Request]:
     return receiver.requests(HOOK, "POST")
 
 
-def test_a_receiver_cannot_verify_what_it_is_told(
-    books: Books, office: Office, receiver: FakePartner, run: Run
-) -> None:
+def test_receiver_can_verify_its_message(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
     """The message names the run, holds none of its result, and proves to be ours with the secret that is shown."""
     queue(books, run_id(1), f"{receiver.url}{HOOK}{QUERY}")
     end(books, run_id(1))
@@ -100,9 +98,7 @@ def test_a_receiver_cannot_verify_what_it_is_told(
     assert [(one.number, one.status, one.delivered) for one in office.observed(WebhookTried)] == [(1, 204, True)]
 
 
-def test_a_failure_is_told_with_more_than_its_bucket(
-    books: Books, office: Office, receiver: FakePartner, run: Run
-) -> None:
+def test_failure_message_names_the_bucket(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
     """A run that failed says which bucket it fell into."""
     queue(books, run_id(1), receiver.url + HOOK)
     end(books, run_id(1), charge=0, state=RunState.FAILED, billed=False, reason="content_policy_violation")
@@ -111,7 +107,7 @@ def test_a_failure_is_told_with_more_than_its_bucket(
     assert (message["type"], message["data"]["error_type"]) == ("run.failed", "content_policy_violation")
 
 
-def test_workspaces_share_a_secret(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
+def test_each_workspace_has_its_own_secret(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
     """What one workspace is told, another's secret does not verify."""
     books.open(id_="other", balance=10_000)
     queue(books, run_id(1), receiver.url + HOOK, workspace_id="other")
@@ -123,7 +119,7 @@ def test_workspaces_share_a_secret(books: Books, office: Office, receiver: FakeP
         verify(request, run(office.secrets.show(LAB)).text, office.now // 1000)
 
 
-def test_a_receiver_that_failed_is_not_asked_again(
+def test_receiver_that_failed_is_asked_again_after_each_pause(
     books: Books, office: Office, receiver: FakePartner, run: Run
 ) -> None:
     """After each pause it is asked once more: the same bytes and id, signed anew; no redirect is followed."""
@@ -151,7 +147,9 @@ def test_a_receiver_that_failed_is_not_asked_again(
     assert office.observed(WebhookGivenUp) == []
 
 
-def test_many_receivers_are_asked_again_at_once(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
+def test_jitter_spreads_receivers_that_are_asked_again(
+    books: Books, office: Office, receiver: FakePartner, run: Run
+) -> None:
     """Jitter puts a try off by up to a tenth of its pause."""
     receiver.script(HOOK, reply(500))
     queue(books, run_id(1), receiver.url + HOOK)
@@ -161,7 +159,9 @@ def test_many_receivers_are_asked_again_at_once(books: Books, office: Office, re
     assert run(office.log.of_run(run_id(1))).prospect.next_at == office.now + 5500
 
 
-def test_a_receiver_that_is_gone_is_asked_again(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
+def test_receiver_that_is_gone_is_never_asked_again(
+    books: Books, office: Office, receiver: FakePartner, run: Run
+) -> None:
     """410 ends it at once, and an operator can see that."""
     receiver.script(HOOK, reply(410))
     queue(books, run_id(1), receiver.url + HOOK)
@@ -172,7 +172,7 @@ def test_a_receiver_that_is_gone_is_asked_again(books: Books, office: Office, re
     assert office.observed(WebhookGivenUp) == [WebhookGivenUp(run_id(1), 1, 410, None)]
 
 
-def test_a_receiver_is_asked_for_ever(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
+def test_webhook_is_given_up_after_eight_tries(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
     """Eight tries, then it is given up; every one of them is in the log."""
     receiver.script(HOOK, reply(503))
     queue(books, run_id(1), receiver.url + HOOK)
@@ -191,7 +191,7 @@ def test_a_receiver_is_asked_for_ever(books: Books, office: Office, receiver: Fa
     ("behaviour", "word"),
     [(hang(), "too_slow"), (trickle(0.01), "too_slow"), (drop(), "broken_off"), (endless(), "broken_off")],
 )
-def test_a_receiver_holds_us_up(
+def test_unresponsive_receiver_is_bounded_and_tried_again(
     books: Books, office: Office, receiver: FakePartner, run: Run, behaviour: Behaviour, word: str
 ) -> None:
     """Silence, drops and answers without end are bounded, recorded by a word, and tried again."""
@@ -207,7 +207,7 @@ def test_a_receiver_holds_us_up(
     assert run(office.log.of_run(run_id(1))).prospect.next_at == office.now + PAUSES_MS[0]
 
 
-def test_nobody_listens(books: Books, office: Office, run: Run) -> None:
+def test_unreachable_receiver_is_a_failed_try(books: Books, office: Office, run: Run) -> None:
     """A closed port and a name that does not exist are tries that failed."""
     queue(books, run_id(1), "http://127.0.0.1:9/")
     queue(books, run_id(2), "http://receiver.invalid/")
@@ -218,7 +218,9 @@ def test_nobody_listens(books: Books, office: Office, run: Run) -> None:
         assert [one.error for one in run(office.log.of_run(run_id(number))).tries] == ["unreachable"]
 
 
-def test_a_private_address_is_reached(books: Books, new_office: MakeOffice, receiver: FakePartner, run: Run) -> None:
+def test_private_address_is_never_reached(
+    books: Books, new_office: MakeOffice, receiver: FakePartner, run: Run
+) -> None:
     """Neither by its number nor by a name that leads there; the log does not tell where that would have been."""
 
     async def resolver(_host: str, _port: int) -> Sequence[str]:
@@ -243,7 +245,7 @@ def test_a_private_address_is_reached(books: Books, new_office: MakeOffice, rece
     assert "127.0.0.1" not in repr(strict.seen)
 
 
-def test_a_metadata_service_is_reached(new_office: MakeOffice) -> None:
+def test_metadata_service_is_never_reached(new_office: MakeOffice) -> None:
     """An operator may open his own network to webhooks, but not the address that gives a machine's credentials away."""
     lenient = new_office(private=True)
     lenient.webhooks.check_url("http://10.1.2.3/hook")
@@ -252,7 +254,7 @@ def test_a_metadata_service_is_reached(new_office: MakeOffice) -> None:
             lenient.webhooks.check_url(url)
 
 
-def test_a_crash_between_post_and_record_loses_or_doubles_a_message(
+def test_crash_between_post_and_record_posts_again_under_the_same_id(
     books: Books, office: Office, guarded: Guarded, receiver: FakePartner, run: Run
 ) -> None:
     """What was posted and not recorded is posted again when its claim has run out, under the id the receiver knows."""
@@ -271,7 +273,9 @@ def test_a_crash_between_post_and_record_loses_or_doubles_a_message(
     assert [one.status for one in run(office.log.of_run(run_id(1))).tries] == [204]
 
 
-def test_a_cancelled_try_is_lost(books: Books, new_office: MakeOffice, receiver: FakePartner, run: Run) -> None:
+def test_cancelled_try_is_left_to_the_next_claim(
+    books: Books, new_office: MakeOffice, receiver: FakePartner, run: Run
+) -> None:
     """A server that stops in the middle of a try leaves it to whoever claims it next."""
     office = new_office(seconds=30)
     receiver.script(HOOK, hang(), reply(200))
@@ -293,7 +297,7 @@ def test_a_cancelled_try_is_lost(books: Books, new_office: MakeOffice, receiver:
     assert run(office.log.of_run(run_id(1))).prospect.delivered_at == office.now
 
 
-def test_a_database_that_is_away_ends_the_posting(
+def test_posting_survives_an_unavailable_database(
     books: Books, office: Office, guarded: Guarded, receiver: FakePartner, run: Run
 ) -> None:
     """Nothing is claimed or forgotten while it is away, and everything afterwards."""
@@ -309,7 +313,7 @@ def test_a_database_that_is_away_ends_the_posting(
     assert len(run(office.round())) == 1
 
 
-def test_a_receiver_is_posted_to_within_a_transaction(
+def test_no_transaction_is_open_during_a_post(
     books: Books, office: Office, guarded: Guarded, receiver: FakePartner, run: Run
 ) -> None:
     """However slow a receiver is, no transaction waits for it."""
@@ -326,7 +330,9 @@ def test_a_receiver_is_posted_to_within_a_transaction(
     assert open_then == [0]
 
 
-def test_a_rotation_locks_a_receiver_out(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
+def test_rotation_leaves_both_secrets_valid_for_a_day(
+    books: Books, office: Office, receiver: FakePartner, run: Run
+) -> None:
     """For a day a message is signed with both secrets; after that only the new one verifies."""
     receiver.script(HOOK, reply(500))
     old = run(office.secrets.show(LAB))
@@ -346,7 +352,7 @@ def test_a_rotation_locks_a_receiver_out(books: Books, office: Office, receiver:
         verify(told(receiver)[1], old.text, office.now // 1000)
 
 
-def test_what_is_observed_has_a_secret(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
+def test_observations_hold_no_secret(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
     """Neither the address of a receiver, which may have a password in its query, nor the secret reaches a log."""
     receiver.script(HOOK, reply(500), drop(), reply(410))
     queue(books, run_id(1), f"{receiver.url}{HOOK}{QUERY}")
@@ -360,7 +366,9 @@ def test_what_is_observed_has_a_secret(books: Books, office: Office, receiver: F
         assert hidden not in said
 
 
-def test_a_log_is_shown_to_somebody_else(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
+def test_webhook_log_is_shown_to_its_workspace_alone(
+    books: Books, office: Office, receiver: FakePartner, run: Run
+) -> None:
     """The workspace sees the log of its own queued runs, on the model they ran; nobody else learns that they exist."""
     queue(books, run_id(1), receiver.url + HOOK)
     queue(books, run_id(2), url=None)
@@ -385,7 +393,9 @@ def test_a_log_is_shown_to_somebody_else(books: Books, office: Office, receiver:
     assert isinstance(refused.value.fault, Forbidden)
 
 
-def test_a_log_is_kept_for_ever(books: Books, office: Office, receiver: FakePartner, run: Run) -> None:
+def test_webhook_log_is_forgotten_with_its_result(
+    books: Books, office: Office, receiver: FakePartner, run: Run
+) -> None:
     """It goes as long after the delivery as results are kept, and the run is still the workspace's own."""
     queue(books, run_id(1), receiver.url + HOOK)
     end(books, run_id(1))

@@ -128,7 +128,7 @@ async def declined(answer: Any) -> tuple[str, str]:
 
 
 @pytest.mark.req("C-02")
-def test_an_upload_is_found_under_another_name(cabinet: Cabinet, run: Run) -> None:
+def test_upload_is_found_by_its_name_and_content(cabinet: Cabinet, run: Run) -> None:
     """An upload is found by its name, with its folder or one it never had, and by its content; nobody else's is."""
 
     async def use() -> None:
@@ -147,7 +147,7 @@ def test_an_upload_is_found_under_another_name(cabinet: Cabinet, run: Run) -> No
 
 
 @pytest.mark.req("C-02")
-def test_bytes_that_are_sent_twice_are_two_files(cabinet: Cabinet, run: Run) -> None:
+def test_same_bytes_under_one_name_are_one_file(cabinet: Cabinet, run: Run) -> None:
     """Same bytes, same name; other bytes, a number; overwriting replaces what the name stands for."""
 
     async def use() -> None:
@@ -160,7 +160,7 @@ def test_bytes_that_are_sent_twice_are_two_files(cabinet: Cabinet, run: Run) -> 
     run(use())
 
 
-def test_a_bad_upload_leaves_something(cabinet: Cabinet, books: Books, run: Run) -> None:
+def test_refused_upload_leaves_nothing(cabinet: Cabinet, books: Books, run: Run) -> None:
     """What is too large, empty, nameless or of an unknown type is refused, and nothing of it is left."""
 
     async def use() -> None:
@@ -180,7 +180,7 @@ def test_a_bad_upload_leaves_something(cabinet: Cabinet, books: Books, run: Run)
 
 
 @pytest.mark.req("C-06")
-def test_a_job_overwrites_a_file(cabinet: Cabinet, run: Run) -> None:
+def test_files_of_a_job_are_numbered_and_never_overwritten(cabinet: Cabinet, run: Run) -> None:
     """A job's files are numbered, whatever folder they were to be in; exact names keep theirs and replace."""
 
     async def use() -> None:
@@ -197,7 +197,7 @@ def test_a_job_overwrites_a_file(cabinet: Cabinet, run: Run) -> None:
     run(use())
 
 
-def test_a_job_names_files_as_it_likes(cabinet: Cabinet, tmp_path: Path, run: Run) -> None:
+def test_bad_output_name_is_declined(cabinet: Cabinet, tmp_path: Path, run: Run) -> None:
     """What can be no name, what was never written and what is too large is declined."""
     path = tmp_path / "made"
 
@@ -242,7 +242,7 @@ def test_database_that_is_away_is_said_to_be(cabinet: Cabinet, run: Run) -> None
     assert [seen.doing for seen in cabinet.seen if isinstance(seen, DatabaseTrouble)] == ["sweep workflow files"]
 
 
-def test_the_bytes_of_a_file_are_removed_under_it(cabinet: Cabinet, run: Run) -> None:
+def test_bytes_of_a_live_file_are_kept(cabinet: Cabinet, run: Run) -> None:
     """Blobs stay while files name them, go when those have expired, and a missing one is said to be gone."""
     sweeper = AssetSweeper(cabinet.database, cabinet.blobs, cabinet.clock, cabinet.seen.append)
 
@@ -267,7 +267,7 @@ def test_the_bytes_of_a_file_are_removed_under_it(cabinet: Cabinet, run: Run) ->
 
 
 @pytest.mark.req("C-12")
-def test_a_linked_picture_is_downloaded_for_each_question(cabinet: Cabinet, run: Run) -> None:
+def test_linked_picture_is_downloaded_once(cabinet: Cabinet, run: Run) -> None:
     """A link is downloaded once for all that ask within a while, redirections followed; it is no file of anybody's."""
     cabinet.partner.script("/moved", redirect(f"{cabinet.partner.url}/a.png"))
     cabinet.partner.script("/a.png", reply(200, PNG, "image/png"))
@@ -295,7 +295,9 @@ def test_a_linked_picture_is_downloaded_for_each_question(cabinet: Cabinet, run:
         (redirect("/bad"), "without end"),
     ],
 )
-def test_a_link_that_leads_nowhere_is_no_error(cabinet: Cabinet, behaviour: Behaviour, words: str, run: Run) -> None:
+def test_link_that_leads_nowhere_is_an_image_download_error(
+    cabinet: Cabinet, behaviour: Behaviour, words: str, run: Run
+) -> None:
     """A link that cannot be downloaded is an ImageDownloadError, in words without its query; nothing is left."""
     cabinet.partner.script("/bad", behaviour)
     kind, message = run(declined(cabinet.files.find(LAB, f"{cabinet.partner.url}/bad?token=secret")))
@@ -305,13 +307,13 @@ def test_a_link_that_leads_nowhere_is_no_error(cabinet: Cabinet, behaviour: Beha
     assert cabinet.blob_files() == []
 
 
-def test_a_link_reaches_our_own_network(cabinet: Cabinet, run: Run) -> None:
+def test_link_to_our_own_network_is_refused(cabinet: Cabinet, run: Run) -> None:
     """Addresses that are not public are refused before anything is sent there."""
     for url in ("http://127.0.0.1:1/", "http://[::1]/", "http://169.254.169.254/latest/", "http://user@10.0.0.1/"):
         assert run(declined(cabinet.files.find(LAB, url)))[0] == "ImageDownloadError"
 
 
-def test_a_slow_link_holds_a_job_for_ever(database: Database, tmp_path: Path, cdn: FakePartner, run: Run) -> None:
+def test_download_has_a_time_limit(database: Database, tmp_path: Path, cdn: FakePartner, run: Run) -> None:
     """A download has a time."""
     cdn.script("/slow", hang())
 
