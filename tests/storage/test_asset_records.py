@@ -60,7 +60,7 @@ def found(books: Books, id_: str, workspace_id: str = LAB, now: int = NOW) -> bo
 
 
 @pytest.mark.req("J-14")
-def test_a_needed_asset_is_deleted(books: Books) -> None:
+def test_needed_asset_cannot_be_deleted(books: Books) -> None:
     """A job that has not ended keeps what it names, once or twice; when it has ended, nothing does."""
     one = added(books, asset())
     needing(books, one.id, one.id)
@@ -73,7 +73,7 @@ def test_a_needed_asset_is_deleted(books: Books) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_a_needed_asset_expires(books: Books) -> None:
+def test_needed_asset_does_not_expire(books: Books) -> None:
     """What a live job names is kept past its time, with its bytes, and gives its name to nobody."""
     one, two = added(books, asset(expires_at=NOW + 10)), added(books, asset(TWO, "b.png", expires_at=NOW + 10))
     needing(books, one.id)
@@ -88,7 +88,7 @@ def test_a_needed_asset_expires(books: Books) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_a_forgotten_job_needs_a_file(books: Books) -> None:
+def test_forgotten_job_needs_no_files(books: Books) -> None:
     """With a job goes what it has named."""
     needing(books, added(books, asset()).id)
     ends(books)
@@ -97,7 +97,7 @@ def test_a_forgotten_job_needs_a_file(books: Books) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_an_asset_of_another_workspace_is_known(books: Books) -> None:
+def test_asset_of_another_workspace_is_unknown(books: Books) -> None:
     """Neither ids nor bytes of another workspace are known, nor can they be deleted."""
     one = added(books, asset(ONE))
     assert not found(books, one.id, OTHER)
@@ -119,7 +119,7 @@ def test_asset_of_known_bytes_takes_what_is_known_of_them(books: Books) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_a_replaced_asset_is_found(books: Books) -> None:
+def test_replaced_asset_is_not_found(books: Books) -> None:
     """A file that another one replaces is no asset any more: its bytes are not those of the new one."""
     one = added(books, asset(ONE, path="x/a.png", tags='["t"]'))
     two = asset(TWO)

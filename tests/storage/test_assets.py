@@ -25,7 +25,7 @@ def _lab(books: Books) -> None:
     books.open(balance=1000)
 
 
-def test_a_row_comes_back_changed(books: Books) -> None:
+def test_asset_is_found_by_its_id_unchanged(books: Books) -> None:
     """An asset is found by its id, and nothing is found by another."""
     new = [asset("asset-1"), asset("asset-2", name="b \u2013 ü.png", size=2**40)]
     books.do(lambda c: insert_assets(c, new))
@@ -34,7 +34,7 @@ def test_a_row_comes_back_changed(books: Books) -> None:
     assert books.do(lambda c: find_asset(c, "asset-3")) is None
 
 
-def test_a_live_asset_is_forgotten(books: Books) -> None:
+def test_only_expired_assets_are_deleted(books: Books) -> None:
     """Only what has expired is deleted, the oldest first and so many at once."""
     books.do(lambda c: insert_assets(c, [asset(f"asset-{n}", expires_at=NOW + n) for n in (3, 1, 2, 9)]))
     assert books.do(lambda c: delete_expired(c, NOW, 10)) == 0
@@ -44,7 +44,7 @@ def test_a_live_asset_is_forgotten(books: Books) -> None:
     assert books.do(lambda c: delete_expired(c, NOW + 3, 2)) == 0
 
 
-def test_a_named_blob_counts_as_unnamed(books: Books) -> None:
+def test_blob_of_a_live_asset_or_result_counts_as_named(books: Books) -> None:
     """A blob is named by a live asset and by the kept result of a run, not by an asset that has expired."""
     kept, expired, of_a_run, unknown = ("a" * 64, "b" * 64, "c" * 64, "d" * 64)
     books.do(lambda c: insert_assets(c, [asset("1", blob=kept), asset("2", blob=expired, expires_at=NOW)]))

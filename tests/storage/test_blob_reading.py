@@ -139,7 +139,7 @@ def test_blob_of_the_first_versions_is_whole(shelf: Shelf, size: int, run: Run) 
 
 @pytest.mark.req("S-08")
 @pytest.mark.parametrize("place", [0, LIMIT // 2, LIMIT + 2 * MIB - 1])
-def test_large_blob_breaks_off_before_its_last_piece(tmp_path: Path, place: int, run: Run) -> None:
+def test_large_damaged_blob_breaks_off_before_its_last_piece(tmp_path: Path, place: int, run: Run) -> None:
     """A blob past the limit that is read whole never ends as if it were whole; a part of it is not compared."""
     shelf, content = Shelf(tmp_path, "folder"), os.urandom(LIMIT + 2 * MIB)
     name = shelf.put(content)
@@ -253,7 +253,7 @@ def test_file_that_was_just_written_is_not_remembered(tmp_path: Path) -> None:
 
 @pytest.mark.req("S-08")
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads what it may not")
-def test_blob_that_was_made_unreadable_is_read(tmp_path: Path, run: Run) -> None:
+def test_blob_without_read_permission_is_still_read(tmp_path: Path, run: Run) -> None:
     """Whoever takes the server's rights to its own file away takes nothing from callers."""
     shelf = Shelf(tmp_path, "folder")
     name = shelf.put(b"bytes")

@@ -74,7 +74,7 @@ def files(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("size", [0, 1, MIB - 1, MIB, 12 * MIB + 7])
-def test_a_blob_is_read_otherwise_than_it_was_written(blobs: StoredBlobs, size: int, run: Run) -> None:
+def test_blob_is_read_back_as_it_was_written(blobs: StoredBlobs, size: int, run: Run) -> None:
     """A blob is named by the BLAKE3 of its bytes and gives them back."""
     content = os.urandom(size)
 
@@ -88,7 +88,7 @@ def test_a_blob_is_read_otherwise_than_it_was_written(blobs: StoredBlobs, size: 
     run(write_and_read())
 
 
-def test_a_part_is_not_the_slice(blobs: StoredBlobs, run: Run) -> None:
+def test_part_of_a_blob_is_the_slice_of_its_bytes(blobs: StoredBlobs, run: Run) -> None:
     """A part is the slice of the bytes, empty ones and those past the end included."""
     content = os.urandom(3 * MIB)
 
@@ -100,7 +100,7 @@ def test_a_part_is_not_the_slice(blobs: StoredBlobs, run: Run) -> None:
     run(read_parts())
 
 
-def test_the_same_bytes_are_kept_twice(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+def test_same_bytes_are_one_blob(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
     """The same bytes are one blob, also when they are written at the same moment."""
 
     async def write_often() -> None:
@@ -112,7 +112,7 @@ def test_the_same_bytes_are_kept_twice(local: StoredBlobs, tmp_path: Path, run: 
     assert len(files(tmp_path)) == 2
 
 
-def test_too_many_bytes_are_kept(blobs: StoredBlobs, tmp_path: Path, run: Run) -> None:
+def test_writer_refuses_bytes_past_its_limit(blobs: StoredBlobs, tmp_path: Path, run: Run) -> None:
     """A writer refuses the first byte past its limit, and leaves nothing behind."""
 
     async def write_too_much() -> None:
@@ -128,7 +128,7 @@ def test_too_many_bytes_are_kept(blobs: StoredBlobs, tmp_path: Path, run: Run) -
     assert files(tmp_path) == []
 
 
-def test_a_half_written_blob_is_visible(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+def test_half_written_blob_is_invisible(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
     """Before it is committed a blob is in the spool alone; a writer that vanished leaves a file that is swept."""
 
     async def write_half() -> None:
@@ -166,7 +166,7 @@ def test_abort_does_not_wait_for_its_thread(local: StoredBlobs, tmp_path: Path, 
     assert files(tmp_path) == []
 
 
-def test_a_blob_is_still_there_after_it_was_deleted(blobs: StoredBlobs, run: Run) -> None:
+def test_deleted_blob_is_gone(blobs: StoredBlobs, run: Run) -> None:
     """A deleted blob is gone, and deleting it again is no error."""
 
     async def delete_twice() -> None:
@@ -183,14 +183,14 @@ def test_a_blob_is_still_there_after_it_was_deleted(blobs: StoredBlobs, run: Run
 
 
 @pytest.mark.parametrize("name", ["", "../secret", "A" * 64, "0" * 63, "0" * 65, "ab/cd"])
-def test_a_path_is_made_of_any_name(blobs: StoredBlobs, name: str, run: Run) -> None:
+def test_only_64_digits_are_a_blob_name(blobs: StoredBlobs, name: str, run: Run) -> None:
     """Only 64 digits are a name; nothing else reaches the store."""
     for use in (blobs.size, blobs.delete, lambda given: blobs.read(given, 0, 1)):
         with pytest.raises(ValueError, match="64 digits"):
             run(use(name))
 
 
-def test_a_blob_is_open_to_others(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+def test_blobs_are_readable_by_their_owner_alone(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
     """The folder is its owner's alone, and blobs lie two levels below it."""
     name = run(put(local, b"bytes"))
     assert stat.S_IMODE((tmp_path / "blobs").stat().st_mode) == 0o700
@@ -200,7 +200,7 @@ def test_a_blob_is_open_to_others(local: StoredBlobs, tmp_path: Path, run: Run) 
 
 
 @pytest.mark.parametrize("broken", ["spool", "store"])
-def test_an_error_of_the_disk_is_not_ours(tmp_path: Path, broken: str, run: Run) -> None:
+def test_error_of_the_disk_is_told_as_unavailable(tmp_path: Path, broken: str, run: Run) -> None:
     """A folder that cannot be written ends a commit in our own error, and nothing is visible."""
     blobs = local_blobs(tmp_path / "blobs")
     if broken == "spool":
@@ -222,7 +222,7 @@ def test_an_error_of_the_disk_is_not_ours(tmp_path: Path, broken: str, run: Run)
 
 
 @pytest.mark.parametrize("asks", ["again", "never"])
-def test_a_disk_that_fails_behind_a_write_is_forgotten(tmp_path: Path, asks: str, run: Run) -> None:
+def test_error_behind_a_write_is_told_by_the_next_call(tmp_path: Path, asks: str, run: Run) -> None:
     """What fails in a thread is told by the next write and by the commit; nobody has to ask before he aborts."""
     blobs = local_blobs(tmp_path / "blobs")
     (tmp_path / "blobs" / "spool").rmdir()
@@ -244,7 +244,7 @@ def test_a_disk_that_fails_behind_a_write_is_forgotten(tmp_path: Path, asks: str
     assert files(tmp_path) == []
 
 
-def test_a_walk_finds_what_is_no_blob(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+def test_walk_finds_only_blobs(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
     """Other files in the folder are not ours to list or to remove."""
     name = run(put(local, b"bytes"))
     (tmp_path / "blobs" / name[:2] / "notes.txt").write_bytes(b"")
@@ -258,7 +258,7 @@ def test_a_walk_finds_what_is_no_blob(local: StoredBlobs, tmp_path: Path, run: R
     run(walk())
 
 
-def test_the_store_decides_where_blobs_go(tmp_path: Path, run: Run) -> None:
+def test_blobs_go_where_the_store_puts_them(tmp_path: Path, run: Run) -> None:
     """The same class serves any store it is handed, with a spool wherever it is told."""
     make: Callable[[Path], StoredBlobs] = lambda path: StoredBlobs(LocalStore(path / "a", mkdir=True), path / "b")  # noqa: E731 -- short
     (tmp_path / "b").mkdir()
@@ -273,7 +273,7 @@ async def some(size: int) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("size", [0, 1, 3 * MIB + 7])
-def test_an_adopted_file_stays_where_it_was(blobs: StoredBlobs, tmp_path: Path, size: int, run: Run) -> None:
+def test_adopted_file_becomes_a_blob_and_is_gone(blobs: StoredBlobs, tmp_path: Path, size: int, run: Run) -> None:
     """A file becomes the blob of its bytes, and is gone from where it was made."""
     content, path = os.urandom(size), tmp_path / "made.png"
     path.write_bytes(content)
@@ -289,7 +289,7 @@ def test_an_adopted_file_stays_where_it_was(blobs: StoredBlobs, tmp_path: Path, 
     assert files(tmp_path / "spool") == []
 
 
-def test_an_adopted_file_keeps_its_mode_and_age(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+def test_adopted_file_has_a_new_mode_and_age(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
     """An adopted file is its owner's alone and new, so that no sweep takes it for an old one that nobody names."""
     path = tmp_path / "made.png"
     path.write_bytes(b"bytes")
@@ -349,7 +349,7 @@ def test_file_of_a_blob_is_read_only(local: StoredBlobs, tmp_path: Path, run: Ru
         assert stat.S_IMODE(run(local.local_path(name)).stat().st_mode) == 0o400
 
 
-def test_what_is_no_plain_file_is_adopted(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+def test_only_a_plain_file_is_adopted(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
     """No link, no second name, no folder, no pipe, nothing too large becomes a blob; the store stays empty."""
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
@@ -373,7 +373,7 @@ def test_what_is_no_plain_file_is_adopted(local: StoredBlobs, tmp_path: Path, ru
     assert files(tmp_path / "blobs") == []
 
 
-def test_programs_read_another_blob(tmp_path: Path, run: Run) -> None:
+def test_programs_find_a_blob_as_a_file(tmp_path: Path, run: Run) -> None:
     """A program finds a blob as a file: the blob's own in a folder, a copy of it for another store, made once."""
     (tmp_path / "spool").mkdir()
     copies = LocalCopies(tmp_path / "copies", limit=10)
@@ -396,7 +396,7 @@ def test_programs_read_another_blob(tmp_path: Path, run: Run) -> None:
     run(read())
 
 
-def test_copies_fill_the_disk(tmp_path: Path, run: Run) -> None:
+def test_local_copies_are_bounded(tmp_path: Path, run: Run) -> None:
     """Copies that were not asked for longest make room; the newest stays, whatever its size."""
     copies = LocalCopies(tmp_path, limit=10)
 
@@ -410,7 +410,7 @@ def test_copies_fill_the_disk(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 10, 2 * MIB + 1])
-def test_a_finished_blob_is_visible(blobs: StoredBlobs, size: int, run: Run) -> None:
+def test_finished_blob_is_readable_before_it_is_visible(blobs: StoredBlobs, size: int, run: Run) -> None:
     """Its bytes can be read where they lie, and its name is known, before there is such a blob; it may be dropped."""
     content = bytes(size)
 

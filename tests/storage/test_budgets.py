@@ -58,7 +58,7 @@ def paid(books: Books) -> Books:
     return books
 
 
-def test_a_run_is_admitted_past_the_budget_of_its_key(paid: Books) -> None:
+def test_run_past_the_budget_of_its_key_is_refused(paid: Books) -> None:
     """What is held counts, to the last unit; what was refused left nothing behind."""
     give_key(paid)
     assert ask(paid, "a", 60) is None
@@ -68,14 +68,14 @@ def test_a_run_is_admitted_past_the_budget_of_its_key(paid: Books) -> None:
     assert paid.figures()[1:] == (100, 2)
 
 
-def test_two_runs_of_a_batch_share_no_budget(paid: Books) -> None:
+def test_runs_of_one_batch_share_a_budget(paid: Books) -> None:
     """The second of a batch is decided on what the first holds."""
     give_key(paid)
     first, second = paid.write(admission("a", 60, key_id="key-1"), admission("b", 60, key_id="key-1"))
     assert (first, second) == (None, refused(0, 60, 60))
 
 
-def test_an_end_does_not_free_the_budget(paid: Books) -> None:
+def test_ended_run_frees_the_budget_it_did_not_spend(paid: Books) -> None:
     """What a run did not cost is free again, what it did cost is spent."""
     give_key(paid)
     ask(paid, "a", 100)
@@ -85,7 +85,7 @@ def test_an_end_does_not_free_the_budget(paid: Books) -> None:
     assert ask(paid, "c", 70) is None
 
 
-def test_a_failure_spends_the_budget(paid: Books) -> None:
+def test_failure_leaves_the_budget_whole(paid: Books) -> None:
     """A run that costs nothing leaves the budget whole."""
     give_key(paid)
     ask(paid, "a", 100)
@@ -93,7 +93,7 @@ def test_a_failure_spends_the_budget(paid: Books) -> None:
     assert ask(paid, "b", 100) is None
 
 
-def test_an_end_and_an_admission_of_one_batch_do_not_see_each_other(paid: Books) -> None:
+def test_ends_count_before_admissions_of_one_batch(paid: Books) -> None:
     """Ends come first: what they free may be held again, what they cost may not."""
     give_key(paid)
     ask(paid, "a", 100)
@@ -117,7 +117,7 @@ def test_an_end_and_an_admission_of_one_batch_do_not_see_each_other(paid: Books)
     ],
     ids=["same day", "next day", "same month", "next month", "in all"],
 )
-def test_a_budget_is_whole_at_another_time(paid: Books, budget: Budget, at: int, *, is_whole: bool) -> None:
+def test_budget_is_whole_again_in_a_new_period(paid: Books, budget: Budget, at: int, *, is_whole: bool) -> None:
     """A new day or month of the calendar makes a budget whole, and nothing makes one for all time whole."""
     give_key(paid, budget)
     ask(paid, "a", 100)
@@ -125,7 +125,7 @@ def test_a_budget_is_whole_at_another_time(paid: Books, budget: Budget, at: int,
     assert ask(paid, "b", 1, at) == (None if is_whole else refused(100, 0, 1, budget.period.value))
 
 
-def test_what_is_held_is_forgotten_with_the_period(paid: Books) -> None:
+def test_hold_counts_in_the_next_period(paid: Books) -> None:
     """A run that goes on over midnight will be charged on the new day: its hold counts there."""
     give_key(paid, DAILY)
     ask(paid, "a", 60)
@@ -135,7 +135,7 @@ def test_what_is_held_is_forgotten_with_the_period(paid: Books) -> None:
     assert ask(paid, "d", 40, TOMORROW) is None
 
 
-def test_another_key_is_refused(paid: Books) -> None:
+def test_budget_of_one_key_does_not_refuse_another(paid: Books) -> None:
     """A budget is its key's alone; other keys, keys without one and tokens go on, and the holds of all are kept."""
     give_key(paid)
     give_key(paid, MONTHLY, "key-2")
@@ -150,7 +150,7 @@ def test_another_key_is_refused(paid: Books) -> None:
     assert [held(paid, f"key-{n}") for n in (1, 2, 3)] == [100, 100, 0]
 
 
-def test_the_key_is_refused_before_the_workspace(books: Books) -> None:
+def test_workspace_without_money_is_refused_before_the_budget(books: Books) -> None:
     """A workspace that cannot pay says so first; a budget promises no money."""
     books.open(balance=50)
     give_key(books, Budget(10, BudgetPeriod.DAY))
@@ -158,7 +158,7 @@ def test_the_key_is_refused_before_the_workspace(books: Books) -> None:
     assert ask(books, "b", 50) == BudgetExceeded(10, "day", 0, 0, 50)
 
 
-def test_a_revoked_key_is_told_its_budget(paid: Books) -> None:
+def test_revoked_key_is_told_nothing_of_its_budget(paid: Books) -> None:
     """A revoked key is told nothing but that, and its runs under way end as usual."""
     give_key(paid)
     ask(paid, "a", 60)
@@ -168,7 +168,7 @@ def test_a_revoked_key_is_told_its_budget(paid: Books) -> None:
     assert held(paid) == 0
 
 
-def test_a_raise_is_not_held_for_the_key(paid: Books) -> None:
+def test_raise_is_held_against_the_budget(paid: Books) -> None:
     """A hold that grows or shrinks on its way is the key's too, and all of it is free in the end."""
     give_key(paid, None)
     ask(paid, "a", 100)
@@ -178,7 +178,7 @@ def test_a_raise_is_not_held_for_the_key(paid: Books) -> None:
     assert held(paid) == 0
 
 
-def test_batches_at_the_same_moment_share_no_budget(paid: Books, database: Database, run: Run) -> None:
+def test_concurrent_batches_share_a_budget(paid: Books, database: Database, run: Run) -> None:
     """Several servers may ask at once: only as many runs are admitted as the budget covers."""
     give_key(paid)
     admissions = [admission(f"run-{n}", 30, key_id="key-1") for n in range(8)]
@@ -191,7 +191,7 @@ def test_batches_at_the_same_moment_share_no_budget(paid: Books, database: Datab
     assert held(paid) == 90
 
 
-def test_a_budget_cannot_be_changed(paid: Books) -> None:
+def test_changed_budget_takes_effect(paid: Books) -> None:
     """A budget is given, changed and taken away; a run is decided on what it is then."""
     give_key(paid, None)
     change = callers.change_budget
@@ -204,7 +204,7 @@ def test_a_budget_cannot_be_changed(paid: Books) -> None:
 
 
 @pytest.mark.parametrize("id_", ["key-1", "key-9"])
-def test_the_budget_of_no_key_is_changed(paid: Books, id_: str) -> None:
+def test_budget_of_an_unknown_key_cannot_be_changed(paid: Books, id_: str) -> None:
     """A key that is unknown or revoked has no budget to change."""
     give_key(paid)
     paid.do(lambda c: callers.revoke_key(c, "key-1", NOW))
@@ -212,7 +212,7 @@ def test_the_budget_of_no_key_is_changed(paid: Books, id_: str) -> None:
         paid.do(lambda c: callers.change_budget(c, id_, lambda _: DAILY))
 
 
-def test_a_listed_key_hides_what_it_spent(paid: Books) -> None:
+def test_listed_key_shows_what_it_spent(paid: Books) -> None:
     """A key with a budget is listed with what it was charged in its period; one without is not asked about."""
     give_key(paid, DAILY)
     give_key(paid, MONTHLY, "key-2", created_at=NOW + 1)
@@ -231,7 +231,7 @@ def test_a_listed_key_hides_what_it_spent(paid: Books) -> None:
     assert (one["spent"], two["spent"]) == (0, 60)
 
 
-def test_a_book_of_no_keys_refuses_somebody(paid: Books) -> None:
+def test_budget_applies_only_to_keys_that_were_looked_up(paid: Books) -> None:
     """Only keys that were looked up are refused anything."""
     give_key(paid)
 
@@ -263,7 +263,7 @@ class TestAudit:
             "UPDATE runs SET state = 'accepted' WHERE id = 'done'",
         ],
     )
-    def test_a_wrong_hold_of_a_key_is_found_right(self, paid: Books, statement: str) -> None:
+    def test_wrong_hold_of_a_key_is_found_by_the_audit(self, paid: Books, statement: str) -> None:
         """What is held for a key is proven by its live runs."""
         give_key(paid)
         give_key(paid, None, "key-2")

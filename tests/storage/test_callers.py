@@ -31,7 +31,7 @@ def by_key(books: Books, digest: str = "digest-of-key-1") -> Caller | None:
 
 
 @pytest.mark.req("R-37")
-def test_a_key_is_found_by_something_else_than_its_digest(books: Books) -> None:
+def test_key_is_found_by_its_digest(books: Books) -> None:
     """A digest leads to its key, its workspace and the rights of both."""
     books.open(models=("acme/*",), providers=("acme",), balance=5)
     books.do(lambda c: callers.create_key(c, new_key(models=("acme/one",))))
@@ -60,7 +60,7 @@ def test_unreadable_rights_refuse_for_now(books: Books, database: Database, run:
 
 
 @pytest.mark.req("R-37")
-def test_a_revoked_key_still_opens(books: Books) -> None:
+def test_revoked_key_is_unknown(books: Books) -> None:
     """A revoked key is as unknown as one that never was, and is revoked only once."""
     books.open()
     books.do(lambda c: callers.create_key(c, new_key()))
@@ -70,7 +70,7 @@ def test_a_revoked_key_still_opens(books: Books) -> None:
     assert books.do(lambda c: callers.revoke_key(c, "key-9", NOW)) is False
 
 
-def test_a_name_is_given_twice(books: Books) -> None:
+def test_name_is_given_once(books: Books) -> None:
     """A second workspace of a name is refused, and leaves nothing behind."""
     books.open()
     with pytest.raises(NameTakenError, match="lab-id-name"):
@@ -79,13 +79,13 @@ def test_a_name_is_given_twice(books: Books) -> None:
 
 
 @pytest.mark.parametrize("called", [LAB, "lab-id-name"])
-def test_a_workspace_is_not_found_by_name_or_id(books: Books, called: str) -> None:
+def test_workspace_is_found_by_name_and_id(books: Books, called: str) -> None:
     """A workspace goes by its name and by its id."""
     books.open()
     assert books.do(lambda c: callers.workspace_id_of(c, called)) == LAB
 
 
-def test_an_unknown_workspace_is_somebody_elses(books: Books) -> None:
+def test_unknown_workspace_is_refused_by_name(books: Books) -> None:
     """A name nobody has is refused by that name."""
     books.open()
     with pytest.raises(UnknownWorkspaceError, match="nobody"):
@@ -93,7 +93,7 @@ def test_an_unknown_workspace_is_somebody_elses(books: Books) -> None:
 
 
 @pytest.mark.req("R-38")
-def test_changed_rights_do_not_take_effect(books: Books) -> None:
+def test_changed_rights_take_effect(books: Books) -> None:
     """Models, providers and gates change together; a gate that is not named stays."""
     books.open(gates={"router": Gate.OFF})
     books.do(lambda c: callers.create_key(c, new_key()))
@@ -105,7 +105,7 @@ def test_changed_rights_do_not_take_effect(books: Books) -> None:
     assert caller.gates == {"router": Gate.OFF, "provider:acme": Gate.OFF}
 
 
-def test_changed_terms_do_not_take_effect(books: Books) -> None:
+def test_changed_terms_take_effect(books: Books) -> None:
     """Billing, cap and limit are plain values."""
     books.open()
     changes = {"billing": Billing.POSTPAID, "cap": 70, "in_flight_limit": 3}
@@ -117,7 +117,7 @@ def test_changed_terms_do_not_take_effect(books: Books) -> None:
 
 @pytest.mark.req("R-38")
 @pytest.mark.parametrize("state", ['"maybe"', '""', '"ON"', "null", "1", "[]"])
-def test_a_gate_that_cannot_be_read_is_guessed(books: Books, state: str) -> None:
+def test_unreadable_gate_is_unknown(books: Books, state: str) -> None:
     """A switch that says neither on nor off is unknown."""
     books.open()
     books.do(lambda c: callers.create_key(c, new_key()))
@@ -129,7 +129,7 @@ def test_a_gate_that_cannot_be_read_is_guessed(books: Books, state: str) -> None
 
 @pytest.mark.parametrize("called", [LAB, "lab-id-name"])
 @pytest.mark.req("R-37")
-def test_a_token_speaks_for_no_workspace(books: Books, called: str) -> None:
+def test_token_speaks_for_its_workspace(books: Books, called: str) -> None:
     """A token names its workspace and brings its own subject and models."""
     books.open()
     caller = books.do(lambda c: callers.caller_by_workspace(c, called, "ada", Patterns(("acme/*",))))
@@ -148,7 +148,7 @@ def test_workspace_named_like_an_id_does_not_speak_for_its_owner(books: Books) -
 
 
 @pytest.mark.parametrize(("billing", "exhausted"), [(Billing.PREPAID, True), (Billing.POSTPAID, False)])
-def test_an_empty_workspace_is_not_seen_to_be_empty(books: Books, billing: Billing, *, exhausted: bool) -> None:
+def test_empty_prepaid_workspace_is_exhausted(books: Books, billing: Billing, *, exhausted: bool) -> None:
     """Only a prepaid workspace can be exhausted: by what it holds, too."""
     books.open(billing=billing, cap=1000, balance=100)
     books.do(lambda c: callers.create_key(c, new_key()))
@@ -160,14 +160,14 @@ def test_an_empty_workspace_is_not_seen_to_be_empty(books: Books, billing: Billi
     assert (before.exhausted, after.exhausted) == (False, exhausted)
 
 
-def test_a_credit_is_booked_wrongly(books: Books) -> None:
+def test_credits_add_up_to_the_balance(books: Books) -> None:
     """Money in and corrections out add up to the balance that is answered."""
     books.open(balance=500)
     assert books.do(lambda c: callers.credit(c, LAB, -120, "correction", NOW)) == 380
     assert books.entries() == [("credit", 500, 0), ("credit", -120, 0)]
 
 
-def test_a_listed_key_gives_its_digest_away(books: Books) -> None:
+def test_listed_key_hides_its_digest(books: Books) -> None:
     """The list has names and hints by age, and nothing that opens anything."""
     books.open()
     books.do(lambda c: callers.create_key(c, new_key("key-2", created_at=NOW + 1)))
@@ -180,7 +180,7 @@ def test_a_listed_key_gives_its_digest_away(books: Books) -> None:
     assert "digest" not in listed[0]
 
 
-def test_a_key_of_nobody_is_kept(books: Books) -> None:
+def test_key_needs_its_workspace(books: Books) -> None:
     """A key needs its workspace."""
     with pytest.raises(Exception, match=r"(?i)foreign key"):
         books.do(lambda c: callers.create_key(c, new_key()))
@@ -200,7 +200,7 @@ def test_a_key_of_nobody_is_kept(books: Books) -> None:
     ],
     ids=str,
 )
-def test_another_organization_governs_a_key(
+def test_organization_of_the_account_governs_a_key(
     books: Books, workspace: dict[str, Any], account: dict[str, Any], governs: SingleSignOn | None
 ) -> None:
     """That of its account, else that of its workspace, where one of them wants to; a token is never governed."""
@@ -214,7 +214,7 @@ def test_another_organization_governs_a_key(
 
 
 @pytest.mark.req("J-11")
-def test_a_changed_organization_does_not_take_effect(books: Books) -> None:
+def test_changed_organization_takes_effect(books: Books) -> None:
     """That of a workspace and of a living key can be changed, each by itself."""
     books.open()
     books.do(lambda c: callers.create_key(c, new_key()))

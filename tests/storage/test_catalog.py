@@ -80,7 +80,7 @@ def spoil(folder: Path, old: str, new: str, name: str = "one.toml") -> None:
     (folder / name).write_text(text.replace(old, new))
 
 
-def test_a_good_file_is_not_read_as_it_stands(folder: Path) -> None:
+def test_model_file_is_read_as_it_stands(folder: Path) -> None:
     """Everything a file says is in the model."""
     model = load_catalog([folder], OFFERS, FLAG).models["acme/one"]
     assert (model.native.provider, model.charges_on_policy_rejection) == ("acme", "no")
@@ -96,7 +96,7 @@ def test_a_good_file_is_not_read_as_it_stands(folder: Path) -> None:
 
 
 @pytest.mark.req("R-07", "R-08")
-def test_another_document_is_served_than_calls_are_validated_against(folder: Path) -> None:
+def test_served_schema_is_the_one_that_validates(folder: Path) -> None:
     """The schema file stands in the OpenAPI document as it is, and is the one that validates."""
     model = load_catalog([folder], OFFERS, FLAG).models["acme/one"]
     document = json.loads(model.openapi.content)
@@ -108,7 +108,7 @@ def test_another_document_is_served_than_calls_are_validated_against(folder: Pat
 
 
 @pytest.mark.req("R-08")
-def test_a_model_without_a_schema_is_said_to_have_one(folder: Path) -> None:
+def test_model_without_a_schema_takes_any_object(folder: Path) -> None:
     """Without an authored schema the document says so and takes any object."""
     spoil(folder, 'input_schema = "one.json"\n', "")
     model = load_catalog([folder], OFFERS, FLAG).models["acme/one"]
@@ -149,7 +149,7 @@ def test_a_model_without_a_schema_is_said_to_have_one(folder: Path) -> None:
         pytest.param("2028-05-06", '2028-05-06\nsuccessor = "acme/two"', 35, "not in the catalog", id="bad successor"),
     ],
 )
-def test_a_mistake_in_a_model_file_is_named_wrongly(folder: Path, old: str, new: str, line: int, reason: str) -> None:
+def test_mistake_in_a_model_file_is_named_at_its_line(folder: Path, old: str, new: str, line: int, reason: str) -> None:
     """Each kind of mistake names the file, the line it stands in, and what to mend."""
     spoil(folder, old, new)
     name, at, found = mistake(folder)
@@ -168,7 +168,9 @@ def test_a_mistake_in_a_model_file_is_named_wrongly(folder: Path, old: str, new:
         pytest.param('"type": "integer"', '"$ref": "https://nowhere.test/a"', 4, "usable", id="elsewhere"),
     ],
 )
-def test_a_mistake_in_a_schema_file_is_named_wrongly(folder: Path, old: str, new: str, line: int, reason: str) -> None:
+def test_mistake_in_a_schema_file_is_named_at_its_line(
+    folder: Path, old: str, new: str, line: int, reason: str
+) -> None:
     """A schema that cannot be used is named itself, not the model that names it."""
     spoil(folder, old, new, "one.json")
     name, at, found = mistake(folder)
@@ -177,13 +179,13 @@ def test_a_mistake_in_a_schema_file_is_named_wrongly(folder: Path, old: str, new
     assert at in (line, 1) if "$ref" in new else at == line
 
 
-def test_a_property_that_allows_anything_is_refused(folder: Path) -> None:
+def test_property_may_allow_anything(folder: Path) -> None:
     """A schema may be a plain true."""
     spoil(folder, '{"type": "integer", "default": 1}', "true", "one.json")
     assert load_catalog([folder], OFFERS, FLAG).ids == ("acme/one",)
 
 
-def test_a_model_is_declared_twice(folder: Path) -> None:
+def test_model_declared_twice_is_refused(folder: Path) -> None:
     """The second file of an id is refused, whichever folder it is in."""
     more = folder / "more"
     more.mkdir()
@@ -191,7 +193,7 @@ def test_a_model_is_declared_twice(folder: Path) -> None:
     assert mistake(folder) == ("one.toml", 1, "acme/one is declared twice")
 
 
-def test_a_successor_in_the_catalog_is_refused(folder: Path) -> None:
+def test_successor_may_be_any_model(folder: Path) -> None:
     """A successor may be any model, of any file."""
     spoil(folder, "2028-05-06", '2028-05-06\nsuccessor = "acme/two"')
     (folder / "two.toml").write_text(GOOD.replace("acme/one", "acme/two"))
@@ -199,14 +201,14 @@ def test_a_successor_in_the_catalog_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b'id = "\xff"', b"#" * (4 * 1024 * 1024 + 1)])
-def test_a_file_that_cannot_be_read_is_left_out(folder: Path, content: bytes) -> None:
+def test_unreadable_file_is_a_mistake_of_its_first_line(folder: Path, content: bytes) -> None:
     """Bad UTF-8 and a file of no end are mistakes of line 1."""
     (folder / "one.toml").write_bytes(content)
     assert mistake(folder)[:2] == ("one.toml", 1)
 
 
 @pytest.mark.req("R-03")
-def test_an_edited_file_keeps_the_build(folder: Path) -> None:
+def test_edited_file_changes_the_build(folder: Path) -> None:
     """The build changes with the model's file and with its schema, and with nothing else."""
     builds = [load_catalog([folder], OFFERS, FLAG).build]
     spoil(folder, "0.03", "0.04")
@@ -236,7 +238,7 @@ def _remove(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_edit, _edit_schema, _add, _remove])
-def test_a_change_is_not_noticed(folder: Path, change: Callable[[Path], Any]) -> None:
+def test_changed_files_change_the_fingerprint(folder: Path, change: Callable[[Path], Any]) -> None:
     """The fingerprint changes when a file is edited, added or removed."""
     before = fingerprint([folder])
     assert fingerprint([folder]) == before
@@ -244,7 +246,7 @@ def test_a_change_is_not_noticed(folder: Path, change: Callable[[Path], Any]) ->
     assert fingerprint([folder]) != before
 
 
-def test_a_folder_that_is_missing_breaks_the_catalog(tmp_path: Path) -> None:
+def test_missing_folder_is_an_empty_catalog(tmp_path: Path) -> None:
     """No folder, no models."""
     assert load_catalog([tmp_path / "none"], OFFERS, FLAG).ids == ()
     assert fingerprint([tmp_path / "none"]) == ()

@@ -132,7 +132,7 @@ def model(path: Path) -> Model:
 
 
 @pytest.mark.req("R-16", "R-36")
-def test_what_a_model_does_is_not_read_as_it_stands(model: Model) -> None:
+def test_behaviour_of_a_model_is_read_as_it_stands(model: Model) -> None:
     """Operations, what they are billed as, drafts, links and the canonical id are in the model."""
     image = Condition(("image",))
     assert model.operations == (Operation("edit", (image,), is_edit=True), Operation("generate"))
@@ -143,7 +143,7 @@ def test_what_a_model_does_is_not_read_as_it_stands(model: Model) -> None:
 
 
 @pytest.mark.req("R-12")
-def test_a_leg_is_not_read_as_it_stands(model: Model) -> None:
+def test_leg_is_read_as_it_stands(model: Model) -> None:
     """Each leg has its calls and names by operation, and its own fields."""
     native, other = model.legs
     assert native is model.native
@@ -155,7 +155,7 @@ def test_a_leg_is_not_read_as_it_stands(model: Model) -> None:
 
 
 @pytest.mark.req("R-12")
-def test_a_translation_is_not_read_as_it_stands(model: Model) -> None:
+def test_translation_is_read_as_it_stands(model: Model) -> None:
     """A translation has its moves, constants and reasons, and the way back."""
     assert model.legs[1].translation == Translation(
         moves=(
@@ -172,7 +172,7 @@ def test_a_translation_is_not_read_as_it_stands(model: Model) -> None:
 
 
 @pytest.mark.req("R-28")
-def test_a_price_is_not_read_as_it_stands(model: Model) -> None:
+def test_price_is_read_as_it_stands(model: Model) -> None:
     """A component has its factors, its cases and its bounds."""
     (card,) = model.native.rate_cards
     assert (card.source, card.checked) == ("https://acme.example/prices", datetime.date(2026, 2, 1))
@@ -296,7 +296,7 @@ _MISTAKES = {
 
 
 @pytest.mark.parametrize(("old", "new", "marker", "reason"), _MISTAKES.values(), ids=_MISTAKES.keys())
-def test_a_mistake_is_named_at_another_line(path: Path, old: str, new: str, marker: str, reason: str) -> None:
+def test_mistake_is_named_at_its_line(path: Path, old: str, new: str, marker: str, reason: str) -> None:
     """Each mistake names the file, the line of what is to be mended, and what is wrong with it."""
     assert GOOD.count(old) == 1
     marker = marker.replace("'", '"')

@@ -21,7 +21,7 @@ def committer() -> Iterator[Committer]:
     made.close()
 
 
-def test_work_is_done_on_the_event_loop_or_out_of_order(committer: Committer) -> None:
+def test_work_is_done_in_order_outside_the_event_loop(committer: Committer) -> None:
     """All of it is done in one thread that is not the loop's, in the order it was asked for."""
     done: list[tuple[int, int]] = []
 
@@ -38,7 +38,7 @@ def test_work_is_done_on_the_event_loop_or_out_of_order(committer: Committer) ->
     assert threading.get_ident() not in threads
 
 
-def test_work_that_fails_ends_the_thread(committer: Committer) -> None:
+def test_thread_survives_work_that_fails(committer: Committer) -> None:
     """Who asked for it is told, and what comes next is done."""
 
     def fail() -> None:
@@ -52,7 +52,7 @@ def test_work_that_fails_ends_the_thread(committer: Committer) -> None:
     asyncio.run(ask())
 
 
-def test_work_nobody_waits_for_any_more_is_dropped(committer: Committer) -> None:
+def test_abandoned_work_is_done_all_the_same(committer: Committer) -> None:
     """It is done all the same, also where it ends after the loop that asked for it was closed."""
     may_go_on, done = threading.Event(), []
 
@@ -73,7 +73,7 @@ def test_work_nobody_waits_for_any_more_is_dropped(committer: Committer) -> None
     assert done == ["committed", "committed", "the next"]
 
 
-def test_closing_leaves_work_undone(committer: Committer) -> None:
+def test_closing_finishes_all_work(committer: Committer) -> None:
     """Whatever was asked for is done before it is closed, and it can be asked again."""
     may_go_on, done = threading.Event(), []
 
@@ -90,7 +90,7 @@ def test_closing_leaves_work_undone(committer: Committer) -> None:
     assert done == [True, True]
 
 
-def test_what_was_done_is_kept_until_the_next(committer: Committer) -> None:
+def test_nothing_is_kept_of_finished_work(committer: Committer) -> None:
     """A thread that waits for work holds nothing of the work before: neither a connection nor an error."""
 
     class Connection:

@@ -71,7 +71,7 @@ def rows_in(file: Path) -> list[str]:
         return [row[0] for row in connection.execute("SELECT id FROM servers ORDER BY id")]
 
 
-def test_work_that_raises_leaves_something_behind(database: Database, run: Run) -> None:
+def test_work_that_raises_leaves_nothing_behind(database: Database, run: Run) -> None:
     """A transaction whose work raises never was."""
 
     def fail(connection: Connection) -> None:
@@ -85,7 +85,7 @@ def test_work_that_raises_leaves_something_behind(database: Database, run: Run) 
     assert run(database.read(servers)) == 1
 
 
-def test_a_reader_sees_two_states_of_the_world(database: Database, database_url: str, run: Run) -> None:
+def test_reader_sees_one_snapshot(database: Database, database_url: str, run: Run) -> None:
     """Everything one read asks is answered from one snapshot, whatever others commit meanwhile."""
     other = open_database(database_url)
 
@@ -106,20 +106,20 @@ def test_a_reader_sees_two_states_of_the_world(database: Database, database_url:
     assert run(database.read(servers)) == 1
 
 
-def test_a_text_that_names_no_database_is_opened() -> None:
+def test_unsupported_database_is_refused() -> None:
     """Only the two kinds we speak to are opened."""
     for url in ("mysql://localhost/x", "sqlite://"):
         with pytest.raises(ValueError, match="not supported"):
             open_database(url)
 
 
-def test_the_file_of_a_server_is_a_file() -> None:
+def test_only_sqlite_has_a_file() -> None:
     """Only SQLite has a file."""
     assert file_of("sqlite:////data/fairlead.db") == Path("/data/fairlead.db")
     assert file_of("postgresql://localhost/x") is None
 
 
-def test_a_database_file_can_be_read_by_everybody(tmp_path: Path) -> None:
+def test_database_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     """A new database and the files SQLite puts beside it are their owner's alone."""
     file = tmp_path / "fairlead.db"
 
@@ -133,7 +133,7 @@ def test_a_database_file_can_be_read_by_everybody(tmp_path: Path) -> None:
     assert asyncio.run(work()) == {0o600}
 
 
-def test_a_locked_file_stops_a_server_for_good(
+def test_server_recovers_from_a_locked_file(
     sqlite: SqliteDatabase, sqlite_file: Path, refused: Attempt, run: Run
 ) -> None:
     """While another holds the lock writes are refused and reads go on; afterwards all is well."""
@@ -146,7 +146,7 @@ def test_a_locked_file_stops_a_server_for_good(
     assert rows_in(sqlite_file) == ["first", "one"]
 
 
-def test_a_full_disk_stops_a_server_for_good(sqlite: SqliteDatabase, sqlite_file: Path, run: Run) -> None:
+def test_server_recovers_from_a_full_disk(sqlite: SqliteDatabase, sqlite_file: Path, run: Run) -> None:
     """A write without room leaves nothing, and the next that fits is written."""
 
     def fill(connection: Connection) -> None:
@@ -160,7 +160,7 @@ def test_a_full_disk_stops_a_server_for_good(sqlite: SqliteDatabase, sqlite_file
     assert rows_in(sqlite_file) == ["first", "one"]
 
 
-def test_a_deleted_file_is_written_to(
+def test_deleted_file_is_never_written_to(
     sqlite: SqliteDatabase, sqlite_file: Path, refused: Attempt, run: Run, tmp_path: Path
 ) -> None:
     """Without its file the database is unavailable, makes no new one, and recovers when it is back."""
@@ -177,7 +177,7 @@ def test_a_deleted_file_is_written_to(
 
 
 @pytest.mark.parametrize("first_to_see", ["writer", "reader"])
-def test_a_replaced_file_is_not_noticed(
+def test_replaced_file_is_noticed(
     sqlite: SqliteDatabase, sqlite_file: Path, run: Run, tmp_path: Path, first_to_see: str
 ) -> None:
     """Whoever sees the new file first is refused; nobody writes into the old one, and then the new one is used."""
@@ -193,7 +193,7 @@ def test_a_replaced_file_is_not_noticed(
     assert "new" not in rows_in(dead)
 
 
-def test_a_damaged_file_breaks_the_server(tmp_path: Path, run: Run) -> None:
+def test_damaged_file_is_an_unavailable_database(tmp_path: Path, run: Run) -> None:
     """A folder where the file should be is an unavailable database, not a bug."""
     (tmp_path / "folder.db").mkdir()
     opened = SqliteDatabase(tmp_path / "folder.db")
@@ -202,7 +202,7 @@ def test_a_damaged_file_breaks_the_server(tmp_path: Path, run: Run) -> None:
     run(opened.close())
 
 
-def test_a_server_must_be_restarted_after_its_database(postgresql_url: str, postgres: Postgres, run: Run) -> None:
+def test_server_recovers_when_postgresql_is_back(postgresql_url: str, postgres: Postgres, run: Run) -> None:
     """A stopped PostgreSQL is unavailable; once it is back, so are we, however many connections broke."""
     opened = open_database(postgresql_url)
     run(opened.write(announce))
@@ -220,7 +220,7 @@ def test_a_server_must_be_restarted_after_its_database(postgresql_url: str, post
     run(opened.close())
 
 
-def test_a_connection_that_breaks_in_the_middle_is_a_bug(postgresql_url: str, postgres: Postgres, run: Run) -> None:
+def test_broken_connection_is_an_unavailable_database(postgresql_url: str, postgres: Postgres, run: Run) -> None:
     """A connection cut during a transaction leaves nothing behind, and the next works."""
     opened = open_database(postgresql_url)
 
@@ -235,7 +235,7 @@ def test_a_connection_that_breaks_in_the_middle_is_a_bug(postgresql_url: str, po
     assert postgres.port
 
 
-def test_a_database_that_takes_no_connections_is_a_bug(postgresql_url: str, postgres: Postgres, run: Run) -> None:
+def test_refused_connection_is_an_unavailable_database(postgresql_url: str, postgres: Postgres, run: Run) -> None:
     """A refusal by PostgreSQL itself, before any statement, is unavailability too."""
     name = postgresql_url.rpartition("/")[2]
     opened = open_database(postgresql_url)
@@ -249,7 +249,7 @@ def test_a_database_that_takes_no_connections_is_a_bug(postgresql_url: str, post
     run(opened.close())
 
 
-def test_a_wrong_statement_is_called_unavailable(postgresql_url: str, run: Run) -> None:
+def test_wrong_statement_is_not_called_unavailable(postgresql_url: str, run: Run) -> None:
     """A mistake of ours does not pass by itself, and is not worth a retry."""
     opened = open_database(postgresql_url)
     with pytest.raises(Exception, match="does not exist") as caught:
@@ -258,7 +258,7 @@ def test_a_wrong_statement_is_called_unavailable(postgresql_url: str, run: Run) 
     run(opened.close())
 
 
-def test_an_error_repeats_what_a_caller_sent(database: Database, run: Run) -> None:
+def test_database_error_holds_no_values(database: Database, run: Run) -> None:
     """The text of a database error goes to logs: it holds no values."""
     run(database.write(announce))
     with pytest.raises(Exception, match=r"(?i)unique") as caught:

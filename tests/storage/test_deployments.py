@@ -75,7 +75,7 @@ def books(database: Database, run: Run) -> Books:
 
 
 @pytest.mark.req("J-15")
-def test_a_deployment_is_ready_before_its_release_is(books: Books) -> None:
+def test_deployment_is_ready_once_its_release_is(books: Books) -> None:
     """Its first release has the version 1, and serves once it is prepared."""
     made(books)
     assert state(books) == ("not_ready", None, None)
@@ -89,7 +89,7 @@ def test_a_deployment_is_ready_before_its_release_is(books: Books) -> None:
 
 
 @pytest.mark.req("J-15")
-def test_a_release_that_fails_takes_an_earlier_one_down(books: Books) -> None:
+def test_failed_release_leaves_the_earlier_one_serving(books: Books) -> None:
     """The one before serves until the next is prepared; the version says which."""
     ready(books)
     published = books.do(lambda c: deployments.publish_release(c, LAB, ONE, ("broken",), NOW + 2, _MANY))
@@ -106,7 +106,7 @@ def test_a_release_that_fails_takes_an_earlier_one_down(books: Books) -> None:
 
 
 @pytest.mark.req("J-15")
-def test_a_first_release_that_fails_leaves_callers_waiting(books: Books) -> None:
+def test_deployment_stops_when_its_first_release_fails(books: Books) -> None:
     """Nobody need ask again until somebody does something: another release, or a start that tries the same again."""
     made(books)
     books.do(lambda c: deployments.settle_release(c, ONE, 1, None, "it is broken", NOW + 1))
@@ -123,7 +123,7 @@ def test_a_first_release_that_fails_leaves_callers_waiting(books: Books) -> None
 
 
 @pytest.mark.req("J-15")
-def test_releases_that_are_prepared_out_of_order_serve_in_that_order(books: Books) -> None:
+def test_newest_prepared_release_serves(books: Books) -> None:
     """The newest prepared one serves, whichever was through first."""
     made(books)
     books.do(lambda c: deployments.publish_release(c, LAB, ONE, (), NOW + 1, _MANY))
@@ -134,7 +134,7 @@ def test_releases_that_are_prepared_out_of_order_serve_in_that_order(books: Book
 
 
 @pytest.mark.req("J-15")
-def test_a_job_is_taken_by_a_deployment_that_is_not_ready(books: Books) -> None:
+def test_job_is_refused_by_a_deployment_that_is_not_ready(books: Books) -> None:
     """Whatever was seen before, the transaction that submits a job looks again; nothing is left of one it refuses."""
     placement = ready(books)
     books.do(lambda c: deployments.move_deployment(c, placement, DeploymentEvent.LOSE, "no engine", NOW + 2))
@@ -151,7 +151,7 @@ def test_a_job_is_taken_by_a_deployment_that_is_not_ready(books: Books) -> None:
     assert row == {"deployment_id": ONE, "release_version": 1}
 
 
-def test_an_event_that_comes_too_late_moves_a_deployment(books: Books) -> None:
+def test_late_event_does_not_move_a_deployment(books: Books) -> None:
     """What was found of a release that serves no more says nothing about the one that does."""
     earlier = ready(books)
     books.do(lambda c: deployments.publish_release(c, LAB, ONE, (), NOW + 2, _MANY))
@@ -160,7 +160,7 @@ def test_an_event_that_comes_too_late_moves_a_deployment(books: Books) -> None:
     assert state(books) == ("ready", None, 2)
 
 
-def test_a_deployment_of_another_workspace_is_told_from_none(books: Books) -> None:
+def test_deployment_of_another_workspace_is_unknown(books: Books) -> None:
     """Everything that names it answers as if there were no such deployment, and changes nothing."""
     placement = ready(books)
     for work in (
@@ -178,7 +178,7 @@ def test_a_deployment_of_another_workspace_is_told_from_none(books: Books) -> No
 
 
 @pytest.mark.req("J-15")
-def test_jobs_outlive_their_deployment(books: Books) -> None:
+def test_waiting_jobs_of_a_deleted_deployment_fail_and_running_ones_are_cancelled(books: Books) -> None:
     """Those that wait fail, and tell why; the one that is executed is canceling; others are left alone."""
     placement = ready(books)
     ready(books, "other-00000001")
@@ -204,7 +204,7 @@ def test_jobs_outlive_their_deployment(books: Books) -> None:
 
 
 @pytest.mark.req("J-15")
-def test_a_deleted_deployment_takes_a_job(books: Books) -> None:
+def test_deleted_deployment_takes_no_job(books: Books) -> None:
     """It is as if it had never been; its releases are known only to its jobs, until those are forgotten."""
     placement = ready(books)
     sent(books, placement, "a", server_id=SERVER)
@@ -224,7 +224,7 @@ def test_a_deleted_deployment_takes_a_job(books: Books) -> None:
     assert books.rows("SELECT version FROM releases") == []
 
 
-def test_a_workspace_has_deployments_without_end(books: Books) -> None:
+def test_number_of_deployments_and_releases_is_bounded(books: Books) -> None:
     """One more than the bound is refused, of deployments and of releases; deleting makes room."""
     made(books)
     new = {"id": "second-00000001", "workspace_id": LAB, "name": "second"}
@@ -239,7 +239,7 @@ def test_a_workspace_has_deployments_without_end(books: Books) -> None:
     assert [one.id for one in books.do(lambda c: deployments.list_deployments(c, LAB, 10))] == ["second-00000001"]
 
 
-def test_deployments_made_in_the_same_moment_pass_the_bound(database: Database, books: Books, run: Run) -> None:
+def test_concurrent_deployments_never_pass_the_bound(database: Database, books: Books, run: Run) -> None:
     """Of more than a workspace may have, that many are made and the others are refused."""
 
     def make(number: int) -> Callable[[Connection], object]:
@@ -255,7 +255,7 @@ def test_deployments_made_in_the_same_moment_pass_the_bound(database: Database, 
 
 
 @pytest.mark.req("J-10")
-def test_a_list_has_jobs_of_another_deployment(books: Books) -> None:
+def test_list_at_a_deployment_has_its_jobs_alone(books: Books) -> None:
     """At a deployment's address only its jobs are listed, page by page; at the workspace's all of them."""
     placement, other = ready(books), ready(books, "other-00000001")
     for number in range(6):
@@ -274,7 +274,7 @@ def test_a_list_has_jobs_of_another_deployment(books: Books) -> None:
     assert page(limit=2, deployment_id="unknown-00000001") == ([], None)
 
 
-def test_why_a_deployment_waits_is_written_where_nothing_waits(books: Books) -> None:
+def test_reason_is_noted_only_while_a_deployment_is_not_ready(books: Books) -> None:
     """A reason is noted while it is not ready, and gone when it is."""
     made(books)
     books.do(lambda c: deployments.note_waiting(c, ONE, "the engine is being started", NOW + 1))
@@ -295,7 +295,7 @@ _ASKED_AGAIN: Final[Mapping[str, Callable[[Connection], Any]]] = {
 
 
 @pytest.mark.parametrize("asked", _ASKED_AGAIN.values(), ids=_ASKED_AGAIN)
-def test_what_is_asked_again_and_again_reads_every_row(books: Books, asked: Callable[[Connection], Any]) -> None:
+def test_deployment_statements_use_indexes(books: Books, asked: Callable[[Connection], Any]) -> None:
     """Each statement, as it is executed, finds its rows by an index; what goes through one, by one of them alone."""
     if books.do(lambda c: c.dialect.name) != "sqlite":
         pytest.skip("PostgreSQL reads small tables whole, whatever indexes they have")

@@ -29,7 +29,7 @@ def written(books: Books) -> Books:
     return books
 
 
-def test_an_entry_is_exported_without_its_run(written: Books) -> None:
+def test_exported_entry_names_its_run(written: Books) -> None:
     """Each entry has its workspace by name and what its run ran with which key; entries of no run have neither."""
     lines = exported(written, LAB)
     assert [(line.kind, line.balance_change, line.held_change) for line in lines] == [
@@ -44,7 +44,7 @@ def test_an_entry_is_exported_without_its_run(written: Books) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_an_export_differs_from_the_balance(written: Books) -> None:
+def test_export_adds_up_to_the_balance(written: Books) -> None:
     """The entries of an export add up to the figures of their workspaces."""
     for workspace_id in (LAB, "office"):
         lines = exported(written, workspace_id)
@@ -52,7 +52,7 @@ def test_an_export_differs_from_the_balance(written: Books) -> None:
         assert figures == written.figures(workspace_id)[:2]
 
 
-def test_entries_of_everybody_are_left_out(written: Books) -> None:
+def test_export_holds_all_workspaces_in_order(written: Books) -> None:
     """All workspaces are exported in the order of the book; one of nobody has nothing in it."""
     lines = exported(written)
     assert [line.id for line in lines] == sorted(line.id for line in lines)
@@ -61,14 +61,14 @@ def test_entries_of_everybody_are_left_out(written: Books) -> None:
     assert exported(written, "nobody") == []
 
 
-def test_the_bounds_of_an_export_are_off_by_one(written: Books) -> None:
+def test_export_includes_its_first_moment_and_excludes_its_last(written: Books) -> None:
     """The first moment is in it, the last is not."""
     assert [line.kind for line in exported(written, LAB, since=NOW + 5)] == ["post"]
     assert [line.kind for line in exported(written, LAB, until=NOW + 5)] == ["credit", "hold"]
     assert exported(written, LAB, since=NOW + DAY_MS) == []
 
 
-def test_a_page_repeats_or_loses_an_entry(written: Books) -> None:
+def test_pages_of_an_export_hold_each_entry_once(written: Books) -> None:
     """Pages are bounded, and together they are the book."""
     for start in range(0, 1200, 400):
         written.write(*(admission(f"many-{n}", hold=0) for n in range(start, start + 400)))

@@ -44,7 +44,7 @@ def in_use(books: Books, id_: str, now: int) -> bool:
     return bool(books.do(lambda c: idempotency.key_in_use(c, id_, now)))
 
 
-def test_the_same_call_runs_twice(rich: Books) -> None:
+def test_same_call_finds_its_first_run(rich: Books) -> None:
     """The same key with the same call finds the first run, while it lives and after."""
     assert rich.write(admission("run-1", key=key())) == [None]
     assert rich.write(admission("run-2", key=key())) == [KeyUsed("run-1")]
@@ -54,21 +54,21 @@ def test_the_same_call_runs_twice(rich: Books) -> None:
     assert [row["id"] for row in rich.rows("SELECT id FROM runs")] == ["run-1"]
 
 
-def test_another_call_is_answered_with_the_first(rich: Books) -> None:
+def test_key_with_another_call_is_a_conflict(rich: Books) -> None:
     """The same key with another call is a conflict, and changes nothing."""
     rich.write(admission("run-1", key=key()))
     assert rich.write(admission("run-2", key=key(fingerprint="other"))) == [CONFLICT]
     assert (rich.figures(), keys(rich)) == ((10_000, 100, 1), {"key": "run-1"})
 
 
-def test_two_keys_are_one(rich: Books) -> None:
+def test_each_key_is_its_own_call(rich: Books) -> None:
     """Each key is its own call, and a call without one is never asked."""
     batch = (admission("run-1", key=key("a")), admission("run-2", key=key("b")), admission("run-3"), admission("run-4"))
     assert rich.write(*batch) == [None] * 4
     assert keys(rich) == {"a": "run-1", "b": "run-2"}
 
 
-def test_a_key_whose_time_is_up_is_taken(rich: Books) -> None:
+def test_expired_key_is_free(rich: Books) -> None:
     """An expired key is free, for any call, in the very moment it expires."""
     rich.write(admission("run-1", key=key(expires_at=NOW + 10)))
     late = {"created_at": NOW + 9}
@@ -79,7 +79,7 @@ def test_a_key_whose_time_is_up_is_taken(rich: Books) -> None:
     assert rich.write(admission("run-4", key=key(), created_at=NOW + 11)) == [CONFLICT]
 
 
-def test_two_calls_of_one_batch_take_the_same_key(rich: Books) -> None:
+def test_key_is_taken_by_the_first_call_of_a_batch(rich: Books) -> None:
     """In one batch the first takes the key; the second finds it, or conflicts with it."""
     batch = (
         admission("run-1", key=key()),
@@ -90,7 +90,7 @@ def test_two_calls_of_one_batch_take_the_same_key(rich: Books) -> None:
     assert (rich.figures(), keys(rich)) == ((10_000, 100, 1), {"key": "run-1"})
 
 
-def test_two_calls_of_one_batch_take_the_same_expired_key(rich: Books) -> None:
+def test_expired_key_is_taken_once_in_a_batch(rich: Books) -> None:
     """An expired key is freed once and taken once."""
     rich.write(admission("run-1", key=key(expires_at=NOW)))
     fresh = key(expires_at=NOW + 500)
@@ -98,7 +98,7 @@ def test_two_calls_of_one_batch_take_the_same_expired_key(rich: Books) -> None:
     assert keys(rich) == {"key": "run-2"}
 
 
-def test_two_servers_take_the_same_key(database_url: str, run: Run, rich: Books) -> None:
+def test_key_is_taken_by_one_of_two_servers(database_url: str, run: Run, rich: Books) -> None:
     """Of calls that two servers write at the same moment, one is admitted, and the others find it."""
 
     async def write(database: Database, entry: Admission) -> Verdict:
@@ -120,28 +120,28 @@ def test_two_servers_take_the_same_key(database_url: str, run: Run, rich: Books)
     assert sorted(found.run_id for found in verdicts if isinstance(found, KeyUsed)) == sorted(used.values())
 
 
-def test_a_call_that_is_refused_takes_its_key(rich: Books) -> None:
+def test_refused_call_leaves_its_key_free(rich: Books) -> None:
     """A run that is not admitted leaves its key free."""
     verdicts = rich.write(admission("run-1", hold=99_999, key=key()), admission("run-2", key=key()))
     assert verdicts == [InsufficientCredits(available=10_000, needed=99_999), None]
     assert keys(rich) == {"key": "run-2"}
 
 
-def test_a_used_key_is_told_to_one_who_may_not_call(rich: Books) -> None:
+def test_unknown_workspace_is_told_of_no_key(rich: Books) -> None:
     """A workspace nobody knows is not told of any key."""
     rich.write(admission("run-1", key=key()))
     (verdict,) = rich.write(admission("run-2", key=key(), workspace_id="nobody"))
     assert isinstance(verdict, Unauthorized)
 
 
-def test_a_used_key_is_not_told_because_the_money_is_gone(books: Books) -> None:
+def test_used_key_is_told_although_the_money_is_gone(books: Books) -> None:
     """A call that ran before is told its run, whatever the workspace could pay now."""
     books.open(balance=100, in_flight_limit=1)
     books.write(admission("run-1", key=key()))
     assert books.write(admission("run-2", key=key())) == [KeyUsed("run-1")]
 
 
-def test_a_run_without_a_result_keeps_its_key(rich: Books) -> None:
+def test_run_without_a_result_frees_its_key(rich: Books) -> None:
     """A run that ends without anything to tell again sets its key free, also for the batch it ends in."""
     rich.write(admission("run-1", key=key()))
     again = admission("run-2", key=key(fingerprint="other"))
@@ -151,7 +151,7 @@ def test_a_run_without_a_result_keeps_its_key(rich: Books) -> None:
     assert keys(rich) == {}
 
 
-def test_a_run_sets_the_key_of_another_free(rich: Books) -> None:
+def test_run_frees_only_its_own_key(rich: Books) -> None:
     """A run whose key expired while it ran leaves alone the run that took it since."""
     rich.write(admission("run-1", key=key(expires_at=NOW)))
     rich.write(admission("run-2", key=key()))
@@ -159,7 +159,7 @@ def test_a_run_sets_the_key_of_another_free(rich: Books) -> None:
     assert keys(rich) == {"key": "run-2"}
 
 
-def test_a_late_end_writes_a_second_result(rich: Books) -> None:
+def test_late_end_writes_no_second_result(rich: Books) -> None:
     """What an old attempt has to tell is not kept, and does not set the key free."""
     rich.write(admission("run-1", key=key()))
     (taken,) = rich.take_over()
@@ -182,7 +182,7 @@ _RESULTS: dict[str, KeptResult] = {
 
 
 @pytest.mark.parametrize("result", _RESULTS.values(), ids=_RESULTS.keys())
-def test_a_result_is_told_differently(rich: Books, result: KeptResult) -> None:
+def test_result_is_found_as_it_was_kept(rich: Books, result: KeptResult) -> None:
     """What was kept is found as it was, with the run's state and charge."""
     rich.write(admission("run-1", key=key()))
     rich.write(settlement("run-1", charge=60, key_id="key", result=result))
@@ -191,7 +191,7 @@ def test_a_result_is_told_differently(rich: Books, result: KeptResult) -> None:
     )
 
 
-def test_a_run_that_goes_on_has_ended(rich: Books) -> None:
+def test_only_an_ended_run_has_a_result(rich: Books) -> None:
     """There is nothing to tell of a run that lives, or of none; an ended one without a result says so."""
     rich.write(admission("run-1", key=key(), byok=True, hold=0), admission("run-2"))
     rich.write(acceptance("run-1"), failure("run-2", state=RunState.LOST))
@@ -204,7 +204,7 @@ def test_a_run_that_goes_on_has_ended(rich: Books) -> None:
     assert own.byok
 
 
-def test_a_key_is_in_use_for_ever(rich: Books) -> None:
+def test_key_is_in_use_until_its_time_is_up(rich: Books) -> None:
     """A key counts until its time is up."""
     rich.write(admission("run-1", key=key(expires_at=NOW + 10)))
     assert in_use(rich, "key", NOW + 9)
@@ -212,7 +212,7 @@ def test_a_key_is_in_use_for_ever(rich: Books) -> None:
     assert not in_use(rich, "other", NOW)
 
 
-def test_a_key_of_one_workspace_is_taken_by_another(rich: Books) -> None:
+def test_same_key_of_two_workspaces_is_two_keys(rich: Books) -> None:
     """The same key of two workspaces is two keys."""
     rich.open(id_="office", balance=1000)
     mine, theirs = (key(key_id(id_, "k")) for id_ in ("lab-id", "office"))
@@ -220,7 +220,7 @@ def test_a_key_of_one_workspace_is_taken_by_another(rich: Books) -> None:
     assert verdicts == [None, None]
 
 
-def test_what_has_expired_is_kept_for_ever(rich: Books) -> None:
+def test_expired_keys_and_results_are_deleted_in_batches(rich: Books) -> None:
     """What is old goes in batches of a bounded size, and what is not old stays."""
     rich.write(*(admission(f"run-{n}", key=key(f"key-{n}", expires_at=NOW + n)) for n in range(7)))
     rich.write(*(settlement(f"run-{n}", key_id=f"key-{n}", result=kept(expires_at=NOW + n)) for n in range(7)))

@@ -65,9 +65,7 @@ def found(books: Books, before: int | None = None, limit: int = 1_000, **labels:
 
 
 @pytest.mark.req("J-04")
-def test_a_rare_label_is_searched_for_among_the_jobs_of_common_ones(
-    books: Books, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rare_label_is_found_in_few_strides(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search passes over what one label has not, in both directions, and needs no more strides than that."""
     monkeypatch.setattr(job_labels, "STRIDES", (2, 2, 2))
     common = {number: {"often": "1"} for number in range(5, 100 * BLOCK, BLOCK)}
@@ -81,9 +79,7 @@ def test_a_rare_label_is_searched_for_among_the_jobs_of_common_ones(
 
 
 @pytest.mark.req("J-04")
-def test_a_search_that_is_too_long_loses_what_it_has_not_looked_at(
-    books: Books, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_search_goes_on_from_its_cursor(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels that are in every block, but on the same job only in one: pages are empty, and lead there."""
     monkeypatch.setattr(job_labels, "STRIDES", (2, 3))
     apart = {number * BLOCK + place: {key: "1"} for number in range(12) for place, key in ((1, "odd"), (2, "even"))}
@@ -93,7 +89,7 @@ def test_a_search_that_is_too_long_loses_what_it_has_not_looked_at(
     assert found(books, odd="1", even="1", before=2 * BLOCK) == ([], None)
 
 
-def test_a_cursor_from_elsewhere_breaks_a_search(books: Books) -> None:
+def test_any_number_is_a_valid_position(books: Books) -> None:
     """Any number is a position: nothing is before the first, and everything before the last that there can be."""
     marked(books, {number: {"a": "1"} for number in (1, BLOCK - 1, BLOCK, NUMBER_MAX - 1)})
     for before in (0, 1, -1, -NUMBER_MAX):
@@ -103,7 +99,7 @@ def test_a_cursor_from_elsewhere_breaks_a_search(books: Books) -> None:
     assert found(books, NUMBER_MAX, a="2") == found(books, NUMBER_MAX, b="1", a="1") == ([], None)
 
 
-def test_a_row_of_a_label_without_jobs_stays(books: Books) -> None:
+def test_label_without_jobs_leaves_no_row(books: Books) -> None:
     """The last job of a block takes its row along; taking it away again changes nothing."""
     marked(books, {1: {"a": "1"}, 2: {"a": "1", "b": "2"}, BLOCK: {"b": "2"}})
     marks: Marks = {}
@@ -114,7 +110,7 @@ def test_a_row_of_a_label_without_jobs_stays(books: Books) -> None:
         assert len(books.rows("SELECT id FROM labelled_jobs")) == 2
 
 
-def test_a_search_that_fails_is_an_error_of_the_driver(books: Books, database: Database, run: Run) -> None:
+def test_failed_search_is_told_as_a_database_error(books: Books, database: Database, run: Run) -> None:
     """It has the name that readers know on either database, by which they tell a database that is away."""
     query = ListQuery(10, None, [LabelFilter("a", "1")])
     books.sql("ALTER TABLE labelled_jobs RENAME TO elsewhere")
@@ -125,7 +121,7 @@ def test_a_search_that_fails_is_an_error_of_the_driver(books: Books, database: D
 
 
 @pytest.mark.req("J-04", "J-10")
-def test_a_deployment_lists_labelled_jobs_of_another(books: Books) -> None:
+def test_list_of_a_deployment_has_its_labelled_jobs_alone(books: Books) -> None:
     """Only those sent there, by any labels; its id is no label that a caller could ask for."""
     both, placement = {"a": "1", "b": "2"}, Placement(SITE, 1, None)
     submitted(books, submission("x", both, placement=placement), submission("y", both), submission("z", both))
@@ -143,7 +139,7 @@ _LABELS: Final = [LabelFilter(key, "1") for key in "abc"]
 @pytest.mark.req("J-01", "J-04")
 @pytest.mark.parametrize("labels", range(4))
 @pytest.mark.parametrize("deployment_id", [None, SITE])
-def test_a_list_reads_every_row(books: Books, labels: int, deployment_id: str | None) -> None:
+def test_every_list_of_jobs_uses_an_index(books: Books, labels: int, deployment_id: str | None) -> None:
     """Whatever is asked for, each statement goes down an index; nothing is sorted but the jobs of a page."""
     labels_of = [{**dict.fromkeys("abc", "1"), "own": str(number)} for number in range(1_000)]
     placements = [Placement(SITE, 1, None) if number % 50 == 0 else None for number in range(1_000)]
@@ -180,7 +176,7 @@ _OLD_WORKSPACE: Final = text("""
 """)
 
 
-def test_a_label_of_the_version_before_is_lost(empty_database_url: str) -> None:
+def test_labels_of_the_previous_version_are_migrated(empty_database_url: str) -> None:
     """The rows of labels become the very same sets that are kept of jobs now, however many there are."""
     labelled = {number: {"a": "1"} for number in (1, 2, BLOCK - 1, BLOCK, 3 * BLOCK)}
     labelled |= {number: {"a": "1", "ä b": f"{number % 2}=ö"} for number in range(9_000, 14_500)}
@@ -215,7 +211,7 @@ def test_a_label_of_the_version_before_is_lost(empty_database_url: str) -> None:
     assert sorted(map(tuple, kept)) == sorted(map(tuple, again))
 
 
-def test_jobs_that_are_submitted_and_forgotten_at_once_lose_labels(books: Books, database: Database, run: Run) -> None:
+def test_concurrent_changes_lose_no_labels(books: Books, database: Database, run: Run) -> None:
     """Both change the same rows: neither overwrites what the other has written, and none waits for ever."""
     labels = dict.fromkeys("abcd", "1")
     submitted(books, *(submission(f"old-{number}", labels) for number in range(40)))
@@ -264,7 +260,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     of_deployment=st.booleans(),
     limit=st.integers(1, 5),
 )
-def test_a_job_is_listed_twice_or_not_at_all_while_others_are_added(
+def test_pages_hold_each_job_once_while_others_are_added(
     books: Books,
     present: list[tuple[dict[str, str], bool]],
     added: list[list[tuple[dict[str, str], bool]]],
@@ -273,7 +269,7 @@ def test_a_job_is_listed_twice_or_not_at_all_while_others_are_added(
     of_deployment: bool,  # noqa: FBT001 -- hypothesis passes it by name
     limit: int,
 ) -> None:
-    """The pages of a list have each job that was there at its beginning once, the newest first, and none besides."""
+    """The pages of a list have each job that was there at its beginning once, newest first, and no other."""
     for table in ("labelled_jobs", "jobs"):
         books.sql(f"DELETE FROM {table}")  # noqa: S608 -- two names of ours
     books.sql("UPDATE workspaces SET jobs_active = 0, jobs_parked = 0, last_job = 0")

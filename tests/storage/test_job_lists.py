@@ -65,7 +65,7 @@ def books(books: Books) -> Books:
 
 
 @pytest.mark.req("J-01", "J-04")
-def test_a_label_of_another_job_or_workspace_finds_it(books: Books) -> None:
+def test_all_labels_must_match_within_the_workspace(books: Books) -> None:
     """All labels must match, key and value, within the workspace; the newest first."""
     both = {"a": "1", "b": "2"}
     submitted(books, submission("x", both), submission("y", {"a": "1", "b": "1"}), submission("z", both))
@@ -80,7 +80,7 @@ def test_a_label_of_another_job_or_workspace_finds_it(books: Books) -> None:
 
 
 @pytest.mark.req("J-01")
-def test_a_list_ends_with_an_empty_page(books: Books) -> None:
+def test_last_page_of_jobs_says_that_it_is_the_last(books: Books) -> None:
     """The last page says that it is the last."""
     submitted(books, *(submission(str(number), {"a": "1"}) for number in range(4)))
     assert list(pages(books, 2)) == list(pages(books, 2, a="1")) == [["3", "2"], ["1", "0"]]
@@ -88,7 +88,7 @@ def test_a_list_ends_with_an_empty_page(books: Books) -> None:
 
 
 @pytest.mark.req("J-12")
-def test_a_key_is_used_twice(books: Books) -> None:
+def test_key_is_used_by_one_job(books: Books) -> None:
     """In one batch or in two, by one job; another workspace's digest is another, and a refused job uses none."""
     key: dict[str, Any] = {"idempotency_id": "digest", "idempotency_until": NOW + KEPT}
     first = submitted(books, submission("x", **key), submission("y", {"a": "1"}, **key))
@@ -102,7 +102,7 @@ def test_a_key_is_used_twice(books: Books) -> None:
     assert isinstance(submitted(books, submission("y", **other))[0], Submitted)
 
 
-def test_a_key_is_forgotten_before_its_time(books: Books) -> None:
+def test_key_is_forgotten_when_its_time_is_up(books: Books) -> None:
     """A key is forgotten when its time is up, and not before."""
     submitted(books, submission("x", idempotency_id="digest", idempotency_until=NOW + KEPT))
     assert books.do(lambda c: job_keys.delete_expired_keys(c, NOW + KEPT - 1, 10)) == 0
@@ -111,7 +111,7 @@ def test_a_key_is_forgotten_before_its_time(books: Books) -> None:
     assert books.do(lambda c: job_keys.used_keys(c, ["digest"])) == set()
 
 
-def test_labels_of_a_forgotten_job_stay(books: Books) -> None:
+def test_labels_are_forgotten_with_their_job(books: Books) -> None:
     """They go with their job, and those of others stay."""
     submitted(books, submission("x", {"a": "1", "b": "2"}), submission("y", {"a": "1"}))
     books.do(lambda c: write_job_entries(c, [JobCancel("x", LAB, NOW, NOW + KEPT)]))
@@ -120,7 +120,7 @@ def test_labels_of_a_forgotten_job_stay(books: Books) -> None:
     assert listed(books, a="1") == ["y"]
 
 
-def test_a_job_is_behind_those_that_run(books: Books) -> None:
+def test_only_waiting_jobs_are_ahead(books: Books) -> None:
     """Only jobs that wait are ahead of one."""
     submitted(books, *(submission(name) for name in "abc"))
     assert books.do(lambda c: [jobs.jobs_ahead(c, LAB, number) for number in (1, 2, 3)]) == [0, 1, 2]

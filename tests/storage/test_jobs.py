@@ -102,7 +102,7 @@ def books(books: Books) -> Books:
     return books
 
 
-def test_a_job_that_finds_a_slot_is_released_and_the_next_is_parked(books: Books) -> None:
+def test_job_that_finds_a_slot_is_released_and_the_next_is_parked(books: Books) -> None:
     """Numbers count the jobs of a workspace, and only the released one may be claimed."""
     first = written(books, submission("a"), submission("b"), submission("c", OTHER))
     assert first.verdicts == [
@@ -112,7 +112,7 @@ def test_a_job_that_finds_a_slot_is_released_and_the_next_is_parked(books: Books
     assert first.remaining == {LAB: 2, OTHER: 1}
 
 
-def test_a_server_with_room_claims_a_job_with_its_submission(books: Books) -> None:
+def test_server_with_room_claims_a_job_with_its_submission(books: Books) -> None:
     """One transaction less for the job, and its attempt is the first."""
     assert verdicts(books, submission("a", server_id=SERVER)) == [Submitted(1, JobState.RUNNING)]
     (row,) = books.rows("SELECT state, attempt, server_id, started_at FROM jobs")
@@ -120,7 +120,7 @@ def test_a_server_with_room_claims_a_job_with_its_submission(books: Books) -> No
 
 
 @pytest.mark.req("C-13")
-def test_the_end_of_a_job_releases_the_one_that_has_waited_longest(books: Books) -> None:
+def test_end_of_a_job_releases_the_one_that_has_waited_longest(books: Books) -> None:
     """In the same transaction, and exactly one."""
     written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     done = written(books, ending("a"))
@@ -130,7 +130,7 @@ def test_the_end_of_a_job_releases_the_one_that_has_waited_longest(books: Books)
 
 
 @pytest.mark.req("C-13")
-def test_a_workspace_without_a_subscription_may_submit_nothing(books: Books) -> None:
+def test_workspace_without_a_subscription_submits_nothing(books: Books) -> None:
     """And nothing is left of what it tried."""
     allow(books, 0)
     assert verdicts(books, submission("a")) == [SubscriptionInactive("another")]
@@ -138,7 +138,7 @@ def test_a_workspace_without_a_subscription_may_submit_nothing(books: Books) -> 
 
 
 @pytest.mark.req("C-13")
-def test_jobs_of_a_subscription_that_has_ended_are_claimed_to_be_told_so(books: Books) -> None:
+def test_jobs_of_an_ended_subscription_are_claimed_and_refused(books: Books) -> None:
     """They would wait for ever otherwise."""
     written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     allow(books, 0)
@@ -147,7 +147,7 @@ def test_jobs_of_a_subscription_that_has_ended_are_claimed_to_be_told_so(books: 
 
 
 @pytest.mark.req("C-13")
-def test_a_raised_subscription_uses_its_room_at_once(books: Books) -> None:
+def test_raised_subscription_is_noticed_at_once(books: Books) -> None:
     """The workspace is found by whoever looks for room."""
     written(books, *(submission(name) for name in "abcd"))
     allow(books, 3)
@@ -160,13 +160,13 @@ def test_more_jobs_than_may_wait_are_refused(books: Books) -> None:
     assert verdicts(books, *(submission(name, backlog=1) for name in "abc"))[2] == JobQueueFull(1)
 
 
-def test_a_claim_that_comes_second_finds_nothing_to_claim(books: Books) -> None:
+def test_second_claim_of_a_job_is_outdated(books: Books) -> None:
     """Two servers were told of the job."""
     written(books, submission("a"))
     assert verdicts(books, claim("a"), claim("a", "server-2")) == [Claimed(1, 0), Outdated()]
 
 
-def test_a_server_that_was_presumed_dead_can_write_no_more(books: Books) -> None:
+def test_server_presumed_dead_writes_nothing(books: Books) -> None:
     """The job was taken over and is claimed again: the old attempt is nobody's."""
     event = NewEvent(1, "Started", b"{}", NOW)
     written(books, submission("a", server_id=SERVER))
@@ -179,7 +179,7 @@ def test_a_server_that_was_presumed_dead_can_write_no_more(books: Books) -> None
     assert verdicts(books, ending("a", attempt=2)) == [Moved(JobState.SUCCEEDED, "a")]
 
 
-def test_a_job_that_waits_is_cancelled_at_once_and_one_that_runs_is_asked_to_stop(books: Books) -> None:
+def test_waiting_job_is_cancelled_at_once_and_a_running_one_is_asked_to_stop(books: Books) -> None:
     """A slot that becomes free goes to the next; what has ended stays as it is."""
     written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     assert verdicts(books, cancel("b"), cancel("a")) == [
@@ -192,14 +192,14 @@ def test_a_job_that_waits_is_cancelled_at_once_and_one_that_runs_is_asked_to_sto
     assert states(books) == {"a": "canceled", "b": "canceled", "c": "canceled"}
 
 
-def test_a_cancelled_job_whose_server_dies_is_over(books: Books) -> None:
+def test_cancelled_job_whose_server_dies_ends_cancelled(books: Books) -> None:
     """Nobody wants it executed again."""
     written(books, submission("a", server_id=SERVER))
     written(books, cancel("a"))
     assert verdicts(books, take_over("a")) == [Moved(JobState.CANCELED, "a")]
 
 
-def test_a_job_that_ends_while_it_is_cancelled_has_ended(books: Books) -> None:
+def test_job_that_ends_while_it_is_cancelled_keeps_its_end(books: Books) -> None:
     """What was made is not thrown away; but what was never cancelled cannot end as if."""
     written(books, submission("a", server_id=SERVER), submission("b"))
     assert verdicts(books, ending("a", JobState.CANCELED)) == [Outdated()]
@@ -208,7 +208,7 @@ def test_a_job_that_ends_while_it_is_cancelled_has_ended(books: Books) -> None:
     ]  # fmt: skip
 
 
-def test_cancelling_can_be_narrowed_to_what_waits_or_to_what_runs(books: Books) -> None:
+def test_cancelling_can_be_limited_to_waiting_or_running_jobs(books: Books) -> None:
     """A queue that is cleared leaves the running job alone, and an interrupt the waiting ones."""
     written(books, submission("a", server_id=SERVER), submission("b"))
     assert verdicts(books, cancel("a", only=WAITING), cancel("b", only=WORKING)) == [Outdated(), Outdated()]
@@ -224,7 +224,7 @@ def test_jobs_of_another_workspace_cannot_be_touched(books: Books) -> None:
     assert books.do(lambda c: jobs.events_of(c, OTHER, "a")) == []
 
 
-def test_a_job_that_has_waited_too_long_expires(books: Books) -> None:
+def test_job_that_waited_too_long_expires(books: Books) -> None:
     """One that is executed does not."""
     written(books, submission("a", server_id=SERVER), submission("b"))
     assert books.do(lambda c: jobs.waiting_jobs_since(c, NOW + 1, 10)) == [("b", LAB)]
@@ -249,7 +249,7 @@ def test_job_that_is_executed_for_too_long_expires_once(books: Books) -> None:
     assert again == [Moved(JobState.EXPIRED, "a"), Moved(JobState.FAILED, "b"), Outdated(), Outdated()]
 
 
-def test_a_job_is_read_as_it_was_submitted_and_as_it_ended(books: Books) -> None:
+def test_job_is_read_as_it_was_submitted_and_as_it_ended(books: Books) -> None:
     """Its documents are kept deflated and read as they were; its events come in order."""
     events = (NewEvent(2, "Succeeded", b'{"type":"Succeeded"}', NOW + 5), NewEvent(1, "Started", b"{}", NOW + 2))
     written(books, submission("a", workflow=jobs.deflated(b'{"9":{}}'), server_id=SERVER))
@@ -276,7 +276,7 @@ def test_jobs_are_listed_by_number_and_from_any_place(books: Books) -> None:
     assert [job.id for job in books.do(lambda c: jobs.live_jobs(c, LAB, 10, whole=False))] == ["b", "c", "d", "e"]
 
 
-def test_jobs_of_silent_servers_are_found_and_those_of_living_ones_not(books: Books) -> None:
+def test_only_jobs_of_silent_servers_are_found(books: Books) -> None:
     """A server that was never announced is silent, too."""
     allow(books, -1)
     written(books, submission("a", server_id="living"), submission("b", server_id="silent"), submission("c"))
@@ -323,7 +323,7 @@ _ENTRIES: Final = st.one_of(
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(_ENTRIES, min_size=1, max_size=6), max_size=8), parallel=st.integers(-1, 3))
-def test_slots_are_right_after_anything_in_any_order(
+def test_job_slots_are_right_after_any_sequence(
     sqlite_books: Books, batches: list[list[JobEntry]], parallel: int
 ) -> None:
     """The audit holds after every batch, no more jobs have a slot than may, and nobody waits beside a free one."""

@@ -76,7 +76,7 @@ def write(journal: Journal, run: Run) -> Callable[..., list[Any]]:
     return lambda *entries: run(write_all(entries))
 
 
-def test_entries_that_arrive_together_are_written_apart(
+def test_entries_that_arrive_together_share_a_transaction(
     write: Callable[..., list[Any]], counting: Counting, books: Books, told: Told
 ) -> None:
     """Entries handed in before the first is written share its transaction."""
@@ -86,7 +86,7 @@ def test_entries_that_arrive_together_are_written_apart(
     assert told == [("waiting", 20), ("waiting", 0)]
 
 
-def test_a_lone_entry_waits_for_company(write: Callable[..., list[Any]], counting: Counting, books: Books) -> None:
+def test_lone_entry_is_written_at_once(write: Callable[..., list[Any]], counting: Counting, books: Books) -> None:
     """An entry alone is a batch of one."""
     books.open(balance=10_000)
     assert write(admission("run-1")) == [None]
@@ -94,7 +94,7 @@ def test_a_lone_entry_waits_for_company(write: Callable[..., list[Any]], countin
     assert counting.writes == 2
 
 
-def test_a_batch_grows_without_bound(
+def test_batch_is_bounded(
     write: Callable[..., list[Any]], counting: Counting, books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More entries than a batch may have make several."""
@@ -104,7 +104,7 @@ def test_a_batch_grows_without_bound(
     assert counting.writes == 3
 
 
-def test_entries_change_their_order(write: Callable[..., list[Any]], books: Books) -> None:
+def test_entries_keep_their_order(write: Callable[..., list[Any]], books: Books) -> None:
     """Those that came first get the money, one after another."""
     books.open(balance=250)
     verdicts = write(*(admission(f"run-{n}") for n in range(4)))
@@ -116,9 +116,7 @@ def test_entries_change_their_order(write: Callable[..., list[Any]], books: Book
     ]
 
 
-def test_a_poisoned_entry_takes_its_neighbours_with_it(
-    write: Callable[..., list[Any]], books: Books, told: Told
-) -> None:
+def test_poisoned_entry_fails_alone(write: Callable[..., list[Any]], books: Books, told: Told) -> None:
     """A batch that fails is halved until the entry it failed for is alone."""
     books.open(balance=10_000)
     poison = admission("run-3", model_id=None)
@@ -129,7 +127,7 @@ def test_a_poisoned_entry_takes_its_neighbours_with_it(
     assert books.figures() == (10_000, 700, 7)
 
 
-def test_two_ends_of_one_run_poison_each_other(write: Callable[..., list[Any]], books: Books) -> None:
+def test_second_end_of_a_run_is_superseded(write: Callable[..., list[Any]], books: Books) -> None:
     """Of two settlements handed in together the first is booked, the second superseded."""
     books.open(balance=500)
     books.write(admission())
@@ -139,7 +137,7 @@ def test_two_ends_of_one_run_poison_each_other(write: Callable[..., list[Any]], 
     assert books.figures() == (440, 0, 0)
 
 
-def test_an_entry_is_answered_though_the_database_is_away(
+def test_no_entry_is_confirmed_while_the_database_is_away(
     write: Callable[..., list[Any]], counting: Counting, books: Books
 ) -> None:
     """Every entry of a batch learns that nothing was written; later ones are written again."""
@@ -153,7 +151,7 @@ def test_an_entry_is_answered_though_the_database_is_away(
 
 
 @pytest.mark.req("R-39")
-def test_entries_wait_without_bound(
+def test_waiting_entries_are_bounded(
     write: Callable[..., list[Any]], books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What finds the waiting room full is told at once to come back; those inside are written."""
@@ -165,7 +163,7 @@ def test_entries_wait_without_bound(
     assert refused.retry_after == 1
 
 
-def test_a_closed_journal_forgets_what_waits(journal: Journal, run: Run, books: Books) -> None:
+def test_closing_writes_everything_that_waits(journal: Journal, run: Run, books: Books) -> None:
     """Closing waits for everything that was handed in, and is harmless when nothing was."""
     books.open(balance=10_000)
 
@@ -179,7 +177,7 @@ def test_a_closed_journal_forgets_what_waits(journal: Journal, run: Run, books: 
     assert books.figures()[2] == 5
 
 
-def test_a_caller_that_gives_up_breaks_the_journal(journal: Journal, run: Run, books: Books) -> None:
+def test_journal_survives_a_caller_that_gives_up(journal: Journal, run: Run, books: Books) -> None:
     """An entry whose waiter was cancelled is written all the same, and so are its neighbours."""
     books.open(balance=10_000)
 

@@ -66,14 +66,14 @@ def written(books: Books) -> Books:
     return books
 
 
-def test_right_books_are_found_wrong(written: Books) -> None:
+def test_right_books_pass_the_audit(written: Books) -> None:
     """Books with a run of every kind have nothing against them."""
     assert written.do(ledger.disagreements) == []
 
 
 @pytest.mark.req("R-29")
 @pytest.mark.parametrize(("check", "statement"), _CASES)
-def test_wrong_books_are_found_right(written: Books, check: str, statement: str) -> None:
+def test_wrong_books_are_found_by_the_audit(written: Books, check: str, statement: str) -> None:
     """Each check of the audit finds what was planted for it, and says what it found."""
     written.sql(statement)
     found = written.do(ledger.disagreements)
@@ -81,21 +81,21 @@ def test_wrong_books_are_found_right(written: Books, check: str, statement: str)
     assert all(len(row) > 2 for row in found)
 
 
-def test_a_billed_refusal_is_found_wrong(written: Books) -> None:
+def test_billed_refusal_passes_the_audit(written: Books) -> None:
     """A refusal on content grounds may be posted; it is the one failure that may."""
     written.write(admission("refused"))
     written.write(failure("refused", charge=10, billed=True, reason="content_policy_violation"))
     assert written.do(ledger.disagreements) == []
 
 
-def test_an_audit_answers_without_end(written: Books) -> None:
+def test_audit_lists_at_most_a_hundred_rows(written: Books) -> None:
     """A check lists at most a hundred rows."""
     written.write(*(admission(f"run-{n:03}", hold=1) for n in range(120)))
     written.sql("UPDATE runs SET hold = 2 WHERE hold = 1")
     assert len(written.do(ledger.disagreements)) == 100
 
 
-def test_the_newest_entries_are_left_out(written: Books) -> None:
+def test_newest_entries_are_listed_oldest_first(written: Books) -> None:
     """A limit keeps the newest, told oldest first, with the model of each run."""
     entries = written.do(lambda c: ledger.entries_of(c, LAB, 2))
     assert [(row["run_id"], row["kind"], row["model_id"]) for row in entries] == [
@@ -106,12 +106,12 @@ def test_the_newest_entries_are_left_out(written: Books) -> None:
     assert (first["kind"], first["reason"], first["model_id"]) == ("credit", "paid in", None)
 
 
-def test_entries_of_another_workspace_are_shown(written: Books) -> None:
+def test_workspace_sees_its_own_entries(written: Books) -> None:
     """A workspace sees its own entries."""
     assert [row["balance_change"] for row in written.do(lambda c: ledger.entries_of(c, "office", 100))] == [5]
 
 
-def test_the_totals_miss_a_state(written: Books) -> None:
+def test_totals_count_every_state(written: Books) -> None:
     """Totals count every state, also those without a run."""
     assert written.do(ledger.totals) == {
         "workspaces": 2,

@@ -28,12 +28,12 @@ async def _migrate_twice(url: str) -> tuple[str | None, str | None, str | None]:
         return first, second, await database.read(revision_of)
 
 
-def test_an_empty_database_is_not_brought_to_head(empty_database_url: str) -> None:
+def test_empty_database_is_migrated_to_head(empty_database_url: str) -> None:
     """The first migration makes everything, the second changes nothing."""
     assert asyncio.run(_migrate_twice(empty_database_url)) == (None, HEAD, HEAD)
 
 
-def test_head_is_not_the_newest_revision() -> None:
+def test_head_is_the_newest_revision() -> None:
     """The revision the code asks for is the only end of the folder of revisions."""
     config = Config()
     config.set_main_option("script_location", migrations.__file__.replace("migrate.py", "migrations"))
@@ -41,7 +41,7 @@ def test_head_is_not_the_newest_revision() -> None:
 
 
 @pytest.mark.parametrize("way", [upgrade, run_revisions])
-def test_the_migrations_make_other_tables_than_the_code_expects(
+def test_migrations_make_the_tables_the_code_expects(
     empty_database_url: str, way: Callable[[Connection], object]
 ) -> None:
     """Alembic finds no difference between the models and what the revisions make, nor with what is made at once."""
@@ -58,7 +58,7 @@ def test_the_migrations_make_other_tables_than_the_code_expects(
     assert asyncio.run(compare()) == []
 
 
-def test_a_table_is_missing(database_url: str) -> None:
+def test_migrated_database_has_every_table(database_url: str) -> None:
     """The migrated database has every table of the code, and Alembic's own."""
 
     async def names() -> list[str]:
@@ -69,9 +69,7 @@ def test_a_table_is_missing(database_url: str) -> None:
 
 
 @pytest.mark.parametrize("way", [upgrade, run_revisions])
-def test_a_migration_that_fails_leaves_half_of_it_behind(
-    empty_database_url: str, way: Callable[[Connection], object]
-) -> None:
+def test_failed_migration_leaves_nothing_behind(empty_database_url: str, way: Callable[[Connection], object]) -> None:
     """A migration is one transaction: its failure leaves an empty database."""
 
     def fail_after(connection: Connection) -> None:
@@ -87,7 +85,7 @@ def test_a_migration_that_fails_leaves_half_of_it_behind(
     assert asyncio.run(fail_and_look()) == []
 
 
-def test_two_servers_that_start_at_once_disturb_each_other(empty_database_url: str) -> None:
+def test_servers_that_start_at_once_migrate_once(empty_database_url: str) -> None:
     """The second waits for the first and finds everything done."""
 
     async def start(url: str) -> str | None:
@@ -118,7 +116,7 @@ _OF_0001 = (
 )
 
 
-def test_a_run_of_the_version_before_is_lost(empty_database_url: str) -> None:
+def test_runs_of_the_previous_version_live_through_the_migration(empty_database_url: str) -> None:
     """Unfinished runs live through the migration: the books are right, and they can be claimed and settled."""
 
     def fill(connection: Connection) -> None:

@@ -13,9 +13,7 @@ _SETS = st.one_of(
 
 
 @given(_SETS, _SETS, _SETS)
-def test_a_block_has_other_places_than_it_was_given(
-    first: frozenset[int], more: frozenset[int], gone: frozenset[int]
-) -> None:
+def test_block_has_the_places_it_was_given(first: frozenset[int], more: frozenset[int], gone: frozenset[int]) -> None:
     """Whether it has few or many, before and after; and a set is the same bytes, however it has come about."""
     block = with_places(with_places(b"", first), more)
     assert block == with_places(b"", first | more)
@@ -25,13 +23,13 @@ def test_a_block_has_other_places_than_it_was_given(
 
 
 @given(st.lists(_SETS, min_size=1, max_size=4))
-def test_blocks_have_other_places_in_common_than_their_sets(sets: list[frozenset[int]]) -> None:
+def test_blocks_have_the_common_places_of_their_sets(sets: list[frozenset[int]]) -> None:
     """The highest first."""
     blocks = [with_places(b"", those) for those in sets]
     assert list(places_in_all(blocks)) == sorted(frozenset.intersection(*sets), reverse=True)
 
 
-def test_a_block_takes_more_room_than_its_bits() -> None:
+def test_block_takes_no_more_room_than_its_bits() -> None:
     """Two bytes a place as long as there are few, and a bit for each after that: 896 bytes at most."""
     assert len(with_places(b"", range(32))) == 64
     assert len(with_places(b"", range(33))) == len(with_places(b"", range(BLOCK))) == 896

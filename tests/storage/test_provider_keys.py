@@ -21,7 +21,7 @@ def put(books: Books, key: SealedKey) -> bool:
 
 
 @pytest.mark.req("R-17")
-def test_a_key_is_not_replaced(books: Books) -> None:
+def test_second_key_replaces_the_first(books: Books) -> None:
     """A second key for a provider takes the place of the first, and says so."""
     books.open()
     assert put(books, sealed_key()) is True
@@ -31,7 +31,7 @@ def test_a_key_is_not_replaced(books: Books) -> None:
 
 
 @pytest.mark.req("R-17")
-def test_a_workspace_sees_the_keys_of_another(books: Books) -> None:
+def test_workspace_sees_its_own_keys_alone(books: Books) -> None:
     """Listing, finding and deleting go by workspace and provider, both."""
     books.open()
     books.open(id_="other-id")
@@ -47,14 +47,14 @@ def test_a_workspace_sees_the_keys_of_another(books: Books) -> None:
     assert books.do(lambda c: provider_keys.find_sealed(c, "other-id", "acme")) == b"acme other-id"
 
 
-def test_a_key_of_nobody_is_kept(books: Books) -> None:
+def test_key_needs_its_workspace(books: Books) -> None:
     """A key needs its workspace."""
     with pytest.raises(Exception, match=r"(?i)foreign key"):
         put(books, sealed_key())
 
 
 @pytest.mark.req("R-17")
-def test_a_caller_does_not_know_its_own_keys(books: Books) -> None:
+def test_caller_knows_which_keys_its_workspace_has(books: Books) -> None:
     """A caller knows the providers its workspace has keys for, by key and by token, and no others."""
     books.open()
     books.open(id_="other-id")

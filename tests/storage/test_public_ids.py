@@ -46,7 +46,7 @@ def found(books: Books, workspace_id: str, public_id: str) -> Job | None:
     return job
 
 
-def test_an_id_that_another_workspace_has_chosen_is_refused(books: Books) -> None:
+def test_id_chosen_by_another_workspace_is_free(books: Books) -> None:
     """Both have a job of that id, in one batch or in two, and each finds its own."""
     both = verdicts(books, submission("a", chosen_id=CHOSEN), submission("b", OTHER, chosen_id=CHOSEN))
     assert both == [Submitted(1, JobState.RELEASED)] * 2
@@ -59,7 +59,7 @@ def test_an_id_that_another_workspace_has_chosen_is_refused(books: Books) -> Non
     assert verdicts(books, submission("c", OTHER, chosen_id="a")) == [Submitted(2, JobState.PARKED)]
 
 
-def test_an_id_is_used_twice_in_a_workspace(books: Books) -> None:
+def test_id_is_used_once_in_a_workspace(books: Books) -> None:
     """Neither in one batch nor later, nor where it is the own id of a job to which it was given; no row is written."""
     again = DuplicateJob(CHOSEN)
     first = verdicts(books, submission("a", chosen_id=CHOSEN), submission("b", chosen_id=CHOSEN), submission("c"))
@@ -69,7 +69,7 @@ def test_an_id_is_used_twice_in_a_workspace(books: Books) -> None:
     assert states(books) == {"a": "released", "c": "parked"}
 
 
-def test_the_own_id_of_a_job_with_a_chosen_one_is_known(books: Books) -> None:
+def test_own_id_of_a_job_with_a_chosen_one_is_unknown(books: Books) -> None:
     """Nobody was told of it, so that it finds nothing, and may be chosen as any other."""
     written(books, submission("a", chosen_id=CHOSEN))
     assert found(books, LAB, "a") is None
@@ -83,7 +83,7 @@ def _pages(connection: Connection, query: ListQuery) -> list[JobPage]:
     return [jobs.list_jobs(connection, workspace_id, query) for workspace_id in (LAB, OTHER)]
 
 
-def test_what_befalls_a_job_befalls_another_of_its_id(books: Books) -> None:
+def test_jobs_of_one_chosen_id_are_kept_apart(books: Books) -> None:
     """Progress, cancelling, the end, labels and lists are the job's alone; verdicts tell it by its public id."""
     labels = {"project": "x"}
     for job_id, workspace_id in (("a", LAB), ("b", OTHER)):
@@ -103,7 +103,7 @@ def test_what_befalls_a_job_befalls_another_of_its_id(books: Books) -> None:
         ]  # fmt: skip
 
 
-def test_a_chosen_id_that_is_forgotten_stays_taken(books: Books) -> None:
+def test_chosen_id_is_free_again_when_its_job_is_forgotten(books: Books) -> None:
     """Then it may be chosen again, for a job that is another; that of another workspace stays all the while."""
     for job_id, workspace_id in (("a", LAB), ("b", OTHER)):
         written(books, submission(job_id, workspace_id, chosen_id=CHOSEN, server_id=SERVER))
@@ -118,7 +118,7 @@ def test_a_chosen_id_that_is_forgotten_stays_taken(books: Books) -> None:
     assert verdicts(books, claim("c")) == [Claimed(1, 0)]
 
 
-def test_two_submissions_at_once_use_an_id_twice(books: Books, database: Database, run: Run) -> None:
+def test_concurrent_submissions_use_an_id_once(books: Books, database: Database, run: Run) -> None:
     """The second waits for the first, and is refused; in another workspace nobody waits."""
 
     async def submit(job_id: str, workspace_id: str = LAB) -> WrittenJobs:
@@ -140,7 +140,7 @@ _wishes: Final = st.lists(st.tuples(st.sampled_from((LAB, OTHER)), st.sampled_fr
 
 @given(batches=st.lists(_wishes, max_size=4))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_two_jobs_of_a_workspace_are_known_by_one_id(
+def test_id_finds_at_most_one_job_of_a_workspace(
     batches: list[list[tuple[str, str | None]]], tmp_path_factory: pytest.TempPathFactory, run: Run
 ) -> None:
     """Whatever is chosen, also the own ids of others: an id finds the job that was told by it, and no other."""
@@ -178,7 +178,7 @@ _LOOKUPS: Final[Mapping[str, Callable[[Connection], Any]]] = {
 
 @pytest.mark.parametrize("lookup", _LOOKUPS.values(), ids=_LOOKUPS)
 @pytest.mark.parametrize("is_analyzed", [True, False])
-def test_a_lookup_by_public_ids_reads_every_row(
+def test_lookup_by_public_ids_uses_indexes(
     books: Books, lookup: Callable[[Connection], Any], *, is_analyzed: bool
 ) -> None:
     """However many jobs there are: each statement goes by the indexes of both ids, and reads nothing beforehand."""
@@ -194,13 +194,13 @@ def test_a_lookup_by_public_ids_reads_every_row(
         assert "pk_jobs" in steps or "sqlite_autoindex_jobs_1" in steps, (sql, steps)
 
 
-def test_a_submission_without_a_chosen_id_is_looked_up(books: Books) -> None:
+def test_submission_without_a_chosen_id_is_not_looked_up(books: Books) -> None:
     """Its own id is new, so that nothing is asked about any job before it is written."""
     asked = traced(books, lambda c: write_job_entries(c, [submission("a")]))
     assert [sql for sql, _ in asked if "FROM jobs" in sql] == []
 
 
-def test_ten_thousand_public_ids_are_too_many(books: Books) -> None:
+def test_ten_thousand_public_ids_are_found_in_one_call(books: Books) -> None:
     """As many as are cancelled by one call."""
     written(books, submission("a", chosen_id=CHOSEN), submission("b"))
     asked = [(LAB, f"nobodys-{number}") for number in range(9_998)]
@@ -220,7 +220,7 @@ _OLD_WORKSPACE: Final = text("""
 """)
 
 
-def test_an_id_that_was_chosen_before_the_migration_is_lost(empty_database_url: str) -> None:
+def test_id_chosen_before_the_migration_is_kept(empty_database_url: str) -> None:
     """Its job keeps it, live or ended; in its workspace it is in use, in others it may be chosen."""
 
     def fill(connection: Connection) -> None:

@@ -70,7 +70,7 @@ def released(books: Books, *entries: JournalEntry) -> Sequence[tuple[str, str]]:
     return found
 
 
-def test_a_queued_run_begins_without_a_slot(books: Books) -> None:
+def test_queued_run_with_a_free_slot_is_released_at_once(books: Books) -> None:
     """With a slot free it is released at once, and neither attempted nor anybody's yet; its money is held."""
     books.open(balance=500)
     assert released(books, queued("run-1")) == [("run-1", LAB)]
@@ -79,7 +79,7 @@ def test_a_queued_run_begins_without_a_slot(books: Books) -> None:
     assert books.entries()[-1] == ("hold", 0, 100)
 
 
-def test_a_full_workspace_takes_nothing_in(books: Books) -> None:
+def test_run_of_a_full_workspace_is_parked(books: Books) -> None:
     """Without a slot it is parked: held for, numbered, and told how many are ahead; a call is refused as ever."""
     books.open(balance=500, in_flight_limit=1)
     assert books.write(queued("run-1"), queued("run-2"), queued("run-3")) == [Enqueued(0), Enqueued(1), Enqueued(2)]
@@ -88,7 +88,7 @@ def test_a_full_workspace_takes_nothing_in(books: Books) -> None:
     assert books.write(admission("run-4")) == [ConcurrencyLimitExceeded(limit=1, current=1)]
 
 
-def test_an_end_frees_no_slot_for_the_queue(books: Books) -> None:
+def test_ended_run_gives_its_slot_to_the_queue(books: Books) -> None:
     """Whose run ends gives its slot to the first in the queue, in the same batch, also when it was a call's."""
     books.open(balance=500, in_flight_limit=1)
     books.write(admission("run-1"))
@@ -100,7 +100,7 @@ def test_an_end_frees_no_slot_for_the_queue(books: Books) -> None:
     assert (books.figures(), waiting(books)) == ((440, 100, 1), (1, 0, 0, 2))
 
 
-def test_a_newcomer_goes_first(books: Books) -> None:
+def test_queue_goes_before_newcomers(books: Books) -> None:
     """Ends come before the queue and the queue before what has just arrived, wherever they stand in a batch."""
     books.open(balance=500, in_flight_limit=1)
     books.write(admission("run-1"))
@@ -110,7 +110,7 @@ def test_a_newcomer_goes_first(books: Books) -> None:
     assert states(books) == ["released", "parked"]
 
 
-def test_many_ends_free_one_slot(books: Books) -> None:
+def test_as_many_runs_are_released_as_slots_are_free(books: Books) -> None:
     """As many are released as have room, in the order of the queue."""
     books.open(balance=5000, in_flight_limit=3)
     books.write(*(admission(f"run-{number}") for number in range(3)))
@@ -122,7 +122,7 @@ def test_many_ends_free_one_slot(books: Books) -> None:
 
 
 @pytest.mark.req("R-23")
-def test_a_costly_run_holds_the_queue_up(books: Books) -> None:
+def test_costly_run_without_room_is_skipped(books: Books) -> None:
     """Costly runs without room are passed by, keep their places, and go first when there is room for them."""
     books.open(balance=100 * COSTLY, in_flight_limit=4)
     books.write(queued("costly-1", COSTLY), queued("costly-2", COSTLY), queued("cheap-1"), queued("cheap-2"))
@@ -137,7 +137,7 @@ def test_a_costly_run_holds_the_queue_up(books: Books) -> None:
 
 
 @pytest.mark.req("R-23")
-def test_a_cheap_run_passes_the_cap(books: Books) -> None:
+def test_cheap_run_does_not_pass_a_run_that_waits_for_the_cap(books: Books) -> None:
     """What is committed decides in order: the first that does not fit holds the others up, however cheap they are."""
     books.open(balance=5000, commitment_limit=250)
     books.write(queued("run-1", 200), queued("run-2", 200), queued("run-3", 10))
@@ -148,7 +148,7 @@ def test_a_cheap_run_passes_the_cap(books: Books) -> None:
 
 
 @pytest.mark.req("R-23")
-def test_a_costly_run_without_room_passes_the_cap(books: Books) -> None:
+def test_costly_run_without_room_does_not_block_the_cap(books: Books) -> None:
     """One that waits for another costly one to end holds nobody up, though what is committed has no room for it."""
     books.open(balance=100 * COSTLY, in_flight_limit=0, commitment_limit=2 * COSTLY - 1)
     books.sql("UPDATE workspaces SET in_flight_limit = 1")
@@ -158,7 +158,7 @@ def test_a_costly_run_without_room_passes_the_cap(books: Books) -> None:
 
 
 @pytest.mark.req("R-23")
-def test_a_run_that_never_fits_waits(books: Books) -> None:
+def test_run_that_can_never_fit_is_refused(books: Books) -> None:
     """More than the cap can ever be is refused; so is what the rest of the money does not pay, parked runs included."""
     books.open(balance=300, in_flight_limit=1, commitment_limit=150)
     assert books.write(queued("run-1", 151)) == [CommittedSpendExceeded(limit=150, committed=0, needed=151)]
@@ -167,7 +167,7 @@ def test_a_run_that_never_fits_waits(books: Books) -> None:
     assert books.figures() == (300, 300, 1)
 
 
-def test_a_blocked_workspace_queues(books: Books) -> None:
+def test_blocked_workspace_queues_nothing(books: Books) -> None:
     """With a limit of 0 nothing is taken in, and nothing that was is released."""
     books.open(balance=500, in_flight_limit=1)
     books.write(queued("run-1"), queued("run-2"))
@@ -179,7 +179,7 @@ def test_a_blocked_workspace_queues(books: Books) -> None:
     assert states(books) == ["succeeded", "parked"]
 
 
-def test_a_backlog_has_no_bound(books: Books) -> None:
+def test_backlog_is_bounded(books: Books) -> None:
     """What waits for a slot or a worker counts, and what was claimed does not; one batch is counted as many are."""
     books.open(balance=5000, in_flight_limit=1)
     full = QueueBacklogFull(2)
@@ -191,7 +191,7 @@ def test_a_backlog_has_no_bound(books: Books) -> None:
     assert waiting(books)[0] == 2
 
 
-def test_a_claim_changes_something_else(books: Books) -> None:
+def test_claim_answers_with_the_run_as_it_is(books: Books) -> None:
     """A claim is answered with the run as it is now: whose, at which attempt, by which card, under which key."""
     books.open(balance=500)
     books.write(queued("run-1", key=key("once"), operation="edit", strict=True, created_at=NOW))
@@ -222,7 +222,7 @@ def test_a_claim_changes_something_else(books: Books) -> None:
 
 @pytest.mark.req("R-29")
 @pytest.mark.parametrize("is_one_batch", [True, False])
-def test_a_run_is_claimed_twice(books: Books, *, is_one_batch: bool) -> None:
+def test_run_is_claimed_once(books: Books, *, is_one_batch: bool) -> None:
     """Of two claims the first has it, and the figures move once."""
     books.open(balance=500)
     books.write(queued("run-1"))
@@ -235,7 +235,7 @@ def test_a_run_is_claimed_twice(books: Books, *, is_one_batch: bool) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_a_claim_that_was_written_is_refused(books: Books) -> None:
+def test_repeated_claim_is_answered_as_before(books: Books) -> None:
     """The very claim that was written is answered as before, so that a lost answer loses no run."""
     books.open(balance=500)
     books.write(queued("run-1"))
@@ -248,7 +248,7 @@ def test_a_claim_that_was_written_is_refused(books: Books) -> None:
 
 
 @pytest.mark.parametrize("state", ["parked", "dispatched", "succeeded"])
-def test_a_run_that_is_not_released_is_claimed(books: Books, state: str) -> None:
+def test_only_a_released_run_can_be_claimed(books: Books, state: str) -> None:
     """Only a run with a slot and without a worker can be claimed."""
     books.open(balance=500, in_flight_limit=1)
     if state == "parked":
@@ -265,7 +265,7 @@ def test_a_run_that_is_not_released_is_claimed(books: Books, state: str) -> None
 
 @pytest.mark.req("R-35", "R-29")
 @pytest.mark.parametrize("state", ["released", "parked"])
-def test_a_withdrawn_run_keeps_what_it_held(books: Books, state: str) -> None:
+def test_withdrawn_run_frees_its_hold_and_keeps_its_key(books: Books, state: str) -> None:
     """It ends as failed with its reason, its hold is voided once, its request is gone, and its key stays taken."""
     books.open(balance=500, in_flight_limit=1 if state == "parked" else UNLIMITED)
     books.write(admission("other"))
@@ -283,7 +283,7 @@ def test_a_withdrawn_run_keeps_what_it_held(books: Books, state: str) -> None:
 
 
 @pytest.mark.req("R-35")
-def test_a_withdrawn_run_keeps_its_slot(books: Books) -> None:
+def test_withdrawn_run_frees_its_slot(books: Books) -> None:
     """The slot of a released run that is withdrawn goes to the next, in the same batch."""
     books.open(balance=500, in_flight_limit=1)
     books.write(queued("run-1"), queued("run-2"), queued("run-3"))
@@ -292,7 +292,7 @@ def test_a_withdrawn_run_keeps_its_slot(books: Books) -> None:
 
 
 @pytest.mark.req("R-35")
-def test_a_run_under_way_is_withdrawn(books: Books) -> None:
+def test_run_under_way_is_not_withdrawn(books: Books) -> None:
     """A wish to cancel is noted once, where it was cancelled; what became too old has then been in time."""
     books.open(balance=500)
     books.write(queued("run-1"))
@@ -312,7 +312,7 @@ def test_a_run_under_way_is_withdrawn(books: Books) -> None:
 
 @pytest.mark.req("R-35", "R-29")
 @pytest.mark.parametrize("is_claimed_first", [True, False])
-def test_a_claim_and_a_cancellation_both_win(books: Books, *, is_claimed_first: bool) -> None:
+def test_claim_and_cancellation_never_both_win(books: Books, *, is_claimed_first: bool) -> None:
     """In one batch the first decides: a claimed run is noted, a withdrawn one is not claimed."""
     books.open(balance=500)
     books.write(queued("run-1"))
@@ -329,7 +329,7 @@ def test_a_claim_and_a_cancellation_both_win(books: Books, *, is_claimed_first: 
 
 
 @pytest.mark.req("R-23")
-def test_a_raised_limit_is_not_noticed(books: Books) -> None:
+def test_raised_limit_is_noticed(books: Books) -> None:
     """A workspace with runs parked and a slot free is found, and given as many as it has room for."""
     books.open(balance=5000, in_flight_limit=1)
     books.write(*(queued(f"run-{number}") for number in range(5)))
@@ -342,7 +342,7 @@ def test_a_raised_limit_is_not_noticed(books: Books) -> None:
     assert released(books, Release(LAB), Release(LAB)) == [("run-3", LAB), ("run-4", LAB)]
 
 
-def test_a_long_queue_is_released_at_once(books: Books) -> None:
+def test_long_queue_is_released_in_order_and_in_bounded_steps(books: Books) -> None:
     """However many wait when a limit falls, all of them get their slots: some at a time, and nobody passes them."""
     books.open(balance=10**6, in_flight_limit=1)
     count = 1100
@@ -356,7 +356,7 @@ def test_a_long_queue_is_released_at_once(books: Books) -> None:
     assert in_turn[: count - 1] == [f"run-{number:04d}" for number in range(1, count)]
 
 
-def test_one_workspace_gets_the_slot_of_another(books: Books) -> None:
+def test_each_workspace_has_its_own_queue(books: Books) -> None:
     """Each queue has its own places, slots and money."""
     books.open(balance=500, in_flight_limit=1)
     books.open(id_="office-id", balance=500, in_flight_limit=1)
@@ -369,7 +369,7 @@ def test_one_workspace_gets_the_slot_of_another(books: Books) -> None:
 
 
 @pytest.mark.req("R-33")
-def test_a_place_is_wrong(books: Books) -> None:
+def test_position_counts_the_runs_ahead(books: Books) -> None:
     """How many wait that were queued before, with a slot or without; none once a worker has it, and for nobody else."""
     books.open(balance=5000, in_flight_limit=2)
     books.open(id_="office-id", balance=500)
@@ -392,7 +392,7 @@ def test_a_place_is_wrong(books: Books) -> None:
     assert books.do(lambda c: queue.queued_run(c, "office-id", "called")) is None
 
 
-def test_a_late_run_is_not_found(books: Books) -> None:
+def test_waiting_runs_are_found_oldest_first(books: Books) -> None:
     """What waits is found by its age, the oldest first; what waits for a worker by its number."""
     books.open(balance=5000, in_flight_limit=2)
     for number in (3, 1, 2):
@@ -406,7 +406,7 @@ def test_a_late_run_is_not_found(books: Books) -> None:
     assert books.do(queue.depth) == (2, 1)
 
 
-def test_a_run_that_waits_is_taken_over(books: Books) -> None:
+def test_waiting_run_is_not_taken_over(books: Books) -> None:
     """Nobody works on what waits, so there is nothing to take over; what was claimed is taken like any other."""
     books.open(balance=500, in_flight_limit=2)
     books.write(queued("run-1"), queued("run-2"), queued("run-3"))

@@ -125,7 +125,7 @@ def _idle(books: Books, workspace: str) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_course_goes_astray(books: Books, seed: int) -> None:
+def test_figures_and_order_hold_after_any_sequence(books: Books, seed: int) -> None:
     """After every batch the figures are those of the runs, nobody overtakes, and no slot that is needed is idle."""
     world = _World(books, seed)
     taken_in, claimed = 0, 0

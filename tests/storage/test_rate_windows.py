@@ -16,7 +16,7 @@ TODAY: Final = WindowKey(LAB, "day", NOW)
 
 
 @pytest.mark.req("R-23")
-def test_a_count_replaces_another(books: Books) -> None:
+def test_counts_of_a_window_add_up(books: Books) -> None:
     """Counts add up, each window for itself, and what is returned is the sum."""
     assert books.do(lambda c: add_requests(c, [(TODAY, 2), (HERE, 2)])) == {TODAY: 2, HERE: 2}
     assert books.do(lambda c: add_requests(c, [(HERE, 3)])) == {HERE: 5}
@@ -27,7 +27,7 @@ def test_a_count_replaces_another(books: Books) -> None:
     assert books.do(lambda c: add_requests(c, [])) == {}
 
 
-def test_a_window_that_is_asked_for_is_old(books: Books) -> None:
+def test_window_is_old_one_length_after_it_turned(books: Books) -> None:
     """A window is old when another of its length has passed since it turned."""
     kept = [HERE._replace(started_at=NOW - 2 * MINUTE), TODAY._replace(started_at=NOW - 2 * DAY)]
     old = [HERE._replace(started_at=NOW - 3 * MINUTE), TODAY._replace(started_at=NOW - 3 * DAY)]
@@ -39,7 +39,7 @@ def test_a_window_that_is_asked_for_is_old(books: Books) -> None:
     assert books.do(lambda c: add_requests(c, [(key, 1) for key in kept])) == dict.fromkeys(kept, 2)
 
 
-def test_old_windows_are_deleted_all_at_once(books: Books) -> None:
+def test_old_windows_are_deleted_in_bounded_batches(books: Books) -> None:
     """A batch has a bound, and a window that another server has deleted is no matter."""
     books.do(lambda c: add_requests(c, [(WindowKey(f"w-{number}", "minute", 0), 1) for number in range(5)]))
     batch = books.do(lambda c: old_windows(c, NOW, 3))

@@ -20,7 +20,7 @@ def where(books: Books) -> tuple[Any, ...]:
 
 
 @pytest.mark.req("R-14")
-def test_a_dearer_provider_holds_no_more(books: Books) -> None:
+def test_dearer_provider_raises_the_hold(books: Books) -> None:
     """The hold grows by the difference, and the run is charged out of the new one."""
     books.open(balance=500)
     books.write(admission())
@@ -32,7 +32,7 @@ def test_a_dearer_provider_holds_no_more(books: Books) -> None:
 
 
 @pytest.mark.req("R-14")
-def test_a_cheaper_provider_holds_as_much(books: Books) -> None:
+def test_cheaper_provider_lowers_the_hold(books: Books) -> None:
     """The hold shrinks, and what it frees can be spent in the very same batch."""
     books.open(balance=100)
     books.write(admission())
@@ -43,7 +43,7 @@ def test_a_cheaper_provider_holds_as_much(books: Books) -> None:
 
 
 @pytest.mark.req("R-14")
-def test_a_run_goes_on_without_the_money(books: Books) -> None:
+def test_run_does_not_move_without_the_money(books: Books) -> None:
     """A hold that cannot grow is refused like an admission, and the run stays where it is."""
     books.open(balance=120)
     books.write(admission())
@@ -53,7 +53,7 @@ def test_a_run_goes_on_without_the_money(books: Books) -> None:
 
 
 @pytest.mark.req("R-14")
-def test_a_run_goes_on_past_the_debt_of_a_postpaid_workspace(books: Books) -> None:
+def test_run_does_not_move_past_the_debt_of_a_postpaid_workspace(books: Books) -> None:
     """What a postpaid workspace may owe bounds its raises as well."""
     books.open(billing=Billing.POSTPAID, cap=150)
     books.write(admission())
@@ -62,7 +62,7 @@ def test_a_run_goes_on_past_the_debt_of_a_postpaid_workspace(books: Books) -> No
 
 
 @pytest.mark.req("R-14", "R-23")
-def test_a_run_goes_on_past_the_cap_on_committed_spend(books: Books) -> None:
+def test_run_does_not_move_past_the_cap_on_committed_spend(books: Books) -> None:
     """A raise is committed spend; one that lowers the hold is never refused."""
     books.open(balance=1000, commitment_limit=120)
     books.write(admission())
@@ -72,7 +72,7 @@ def test_a_run_goes_on_past_the_cap_on_committed_spend(books: Books) -> None:
 
 
 @pytest.mark.req("R-14")
-def test_two_raises_of_one_batch_are_granted_the_same_money(books: Books) -> None:
+def test_raises_of_one_batch_share_the_money(books: Books) -> None:
     """Each raise is decided on what the one before it left."""
     books.open(balance=250)
     books.write(admission("run-1"), admission("run-2"))
@@ -82,7 +82,7 @@ def test_two_raises_of_one_batch_are_granted_the_same_money(books: Books) -> Non
 
 
 @pytest.mark.req("R-14")
-def test_a_run_has_only_one_turn(books: Books) -> None:
+def test_run_may_move_more_than_once(books: Books) -> None:
     """A run may go from provider to provider; every turn is an entry of its own."""
     books.open(balance=500)
     books.write(admission())
@@ -98,7 +98,7 @@ def test_a_run_has_only_one_turn(books: Books) -> None:
 
 
 @pytest.mark.req("R-14")
-def test_a_server_presumed_dead_still_redirects(books: Books) -> None:
+def test_server_presumed_dead_redirects_nothing(books: Books) -> None:
     """The old attempt moves nothing; the new one does, and comes with the hold as it stands."""
     books.open(balance=500)
     books.write(admission())
@@ -113,7 +113,7 @@ def test_a_server_presumed_dead_still_redirects(books: Books) -> None:
 
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize("ended", [False, True])
-def test_work_that_was_taken_goes_elsewhere(books: Books, *, ended: bool) -> None:
+def test_accepted_or_ended_run_does_not_move(books: Books, *, ended: bool) -> None:
     """A run whose work a partner has taken, or that has ended, goes nowhere, and no money moves for it."""
     books.open(balance=500)
     books.write(admission())
@@ -124,7 +124,7 @@ def test_work_that_was_taken_goes_elsewhere(books: Books, *, ended: bool) -> Non
 
 
 @pytest.mark.req("R-23")
-def test_a_run_becomes_costly_unnoticed(books: Books) -> None:
+def test_raise_past_the_bound_takes_a_costly_slot(books: Books) -> None:
     """A raise past the bound takes a costly slot, one below it gives it back."""
     books.open(balance=10 * COSTLY)
     books.write(admission())
@@ -140,7 +140,7 @@ def test_a_run_becomes_costly_unnoticed(books: Books) -> None:
 
 
 @pytest.mark.req("R-14")
-def test_a_turn_whose_commit_went_unanswered_is_taken_twice(books: Books) -> None:
+def test_repeated_redirection_is_booked_once(books: Books) -> None:
     """The very same move, written once and handed in again, is answered as written and booked once."""
     books.open(balance=500)
     books.write(admission())
@@ -150,7 +150,7 @@ def test_a_turn_whose_commit_went_unanswered_is_taken_twice(books: Books) -> Non
 
 
 @pytest.mark.req("R-14")
-def test_a_raise_takes_a_key_past_its_budget(books: Books) -> None:
+def test_raise_is_held_against_the_budget_of_the_key(books: Books) -> None:
     """A move to a dearer provider is held against the budget of the run's key, like an admission."""
     books.open(balance=500)
     books.do(lambda c: callers.create_key(c, new_key(budget=Budget(120, BudgetPeriod.DAY))))

@@ -44,7 +44,7 @@ def _without_acts(books: Books) -> Iterator[None]:
 
 
 @pytest.mark.req("G-01", "G-02")
-def test_something_is_deleted_and_nobody_is_told(books: Books) -> None:
+def test_change_is_not_made_without_its_record(books: Books) -> None:
     """A change whose act cannot be written is not made: not of the node, its versions, its lists or its publisher."""
     before = _everything(books)
     with _without_acts(books):
@@ -62,7 +62,7 @@ def test_something_is_deleted_and_nobody_is_told(books: Books) -> None:
 
 
 @pytest.mark.req("G-01")
-def test_a_deletion_leaves_what_was_said(books: Books) -> None:
+def test_deletion_leaves_only_ids_and_numbers(books: Books) -> None:
     """Of what was deleted there remain its id, its numbers, and whose they are."""
     books.do(lambda c: registry.delete_publisher(c, _LAB, "acme", NOW + 1))
     left = _everything(books)
@@ -72,7 +72,7 @@ def test_a_deletion_leaves_what_was_said(books: Books) -> None:
     assert {row["workspace_id"] for row in left["publishers"]} == {LAB}
 
 
-def test_a_long_subject_is_not_written(books: Books) -> None:
+def test_long_subject_is_cut(books: Books) -> None:
     """Whom a token speaks for may be longer than is kept of it."""
     somebody = Actor(LAB, subject="é" * 300)
     books.do(lambda c: registry.delete_node(c, somebody, "acme", "blur", NOW))

@@ -26,7 +26,7 @@ from storage.bookings import (
 )
 
 
-def test_an_admitted_run_holds_nothing(books: Books) -> None:
+def test_admitted_run_takes_a_slot_and_a_hold(books: Books) -> None:
     """An admission takes a slot and its hold, and writes one run and one entry."""
     books.open(balance=500)
     assert books.write(admission()) == [None]
@@ -36,7 +36,7 @@ def test_an_admitted_run_holds_nothing(books: Books) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_a_settled_run_is_not_charged_what_it_cost(books: Books) -> None:
+def test_settled_run_is_charged_what_it_cost(books: Books) -> None:
     """A success releases its hold and takes its charge, and the request is kept no longer."""
     books.open(balance=500)
     books.write(admission())
@@ -47,7 +47,7 @@ def test_a_settled_run_is_not_charged_what_it_cost(books: Books) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_a_failed_run_is_charged(books: Books) -> None:
+def test_failed_run_is_not_charged(books: Books) -> None:
     """A failure gives the whole hold back."""
     books.open(balance=500)
     books.write(admission())
@@ -56,13 +56,13 @@ def test_a_failed_run_is_charged(books: Books) -> None:
     assert books.entries()[-1] == ("void", 0, -100)
 
 
-def test_a_prepaid_workspace_cannot_spend_its_last_unit(books: Books) -> None:
+def test_prepaid_workspace_can_spend_its_last_unit(books: Books) -> None:
     """A balance that is exactly enough is enough."""
     books.open(balance=100)
     assert books.write(admission(hold=100)) == [None]
 
 
-def test_a_prepaid_workspace_spends_more_than_it_has(books: Books) -> None:
+def test_prepaid_workspace_spends_no_more_than_it_has(books: Books) -> None:
     """One unit short is too little, and leaves nothing behind."""
     books.open(balance=99)
     assert books.write(admission(hold=100)) == [InsufficientCredits(available=99, needed=100)]
@@ -70,7 +70,7 @@ def test_a_prepaid_workspace_spends_more_than_it_has(books: Books) -> None:
     assert books.rows("SELECT id FROM runs") == []
 
 
-def test_what_other_runs_hold_is_promised_twice(books: Books) -> None:
+def test_held_money_is_promised_once(books: Books) -> None:
     """Two runs of one batch cannot both hold the same money."""
     books.open(balance=150)
     refused = InsufficientCredits(available=50, needed=100)
@@ -78,34 +78,34 @@ def test_what_other_runs_hold_is_promised_twice(books: Books) -> None:
     assert books.figures() == (150, 100, 1)
 
 
-def test_a_postpaid_workspace_passes_its_cap(books: Books) -> None:
+def test_postpaid_workspace_never_passes_its_cap(books: Books) -> None:
     """A postpaid workspace owes at most its cap, what it holds included."""
     books.open(billing=Billing.POSTPAID, cap=250)
     first, second, third = books.write(admission("run-1"), admission("run-2"), admission("run-3"))
     assert (first, second, third) == (None, None, InsufficientCredits(available=50, needed=100))
 
 
-def test_more_runs_are_in_flight_than_allowed(books: Books) -> None:
+def test_runs_in_flight_never_pass_the_limit(books: Books) -> None:
     """The run after the last slot is refused, and told the figures."""
     books.open(balance=1000, in_flight_limit=2)
     verdicts = books.write(admission("run-1"), admission("run-2"), admission("run-3"))
     assert verdicts == [None, None, ConcurrencyLimitExceeded(limit=2, current=2)]
 
 
-def test_a_blocked_workspace_runs(books: Books) -> None:
+def test_blocked_workspace_runs_nothing(books: Books) -> None:
     """A limit of 0 blocks, which is not a matter of waiting."""
     books.open(balance=1000, in_flight_limit=0)
     (verdict,) = books.write(admission())
     assert isinstance(verdict, Forbidden)
 
 
-def test_an_unlimited_workspace_is_limited(books: Books) -> None:
+def test_workspace_without_a_limit_is_unlimited(books: Books) -> None:
     """A limit of -1 is none."""
     books.open(balance=10_000, in_flight_limit=UNLIMITED)
     assert books.write(*(admission(f"run-{n}") for n in range(50))) == [None] * 50
 
 
-def test_a_run_that_ends_in_the_same_batch_does_not_make_room(books: Books) -> None:
+def test_run_that_ends_in_the_same_batch_makes_room(books: Books) -> None:
     """Ends come before admissions, wherever they stand in a batch: they free slot and money."""
     books.open(balance=100, in_flight_limit=1)
     books.write(admission("run-1"))
@@ -113,7 +113,7 @@ def test_a_run_that_ends_in_the_same_batch_does_not_make_room(books: Books) -> N
     assert books.figures() == (40, 40, 1)
 
 
-def test_a_batch_charges_one_workspace_for_another(books: Books) -> None:
+def test_batch_charges_each_workspace_for_its_own_runs(books: Books) -> None:
     """Each entry moves the money of its own workspace."""
     books.open(balance=100)
     books.open(id_="office-id", balance=300)
@@ -122,7 +122,7 @@ def test_a_batch_charges_one_workspace_for_another(books: Books) -> None:
 
 
 @pytest.mark.req("R-37")
-def test_a_revoked_key_is_admitted_because_its_caller_was_remembered(books: Books) -> None:
+def test_revoked_key_of_a_remembered_caller_is_refused(books: Books) -> None:
     """Admission looks at the key again, in the transaction that takes the money."""
     books.open(balance=1000)
     for key_id in ("key-1", "key-2"):
@@ -133,13 +133,13 @@ def test_a_revoked_key_is_admitted_because_its_caller_was_remembered(books: Book
     assert admitted is None
 
 
-def test_a_run_of_an_unknown_workspace_is_admitted(books: Books) -> None:
+def test_run_of_an_unknown_workspace_is_refused(books: Books) -> None:
     """A workspace that is not in the books has no money to hold."""
     (verdict,) = books.write(admission(workspace_id="nobody"))
     assert isinstance(verdict, Unauthorized)
 
 
-def test_an_id_is_admitted_twice(books: Books) -> None:
+def test_run_id_is_admitted_once(books: Books) -> None:
     """The database refuses a second run of an id, and with it the whole batch."""
     books.open(balance=1000)
     books.write(admission())
@@ -149,7 +149,7 @@ def test_an_id_is_admitted_twice(books: Books) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_a_second_settlement_charges_again(books: Books) -> None:
+def test_second_settlement_charges_nothing(books: Books) -> None:
     """What has ended stays as it ended."""
     books.open(balance=500)
     books.write(admission())
@@ -159,7 +159,7 @@ def test_a_second_settlement_charges_again(books: Books) -> None:
     assert (books.figures(), books.state()["charge"]) == ((440, 0, 0), 60)
 
 
-def test_a_settlement_whose_commit_went_unanswered_is_superseded(books: Books) -> None:
+def test_repeated_settlement_is_booked_once(books: Books) -> None:
     """The very same end, written once and handed in again, is answered as written and booked once."""
     books.open(balance=500)
     books.write(admission())
@@ -168,7 +168,7 @@ def test_a_settlement_whose_commit_went_unanswered_is_superseded(books: Books) -
 
 
 @pytest.mark.req("R-29")
-def test_two_settlements_in_one_batch_are_both_booked(books: Books) -> None:
+def test_second_settlement_of_a_batch_is_superseded(books: Books) -> None:
     """The second end of a run comes too late, also in the very batch of the first."""
     books.open(balance=500)
     books.write(admission())
@@ -176,14 +176,14 @@ def test_two_settlements_in_one_batch_are_both_booked(books: Books) -> None:
     assert books.figures() == (440, 0, 0)
 
 
-def test_the_end_of_an_unknown_run_is_booked(books: Books) -> None:
+def test_end_of_an_unknown_run_changes_nothing(books: Books) -> None:
     """A settlement without its run changes nothing."""
     books.open(balance=500)
     assert books.write(settlement("run-nobody-knows")) == [Superseded()]
     assert books.figures() == (500, 0, 0)
 
 
-def test_a_handle_is_forgotten(books: Books) -> None:
+def test_acceptance_stores_the_handle(books: Books) -> None:
     """An acceptance stores the partner's handle, and the run can still end."""
     books.open(balance=500)
     books.write(admission())
@@ -192,7 +192,7 @@ def test_a_handle_is_forgotten(books: Books) -> None:
     assert books.write(settlement()) == [None]
 
 
-def test_a_second_handle_replaces_the_first(books: Books) -> None:
+def test_first_handle_is_kept(books: Books) -> None:
     """A run that is accepted has no place for another acceptance."""
     books.open(balance=500)
     books.write(admission())
@@ -201,7 +201,7 @@ def test_a_second_handle_replaces_the_first(books: Books) -> None:
     assert books.state()["handle"] == "task-7"
 
 
-def test_an_acceptance_revives_an_ended_run(books: Books) -> None:
+def test_ended_run_accepts_nothing(books: Books) -> None:
     """A run that has ended accepts nothing."""
     books.open(balance=500)
     books.write(admission())
@@ -210,7 +210,7 @@ def test_an_acceptance_revives_an_ended_run(books: Books) -> None:
     assert books.state()["state"] == "failed"
 
 
-def test_a_takeover_forgets_what_it_needs(books: Books) -> None:
+def test_takeover_brings_all_it_needs(books: Books) -> None:
     """A claimed run comes with its next attempt, its handle, its hold and its request."""
     books.open(balance=500)
     books.write(admission(request=b'{"n":1}'))
@@ -221,7 +221,7 @@ def test_a_takeover_forgets_what_it_needs(books: Books) -> None:
     assert books.state()["server_id"] == "server-2"
 
 
-def test_a_server_presumed_dead_still_writes(books: Books) -> None:
+def test_server_presumed_dead_accepts_and_settles_nothing(books: Books) -> None:
     """The old attempt neither accepts nor settles; the new one does."""
     books.open(balance=500)
     books.write(admission())
@@ -231,7 +231,7 @@ def test_a_server_presumed_dead_still_writes(books: Books) -> None:
     assert books.write(settlement(charge=60, attempt=2)) == [None]
 
 
-def test_a_stale_settlement_takes_the_good_one_of_its_batch_with_it(books: Books) -> None:
+def test_stale_settlement_leaves_the_good_one_of_its_batch_alone(books: Books) -> None:
     """Entries of one run are judged one by one: an old attempt says nothing about the new."""
     books.open(balance=500)
     books.write(admission())
@@ -240,7 +240,7 @@ def test_a_stale_settlement_takes_the_good_one_of_its_batch_with_it(books: Books
     assert books.figures() == (440, 0, 0)
 
 
-def test_the_runs_of_the_living_are_taken_over(books: Books) -> None:
+def test_runs_of_living_servers_are_not_taken_over(books: Books) -> None:
     """A server that was seen lately keeps its runs, and nobody takes his own."""
     books.open(balance=500)
     books.write(admission("run-1", server_id="alive"), admission("run-2", server_id="silent"))
@@ -250,7 +250,7 @@ def test_the_runs_of_the_living_are_taken_over(books: Books) -> None:
     assert books.take_over("server-2", NOW) == []
 
 
-def test_a_run_that_has_ended_is_taken_over(books: Books) -> None:
+def test_ended_run_is_not_taken_over(books: Books) -> None:
     """Only live runs have an owner to lose."""
     books.open(balance=500)
     books.write(admission())
@@ -258,14 +258,14 @@ def test_a_run_that_has_ended_is_taken_over(books: Books) -> None:
     assert books.take_over() == []
 
 
-def test_a_takeover_claims_more_than_it_was_asked_for(books: Books) -> None:
+def test_takeover_claims_no_more_than_its_limit(books: Books) -> None:
     """A takeover takes the oldest runs first, and no more than its limit."""
     books.open(balance=500)
     books.write(*(admission(f"run-{n}") for n in range(3)))
     assert [run.run_id for run in books.take_over(limit=2)] == ["run-0", "run-1"]
 
 
-def test_a_run_is_taken_over_twice_without_a_new_attempt(books: Books) -> None:
+def test_each_takeover_raises_the_attempt(books: Books) -> None:
     """Each takeover raises the attempt."""
     books.open(balance=500)
     books.write(admission())
@@ -273,7 +273,7 @@ def test_a_run_is_taken_over_twice_without_a_new_attempt(books: Books) -> None:
     assert attempts == [2, 3, 4]
 
 
-def test_silent_servers_are_remembered_for_ever(books: Books) -> None:
+def test_silent_servers_without_runs_are_forgotten(books: Books) -> None:
     """A server long silent is forgotten, unless it left runs behind."""
     books.open(balance=500)
     books.write(admission(server_id="owner"))
@@ -283,14 +283,14 @@ def test_silent_servers_are_remembered_for_ever(books: Books) -> None:
     assert [row["id"] for row in books.rows("SELECT id FROM servers ORDER BY id")] == ["fresh", "owner"]
 
 
-def test_an_announcement_adds_a_server_twice(books: Books) -> None:
+def test_announcement_updates_the_servers_row(books: Books) -> None:
     """Announcing again moves the time it was seen."""
     books.do(lambda c: runs.announce_server(c, "server-1", NOW, 0))
     books.do(lambda c: runs.announce_server(c, "server-1", NOW + 7, 0))
     assert books.rows("SELECT * FROM servers") == [{"id": "server-1", "seen_at": NOW + 7}]
 
 
-def test_a_lost_run_is_not_listed(books: Books) -> None:
+def test_lost_runs_are_listed_newest_first(books: Books) -> None:
     """Lost runs are voided and listed, newest first, as many as asked for."""
     books.open(balance=500)
     books.write(*(admission(f"run-{n}") for n in range(4)))
@@ -304,7 +304,7 @@ def test_a_lost_run_is_not_listed(books: Books) -> None:
 
 
 @pytest.mark.req("R-25")
-def test_a_caller_that_left_is_not_recorded(books: Books) -> None:
+def test_departed_caller_is_recorded(books: Books) -> None:
     """Whether the caller left is kept with the run, beside what it was charged."""
     books.open(balance=500)
     books.write(admission())
@@ -314,7 +314,7 @@ def test_a_caller_that_left_is_not_recorded(books: Books) -> None:
 
 
 @pytest.mark.req("R-16")
-def test_the_work_of_another_workspace_is_found(books: Books) -> None:
+def test_draft_is_found_in_its_own_workspace_alone(books: Books) -> None:
     """A draft is found by the partner's name for it, in its own workspace only, the newest where there are two."""
     books.open(balance=500)
     books.open(id_="office", balance=500)
@@ -336,7 +336,7 @@ def test_the_work_of_another_workspace_is_found(books: Books) -> None:
     assert (found("office", "task-8"), found("office", "task-7")) == ("video-to-video", None)
 
 
-def test_a_takeover_forgets_how_a_run_is_run(books: Books) -> None:
+def test_takeover_remembers_how_a_run_is_run(books: Books) -> None:
     """Whether a run is strict, unbilled, under a key or an operation is claimed with it, and its credential."""
     books.open(balance=500)
     books.write(admission("run-1", strict=True, byok=True, operation="edit", key=key("k"), hold=0), admission("run-2"))
@@ -347,7 +347,7 @@ def test_a_takeover_forgets_how_a_run_is_run(books: Books) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_a_server_that_believes_in_another_hold_frees_that_one(books: Books) -> None:
+def test_end_frees_the_recorded_hold(books: Books) -> None:
     """An end frees what the books hold for its run."""
     books.open(balance=500)
     books.write(admission())
@@ -356,7 +356,7 @@ def test_a_server_that_believes_in_another_hold_frees_that_one(books: Books) -> 
     assert books.figures() == (500, 0, 0)
 
 
-def test_a_stray_is_voided_without_its_key(books: Books) -> None:
+def test_stray_is_listed_with_its_key(books: Books) -> None:
     """A server's unfinished runs from before a time come with what voiding them needs."""
     books.open(balance=500)
     books.write(

@@ -137,7 +137,7 @@ def test_charge_of_the_shipped_catalog_stays_within_its_estimate(data: st.DataOb
 @settings(max_examples=25)
 @pytest.mark.parametrize(("model", "leg"), LEGS)
 @given(data=st.data())
-def test_a_charge_of_the_shipped_catalog_passes_its_hold(data: st.DataObject, model: Model, leg: Leg) -> None:
+def test_charge_of_the_shipped_catalog_stays_within_its_hold(data: st.DataObject, model: Model, leg: Leg) -> None:
     """Whatever is asked for and answered, a run costs nothing less than nothing and nothing more than its hold."""
     asked = priced(model, data.draw(bodies(samples_of(model))))
     answer, headers = data.draw(answers(leg))
@@ -149,7 +149,7 @@ def test_a_charge_of_the_shipped_catalog_passes_its_hold(data: st.DataObject, mo
 
 @pytest.mark.req("R-28", "R-29")
 @pytest.mark.parametrize(("model", "leg"), LEGS)
-def test_a_sample_is_held_for_nothing(model: Model, leg: Leg) -> None:
+def test_every_sample_costs_something(model: Model, leg: Leg) -> None:
     """Every sample of a model costs something on each of its legs that serve it."""
     for body in samples_of(model):
         if leg.call(model.operation(body).name) is None:
@@ -162,7 +162,7 @@ def test_a_sample_is_held_for_nothing(model: Model, leg: Leg) -> None:
 @settings(max_examples=25)
 @pytest.mark.parametrize(("model", "translation"), ALTERNATES)
 @given(data=st.data())
-def test_a_body_of_the_shipped_catalog_cannot_be_translated(
+def test_every_body_of_the_shipped_catalog_can_be_translated(
     data: st.DataObject, model: Model, translation: Translation
 ) -> None:
     """Whatever is asked for, a translation says it or names what it drops; and any answer goes back or stays raw."""
@@ -177,7 +177,7 @@ def test_a_body_of_the_shipped_catalog_cannot_be_translated(
 
 
 @pytest.mark.req("R-12")
-def test_a_leg_of_another_provider_speaks_the_native_form() -> None:
+def test_only_alternate_legs_have_a_translation() -> None:
     """Every alternate leg has a translation, and no native one has."""
     for model in SHIPPED.models.values():
         native, *others = model.legs
@@ -185,7 +185,7 @@ def test_a_leg_of_another_provider_speaks_the_native_form() -> None:
         assert all(leg.translation is not None for leg in others), model.id
 
 
-def test_a_sample_belongs_to_no_model() -> None:
+def test_every_sample_belongs_to_a_model() -> None:
     """Every sample is found by some model, so none is left out by its name."""
     found = sum(len(samples_of(model)) for model in SHIPPED.models.values())
     assert found == sum(1 for _ in _SAMPLES.rglob("*.json"))

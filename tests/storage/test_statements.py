@@ -34,7 +34,7 @@ def ended(books: Books) -> Books:
     return books
 
 
-def test_a_statement_leaves_something_out(ended: Books) -> None:
+def test_statement_holds_the_run_its_entries_and_events(ended: Books) -> None:
     """The run with its key, its entries in order, and what befell it."""
     found = of_run(ended)
     assert {name: found.run[name] for name in ("workspace", "key_label", "provider", "hold", "charge", "least")} == {
@@ -55,12 +55,12 @@ def test_a_statement_leaves_something_out(ended: Books) -> None:
     assert (found.webhook, found.tries) == (None, [])
 
 
-def test_a_statement_shows_a_body(ended: Books) -> None:
+def test_statement_shows_no_body(ended: Books) -> None:
     """Neither what was asked for nor what was answered is part of an account."""
     assert not {"request", "content", "fault", "blob"} & set(of_run(ended).run)
 
 
-def test_a_webhook_is_not_told(ended: Books) -> None:
+def test_statement_shows_the_webhook_and_its_tries(ended: Books) -> None:
     """Whom the end is told to, and each try."""
     ended.sql(
         "INSERT INTO webhook_deliveries (run_id, workspace_id, url, tries, next_at, delivered_at, gave_up_at)"
@@ -79,12 +79,12 @@ def test_a_webhook_is_not_told(ended: Books) -> None:
     assert [(row["number"], row["status"]) for row in found.tries] == [(1, 500), (2, 204)]
 
 
-def test_a_run_of_nobody_has_a_statement(ended: Books) -> None:
+def test_unknown_run_has_no_statement(ended: Books) -> None:
     """An id that no run has is told by nothing."""
     assert ended.do(lambda c: statements.rows_of_run(c, "run-9")) is None
 
 
-def test_other_runs_than_the_newest_are_listed(books: Books) -> None:
+def test_newest_runs_are_listed_oldest_first(books: Books) -> None:
     """The newest of a workspace, oldest first, in one state or in any."""
     books.open(balance=1000)
     books.open(id_="office", balance=1000)

@@ -48,7 +48,7 @@ def ended(books: Books) -> Books:
     return books
 
 
-def test_usage_is_added_up_wrongly(ended: Books) -> None:
+def test_usage_is_added_up_by_day_model_and_key(ended: Books) -> None:
     """Each day, model and key has a row of its own, in order; tokens come first, with no key."""
     one, two = (UsedKey(f"key-{n}", f"label of key-{n}", "flk_a…z") for n in (1, 2))
     assert used(ended, *ALL) == [
@@ -59,7 +59,7 @@ def test_usage_is_added_up_wrongly(ended: Books) -> None:
     ]
 
 
-def test_usage_is_told_apart_by_more_than_asked(ended: Books) -> None:
+def test_usage_is_grouped_only_as_asked(ended: Books) -> None:
     """What is not asked for is added up."""
     yesterday = TODAY - datetime.timedelta(days=1)
     assert used(ended, Grouping.DAY, first=yesterday) == [
@@ -77,7 +77,7 @@ def test_usage_is_told_apart_by_more_than_asked(ended: Books) -> None:
     ]
 
 
-def test_a_run_counts_on_another_day_than_it_ended(ended: Books) -> None:
+def test_run_counts_on_the_day_it_ended(ended: Books) -> None:
     """The last millisecond belongs to its day."""
     yesterday = TODAY - datetime.timedelta(days=1)
     (row,) = used(ended, *ALL, first=yesterday, last=yesterday)
@@ -85,18 +85,18 @@ def test_a_run_counts_on_another_day_than_it_ended(ended: Books) -> None:
     assert used(ended, *ALL, first=TODAY + datetime.timedelta(days=1), last=datetime.date.max) == []
 
 
-def test_usage_of_another_workspace_is_told(ended: Books) -> None:
+def test_workspace_is_told_its_own_usage(ended: Books) -> None:
     """A workspace is told its own."""
     assert used(ended, Grouping.MODEL, workspace_id="office") == [Usage(1, 1, 60, model_id="acme/one")]
     assert used(ended, Grouping.MODEL, workspace_id="nobody") == []
 
 
-def test_usage_is_told_without_end(ended: Books) -> None:
+def test_usage_rows_are_limited(ended: Books) -> None:
     """A limit is kept to, from the first row on."""
     assert [row.charge for row in used(ended, *ALL, limit=2)] == [50, 30]
 
 
-def test_one_batch_counts_a_day_twice(books: Books) -> None:
+def test_runs_of_a_batch_share_usage_rows(books: Books) -> None:
     """Runs of a batch share the rows of their day, model and key, and a later batch adds to them."""
     books.open(balance=10_000)
     for number in range(2):
@@ -107,7 +107,7 @@ def test_one_batch_counts_a_day_twice(books: Books) -> None:
     assert (row["runs"], row["succeeded"], row["charge"], row["key_id"]) == (10, 6, 42, "")
 
 
-def test_an_entry_that_was_written_before_counts_again(books: Books) -> None:
+def test_repeated_settlement_counts_once(books: Books) -> None:
     """A settlement whose answer was lost, and one that comes too late, add nothing."""
     books.open(balance=1000)
     books.write(admission())
@@ -117,7 +117,7 @@ def test_an_entry_that_was_written_before_counts_again(books: Books) -> None:
     assert [row["charge"] for row in books.rows("SELECT charge FROM usage_days")] == [60]
 
 
-def test_a_book_without_an_end_writes_something(books: Books) -> None:
+def test_batch_without_ends_writes_no_usage(books: Books) -> None:
     """Nothing gathered is nothing written."""
     books.do(lambda c: UsageBook().write(c))
     assert books.rows("SELECT * FROM usage_days") == []
@@ -149,13 +149,13 @@ class TestAudit:
             "UPDATE runs SET key_id = NULL WHERE id = 'd'",
         ],
     )
-    def test_wrong_usage_is_found_right(self, ended: Books, statement: str) -> None:
+    def test_wrong_usage_is_found_by_the_audit(self, ended: Books, statement: str) -> None:
         """Every figure and every name of a row is proven by the runs that ended."""
         ended.sql(statement)
         found = [row for row in ended.do(ledger.disagreements) if row["check"] == _WRONG]
         assert found
         assert all(row["name"] and len(row) > 5 for row in found)
 
-    def test_right_usage_is_found_wrong(self, ended: Books) -> None:
+    def test_right_usage_passes_the_audit(self, ended: Books) -> None:
         """Nothing is held against usage that was kept by the books."""
         assert ended.do(ledger.disagreements) == []

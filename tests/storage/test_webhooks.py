@@ -39,7 +39,7 @@ def record(books: Books, due: DueDelivery, done: Try, **prospect: Any) -> bool:
     return counts
 
 
-def test_a_run_is_told_of_before_it_has_ended(books: Books) -> None:
+def test_webhook_is_due_from_the_end_of_its_run(books: Books) -> None:
     """A webhook is due from the end of its run on; a run without one makes no row."""
     queue(books, run_id(1))
     queue(books, run_id(2), url=None)
@@ -53,7 +53,7 @@ def test_a_run_is_told_of_before_it_has_ended(books: Books) -> None:
     assert due == DueDelivery(LAB, RECEIVER, 0, ENDED + LEASE, 0, None, run)
 
 
-def test_the_end_of_a_run_that_waited_is_not_told(books: Books) -> None:
+def test_end_of_a_withdrawn_run_is_told(books: Books) -> None:
     """A run that was cancelled in the queue has ended, too."""
     queue(books, run_id(1))
     withdraw(books, run_id(1), "cancelled", NOW + 2)
@@ -61,7 +61,7 @@ def test_the_end_of_a_run_that_waited_is_not_told(books: Books) -> None:
     assert (due.run.state, due.run.reason, due.run.finished_at) == (RunState.FAILED, "cancelled", NOW + 2)
 
 
-def test_runs_of_one_batch_share_a_webhook(books: Books) -> None:
+def test_runs_of_one_batch_have_their_own_webhooks(books: Books) -> None:
     """Admissions, claims and ends that are written together each find their own."""
     ids = [run_id(number) for number in range(1, 6)]
     tickets = {id_: QueueTicket(1000, BASE_URL, f"https://receiver.example/{id_}") for id_ in ids}
@@ -71,7 +71,7 @@ def test_runs_of_one_batch_share_a_webhook(books: Books) -> None:
     assert sorted(due.url for due in claim(books)) == [f"https://receiver.example/{id_}" for id_ in ids[1:]]
 
 
-def test_a_delivery_is_claimed_twice(books: Books) -> None:
+def test_delivery_is_claimed_once_within_its_lease(books: Books) -> None:
     """Within its lease nobody else gets it; when that has run out, it is claimed again, with as many tries."""
     queue(books, run_id(1))
     end(books, run_id(1))
@@ -81,7 +81,7 @@ def test_a_delivery_is_claimed_twice(books: Books) -> None:
     assert (again.tries, again.lease, again.run) == (first.tries, ENDED + 2 * LEASE, first.run)
 
 
-def test_two_servers_claim_the_same_at_the_same_moment(books: Books, database: Database, run: Run) -> None:
+def test_delivery_goes_to_one_of_two_servers(books: Books, database: Database, run: Run) -> None:
     """Of many that are due each goes to one claimer, however close together they ask; the longest overdue go first."""
     for number in range(1, 21):
         queue(books, run_id(number))
@@ -98,7 +98,7 @@ def test_two_servers_claim_the_same_at_the_same_moment(books: Books, database: D
     assert rest == sorted(rest)
 
 
-def test_a_try_is_not_recorded(books: Books) -> None:
+def test_every_try_is_recorded(books: Books) -> None:
     """The log has every try in order, and the delivery what is left to do."""
     queue(books, run_id(1))
     end(books, run_id(1))
@@ -119,7 +119,7 @@ def test_a_try_is_not_recorded(books: Books) -> None:
     assert [row["number"] for row in books.rows("SELECT number FROM webhook_tries ORDER BY id")] == [1, 2, 3]
 
 
-def test_a_failure_after_its_lease_moves_the_next_try(books: Books) -> None:
+def test_failure_after_its_lease_does_not_move_the_next_try(books: Books) -> None:
     """Another server has the delivery by then, and says what comes of it."""
     queue(books, run_id(1))
     end(books, run_id(1))
@@ -131,7 +131,7 @@ def test_a_failure_after_its_lease_moves_the_next_try(books: Books) -> None:
     assert [row["number"] for row in books.rows("SELECT number FROM webhook_tries")] == [1]
 
 
-def test_a_success_after_its_lease_is_forgotten(books: Books) -> None:
+def test_success_after_its_lease_ends_the_delivery(books: Books) -> None:
     """Whoever was told was told: nothing is posted again, and what the other server says comes too late."""
     queue(books, run_id(1))
     end(books, run_id(1))
@@ -143,7 +143,7 @@ def test_a_success_after_its_lease_is_forgotten(books: Books) -> None:
     assert claim(books, ENDED + 10**9) == []
 
 
-def test_a_log_has_the_tries_of_another_run(books: Books) -> None:
+def test_log_has_the_tries_of_its_own_run(books: Books) -> None:
     """Each run has its own, and a run without a webhook none."""
     for number in (1, 2):
         queue(books, run_id(number))
@@ -157,7 +157,7 @@ def test_a_log_has_the_tries_of_another_run(books: Books) -> None:
     assert books.do(lambda c: webhooks.delivery_of(c, run_id(3))) is None
 
 
-def test_a_rotation_changes_the_secret_of_another_workspace(books: Books) -> None:
+def test_rotation_changes_the_secret_of_its_own_workspace(books: Books) -> None:
     """A rotation counts one up, for its workspace alone, and deliveries know of it."""
     books.open(id_="other")
     assert books.do(lambda c: webhooks.secret_number(c, LAB)) == (0, None)
@@ -170,7 +170,7 @@ def test_a_rotation_changes_the_secret_of_another_workspace(books: Books) -> Non
     assert (due.secret, due.rotated_at) == (2, NOW + 2)
 
 
-def test_a_log_is_kept_for_ever_or_goes_too_soon(books: Books) -> None:
+def test_ended_logs_are_forgotten_in_batches(books: Books) -> None:
     """What ended before a time goes with its tries, a bounded number at once; what goes on stays."""
     for number in range(1, 8):
         queue(books, run_id(number))

@@ -56,7 +56,7 @@ def added(books: Books, new: WorkflowFile) -> str:
 
 
 @pytest.mark.req("C-02")
-def test_other_bytes_take_a_name_that_is_in_use(books: Books) -> None:
+def test_other_bytes_under_a_used_name_get_a_number(books: Books) -> None:
     """Same name, same bytes: the same file. Other bytes: a number more each time, and the same again for the same."""
     assert [added(books, file(blob)) for blob in (ONE, ONE, TWO, THREE, TWO, ONE)] == [
         "photo.png", "photo.png", "photo (1).png", "photo (2).png", "photo (1).png", "photo.png",
@@ -64,7 +64,7 @@ def test_other_bytes_take_a_name_that_is_in_use(books: Books) -> None:
     assert len(books.rows("SELECT id FROM workflow_files")) == 3
 
 
-def test_a_number_that_somebody_chose_is_overwritten(books: Books) -> None:
+def test_number_that_somebody_chose_is_in_use(books: Books) -> None:
     """A name a caller chose is in use like any other, and another name of the same bytes is no name of these."""
     assert added(books, file(THREE, "photo (1).png")) == "photo (1).png"
     assert added(books, file(TWO, "photo (copy).png")) == "photo (copy).png"
@@ -72,7 +72,7 @@ def test_a_number_that_somebody_chose_is_overwritten(books: Books) -> None:
     assert added(books, file(TWO)) == "photo (2).png"
 
 
-def test_kinds_and_workspaces_share_names(books: Books) -> None:
+def test_each_kind_and_workspace_has_its_own_names(books: Books) -> None:
     """A name is of one workspace and one kind."""
     for new in (file(ONE), file(TWO, kind="temp"), file(THREE, workspace_id=OTHER)):
         assert added(books, new) == "photo.png"
@@ -83,7 +83,7 @@ def test_kinds_and_workspaces_share_names(books: Books) -> None:
 
 
 @pytest.mark.req("C-02")
-def test_an_overwritten_file_is_found(books: Books) -> None:
+def test_overwritten_file_is_not_found(books: Books) -> None:
     """Overwriting leaves one file of the name, whose links lead to the new bytes; old links lead nowhere."""
     old, new = file(ONE), file(TWO, size=7)
     for one in (old, new):
@@ -93,7 +93,7 @@ def test_an_overwritten_file_is_found(books: Books) -> None:
     assert books.do(lambda c: find_file_of_id(c, new.id)) == new
 
 
-def test_a_file_is_found_by_other_bytes(books: Books) -> None:
+def test_file_is_found_by_name_before_content(books: Books) -> None:
     """By name first, then by content, of this workspace and of what lives."""
     books.do(lambda c: put_file(c, file(ONE, "a.png")))
     books.do(lambda c: put_file(c, file(TWO, "b.png", kind="output", expires_at=NOW + 1)))
@@ -109,7 +109,7 @@ def test_a_file_is_found_by_other_bytes(books: Books) -> None:
     assert (found("x", None, TWO), found("x", None, TWO, NOW + 1)) == (TWO, None)
 
 
-def test_an_expired_file_keeps_its_name(books: Books) -> None:
+def test_expired_file_frees_its_name(books: Books) -> None:
     """A file that has expired is not there: its name is free, and its bytes are nobody's."""
     books.do(lambda c: put_file(c, file(ONE, kind="temp", expires_at=NOW)))
     assert books.do(lambda c: find_file(c, LAB, "temp", "photo.png", NOW)) is None
@@ -119,7 +119,7 @@ def test_an_expired_file_keeps_its_name(books: Books) -> None:
     assert books.do(lambda c: find_file(c, LAB, "temp", "photo.png", NOW + 8)).blob == TWO
 
 
-def test_two_uploads_at_once_get_one_name(database: Database, run: Run) -> None:
+def test_concurrent_uploads_get_different_names(database: Database, run: Run) -> None:
     """Uploads of one name at the same moment are as many names as they are different, and numbers are given once."""
 
     async def upload(number: int) -> str:
@@ -139,7 +139,7 @@ def test_two_uploads_at_once_get_one_name(database: Database, run: Run) -> None:
 
 
 @pytest.mark.req("C-06")
-def test_an_output_is_called_like_another(books: Books) -> None:
+def test_outputs_are_numbered_by_kind_and_beginning(books: Books) -> None:
     """Numbers of outputs go on, each kind and beginning by itself, and pass over names that are in use."""
 
     def taken(beginning: str = "picture", kind: str = "output") -> str:
@@ -152,7 +152,7 @@ def test_an_output_is_called_like_another(books: Books) -> None:
     ]  # fmt: skip
 
 
-def test_a_live_file_is_forgotten(books: Books) -> None:
+def test_only_expired_files_are_deleted(books: Books) -> None:
     """Only what has expired is deleted, the oldest first and so many at once; inputs stay."""
     for n in (3, 1, 2, 9):
         books.do(partial(put_file, new=file(ONE, f"{n}.png", kind="output", expires_at=NOW + n)))
@@ -164,7 +164,7 @@ def test_a_live_file_is_forgotten(books: Books) -> None:
     assert [row["name"] for row in books.rows("SELECT name FROM workflow_files")] == ["photo.png"]
 
 
-def test_a_file_that_is_shown_again_expires(books: Books) -> None:
+def test_file_that_is_shown_again_lives_as_long_as_the_later_job(books: Books) -> None:
     """Files of a later job's outputs live as long as it; none is shortened, and none of another workspace changes."""
     for n, lab in ((5, LAB), (50, LAB), (5, OTHER)):
         new = file(ONE, f"{n}.png", kind="output", expires_at=NOW + n, workspace_id=lab)
@@ -179,7 +179,7 @@ def test_a_file_that_is_shown_again_expires(books: Books) -> None:
     ]  # fmt: skip
 
 
-def test_a_blob_of_a_file_counts_as_unnamed(books: Books) -> None:
+def test_blob_of_a_live_file_counts_as_named(books: Books) -> None:
     """A blob is named by a file that stays or has not expired."""
     books.do(lambda c: put_file(c, file(ONE)))
     books.do(lambda c: put_file(c, file(TWO, "b.png", kind="temp", expires_at=NOW)))
@@ -187,7 +187,7 @@ def test_a_blob_of_a_file_counts_as_unnamed(books: Books) -> None:
     assert books.do(lambda c: named_blobs(c, [ONE, TWO, THREE], NOW)) == {ONE, THREE}
 
 
-def test_a_pattern_in_a_name_is_followed(books: Books) -> None:
+def test_pattern_in_a_name_is_taken_literally(books: Books) -> None:
     """Percent signs and underscores in a name are just that when names like it are looked for."""
     kept = [added(books, file(ONE, name)) for name in ("a%.png", "abc (1).png")]
     assert kept == ["a%.png", "abc (1).png"]
