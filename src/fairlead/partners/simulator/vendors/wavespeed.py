@@ -25,7 +25,7 @@ MODELS: Mapping[str, App] = {
     "wavespeed-ai/flux-kontext-pro": App("image", **_FLUX, needs=("image",), pictures=("image",)),
     "wavespeed-ai/flux-kontext-pro/text-to-image": App("image", **_FLUX, needs=("prompt",)),
     "wavespeed-ai/flashvsr": App("video", needs=("video",), clips=("video",)),
-    "wavespeed-ai/seedvr2/video": App("video", needs=("video",), clips=("video",)),
+    "wavespeed-ai/seedvr2/image": App("image", needs=("image",), pictures=("image",)),
     "wavespeed-ai/ultimate-image-upscaler": App("image", needs=("image",), pictures=("image",)),
     "bytedance/seedream-v4.5": App("image", needs=("prompt",)),
     "bytedance/seedream-v4.5/edit": App("image", needs=("images",), pictures=("images",)),
