@@ -112,7 +112,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.mark.req("R-36")
-def test_a_link_needs_a_key(site: Site) -> None:
+def test_signed_link_needs_no_key(site: Site) -> None:
     """A good link is all it takes; the bytes come whole, with all that makes them safe to show and to keep."""
     response = site.get()
     assert (response.status_code, response.content) == (200, CONTENT)
@@ -130,7 +130,7 @@ def test_a_link_needs_a_key(site: Site) -> None:
     assert len(response.headers["x-service-request-id"]) == 36
 
 
-def test_head_differs_from_get(site: Site) -> None:
+def test_head_says_what_get_says(site: Site) -> None:
     """HEAD says what GET says, without the bytes; a range means nothing to it."""
     link = site.link()
     head, whole = site.get(link, "HEAD", Range="bytes=0-1"), site.get(link)
@@ -144,7 +144,7 @@ def test_head_differs_from_get(site: Site) -> None:
 
 @pytest.mark.req("R-36")
 @given(first=st.integers(0, SIZE - 1), length=st.integers(1, SIZE), kind=st.sampled_from(["both", "open", "suffix"]))
-def test_a_part_is_not_the_slice(site: Site, first: int, length: int, kind: str) -> None:
+def test_part_is_the_slice_of_the_bytes(site: Site, first: int, length: int, kind: str) -> None:
     """A range gets exactly the slice of the bytes, and says which."""
     match kind:
         case "both":
@@ -160,7 +160,7 @@ def test_a_part_is_not_the_slice(site: Site, first: int, length: int, kind: str)
     assert response.headers["content-length"] == str(end - start)
 
 
-def test_several_parts_are_refused(site: Site) -> None:
+def test_several_ranges_are_answered_with_the_whole(site: Site) -> None:
     """Several ranges, or one that cannot be read, are answered with the whole."""
     for header in ("bytes=0-1,5-6", "bytes=5-2", "lines=1-2"):
         response = site.get(Range=header)
@@ -168,7 +168,7 @@ def test_several_parts_are_refused(site: Site) -> None:
         assert "content-range" not in response.headers
 
 
-def test_a_part_behind_the_end_is_sent(site: Site) -> None:
+def test_range_behind_the_end_is_416(site: Site) -> None:
     """A range behind the end is 416, which says how much there is."""
     response = site.get(Range=f"bytes={SIZE}-")
     assert response.status_code == 416
@@ -181,13 +181,13 @@ def test_a_part_behind_the_end_is_sent(site: Site) -> None:
     ("condition", "status"),
     [(f'"{BLAKE3}"', 206), ('"other"', 200), (f'W/"{BLAKE3}"', 200), ("Sun, 06 Nov 1994 08:49:37 GMT", 200)],
 )
-def test_a_part_of_other_bytes_is_sent(site: Site, condition: str, status: int) -> None:
+def test_if_range_needs_the_very_tag(site: Site, condition: str, status: int) -> None:
     """If-Range: only the very tag gets a part (strong comparison); anything else the whole."""
     assert site.get(Range="bytes=0-4", If_Range=condition).status_code == status
 
 
 @pytest.mark.parametrize("wanted", [f'"{BLAKE3}"', f'W/"{BLAKE3}"', f'"x", "{BLAKE3}"', "*"])
-def test_bytes_are_sent_to_who_has_them(site: Site, wanted: str) -> None:
+def test_known_bytes_are_304(site: Site, wanted: str) -> None:
     """If-None-Match with the tag is 304, without a body."""
     response = site.get(If_None_Match=wanted)
     assert (response.status_code, response.content) == (304, b"")
@@ -196,7 +196,7 @@ def test_bytes_are_sent_to_who_has_them(site: Site, wanted: str) -> None:
 
 
 @pytest.mark.req("R-36")
-def test_an_altered_link_is_followed(site: Site) -> None:
+def test_altered_link_is_403(site: Site) -> None:
     """Every part of a link can only be what was signed; parts are neither doubled, nor left out, nor added."""
     link = site.link()
     head, _, query = link.partition("?")
@@ -221,7 +221,7 @@ def test_an_altered_link_is_followed(site: Site) -> None:
 
 
 @pytest.mark.req("R-36")
-def test_an_expired_link_is_followed(site: Site) -> None:
+def test_expired_link_is_403_and_a_missing_asset_404(site: Site) -> None:
     """An expired link is 403 and says so; an asset that is not there is 404, one whose time is up 410."""
     expired = site.get(site.link(left=-1))
     assert (expired.status_code, expired.json()["detail"]) == (403, "This link is not good: the link has expired.")
@@ -230,7 +230,7 @@ def test_an_expired_link_is_followed(site: Site) -> None:
         assert (response.status_code, response.json()["error_type"]) == (status, "request_not_found")
 
 
-def test_a_signature_is_logged(site: Site) -> None:
+def test_refused_link_is_logged_without_its_signature(site: Site) -> None:
     """What was refused is observed by its path: a query holds a credential."""
     site.get(site.link(left=-1))
     last = [seen for seen in site.seen if isinstance(seen, FaultAnswered)][-1]
@@ -239,7 +239,7 @@ def test_a_signature_is_logged(site: Site) -> None:
 
 @pytest.mark.req("R-36")
 @pytest.mark.parametrize(("asset_id", "shown"), [("picture", True), ("model", False), ("bytes", False)])
-def test_a_file_that_is_no_picture_is_shown(site: Site, asset_id: str, *, shown: bool) -> None:
+def test_only_what_is_safe_is_shown(site: Site, asset_id: str, *, shown: bool) -> None:
     """A link may ask for saving what could be shown; it cannot ask for showing what is to be saved."""
     for disposition in ("inline", "attachment"):
         response = site.get(site.link(asset_id, disposition=disposition))
@@ -249,7 +249,7 @@ def test_a_file_that_is_no_picture_is_shown(site: Site, asset_id: str, *, shown:
 
 
 @given(name=st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
-def test_a_name_breaks_out_of_its_header(name: str) -> None:
+def test_file_name_never_breaks_out_of_its_header(name: str) -> None:
     """Whatever a file is called, the header stays one line of ASCII with a name in quotes and no path in it."""
     header = content_disposition("attachment", name)
     assert header.isascii()
@@ -261,14 +261,14 @@ def test_a_name_breaks_out_of_its_header(name: str) -> None:
     assert not set(rest.removeprefix("; filename*=UTF-8''")) & set("\"' /;\\")
 
 
-def test_a_name_in_another_script_is_lost() -> None:
+def test_name_in_another_script_is_kept() -> None:
     """A name that is not plain is sent in both forms of RFC 6266."""
     assert content_disposition("inline", "fjörd.png") == (
         "inline; filename=\"fj_rd.png\"; filename*=UTF-8''fj%C3%B6rd.png"
     )
 
 
-def test_another_method_is_answered(site: Site) -> None:
+def test_other_methods_on_assets_are_405(site: Site) -> None:
     """Assets are read, and nothing else."""
     response = site.get(method="POST")
     assert response.status_code == 405
@@ -276,7 +276,7 @@ def test_another_method_is_answered(site: Site) -> None:
 
 
 @pytest.mark.req("R-36")
-def test_a_blob_that_is_gone_breaks_off(site: Site) -> None:
+def test_missing_blob_is_404_before_the_first_byte(site: Site) -> None:
     """A blob that is gone is 404 before the first byte, not an answer that ends early."""
     path = site.blobs / BLAKE3[:2] / BLAKE3[2:4] / BLAKE3
     away = path.rename(path.with_name("away"))

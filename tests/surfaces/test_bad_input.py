@@ -59,7 +59,7 @@ def _unheard(router: Server, partner: FakePartner) -> Iterator[None]:
         pytest.param(b'{"a":' + b"9" * 10_000 + b"}", id="a number without end"),
     ],
 )
-def test_a_body_that_is_no_json_object_is_run(router: Server, body: bytes) -> None:
+def test_body_that_is_no_json_object_is_400(router: Server, body: bytes) -> None:
     """One clean JSON object or 400 `invalid_input`: partner and router must read the same thing."""
     response = router.client.post(_OPEN, content=body, headers={"Content-Type": "application/json"})
     assert (response.status_code, response.json()["error_type"]) == (400, "invalid_input")
@@ -70,7 +70,7 @@ def test_a_body_that_is_no_json_object_is_run(router: Server, body: bytes) -> No
 @pytest.mark.parametrize(
     "content_type", ["text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded", "json", ""]
 )
-def test_another_content_type_is_run(router: Server, content_type: str) -> None:
+def test_other_content_type_is_400(router: Server, content_type: str) -> None:
     """JSON under the name of something else was meant for somebody else."""
     response = router.client.post(_OPEN, content=b"{}", headers={"Content-Type": content_type})
     assert (response.status_code, response.json()["error_type"]) == (400, "invalid_input")
@@ -110,7 +110,7 @@ def test_another_content_type_is_run(router: Server, content_type: str) -> None:
         ),
     ],
 )
-def test_a_violation_is_not_located(router: Server, body: Any, loc: Any, kind: str, ctx: Any, echo: Any) -> None:
+def test_every_violation_is_located(router: Server, body: Any, loc: Any, kind: str, ctx: Any, echo: Any) -> None:
     """A 422 names each failing field: where, what kind, its bound and the value, and has no other fields."""
     response = router.client.post(_CLOSED, json=body)
     assert (response.status_code, response.headers["x-service-error-type"]) == (422, "invalid_input")
@@ -122,7 +122,7 @@ def test_a_violation_is_not_located(router: Server, body: Any, loc: Any, kind: s
 
 
 @pytest.mark.req("R-21")
-def test_only_one_violation_is_told(router: Server) -> None:
+def test_up_to_fifty_violations_are_told(router: Server) -> None:
     """Every failing field has its entry, up to fifty."""
     body = {"count": 9, "layers": [{"kind": "x"}] * 100, "more": 1}
     entries = router.client.post(_CLOSED, json=body).json()["detail"]
@@ -130,7 +130,7 @@ def test_only_one_violation_is_told(router: Server) -> None:
 
 
 @pytest.mark.req("R-21")
-def test_a_large_value_is_echoed(router: Server) -> None:
+def test_large_value_is_not_echoed(router: Server) -> None:
     """An answer to nonsense is not as large as the nonsense."""
     response = router.client.post(_CLOSED, json={"prompt": "x" * 1_000_000, "extra": "y" * 1_000_000})
     assert response.status_code == 422
@@ -154,14 +154,14 @@ def test_a_large_value_is_echoed(router: Server) -> None:
         "&".join(["a=1"] * 40),
     ],
 )
-def test_an_unknown_value_of_a_parameter_is_ignored(router: Server, query: str) -> None:
+def test_unknown_value_of_a_parameter_is_400(router: Server, query: str) -> None:
     """The run's parameters take the values they know; anything else is 400 `invalid_input`."""
     response = router.client.post(f"{_OPEN}?{query}", json={})
     assert (response.status_code, response.json()["error_type"]) == (400, "invalid_input")
 
 
 @pytest.mark.req("R-19")
-def test_a_later_check_answers_first(router: Server) -> None:
+def test_earlier_check_answers_first(router: Server) -> None:
     """Credential, model, query, content type, body: an earlier refusal answers whatever else is wrong."""
     wrong: dict[str, Any] = {"content": b"no JSON", "headers": {"Content-Type": "text/plain", "X-API-Key": "wrong"}}
     statuses = [router.client.post("/v2/models/fake/none-1?strict_mode=x", **wrong).status_code]
@@ -207,7 +207,7 @@ def connection(router: Server) -> Iterator[_Raw]:
 
 
 @pytest.mark.req("R-26")
-def test_a_body_that_says_it_is_too_large_is_read(connection: _Raw) -> None:
+def test_body_declared_too_large_is_not_read(connection: _Raw) -> None:
     """A `Content-Length` beyond the cap is 413 at once: not one byte of the body has been sent yet."""
     connection.head(f"Content-Length: {65 * _MIB}")
     status, body = connection.answer()
@@ -216,7 +216,7 @@ def test_a_body_that_says_it_is_too_large_is_read(connection: _Raw) -> None:
 
 
 @pytest.mark.req("R-26")
-def test_a_body_that_grows_too_large_is_read_to_its_end(connection: _Raw) -> None:
+def test_body_that_grows_too_large_is_cut_off(connection: _Raw) -> None:
     """A chunked body is 413 when it passes the cap: its end is never sent."""
     connection.head("Transfer-Encoding: chunked")
     chunk = b"%x\r\n%b\r\n" % (_MIB, b" " * _MIB)
@@ -227,14 +227,14 @@ def test_a_body_that_grows_too_large_is_read_to_its_end(connection: _Raw) -> Non
 
 
 @pytest.mark.req("R-26")
-def test_a_body_is_read_before_its_sender_is_known(connection: _Raw) -> None:
+def test_sender_is_checked_before_the_body_is_read(connection: _Raw) -> None:
     """Whoever may not run the model is told so before a byte of the body is sent."""
     connection.head("Content-Length: 1000", path="/v2/models/fake/none-1")
     assert connection.answer()[0] == 404
 
 
 @pytest.mark.req("R-25")
-def test_a_body_cut_short_is_run(router: Server, connection: _Raw) -> None:
+def test_body_cut_short_is_not_run(router: Server, connection: _Raw) -> None:
     """A caller that leaves in the middle of its body has asked for nothing."""
     connection.head("Content-Length: 1000")
     connection.socket.sendall(b'{"a":1}')
@@ -243,7 +243,7 @@ def test_a_body_cut_short_is_run(router: Server, connection: _Raw) -> None:
     assert router.client.get("/healthz").status_code == 200
 
 
-def test_a_request_that_is_no_http_stops_the_server(router: Server, connection: _Raw) -> None:
+def test_garbage_on_a_connection_leaves_the_server_alive(router: Server, connection: _Raw) -> None:
     """Nonsense on a connection costs that connection."""
     connection.socket.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
     received = connection.socket.recv(4096)

@@ -44,7 +44,7 @@ def _names(response: httpx.Response) -> set[str]:
     return {name for name in response.headers if name not in usual}
 
 
-def test_a_header_is_of_another_brand(acme: Server, partner: FakePartner) -> None:
+def test_headers_carry_the_brand(acme: Server, partner: FakePartner) -> None:
     """The service's own headers carry the brand, on successes, refusals and 404s alike; the others do not."""
     made = acme.client.post("/v2/models/fake/json-1", json={})
     assert _names(made) == {"x-acme-request-id", "x-acme-credits-used", "x-content-type-options"}
@@ -64,14 +64,14 @@ def test_snapshot_has_the_flag_of_the_brand(acme: Server) -> None:
 
 
 @pytest.mark.req("R-11")
-def test_an_alias_is_of_another_brand(acme: Server) -> None:
+def test_alias_of_the_brand_is_native_dispatch(acme: Server) -> None:
     """The brand names native dispatch, as `default` and `native` do everywhere; another brand names nobody."""
     for alias, status in (("acme", 200), ("acme-ui", 200), ("default", 200), ("native", 200), ("service", 400)):
         answer = acme.client.post("/v2/models/fake/json-1", params={"model_provider": alias}, json={})
         assert answer.status_code == status
 
 
-def test_a_prefix_of_its_own_changes_more_than_headers(branded_catalog: CatalogFolder, tmp_path: Any) -> None:
+def test_prefix_of_its_own_changes_headers_alone(branded_catalog: CatalogFolder, tmp_path: Any) -> None:
     """With a prefix of their own the headers alone are spelled otherwise."""
     env = {**SETTINGS, "FAIRLEAD_BRAND": "acme", "FAIRLEAD_HEADER_PREFIX": "Router-"}
     with serving(tmp_path / "data", catalog=branded_catalog.path, env=env, arguments=_PLAIN) as server:
@@ -123,7 +123,7 @@ def test_registry_may_have_a_prefix_of_its_own(acme: Server) -> None:
     ],
     ids=["registry", "alias", "brand", "prefix"],
 )
-def test_a_bad_brand_is_found_while_serving(environment: dict[str, str]) -> None:
+def test_malformed_brand_stops_the_start(environment: dict[str, str]) -> None:
     """A brand that cannot be spelled is refused at the start, by the name of its variable."""
     (variable,) = environment
     with pytest.raises(BadSettingError, match=rf"^{variable}: must be"):

@@ -235,7 +235,7 @@ def _named(headers: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.req("R-19", "R-20", "R-22", "R-24", "R-39")
 @pytest.mark.parametrize(("fault", "status", "name", "detail", "more"), _TABLE)
-def test_a_fault_has_another_answer(fault: Fault, status: int, name: str, detail: str, more: dict[str, str]) -> None:
+def test_each_fault_has_its_answer(fault: Fault, status: int, name: str, detail: str, more: dict[str, str]) -> None:
     """Each fault has its status, its bucket twice, its words, and exactly the headers that belong to it."""
     answered, headers, body = _answered(fault, V2)
     assert (answered, body["detail"], body["error_type"]) == (status, detail, name)
@@ -254,14 +254,14 @@ def test_a_fault_has_another_answer(fault: Fault, status: int, name: str, detail
     (faults.ContentPolicyViolation(None, Upstream(400, "secret")), {}),
     (faults.Forbidden("no"), {}),
 ])  # fmt: skip
-def test_an_optional_field_is_present_at_the_wrong_time(fault: Fault, more: dict[str, str]) -> None:
+def test_optional_fields_follow_their_presence_rules(fault: Fault, more: dict[str, str]) -> None:
     """Reason and subject follow their presence rules, and the body has no further field."""
     body = _answered(fault, V2)[2]
     assert {name: body[name] for name in body if name not in ("detail", "error_type")} == more
 
 
 @pytest.mark.req("R-21")
-def test_a_422_has_a_bucket_in_its_body() -> None:
+def test_validation_error_has_no_bucket_in_its_body() -> None:
     """A validation error has only its entries; `ctx` and `input` are absent where there is nothing to say."""
     rejected = faults.InputRejected(
         (
@@ -285,7 +285,7 @@ def test_a_422_has_a_bucket_in_its_body() -> None:
 
 
 @pytest.mark.req("R-19")
-def test_a_bucket_is_missing() -> None:
+def test_every_bucket_is_tried() -> None:
     """There are nineteen, each fault has one, and the table above knows every fault."""
     names = {faults.bucket(fault) for fault, *_ in _TABLE}
     assert names == _BUCKETS
@@ -296,7 +296,7 @@ def test_a_bucket_is_missing() -> None:
 
 @pytest.mark.req("R-19")
 @pytest.mark.parametrize(("fault", "status", "name", "detail", "more"), _TABLE)
-def test_v1_names_a_bucket_it_does_not_know(
+def test_v1_folds_the_buckets_it_does_not_know(
     fault: Fault, status: int, name: str, detail: str, more: dict[str, str]
 ) -> None:
     """v1 folds the last four buckets into its fifteen, in body and header alike, and changes nothing else."""
@@ -313,7 +313,7 @@ def test_v1_names_a_bucket_it_does_not_know(
 
 
 @pytest.mark.req("R-19")
-def test_another_prefix_changes_the_wrong_headers() -> None:
+def test_other_prefix_changes_the_services_headers_alone() -> None:
     """The prefix is of the service's own headers only."""
     headers = _answered(faults.ConcurrencyLimitExceeded(1, 1), V2, "X-Brand-")[1]
     assert set(headers) == {

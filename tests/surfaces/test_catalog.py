@@ -31,7 +31,7 @@ def _ids(page: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.req("R-02")
-def test_the_default_page_is_not_twenty(router: Server, pager: str) -> None:
+def test_default_page_has_twenty_models(router: Server, pager: str) -> None:
     """Without a limit a page has twenty models and says so."""
     page = _list(router, pager)
     assert (_ids(page), page["limit"], page["has_more"]) == (_PAGED[:20], 20, True)
@@ -106,7 +106,7 @@ def test_search_that_means_nothing_is_invalid_input(router: Server, name: str, v
         ("0" * 40 + "7", 7),
     ],
 )
-def test_a_limit_is_not_clamped(router: Server, pager: str, token: MakeToken, asked: str, applied: int) -> None:
+def test_limit_is_clamped_and_echoed(router: Server, pager: str, token: MakeToken, asked: str, applied: int) -> None:
     """Above a hundred is clamped, zero and less are the default, in v2 and in v1; the stride is echoed."""
     page = _list(router, pager, limit=asked)
     assert (page["limit"], len(page["data"])) == (applied, applied)
@@ -117,7 +117,7 @@ def test_a_limit_is_not_clamped(router: Server, pager: str, token: MakeToken, as
 
 @pytest.mark.req("R-02")
 @pytest.mark.parametrize("asked", ["", "ten", "1.0", "1e1", "0x10", " 5", "1_0", "--1", "٣", "null", "5,6"])
-def test_a_limit_that_is_no_integer_is_guessed_at(router: Server, asked: str) -> None:
+def test_limit_that_is_no_integer_is_400(router: Server, asked: str) -> None:
     """What is not an integer is 400 `invalid_input`."""
     response = router.client.get("/v2/models", params={"limit": asked})
     assert (response.status_code, response.json()["error_type"]) == (400, "invalid_input")
@@ -126,7 +126,7 @@ def test_a_limit_that_is_no_integer_is_guessed_at(router: Server, asked: str) ->
 
 @pytest.mark.req("R-02", "R-03")
 @pytest.mark.parametrize("limit", [1, 7, 50, 100])
-def test_a_traversal_misses_or_repeats_a_model(router: Server, pager: str, limit: int) -> None:
+def test_traversal_meets_each_model_once(router: Server, pager: str, limit: int) -> None:
     """Following the cursors meets each model once, in a stable order, and the last page has no cursor at all."""
     seen, query = [], {"limit": limit}
     for _ in range(121):
@@ -140,7 +140,7 @@ def test_a_traversal_misses_or_repeats_a_model(router: Server, pager: str, limit
 
 
 @pytest.mark.req("R-02")
-def test_a_full_last_page_promises_more(router: Server, pager: str) -> None:
+def test_full_last_page_has_no_cursor(router: Server, pager: str) -> None:
     """When the models end with the page there is no next one."""
     first = _list(router, pager, limit=60)
     last = _list(router, pager, limit=60, cursor=first["next_cursor"])
@@ -148,7 +148,7 @@ def test_a_full_last_page_promises_more(router: Server, pager: str) -> None:
 
 
 @pytest.mark.req("R-03")
-def test_a_cursor_cannot_change_its_stride(router: Server, pager: str) -> None:
+def test_cursor_goes_on_with_another_limit(router: Server, pager: str) -> None:
     """A cursor is a position: another limit goes on from it."""
     cursor = _list(router, pager, limit=3)["next_cursor"]
     assert _ids(_list(router, pager, limit=2, cursor=cursor)) == _PAGED[3:5]
@@ -185,7 +185,7 @@ def _made(position: Any) -> str:
         pytest.param(lambda _: _made(["build", "a", "b"]), id="with a member too many"),
     ],
 )
-def test_a_spoilt_cursor_is_taken(router: Server, pager: str, spoil: Any) -> None:
+def test_malformed_cursor_is_400(router: Server, pager: str, spoil: Any) -> None:
     """Anything but a cursor of this catalog is 400 `invalid_input`, never a page."""
     cursor = spoil(_list(router, pager, limit=3)["next_cursor"])
     response = router.client.get("/v2/models", params={"cursor": cursor}, headers={"X-API-Key": pager})
@@ -193,7 +193,7 @@ def test_a_spoilt_cursor_is_taken(router: Server, pager: str, spoil: Any) -> Non
 
 
 @pytest.mark.req("R-03")
-def test_v1_takes_a_spoilt_cursor(router: Server, token: MakeToken) -> None:
+def test_v1_refuses_a_malformed_cursor(router: Server, token: MakeToken) -> None:
     """v1 refuses it in the same words."""
     response = router.client.get(
         "/v1/models", params={"cursor": "nonsense"}, headers={"Authorization": f"Bearer {token()}"}
@@ -202,7 +202,7 @@ def test_v1_takes_a_spoilt_cursor(router: Server, token: MakeToken) -> None:
 
 
 @pytest.mark.req("R-02", "R-38")
-def test_the_catalog_shows_what_the_caller_may_not_run(router: Server, new_name: NewName) -> None:
+def test_catalog_shows_only_what_the_caller_may_run(router: Server, new_name: NewName) -> None:
     """Key and workspace both limit what is seen; a stranger model leaves no trace on any page."""
     key = router.new_workspace(new_name(), "--models", "fake/*,page/m-00*", models="page/*,local/*,fake/json-1")
     assert _ids(_list(router, key, limit=100)) == ["fake/json-1", *_PAGED[:10]]
@@ -211,7 +211,7 @@ def test_the_catalog_shows_what_the_caller_may_not_run(router: Server, new_name:
 
 
 @pytest.mark.req("R-02")
-def test_the_catalog_has_no_tag(router: Server, pager: str) -> None:
+def test_catalog_page_has_an_entity_tag(router: Server, pager: str) -> None:
     """A page carries an entity tag, and 304 answers who has it."""
     headers = {"X-API-Key": pager}
     first = router.client.get("/v2/models", headers=headers)
@@ -222,21 +222,21 @@ def test_the_catalog_has_no_tag(router: Server, pager: str) -> None:
 
 @pytest.mark.req("R-02")
 @pytest.mark.parametrize("query", ["limit=3&unknown=1", "limit=3&limit=4", "limit=3&cursor_=x"])
-def test_an_unknown_parameter_matters(router: Server, pager: str, query: str) -> None:
+def test_unknown_parameter_is_ignored(router: Server, pager: str, query: str) -> None:
     """Parameters nobody defined are left alone, and of a repeated one the first counts."""
     page = router.client.get(f"/v2/models?{query}", headers={"X-API-Key": pager}).json()
     assert page["limit"] == 3
 
 
 @pytest.mark.parametrize("query", ["limit=%ff", "&".join(f"p{n}=1" for n in range(40))])
-def test_a_malformed_query_is_an_error_of_ours(router: Server, query: str) -> None:
+def test_malformed_query_is_400(router: Server, query: str) -> None:
     """A query that is no text, or of too many parts, is 400 `invalid_input`."""
     response = router.client.get(f"/v2/models?{query}")
     assert (response.status_code, response.json()["error_type"]) == (400, "invalid_input")
 
 
 @pytest.mark.req("R-05")
-def test_the_detail_has_other_fields(router: Server) -> None:
+def test_detail_has_entry_schema_link_and_providers(router: Server) -> None:
     """The detail is the entry, the link to its schema, and the providers that serve it."""
     response = router.client.get("/v2/models/fake/closed-1")
     assert response.json() == {
@@ -252,7 +252,7 @@ def test_the_detail_has_other_fields(router: Server) -> None:
 
 
 @pytest.mark.req("R-05")
-def test_an_open_model_links_to_a_schema(router: Server, token: MakeToken) -> None:
+def test_open_model_links_to_no_schema(router: Server, token: MakeToken) -> None:
     """`input_schema_url` is absent where no schema is authored, in both generations; v1 links into v1."""
     bearer = {"Authorization": f"Bearer {token()}"}
     assert "input_schema_url" not in router.client.get("/v2/models/fake/json-1").json()
@@ -263,7 +263,7 @@ def test_an_open_model_links_to_a_schema(router: Server, token: MakeToken) -> No
 
 @pytest.mark.req("R-05")
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_an_unknown_model_comes_without_suggestions(router: Server, method: str) -> None:
+def test_unknown_model_comes_with_suggestions(router: Server, method: str) -> None:
     """A name that is nearly right brings up to three that are, for the detail and for a run alike."""
     response = router.client.request(method, "/v2/models/page/m-0")
     assert (response.status_code, response.json()["error_type"]) == (404, "model_not_found")
@@ -275,7 +275,7 @@ def test_an_unknown_model_comes_without_suggestions(router: Server, method: str)
 
 
 @pytest.mark.req("R-05")
-def test_a_suggestion_betrays_a_hidden_model(router: Server, pager: str) -> None:
+def test_suggestions_never_name_a_hidden_model(router: Server, pager: str) -> None:
     """Suggestions come from what the caller may see; and a hidden model that exists is 403, not 404."""
     hidden = router.client.get("/v2/models/fake/json-2", headers={"X-API-Key": pager}).json()["detail"]
     assert "fake/" not in hidden.removeprefix("There is no model fake/json-2.")
@@ -283,7 +283,7 @@ def test_a_suggestion_betrays_a_hidden_model(router: Server, pager: str) -> None
 
 
 @pytest.mark.req("R-05")
-def test_nonsense_is_suggested_for(router: Server) -> None:
+def test_nothing_is_suggested_for_nonsense(router: Server) -> None:
     """Where nothing is near, nothing is suggested; an unknown provider is an unknown model."""
     detail = router.client.get("/v2/models/qqqqqqqqqq/zzzzzzzzzzzzzzzzzz").json()["detail"]
     assert detail == "There is no model qqqqqqqqqq/zzzzzzzzzzzzzzzzzz."
@@ -314,7 +314,7 @@ _BAD_IDS = [
 @pytest.mark.req("R-01")
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("path", _BAD_IDS)
-def test_a_bad_id_is_looked_up(router: Server, ask_raw: Any, method: str, path: str) -> None:
+def test_malformed_id_is_never_looked_up(router: Server, ask_raw: Any, method: str, path: str) -> None:
     """What can be no model id is 404 without suggestions: it never reached a lookup."""
     status, headers, body = ask_raw(router, method, f"/v2/models/{path}")
     assert status == 404
@@ -327,7 +327,7 @@ def test_a_bad_id_is_looked_up(router: Server, ask_raw: Any, method: str, path: 
 @pytest.mark.parametrize(
     "path", ["fake", "fake/json-1/v2", "fake/json-1/", "/fake/json-1", "fake//json-1", "fake%2Fjson-1", "fake/json%2f1"]
 )
-def test_another_number_of_segments_is_a_model(router: Server, ask_raw: Any, method: str, path: str) -> None:
+def test_id_has_exactly_two_segments(router: Server, ask_raw: Any, method: str, path: str) -> None:
     """Exactly two segments; an encoded slash separates nothing, and one slash more is another path."""
     status, headers, _ = ask_raw(router, method, f"/v2/models/{path}")
     assert status == 404
@@ -336,7 +336,7 @@ def test_another_number_of_segments_is_a_model(router: Server, ask_raw: Any, met
 
 @pytest.mark.req("R-01")
 @pytest.mark.parametrize("model_id", [f"{'a' * 64}/m", f"fake/{'a' * 128}", "a.b_c-d/e", "0/1"])
-def test_an_id_as_long_as_allowed_is_malformed(router: Server, model_id: str) -> None:
+def test_longest_id_is_looked_up(router: Server, model_id: str) -> None:
     """A well-formed id is looked up, and the answer names it whole."""
     assert router.client.get(f"/v2/models/{model_id}").json()["detail"].startswith(f"There is no model {model_id}.")
 
@@ -350,7 +350,7 @@ def test_an_id_as_long_as_allowed_is_malformed(router: Server, model_id: str) ->
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_retired_model_is_merely_unknown(router: Server, method: str, path: str, detail: str) -> None:
+def test_retired_model_says_when_and_what_to_use(router: Server, method: str, path: str, detail: str) -> None:
     """A retired model says since when, and what to use instead where that is recorded."""
     response = router.client.request(method, f"/v2/models/{path}")
     assert response.status_code == 404
@@ -359,7 +359,7 @@ def test_a_retired_model_is_merely_unknown(router: Server, method: str, path: st
 
 
 @pytest.mark.req("R-06")
-def test_a_retiring_model_is_gone_too_soon(router: Server) -> None:
+def test_retiring_model_is_runnable_until_its_date(router: Server) -> None:
     """Until its date a model is listed, shown and runnable."""
     listed = _ids(router.client.get("/v2/models?limit=100").json())
     assert "fake/retiring-1" in listed

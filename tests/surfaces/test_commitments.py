@@ -44,7 +44,9 @@ def _cents(response: httpx.Response, what: str = "committed-spend") -> tuple[int
     return tuple(int(response.headers[f"x-{what}-{name}"]) for name in _NAMES)
 
 
-def test_what_is_committed_has_no_bound(legs: Server, partner: FakePartner, new_name: NewName, hold: Hold) -> None:
+def test_committed_spend_is_bounded_by_the_cap(
+    legs: Server, partner: FakePartner, new_name: NewName, hold: Hold
+) -> None:
     """Holds of runs in flight add up to the cap; the run beyond it is 429 with the three figures, in cents."""
     name = new_name()
     key = legs.new_workspace(name, "--commitment-limit", "2.5")
@@ -60,7 +62,7 @@ def test_what_is_committed_has_no_bound(legs: Server, partner: FakePartner, new_
     assert _cents(_run(legs, key, "dearer-1")) == (250, 100, 150)
 
 
-def test_a_cheaper_run_does_not_fit(legs: Server, new_name: NewName, hold: Hold) -> None:
+def test_cheaper_run_fits_under_the_rest_of_the_cap(legs: Server, new_name: NewName, hold: Hold) -> None:
     """What is left under the cap may be more than nothing: a cheaper run then fits."""
     name = new_name()
     key = legs.new_workspace(name, "--commitment-limit", "1.01")
@@ -72,14 +74,14 @@ def test_a_cheaper_run_does_not_fit(legs: Server, new_name: NewName, hold: Hold)
     assert _cents(_run(legs, key, "unauthored-1")) == (101, 101, 0)
 
 
-def test_an_uncapped_workspace_is_told_of_a_cap(legs: Server, new_name: NewName) -> None:
+def test_uncapped_workspace_is_told_no_cap(legs: Server, new_name: NewName) -> None:
     """Without a cap no run carries its figures."""
     response = _run(legs, legs.new_workspace(new_name()), "unauthored-1")
     assert response.status_code == 200
     assert not [name for name in response.headers if name.startswith("x-committed-spend")]
 
 
-def test_a_full_workspace_is_told_of_its_cap(legs: Server, new_name: NewName, hold: Hold) -> None:
+def test_slot_is_checked_before_the_cap(legs: Server, new_name: NewName, hold: Hold) -> None:
     """The slot is asked for first: where both limits are reached the slot answers, and says nothing of money."""
     name = new_name()
     key = legs.new_workspace(name, "--commitment-limit", "1", "--in-flight-limit", "1")
@@ -90,7 +92,7 @@ def test_a_full_workspace_is_told_of_its_cap(legs: Server, new_name: NewName, ho
 
 
 @pytest.mark.req("R-29")
-def test_a_cap_comes_after_the_balance(legs: Server, new_name: NewName, hold: Hold) -> None:
+def test_balance_is_checked_before_the_cap(legs: Server, new_name: NewName, hold: Hold) -> None:
     """What the workspace cannot pay is 402, whatever its cap would still allow."""
     name = new_name()
     key = legs.new_workspace(name, "--commitment-limit", "50", "--billing", "prepaid", credit="1")
@@ -100,7 +102,7 @@ def test_a_cap_comes_after_the_balance(legs: Server, new_name: NewName, hold: Ho
 
 
 @pytest.mark.req("R-14")
-def test_a_dearer_provider_passes_the_cap(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_fallback_never_passes_the_cap(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """A run does not fall back to a provider whose price the cap has no room for."""
     partner.script(NATIVE, reply(500))
     partner.script(FAL, images())
@@ -114,7 +116,9 @@ def test_a_dearer_provider_passes_the_cap(legs: Server, partner: FakePartner, ne
 
 
 @pytest.mark.parametrize(("slots", "costly"), [("8", 2), ("2", 1)])
-def test_costly_runs_take_every_slot(legs: Server, new_name: NewName, hold: Hold, slots: str, costly: int) -> None:
+def test_costly_runs_share_a_quarter_of_the_slots(
+    legs: Server, new_name: NewName, hold: Hold, slots: str, costly: int
+) -> None:
     """Runs of 5 dollars or more share a quarter of the slots, at least one; cheaper ones use the rest."""
     name = new_name()
     key = legs.new_workspace(name, "--in-flight-limit", slots)
@@ -127,7 +131,7 @@ def test_costly_runs_take_every_slot(legs: Server, new_name: NewName, hold: Hold
     assert legs.workspace(name)["in_flight"] == costly + 1
 
 
-def test_a_workspace_without_limits_is_limited(legs: Server, new_name: NewName, hold: Hold) -> None:
+def test_workspace_without_limits_is_unlimited_and_zero_blocks(legs: Server, new_name: NewName, hold: Hold) -> None:
     """-1 is no limit on costly runs either; 0 blocks every run."""
     name = new_name()
     key = legs.new_workspace(name, "--in-flight-limit", "-1")
@@ -139,7 +143,7 @@ def test_a_workspace_without_limits_is_limited(legs: Server, new_name: NewName, 
 
 
 @pytest.mark.req("R-18")
-def test_a_replay_carries_old_figures(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_replay_carries_no_committed_figures(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """A replay commits to nothing and says nothing of it."""
     key = legs.new_workspace(new_name(), "--commitment-limit", "1")
     answers = [_run(legs, key, "unauthored-1", headers={"Idempotency-Key": "once"}) for _ in range(2)]

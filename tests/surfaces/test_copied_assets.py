@@ -46,7 +46,7 @@ def _links(response: httpx.Response) -> list[str]:
     return [item["url"] for item in response.json()["data"]]
 
 
-def test_an_asset_stays_where_it_was(legs: Server, partner: FakePartner, run: Run) -> None:
+def test_listed_asset_is_copied_and_its_link_replaced(legs: Server, partner: FakePartner, run: Run) -> None:
     """Each listed link is replaced by one of ours, which gives the same bytes without a key, whole and in parts."""
     theirs = _answer(partner, "a.png", "b.png")
     response = run()
@@ -84,7 +84,7 @@ def partner_bytes(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_a_link_can_be_altered(run: Run, partner: FakePartner) -> None:
+def test_altered_link_is_403_and_tells_nothing(run: Run, partner: FakePartner) -> None:
     """Every altered, shortened or lengthened link is 403, and tells nothing."""
     _answer(partner, "a.png")
     (link,) = _links(run())
@@ -104,7 +104,7 @@ def test_a_link_can_be_altered(run: Run, partner: FakePartner) -> None:
     assert httpx.get(link).status_code == 200
 
 
-def test_an_alternates_asset_is_copied(partner: FakePartner, run: Run) -> None:
+def test_assets_of_a_named_alternate_are_not_copied(partner: FakePartner, run: Run) -> None:
     """A named alternate's links are its own, and nothing is downloaded."""
     link = f"{partner.url}/made/a.png"
     partner.script(FAL, reply_json({"images": [{"url": link}]}))
@@ -113,7 +113,7 @@ def test_an_alternates_asset_is_copied(partner: FakePartner, run: Run) -> None:
 
 
 @pytest.mark.req("R-14")
-def test_a_fallbacks_asset_is_copied(partner: FakePartner, run: Run) -> None:
+def test_assets_of_a_fallback_are_not_copied(partner: FakePartner, run: Run) -> None:
     """So are those of an alternate that a run fell back to; one that lands back on the native provider is copied."""
     link = f"{partner.url}/made/a.png"
     partner.script(NATIVE, reply(500))
@@ -127,14 +127,14 @@ def test_a_fallbacks_asset_is_copied(partner: FakePartner, run: Run) -> None:
 
 
 @pytest.mark.parametrize("alias", ["default", "service", "native"])
-def test_an_aliased_run_is_not_copied(legs: Server, partner: FakePartner, run: Run, alias: str) -> None:
+def test_aliased_run_is_copied(legs: Server, partner: FakePartner, run: Run, alias: str) -> None:
     """The aliases are native runs."""
     _answer(partner, "a.png")
     assert _links(run(model_provider=alias))[0].startswith(legs.url)
 
 
 @pytest.mark.req("R-29")
-def test_a_copy_that_fails_costs_the_run(legs: Server, partner: FakePartner, run: Run) -> None:
+def test_failed_copy_keeps_its_link_and_the_run_succeeds(legs: Server, partner: FakePartner, run: Run) -> None:
     """Of several assets those that cannot be had keep the partner's link; the run succeeds and is billed."""
     theirs = _answer(partner, "a.png", "b.png", "c.png")
     partner.script("/made/b.png", reply(404))
@@ -146,14 +146,14 @@ def test_a_copy_that_fails_costs_the_run(legs: Server, partner: FakePartner, run
     assert legs.charges(response.headers["x-service-request-id"]) == ["0.01"]
 
 
-def test_a_private_address_is_fetched(partner: FakePartner, run: Run) -> None:
+def test_private_address_is_never_fetched(partner: FakePartner, run: Run) -> None:
     """A link that leads to an address nobody may be sent to stays as it is, and the result is delivered."""
     link = "http://127.0.0.1:1/secret"
     partner.script(NATIVE, reply_json({"data": [{"url": link}, {"url": "http://169.254.169.254/latest"}]}))
     assert _links(run()) == [link, "http://169.254.169.254/latest"]
 
 
-def test_inline_bytes_are_touched(partner: FakePartner, run: Run) -> None:
+def test_inline_bytes_stay_untouched(partner: FakePartner, run: Run) -> None:
     """A result without a link is the partner's bytes, untouched; every byte around a link is as well."""
     raw = b'{ "data":[{"b64_json" : "AAAA"}] ,"url":"https://other.example/x"}'
     partner.script(NATIVE, reply(200, raw))
@@ -168,13 +168,13 @@ def test_inline_bytes_are_touched(partner: FakePartner, run: Run) -> None:
 
 
 @pytest.mark.req("R-16")
-def test_an_edit_is_not_copied(legs: Server, partner: FakePartner, run: Run) -> None:
+def test_result_of_an_edit_is_copied(legs: Server, partner: FakePartner, run: Run) -> None:
     """The result of an edit is a native result like any other."""
     _answer(partner, "a.png", path=EDITS)
     assert _links(run({"prompt": "a", "image": INLINE}))[0].startswith(legs.url)
 
 
-def test_a_clip_is_not_where_it_is_read(legs: Server, partner: FakePartner, run: Run) -> None:
+def test_clip_link_becomes_ours_for_a_day(legs: Server, partner: FakePartner, run: Run) -> None:
     """In the video family's `response.videos[]` a web link becomes ours for a day; inline clips and others stay."""
     partner.script("/made/a.mp4", reply(200, PICTURE, "video/mp4"))
     videos = [
@@ -232,7 +232,7 @@ def unforgiving(partner: FakePartner, tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.mark.req("R-18")
-def test_a_copied_result_dies_with_the_partners_link(unforgiving: Server, partner: FakePartner) -> None:
+def test_copied_result_outlives_the_partners_link(unforgiving: Server, partner: FakePartner) -> None:
     """A result whose links are all ours is told again, byte for byte, after the partner's have died."""
     _answer(partner, "a.png")
     headers = {"Idempotency-Key": "once"}
@@ -245,7 +245,7 @@ def test_a_copied_result_dies_with_the_partners_link(unforgiving: Server, partne
 
 
 @pytest.mark.req("R-18")
-def test_a_half_copied_result_is_told_for_ever(unforgiving: Server, partner: FakePartner) -> None:
+def test_half_copied_result_is_replayed_within_its_window_only(unforgiving: Server, partner: FakePartner) -> None:
     """A result that still names a link of the partner's is told again only within its window."""
     _answer(partner, "a.png", "b.png")
     partner.script("/made/b.png", reply(404))
@@ -257,7 +257,7 @@ def test_a_half_copied_result_is_told_for_ever(unforgiving: Server, partner: Fak
     assert len(partner.requests(NATIVE)) == 1
 
 
-def test_a_large_asset_costs_the_others(unforgiving: Server, partner: FakePartner) -> None:
+def test_large_asset_keeps_its_link_and_the_others_are_copied(unforgiving: Server, partner: FakePartner) -> None:
     """An asset beyond the cap keeps its link."""
     theirs = _answer(partner, "a.png", "b.png")
     partner.script("/made/a.png", reply(200, bytes(1024 * 1024 + 1), "image/png"))
@@ -266,7 +266,7 @@ def test_a_large_asset_costs_the_others(unforgiving: Server, partner: FakePartne
     assert hashlib.sha256(httpx.get(links[1]).content).digest() == hashlib.sha256(PICTURE).digest()
 
 
-def test_a_result_is_copied_for_ones_own_key(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_result_of_a_run_with_ones_own_key_is_copied(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """A run with the caller's own key is a native run: its assets are copied too."""
     _answer(partner, "a.png")
     headers = {"X-API-Key": legs.new_workspace(new_name())}

@@ -27,7 +27,7 @@ def _refusal(response: httpx.Response) -> tuple[int, str]:
 @pytest.mark.req("R-37", "R-38")
 @pytest.mark.parametrize("path", [*_PATHS, "run"])
 @pytest.mark.parametrize("generation", ["v1", "v2"])
-def test_nobody_is_let_in(router: Server, path: str, generation: str) -> None:
+def test_every_route_needs_a_credential(router: Server, path: str, generation: str) -> None:
     """Without a credential every route of both generations is 401 `unauthorized`."""
     method, target = ("POST", _PATHS[1]) if path == "run" else ("GET", path)
     assert _refusal(_ask(router, {}, target.replace("v2", generation), method)) == (401, "unauthorized")
@@ -53,7 +53,7 @@ def test_nobody_is_let_in(router: Server, path: str, generation: str) -> None:
         ("token", None, 401),
     ],
 )
-def test_another_header_wins(  # every part of the table
+def test_api_key_header_wins(  # every part of the table
     router: Server, token: MakeToken, api_key: str | None, bearer: str | None, status: int, order: int
 ) -> None:
     """`X-API-Key` decides alone where it is sent, whatever else is sent and in whichever order."""
@@ -78,7 +78,7 @@ def test_another_header_wins(  # every part of the table
     "authorization",
     ["{key}", "Basic {key}", "Bearer", "Token {key}", "Bearer {key} x", "Bearer flk_", "Bearer é", "Bearer {long}"],
 )
-def test_another_scheme_is_taken(router: Server, authorization: str) -> None:
+def test_only_bearer_is_an_accepted_scheme(router: Server, authorization: str) -> None:
     """`Authorization` is `Bearer` and one credential, or nothing."""
     value = authorization.format(key=router.key, long="x" * 9000)
     assert _refusal(_ask(router, {"Authorization": value.encode()})) == (401, "unauthorized")
@@ -86,13 +86,13 @@ def test_another_scheme_is_taken(router: Server, authorization: str) -> None:
 
 @pytest.mark.req("R-37")
 @pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer ", "Bearer  "])
-def test_the_schemes_case_matters(router: Server, scheme: str) -> None:
+def test_case_of_the_scheme_does_not_matter(router: Server, scheme: str) -> None:
     """The scheme is read without regard to case, and spaces behind it are nothing."""
     assert _ask(router, {"Authorization": f"{scheme} {router.key}"}).status_code == 200
 
 
 @pytest.mark.req("R-37")
-def test_v1_takes_an_api_key(router: Server, token: MakeToken) -> None:
+def test_v1_takes_bearer_tokens_alone(router: Server, token: MakeToken) -> None:
     """v1 takes a bearer token and nothing else; a key beside it changes nothing."""
     for path, method in (("/v1/models/fake/json-1", "POST"), ("/v1/models", "GET"), ("/v1/models/fake/json-1", "GET")):
         assert _ask(router, {"X-API-Key": router.key}, path, method).status_code == 401
@@ -122,7 +122,7 @@ _NOW = int(time.time())
         pytest.param({"models": "all"}, id="with models that are no list"),
     ],
 )
-def test_a_worthless_token_is_taken(router: Server, token: MakeToken, claims: Any, generation: str) -> None:
+def test_worthless_token_is_401(router: Server, token: MakeToken, claims: Any, generation: str) -> None:
     """A token that proves nothing is 401, and the answer does not say why."""
     sent = {"Authorization": f"Bearer {token(**claims)}"}
     response = _ask(router, sent, f"/{generation}/models/fake/json-1")
@@ -131,7 +131,7 @@ def test_a_worthless_token_is_taken(router: Server, token: MakeToken, claims: An
 
 
 @pytest.mark.req("R-37")
-def test_a_token_with_another_ending_is_taken(router: Server, token: MakeToken) -> None:
+def test_token_in_another_spelling_is_401(router: Server, token: MakeToken) -> None:
     """A token is good as it was signed and in no other spelling."""
     good = token()
     for spoilt in (good[:-1], good + "A", good + "=", good.replace(".", "..", 1), good.rpartition(".")[0] + "."):
@@ -139,13 +139,13 @@ def test_a_token_with_another_ending_is_taken(router: Server, token: MakeToken) 
 
 
 @pytest.mark.req("R-38")
-def test_a_token_of_an_unknown_workspace_is_no_credential(router: Server, token: MakeToken) -> None:
+def test_token_of_an_unknown_workspace_is_403(router: Server, token: MakeToken) -> None:
     """A good token for a workspace that does not exist is 403 `forbidden`."""
     assert _refusal(_ask(router, {"Authorization": f"Bearer {token('nowhere')}"})) == (403, "forbidden")
 
 
 @pytest.mark.req("R-38")
-def test_a_token_runs_more_than_it_names(router: Server, token: MakeToken) -> None:
+def test_token_runs_only_the_models_it_names(router: Server, token: MakeToken) -> None:
     """The models a token names limit it, in the catalog as in runs."""
     sent = {"Authorization": f"Bearer {token(models=['fake/json-1'])}"}
     assert _ask(router, sent).status_code == 200
@@ -155,7 +155,7 @@ def test_a_token_runs_more_than_it_names(router: Server, token: MakeToken) -> No
 
 
 @pytest.mark.req("R-37", "R-38")
-def test_a_revoked_key_runs_once_more(router: Server, new_name: NewName) -> None:
+def test_revoked_key_is_refused_at_once(router: Server, new_name: NewName) -> None:
     """The very next run of a revoked key is refused, however fresh the server's memory of it is."""
     key = router.new_workspace(new_name())
     made = next(row for row in router.cli("keys", "list", "--json") if row["hint"] == f"{key[:6]}…{key[-2:]}")
@@ -166,7 +166,7 @@ def test_a_revoked_key_runs_once_more(router: Server, new_name: NewName) -> None
 
 
 @pytest.mark.req("R-38")
-def test_an_entitlement_is_not_asked_for(router: Server, new_name: NewName) -> None:
+def test_model_outside_the_entitlement_is_403(router: Server, new_name: NewName) -> None:
     """A model outside the list of the key, or of its workspace, is 403 `forbidden`; the others run."""
     key = router.new_workspace(new_name(), "--models", "fake/*", models="fake/json-1,local/*")
     sent = {"X-API-Key": key}
@@ -177,7 +177,7 @@ def test_an_entitlement_is_not_asked_for(router: Server, new_name: NewName) -> N
 
 
 @pytest.mark.req("R-38")
-def test_a_workspace_without_the_router_is_let_in(router: Server, new_name: NewName, token: MakeToken) -> None:
+def test_workspace_without_the_router_is_403(router: Server, new_name: NewName, token: MakeToken) -> None:
     """A closed gate is 403 `not_enabled` on every route, before anything else is told."""
     name = new_name()
     key = router.new_workspace(name, "--gate", "router=off", "--models", "nothing/*")
@@ -189,7 +189,7 @@ def test_a_workspace_without_the_router_is_let_in(router: Server, new_name: NewN
 
 
 @pytest.mark.req("R-38")
-def test_a_providers_gate_is_open_to_all(router: Server, new_name: NewName) -> None:
+def test_closed_provider_gate_is_403(router: Server, new_name: NewName) -> None:
     """A provider that is not rolled out to a workspace is 403 `not_enabled`, and only that provider."""
     key = router.new_workspace(new_name(), "--gate", "provider:other=off")
     assert _refusal(_ask(router, {"X-API-Key": key}, "/v2/models/other/json-1")) == (403, "not_enabled")
@@ -197,7 +197,7 @@ def test_a_providers_gate_is_open_to_all(router: Server, new_name: NewName) -> N
 
 
 @pytest.mark.req("R-38")
-def test_a_policy_is_not_obeyed(router: Server, new_name: NewName, partner: Any) -> None:
+def test_provider_outside_the_policy_is_403(router: Server, new_name: NewName, partner: Any) -> None:
     """A provider outside the workspace's policy is 403 `forbidden`, and is sent nothing."""
     key = router.new_workspace(new_name(), "--providers", "fake")
     assert _refusal(_ask(router, {"X-API-Key": key}, "/v2/models/other/json-1")) == (403, "forbidden")
@@ -206,7 +206,7 @@ def test_a_policy_is_not_obeyed(router: Server, new_name: NewName, partner: Any)
 
 
 @pytest.mark.req("R-38", "R-39")
-def test_a_provider_without_our_key_is_the_callers_fault(router: Server) -> None:
+def test_missing_key_of_ours_is_503(router: Server) -> None:
     """Where this server lacks the provider's key it is 503 `service_unavailable`, not a matter of capacity."""
     response = _ask(router, {"X-API-Key": router.key}, "/v2/models/lockbox/json-1")
     assert _refusal(response) == (503, "service_unavailable")
@@ -214,7 +214,7 @@ def test_a_provider_without_our_key_is_the_callers_fault(router: Server) -> None
 
 
 @pytest.mark.req("R-37")
-def test_a_secret_is_in_the_log(router: Server, token: MakeToken) -> None:
+def test_no_secret_is_logged(router: Server, token: MakeToken) -> None:
     """No key, no token and no partner's secret is ever logged, good or bad."""
     secrets = [router.key, _BAD, token(), token(secret="z" * 64)]
     for secret in secrets:

@@ -95,7 +95,9 @@ _WAYS: Final[list[Any]] = [
 
 @pytest.mark.req("R-19", "R-20", "R-21")
 @pytest.mark.parametrize(("method", "path", "options", "status"), _WAYS)
-def test_an_error_has_another_shape(router: Server, method: str, path: str, options: Any, status: int) -> None:
+def test_refusal_of_the_router_has_the_error_shape(
+    router: Server, method: str, path: str, options: Any, status: int
+) -> None:
     """Every way to be refused by the router."""
     response = router.client.request(method, path, **options)
     assert response.status_code == status
@@ -113,7 +115,7 @@ def test_an_error_has_another_shape(router: Server, method: str, path: str, opti
         (["--models", "none"], 403),
     ],
 )
-def test_a_refused_workspace_gets_another_shape(
+def test_refusal_of_a_workspace_has_the_error_shape(
     router: Server, new_name: NewName, options: list[str], status: int
 ) -> None:
     """Every way a workspace is refused; and a body too large."""
@@ -138,7 +140,7 @@ def test_a_refused_workspace_gets_another_shape(
         ("hasty", hang(), 504),
     ],
 )
-def test_a_partners_fault_has_another_shape(
+def test_partner_fault_has_the_error_shape(
     router: Server, partner: FakePartner, token: MakeToken, path: str, behaviour: Any, status: int
 ) -> None:
     """Every way a partner can fail, in both generations."""
@@ -161,7 +163,9 @@ def test_a_partners_fault_has_another_shape(
         ("PUT", "/v1/models", 405, "invalid_input"),
     ],
 )
-def test_v1_has_another_shape(router: Server, token: MakeToken, method: str, path: str, status: int, name: str) -> None:
+def test_v1_has_the_error_shape(
+    router: Server, token: MakeToken, method: str, path: str, status: int, name: str
+) -> None:
     """v1 has the same shape with fifteen buckets: a path nobody answers is a model nobody has."""
     response = httpx.request(method, router.url + path, headers={"Authorization": f"Bearer {token()}"})
     assert (response.status_code, response.json()["error_type"]) == (status, name)
@@ -178,7 +182,7 @@ def test_v1_has_another_shape(router: Server, token: MakeToken, method: str, pat
         ("/metrics", {"GET", "HEAD"}),
     ],
 )
-def test_a_refused_method_hides_what_is_possible(router: Server, path: str, methods: set[str]) -> None:
+def test_wrong_method_is_405_with_the_methods_of_the_path(router: Server, path: str, methods: set[str]) -> None:
     """A 405 lists every method of its path in `Allow`, runs included."""
     response = router.client.delete(path)
     assert response.status_code == 405

@@ -23,7 +23,7 @@ def ask(server: Server, model: str, body: Any = None, query: str = "", **options
     return server.client.post(f"/v2/models/fake/{model}/estimate{query}", json={} if body is None else body, **options)
 
 
-def test_an_exact_estimate_has_other_fields(legs: Server, partner: FakePartner) -> None:
+def test_exact_estimate_has_its_fields(legs: Server, partner: FakePartner) -> None:
     """A price that the body fixes: dollars as text, cents and credits as numbers, nothing else; and nobody is asked."""
     answer = ask(legs, "many-1", {"prompt": "x", "n": 3})
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
@@ -57,7 +57,7 @@ def test_markup_is_shown_in_the_estimate_and_charged(legs: Server, query: str, m
     assert {row["rate_version"] for row in legs.ledger() if row["run_id"] == run_id} == {version}
 
 
-def test_an_estimate_within_bounds_has_other_fields(router: Server) -> None:
+def test_bounded_estimate_has_its_fields(router: Server) -> None:
     """What the partner will report is bounded by what is asked for."""
     told = ask(router, "metered-1", {"units": 4}).json()
     assert told.keys() == _ALWAYS | {"min_amount", "max_amount", "min_amount_cents", "max_amount_cents"}
@@ -66,14 +66,14 @@ def test_an_estimate_within_bounds_has_other_fields(router: Server) -> None:
     assert float(told["max_amount"]) * 100 == pytest.approx(told["max_amount_cents"])
 
 
-def test_an_estimate_of_nothing_known_has_other_fields(router: Server) -> None:
+def test_unknown_estimate_has_its_fields(router: Server) -> None:
     """A body that does not bound what is paid for is not quoted, and the answer says why."""
     told = ask(router, "metered-1", {}).json()
     assert told.keys() == _ALWAYS | {"reason"}
     assert (told["source"], told["reason"]) == ("unknown", "not_quotable")
 
 
-def test_a_run_costs_other_than_its_estimate(legs: Server) -> None:
+def test_run_costs_its_exact_estimate(legs: Server) -> None:
     """The credits of an exact estimate are those the run's header then has, for every leg and operation."""
     for query, body in (
         ("", {"prompt": "x"}),
@@ -87,7 +87,7 @@ def test_a_run_costs_other_than_its_estimate(legs: Server) -> None:
         assert float(run.headers["x-service-credits-used"]) == told["credits"]
 
 
-def test_stale_prices_are_quoted(legs: Server) -> None:
+def test_stale_prices_are_not_quoted(legs: Server) -> None:
     """A card whose day has passed gives no quote; the model runs all the same."""
     answer = ask(legs, "stale-1")
     assert (answer.status_code, answer.json()["error_type"]) == (503, "service_unavailable")
@@ -107,7 +107,7 @@ def test_unquotable_body_needs_no_fresh_rate_card(legs: Server) -> None:
     assert datetime.datetime.fromisoformat(priced["pricing_as_of"]) < before
 
 
-def test_an_estimate_moves_money(legs: Server, new_name: NewName) -> None:
+def test_estimate_moves_no_money(legs: Server, new_name: NewName) -> None:
     """A workspace without a cent may ask, and its book stays empty."""
     name = new_name()
     key = legs.new_workspace(name, "--billing", "prepaid")
@@ -132,18 +132,20 @@ def test_an_estimate_moves_money(legs: Server, new_name: NewName) -> None:
         ("nothing-1", {}, "", 404, "model_not_found"),
     ],
 )
-def test_a_bad_estimate_is_answered(legs: Server, model: str, body: Any, query: str, status: int, bucket: str) -> None:
+def test_malformed_estimate_is_refused(
+    legs: Server, model: str, body: Any, query: str, status: int, bucket: str
+) -> None:
     """What a default run would refuse is refused, and so are the parameters that only runs have."""
     answer = ask(legs, model, body, query)
     assert (answer.status_code, answer.headers["x-service-error-type"]) == (status, bucket)
 
 
-def test_an_undeclared_field_is_not_priced(legs: Server) -> None:
+def test_undeclared_field_does_not_change_an_estimate(legs: Server) -> None:
     """A field that `reject_unknown_fields` would refuse changes nothing here."""
     assert ask(legs, "undeclared-1", {"strange": 1}).json()["source"] == "exact"
 
 
-def test_ones_own_key_makes_an_estimate_free(legs: Server, new_name: NewName) -> None:
+def test_estimate_is_the_platforms_price_despite_a_stored_key(legs: Server, new_name: NewName) -> None:
     """The estimate is the platform's price, whatever key is stored; naming an alternate is no conflict here."""
     key = legs.new_workspace(new_name())
     headers = {"X-API-Key": key}
@@ -154,21 +156,21 @@ def test_ones_own_key_makes_an_estimate_free(legs: Server, new_name: NewName) ->
     assert (named["provider"], named["amount"]) == ("fal", "0.02")
 
 
-def test_an_estimate_needs_no_credential(legs: Server) -> None:
+def test_estimate_needs_a_credential(legs: Server) -> None:
     """Nobody is told a price."""
     answer = httpx.post(f"{legs.url}/v2/models/fake/many-1/estimate", json={"prompt": "x"}, timeout=20)
     assert answer.status_code == 401
 
 
 @pytest.mark.parametrize("gate", ["estimate", "router", "provider:fake"])
-def test_a_closed_gate_lets_an_estimate_through(legs: Server, new_name: NewName, gate: str) -> None:
+def test_closed_gate_refuses_an_estimate(legs: Server, new_name: NewName, gate: str) -> None:
     """Where the estimate, the router or the provider is not rolled out to a workspace, it is told so."""
     key = legs.new_workspace(new_name(), "--gate", f"{gate}=off")
     answer = ask(legs, "many-1", {"prompt": "x"}, headers={"X-API-Key": key})
     assert (answer.status_code, answer.json()["error_type"]) == (403, "not_enabled")
 
 
-def test_a_policy_is_overlooked(legs: Server, new_name: NewName) -> None:
+def test_provider_outside_the_policy_is_not_quoted(legs: Server, new_name: NewName) -> None:
     """A provider that the policy of a workspace rules out is not quoted."""
     key = legs.new_workspace(new_name(), "--providers", "fake")
     headers = {"X-API-Key": key}
@@ -177,7 +179,7 @@ def test_a_policy_is_overlooked(legs: Server, new_name: NewName) -> None:
 
 
 @pytest.mark.req("R-40")
-def test_v1_has_estimates(router: Server, token: MakeToken) -> None:
+def test_v1_has_no_estimates(router: Server, token: MakeToken) -> None:
     """Estimates came with the second generation."""
     answer = httpx.post(
         f"{router.url}/v1/models/fake/json-1/estimate",

@@ -27,7 +27,7 @@ def _asked(partner: FakePartner) -> list[str]:
 
 @pytest.mark.req("R-12", "R-28")
 @pytest.mark.parametrize("value", [None, "true", "", "no", "False"])
-def test_a_failed_partner_is_not_replaced(legs: Server, partner: FakePartner, value: str | None) -> None:
+def test_failed_partner_is_replaced_by_the_next_leg(legs: Server, partner: FakePartner, value: str | None) -> None:
     """The next leg serves the run: it is named, what it cannot say is told, and its rate is what is charged.
 
     Any value of the switch other than `false` leaves it on.
@@ -45,7 +45,7 @@ def test_a_failed_partner_is_not_replaced(legs: Server, partner: FakePartner, va
     assert response.headers["x-service-credits-used"] == "4.22"
 
 
-def test_the_hold_stays_at_the_first_price(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_hold_moves_to_the_price_of_the_next_leg(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """The move to a dearer provider is in the books before that one is called, and the end closes them."""
     partner.script(NATIVE, _BROKEN)
     name = new_name()
@@ -56,7 +56,7 @@ def test_the_hold_stays_at_the_first_price(legs: Server, partner: FakePartner, n
     assert entries == [("hold", "0.01", "0"), ("raise", "0.01", "0"), ("post", "-0.02", "-0.02")]
 
 
-def test_the_second_alternate_is_never_asked(legs: Server, partner: FakePartner) -> None:
+def test_second_alternate_serves_when_the_first_fails(legs: Server, partner: FakePartner) -> None:
     """When the next leg fails as well, the one after it serves the run at its own rate."""
     partner.script(NATIVE, _BROKEN)
     partner.script(FAL, _BROKEN)
@@ -65,7 +65,7 @@ def test_the_second_alternate_is_never_asked(legs: Server, partner: FakePartner)
     assert legs.charges(response.headers["x-service-request-id"]) == ["0.03"]
 
 
-def test_a_named_alternate_does_not_fall_back(legs: Server, partner: FakePartner) -> None:
+def test_named_alternate_falls_back_to_the_native_provider(legs: Server, partner: FakePartner) -> None:
     """A named alternate that fails is replaced too, by the model's own provider first, with the native body."""
     partner.script(FAL, _BROKEN)
     response = _run(legs, {"prompt": "a", "user": "me"}, model_provider="fal")
@@ -75,7 +75,7 @@ def test_a_named_alternate_does_not_fall_back(legs: Server, partner: FakePartner
     assert legs.charges(response.headers["x-service-request-id"]) == ["0.01"]
 
 
-def test_fallback_cannot_be_turned_off(legs: Server, partner: FakePartner) -> None:
+def test_fallback_can_be_turned_off(legs: Server, partner: FakePartner) -> None:
     """With `fallback_provider=false` the first failure is the answer, and nothing is charged."""
     partner.script(NATIVE, _BROKEN)
     response = _run(legs, fallback_provider="false")
@@ -97,7 +97,7 @@ def test_fallback_cannot_be_turned_off(legs: Server, partner: FakePartner) -> No
         pytest.param(half(b"{", 100), 502, id="half an answer"),
     ],
 )
-def test_what_may_be_done_twice_is_sent_elsewhere(
+def test_work_that_may_be_done_twice_is_not_sent_elsewhere(
     legs: Server, partner: FakePartner, behaviour: Behaviour, status: int
 ) -> None:
     """Nobody else is asked where the caller is at fault, or where the first partner may have taken the work."""
@@ -106,7 +106,7 @@ def test_what_may_be_done_twice_is_sent_elsewhere(
     assert _asked(partner) == [NATIVE]
 
 
-def test_a_slow_partner_is_raced(legs: Server, partner: FakePartner) -> None:
+def test_slow_partner_is_not_replaced(legs: Server, partner: FakePartner) -> None:
     """A partner that does not answer may still be working: its time-out is the answer."""
     partner.script("/hasty", hang())
     response = _run(legs, {}, "fake/hasty-1")
@@ -115,13 +115,13 @@ def test_a_slow_partner_is_raced(legs: Server, partner: FakePartner) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 401])
-def test_a_partners_own_trouble_is_the_callers(legs: Server, partner: FakePartner, status: int) -> None:
+def test_partner_that_did_no_work_is_replaced(legs: Server, partner: FakePartner, status: int) -> None:
     """A partner that breaks, is full, or does not take our key did no work, so another does it."""
     partner.script(NATIVE, reply(status))
     assert _run(legs).headers[_SERVED_BY] == "fal"
 
 
-def test_an_edit_falls_back(legs: Server, partner: FakePartner) -> None:
+def test_edit_does_not_fall_back(legs: Server, partner: FakePartner) -> None:
     """On a body that selects the edit operation fallback is inert, although another leg could serve it."""
     partner.script(EDITS, _BROKEN)
     response = _run(legs, {"prompt": "a", "image": INLINE})
@@ -129,7 +129,7 @@ def test_an_edit_falls_back(legs: Server, partner: FakePartner) -> None:
     assert _asked(partner) == [EDITS]
 
 
-def test_the_last_failure_is_told(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_first_failure_is_told_when_every_leg_fails(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """When every leg fails the caller gets the first failure, unchanged, and all that was held is free again."""
     partner.script(NATIVE, reply_json({}, 503, Retry_After="7"))
     partner.script(FAL, _BROKEN)
@@ -147,7 +147,7 @@ def test_the_last_failure_is_told(legs: Server, partner: FakePartner, new_name: 
 @pytest.mark.parametrize(
     "options", [("--providers", "fake,wavespeed"), ("--gate", "provider:fal=off")], ids=["policy", "gate"]
 )
-def test_fallback_goes_where_a_workspace_may_not(
+def test_fallback_goes_only_where_the_workspace_may(
     legs: Server, partner: FakePartner, new_name: NewName, options: tuple[str, ...]
 ) -> None:
     """A provider that the workspace's policy or a gate rules out is passed over."""
@@ -158,7 +158,7 @@ def test_fallback_goes_where_a_workspace_may_not(
     assert _asked(partner) == [NATIVE, WAVESPEED]
 
 
-def test_fallback_goes_to_nobody(legs: Server, partner: FakePartner) -> None:
+def test_provider_without_our_key_is_never_tried(legs: Server, partner: FakePartner) -> None:
     """A provider this server has no key for is never tried."""
     partner.script(NATIVE, _BROKEN)
     assert _run(legs, {}, "fake/pinned-1").status_code == 502
@@ -166,7 +166,7 @@ def test_fallback_goes_to_nobody(legs: Server, partner: FakePartner) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_fallback_spends_what_is_not_there(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_fallback_never_spends_more_than_there_is(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """A dearer provider is not asked when the workspace cannot pay it: the first failure is the answer."""
     partner.script(NATIVE, _BROKEN)
     name = new_name()

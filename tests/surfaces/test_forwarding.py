@@ -42,7 +42,7 @@ _CLAIMS: Final = ((PROTO, "https"), (HOST, "evil.example"), (PREFIX, "/evil"))
 _FORWARDED: Final = (b"forwarded", "proto=https;host=evil.example")
 
 
-def test_the_public_base_url_is_overruled() -> None:
+def test_public_base_url_wins() -> None:
     """What the operator says wins over whatever a proxy or a caller says."""
     urls = BaseUrls("https://api.example/fairlead", BEHIND.trusted)
     assert urls.of(_scope(*_CLAIMS, _FORWARDED)) == "https://api.example/fairlead"
@@ -50,18 +50,18 @@ def test_the_public_base_url_is_overruled() -> None:
 
 @pytest.mark.parametrize("client", [("192.0.2.1", 1), ("::1", 1), ("fe80::1%eth0", 1), ("testclient", 1), None])
 @pytest.mark.parametrize("headers", [_CLAIMS, (_FORWARDED,)])
-def test_anybody_can_make_our_links_point_elsewhere(client: Any, headers: Any) -> None:
+def test_forwarded_headers_of_strangers_are_ignored(client: Any, headers: Any) -> None:
     """Forwarded headers of a peer who is not trusted, or has no address, change nothing."""
     assert BEHIND.of(_scope(*headers, client=client)) == PLAIN
 
 
-def test_somebody_is_trusted_where_nobody_was_named() -> None:
+def test_no_peer_is_trusted_by_default() -> None:
     """By default no peer is believed, not even this machine."""
     assert BaseUrls().of(_scope(*_CLAIMS, _FORWARDED, client=("127.0.0.1", 1))) == PLAIN
 
 
 @pytest.mark.parametrize("client", ["10.0.0.7", "::ffff:10.0.0.7", "fd00::1"])
-def test_a_trusted_proxy_is_not_believed(client: str) -> None:
+def test_trusted_proxy_is_believed(client: str) -> None:
     """A peer in one of the networks is, also by its IPv4 address on an IPv6 socket."""
     scope = _scope((PROTO, "https"), (HOST, "api.example"), client=(client, 1))
     assert BEHIND.of(scope) == "https://api.example"
@@ -93,7 +93,7 @@ def test_a_trusted_proxy_is_not_believed(client: str) -> None:
         ("proto=https;for=" + "x" * 3000, PLAIN),
     ],
 )
-def test_forwarded_is_read_otherwise_than_rfc_7239_has_it(value: str, expected: str) -> None:
+def test_forwarded_is_read_as_rfc_7239_says(value: str, expected: str) -> None:
     """The first element counts, quoted or not; one that is not well-formed, or says something odd, is ignored."""
     assert BEHIND.of(_scope((b"forwarded", value))) == expected
 
@@ -110,12 +110,12 @@ def test_forwarded_is_read_otherwise_than_rfc_7239_has_it(value: str, expected: 
         ([(PROTO, "https"), (PROTO, "http")], "https://router.example"),
     ],
 )
-def test_what_most_proxies_send_is_not_understood(headers: Any, expected: str) -> None:
+def test_usual_proxy_headers_are_understood(headers: Any, expected: str) -> None:
     """Scheme, host and prefix count each by itself, the first of several values, and none that is odd."""
     assert BEHIND.of(_scope(*headers)) == expected
 
 
-def test_two_kinds_of_headers_are_mixed() -> None:
+def test_two_kinds_of_forwarding_headers_are_never_mixed() -> None:
     """Where `Forwarded` says a scheme or a host, the others are not read; where it says neither, they are."""
     others = ((HOST, "other.example"), (PREFIX, "/other"))
     assert BEHIND.of(_scope((b"forwarded", "proto=https"), *others)) == "https://router.example"
@@ -127,7 +127,7 @@ def test_two_kinds_of_headers_are_mixed() -> None:
     ["//evil.example", "/a//b", "/a b", "/../b", "/a/..", "/.", "/a?b", "/a#b", "/a%2fb", "/a\\b", "/\xe9", "a/b",
      "/a\n", "/" + "a" * PREFIX_MAX, "https://evil.example"],
 )  # fmt: skip
-def test_a_prefix_that_is_no_path_gets_into_a_link(prefix: str) -> None:
+def test_malformed_prefix_never_gets_into_a_link(prefix: str) -> None:
     """Plain segments only, none that is empty or climbs, and not too many of them."""
     assert BEHIND.of(_scope((PREFIX, prefix))) == PLAIN
 
@@ -137,7 +137,7 @@ def test_a_prefix_that_is_no_path_gets_into_a_link(prefix: str) -> None:
     ["a", "api.example", "api.example.", "my_service:8080", "127.0.0.1:80", "[::1]", "[2001:db8::7.8.9.10]:65535",
      "xn--bcher-kva.example", LONG_NAME, LONG_NAME + ":65535"],
 )  # fmt: skip
-def test_a_good_host_is_refused(host: str) -> None:
+def test_valid_host_is_taken(host: str) -> None:
     """Names, addresses, ports; as long as a name can be."""
     assert is_host(host)
     assert BaseUrls().of(_scope(host=host)) == f"http://{host}"
@@ -151,7 +151,7 @@ def test_a_good_host_is_refused(host: str) -> None:
      "[::1]x", "[1]", "[fe80::1%25eth0]", "[v1.a]", "b\xfccher.example", "a%2eexample", '"a"', "<a>",
      LONG_NAME + "a" * 7, "a." * 200],
 )  # fmt: skip
-def test_a_bad_host_gets_into_a_link(host: str) -> None:
+def test_malformed_host_never_gets_into_a_link(host: str) -> None:
     """What is no host is as if it had not been sent: the link names the address the caller is connected to."""
     assert not is_host(host)
     assert BaseUrls().of(_scope(host=host)) == "http://10.0.0.1:8080"
@@ -164,7 +164,7 @@ def test_a_bad_host_gets_into_a_link(host: str) -> None:
     [(("127.0.0.1", 8080), "127.0.0.1:8080"), (("::1", 8080), "[::1]:8080"), (("/a.sock", None), "localhost"),
      (None, "localhost")],
 )  # fmt: skip
-def test_a_caller_without_a_host_gets_no_links(server: Any, expected: str) -> None:
+def test_caller_without_a_host_gets_links_to_our_address(server: Any, expected: str) -> None:
     """HTTP/1.0 names none; ours is in brackets where it needs them, and a path is never a host."""
     assert BaseUrls().of(_scope(host=None, server=server)) == f"http://{expected}"
 
@@ -176,7 +176,7 @@ _FORMED: Final = st.from_regex(r'\A(proto|host|for)=("[a-z:/. ]*"|[a-z.]+)(;(pro
 
 
 @given(host=_ODD, forwarded=_ODD | _FORMED, proto=_ODD, named=_ODD, prefix=_ODD | _ODD.map("/".__add__))
-def test_something_odd_gets_into_a_link(host: str, forwarded: str, proto: str, named: str, prefix: str) -> None:
+def test_links_are_well_formed_whatever_is_sent(host: str, forwarded: str, proto: str, named: str, prefix: str) -> None:
     """Whatever is sent, and by whom it may be, a link begins with a scheme, a host and a path."""
     headers = [(b"forwarded", forwarded), (PROTO, proto), (HOST, named), (PREFIX, prefix)]
     for client in (PROXY, "192.0.2.1"):
@@ -185,14 +185,14 @@ def test_something_odd_gets_into_a_link(host: str, forwarded: str, proto: str, n
         assert len(made) <= BASE_URL_MAX
 
 
-def test_a_link_grows_past_its_bound() -> None:
+def test_longest_link_is_within_its_bound() -> None:
     """The longest of each makes the longest base URL."""
     headers = ((PROTO, "https"), (HOST, LONG_NAME + ":65535"), (PREFIX, "/" + "a" * (PREFIX_MAX - 1)))
     assert len(LONG_NAME) + len(":65535") == HOST_MAX
     assert len(BEHIND.of(_scope(*headers))) == BASE_URL_MAX
 
 
-def test_a_real_connection_looks_otherwise() -> None:
+def test_peer_of_a_real_connection_is_who_is_connected() -> None:
     """Over a socket, the peer is who is connected: trusted or not, and whatever it says of itself."""
     claims = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "api.example", "X-Forwarded-For": "127.0.0.1"}
     near = BaseUrls(trusted=read_settings({"FAIRLEAD_TRUSTED_PROXIES": "127.0.0.0/8"}).trusted_proxies)
@@ -219,7 +219,7 @@ async def _asked(urls: BaseUrls, headers: dict[str, str]) -> str:
     return text
 
 
-def test_a_trusted_proxy_cannot_be_named() -> None:
+def test_trusted_proxies_are_addresses_and_networks() -> None:
     """Addresses and networks of both families, with commas between them; nobody where nothing is said."""
     named = read_settings({"FAIRLEAD_TRUSTED_PROXIES": "127.0.0.1, 10.0.0.0/8,::1,fd00::/8"}).trusted_proxies
     assert named == tuple(map(ip_network, ("127.0.0.1/32", "10.0.0.0/8", "::1/128", "fd00::/8")))
@@ -229,13 +229,13 @@ def test_a_trusted_proxy_cannot_be_named() -> None:
 @pytest.mark.parametrize(
     "text", ["*", "proxy.example", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8,", " ", "1," * 100 + "1"]
 )
-def test_a_bad_trusted_proxy_is_ignored(text: str) -> None:
+def test_malformed_trusted_proxy_stops_the_start(text: str) -> None:
     """Whatever is no list of at most a hundred networks stops the start, with a line that names the variable."""
     with pytest.raises(BadSettingError, match=r"^FAIRLEAD_TRUSTED_PROXIES: "):
         read_settings({"FAIRLEAD_TRUSTED_PROXIES": text})
 
 
-def test_a_public_base_url_has_no_bound() -> None:
+def test_public_base_url_is_bounded() -> None:
     """It is stored with every queued run."""
     with pytest.raises(BadSettingError, match=r"^FAIRLEAD_PUBLIC_BASE_URL: .*at most 1000"):
         read_settings({"FAIRLEAD_PUBLIC_BASE_URL": "https://" + "a" * 1000})

@@ -35,20 +35,20 @@ def _spelled(names: HeaderNames) -> dict[str, bytes]:
 
 
 @pytest.mark.req("R-12", "R-14", "R-19", "R-20", "R-22", "R-28")
-def test_a_header_of_the_service_is_spelled_otherwise() -> None:
+def test_service_headers_are_spelled_with_the_prefix() -> None:
     """Each name under the default prefix, in ASGI's lower case, and no name beyond these."""
     assert _spelled(HeaderNames()) == {name: text.lower().encode() for name, text in _PREFIXED.items()}
 
 
 @pytest.mark.req("R-18", "R-23")
-def test_a_header_of_everybody_is_spelled_otherwise() -> None:
+def test_standard_headers_have_no_prefix() -> None:
     """Each name that never has a prefix, and no such name beyond these."""
     spelled = {name: value for name, value in vars(headers).items() if name.isupper() and isinstance(value, bytes)}
     assert spelled == {name: text.lower().encode() for name, text in _PLAIN.items()}
     assert headers.NOSNIFF == (b"x-content-type-options", b"nosniff")
 
 
-def test_another_prefix_leaves_a_header_behind() -> None:
+def test_other_prefix_renames_every_service_header() -> None:
     """Another prefix changes each name of the service and nothing of it but the prefix."""
     renamed = {name: value.replace(b"x-service-", b"acme-") for name, value in _spelled(HeaderNames()).items()}
     assert _spelled(HeaderNames("Acme-")) == renamed

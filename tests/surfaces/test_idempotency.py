@@ -57,7 +57,7 @@ def _still_running(response: httpx.Response) -> None:
 
 
 @pytest.mark.req("R-28", "R-29")
-def test_a_call_is_made_twice(legs: Server, partner: FakePartner, ask: Ask) -> None:
+def test_call_with_a_key_is_made_once(legs: Server, partner: FakePartner, ask: Ask) -> None:
     """The same key and call are answered with the same bytes, type and credits; the partner is asked once."""
     partner.script(NATIVE, reply(200, _LINKLESS, "application/json; charset=UTF-8"))
     first, again = ask(), ask()
@@ -72,7 +72,7 @@ def test_a_call_is_made_twice(legs: Server, partner: FakePartner, ask: Ask) -> N
 
 
 @pytest.mark.req("R-12", "R-14")
-def test_a_replay_forgets_who_served_it(partner: FakePartner, ask: Ask) -> None:
+def test_replay_restates_who_served(partner: FakePartner, ask: Ask) -> None:
     """Who served a run after a fallback, what was dropped on the way and what it cost is restated too."""
     partner.script(NATIVE, reply(500))
     partner.script(FAL, images())
@@ -90,7 +90,7 @@ def test_a_replay_forgets_who_served_it(partner: FakePartner, ask: Ask) -> None:
     assert len(partner.requests(FAL)) == 1
 
 
-def test_a_replay_of_bytes_is_json(partner: FakePartner, ask: Ask) -> None:
+def test_replay_of_bytes_keeps_their_type(partner: FakePartner, ask: Ask) -> None:
     """Bytes are kept by us with their type, also when they are many."""
     generated = bytes(range(256)) * 1024
     partner.script("/bytes", reply(200, generated, "image/png"))
@@ -110,14 +110,14 @@ def test_a_replay_of_bytes_is_json(partner: FakePartner, ask: Ask) -> None:
     ],
     ids=["another body", "other bytes", "another query", "another path"],
 )
-def test_another_call_is_answered_with_the_first(partner: FakePartner, ask: Ask, other: dict[str, Any]) -> None:
+def test_key_with_another_call_is_a_conflict(partner: FakePartner, ask: Ask, other: dict[str, Any]) -> None:
     """A key used for another body, query or path is a conflict, and nobody is called."""
     assert ask().status_code == 200
     _conflict(ask(**other))
     assert len(partner.requests()) == 1
 
 
-def test_a_call_is_repeated_while_it_runs(partner: FakePartner, ask: Ask) -> None:
+def test_key_of_a_running_call_is_told_to_wait(partner: FakePartner, ask: Ask) -> None:
     """While the first call runs the same key is 409 with a wait, another call under it 409 without; then it is told."""
     partner.script(NATIVE, partner.held(reply(200, _LINKLESS)))
     with ThreadPoolExecutor(1) as pool:
@@ -131,7 +131,7 @@ def test_a_call_is_repeated_while_it_runs(partner: FakePartner, ask: Ask) -> Non
     assert len(partner.requests()) == 1
 
 
-def test_calls_at_the_same_moment_all_run(partner: FakePartner, ask: Ask) -> None:
+def test_one_of_many_calls_with_a_key_runs(partner: FakePartner, ask: Ask) -> None:
     """Of many calls at once with one key exactly one runs; the others wait or get its answer."""
     partner.script(NATIVE, partner.held(reply(200, _LINKLESS)))
     start = threading.Barrier(16)
@@ -158,7 +158,7 @@ def test_calls_at_the_same_moment_all_run(partner: FakePartner, ask: Ask) -> Non
     [(b"{", 400), (b"{}", 422), (b'{"prompt":"a","model":"b"}', 422)],
     ids=["JSON", "schema", "model"],
 )
-def test_a_refused_call_keeps_its_key(partner: FakePartner, ask: Ask, body: bytes, status: int) -> None:
+def test_refused_call_leaves_its_key_free(partner: FakePartner, ask: Ask, body: bytes, status: int) -> None:
     """What we refuse before anybody is called leaves the key free for a better call."""
     refused = ask(content=body)
     assert (refused.status_code, _REPLAYED in refused.headers) == (status, False)
@@ -166,7 +166,7 @@ def test_a_refused_call_keeps_its_key(partner: FakePartner, ask: Ask, body: byte
     assert len(partner.requests()) == 1
 
 
-def test_a_refusal_of_ours_keeps_a_key(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_every_refusal_of_ours_leaves_its_key_free(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """A key is free again after 402, 403, 404, 409 of the selection and 429 as well."""
     name = new_name()
     call = asker(legs, legs.new_workspace(name, "--billing", "prepaid"))
@@ -190,7 +190,7 @@ def test_a_refusal_of_ours_keeps_a_key(legs: Server, partner: FakePartner, new_n
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_partner_that_has_no_room_keeps_a_key(partner: FakePartner, ask: Ask, status: int) -> None:
+def test_refusal_by_a_full_partner_leaves_the_key_free(partner: FakePartner, ask: Ask, status: int) -> None:
     """A partner at capacity did nothing, so the same key may try again."""
     partner.script(NATIVE, reply_json({"error": {"code": "busy"}}, status), reply(200, _LINKLESS))
     params = {"fallback_provider": "false"}
@@ -228,7 +228,7 @@ def test_a_partner_that_has_no_room_keeps_a_key(partner: FakePartner, ask: Ask, 
     ],
 )
 @pytest.mark.req("R-20", "R-21", "R-22")
-def test_a_partners_answer_frees_the_key(
+def test_failure_of_a_partner_is_replayed(
     partner: FakePartner, ask: Ask, behaviour: Behaviour, status: int, headers: dict[str, str]
 ) -> None:
     """Whatever a partner answered, or may have begun, is recorded: the same failure is told again and marked."""
@@ -243,7 +243,7 @@ def test_a_partners_answer_frees_the_key(
     assert len(partner.requests()) == 1
 
 
-def test_two_workspaces_share_their_keys(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_keys_belong_to_their_workspace(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """A key belongs to the workspace: another one may use the same, a second API key of this one may not."""
     name = new_name()
     mine, yours = asker(legs, legs.new_workspace(name)), asker(legs, legs.new_workspace(new_name()))
@@ -253,7 +253,7 @@ def test_two_workspaces_share_their_keys(legs: Server, partner: FakePartner, new
 
 
 @pytest.mark.parametrize(("key", "status"), [("", 400), ("k", 200), ("k" * 255, 200), ("k" * 256, 400)])
-def test_a_key_has_no_bounds(partner: FakePartner, ask: Ask, key: str, status: int) -> None:
+def test_key_has_1_to_255_characters(partner: FakePartner, ask: Ask, key: str, status: int) -> None:
     """A key has 1 to 255 characters."""
     answer = ask(key)
     assert answer.status_code == status
@@ -264,13 +264,13 @@ def test_a_key_has_no_bounds(partner: FakePartner, ask: Ask, key: str, status: i
         assert ask(key).headers[_REPLAYED] == "true"
 
 
-def test_a_call_without_a_key_is_replayed(partner: FakePartner, ask: Ask) -> None:
+def test_call_without_a_key_is_never_replayed(partner: FakePartner, ask: Ask) -> None:
     """Calls without a key are calls of their own."""
     assert not any(_REPLAYED in ask(None).headers for _ in range(2))
     assert len(partner.requests()) == 2
 
 
-def test_a_replay_needs_money_and_a_slot(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_replay_needs_neither_money_nor_a_slot(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """Telling a result again costs nothing: it works with no balance left and every slot taken."""
     name = new_name()
     call = asker(legs, legs.new_workspace(name, "--billing", "prepaid", "--in-flight-limit", "1", credit="0.02"))
@@ -287,7 +287,7 @@ def test_a_replay_needs_money_and_a_slot(legs: Server, partner: FakePartner, new
         assert slow.result().status_code == 200
 
 
-def test_a_replay_gets_past_a_revoked_right(legs: Server, new_name: NewName) -> None:
+def test_replay_needs_the_right_to_run(legs: Server, new_name: NewName) -> None:
     """A replay is a call like any other: whoever may no longer run the model is not told its result."""
     name = new_name()
     call = asker(legs, legs.new_workspace(name))
@@ -296,7 +296,7 @@ def test_a_replay_gets_past_a_revoked_right(legs: Server, new_name: NewName) -> 
     wait_until(lambda: call().status_code == 403, "the change is seen")
 
 
-def test_a_link_of_the_partners_is_told_again(partner: FakePartner, ask: Ask) -> None:
+def test_partners_link_is_replayed_within_its_window(partner: FakePartner, ask: Ask) -> None:
     """Within its window a result that names the partner's own links is told again, as it was."""
     partner.script(FAL, images("https://cdn.example/gone.png"))
     first, again = (ask(params={"model_provider": "fal"}) for _ in range(2))
@@ -322,7 +322,7 @@ def strict_server(partner: FakePartner, tmp_path: Path) -> Iterator[Server]:
         server.settled()
 
 
-def test_a_dead_link_is_told_again(strict_server: Server, partner: FakePartner) -> None:
+def test_partners_link_is_a_conflict_after_its_window(strict_server: Server, partner: FakePartner) -> None:
     """After its window a result that names the partner's links is a conflict for good; one without is told again."""
     partner.script(FAL, images())
     call = asker(strict_server, strict_server.key)
@@ -333,7 +333,7 @@ def test_a_dead_link_is_told_again(strict_server: Server, partner: FakePartner) 
     assert len(partner.requests(FAL)) == 1
 
 
-def test_a_large_result_is_kept(strict_server: Server, partner: FakePartner) -> None:
+def test_result_beyond_the_cap_is_not_kept(strict_server: Server, partner: FakePartner) -> None:
     """A result beyond the cap answers the first call whole, and the key is then a conflict without a wait."""
     call = asker(strict_server, strict_server.key)
     for size, is_kept in ((1024 * 1024, True), (1024 * 1024 + 1, False)):
@@ -348,7 +348,7 @@ def test_a_large_result_is_kept(strict_server: Server, partner: FakePartner) -> 
 
 
 @pytest.mark.req("R-24", "R-29")
-def test_a_late_generation_is_made_twice(strict_server: Server, partner: FakePartner) -> None:
+def test_late_generation_is_collected_and_not_repeated(strict_server: Server, partner: FakePartner) -> None:
     """After a 504 the same key is first told to wait, and then collects what the partner was asked for once."""
     partner.script(NATIVE, partner.held(reply(200, _LINKLESS)))
     call = asker(strict_server, strict_server.key)
@@ -366,7 +366,7 @@ def test_a_late_generation_is_made_twice(strict_server: Server, partner: FakePar
 
 
 @pytest.mark.req("R-24")
-def test_a_late_failure_is_collected_as_a_deadline(strict_server: Server, partner: FakePartner) -> None:
+def test_late_failure_is_told_as_itself(strict_server: Server, partner: FakePartner) -> None:
     """A run that fails after the deadline is told as that failure, and not started again."""
     partner.script(NATIVE, partner.held(reply_json({"error": {"message": "no"}}, 400)), hang())
     call = asker(strict_server, strict_server.key)
@@ -378,7 +378,7 @@ def test_a_late_failure_is_collected_as_a_deadline(strict_server: Server, partne
     assert len(partner.requests(NATIVE)) == 1
 
 
-def test_a_caller_that_left_comes_back_for_nothing(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_caller_that_left_collects_its_result(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """Whoever lost the connection gets the result with the same key."""
     call = asker(legs, api_key := legs.new_workspace(new_name()))
     partner.script(NATIVE, partner.held(native("https://cdn.example/x.png")))

@@ -36,7 +36,7 @@ def held(router: Server, partner: FakePartner) -> Iterator[Any]:
 
 
 @pytest.mark.req("R-19", "R-29")
-def test_a_prepaid_workspace_spends_what_it_has_not(router: Server, new_name: NewName) -> None:
+def test_prepaid_workspace_spends_what_it_has(router: Server, new_name: NewName) -> None:
     """A balance pays for as many runs as it covers; then 402 names what is needed, and what is left stays."""
     name = new_name()
     key = router.new_workspace(name, "--billing", "prepaid", credit="0.025")
@@ -50,7 +50,7 @@ def test_a_prepaid_workspace_spends_what_it_has_not(router: Server, new_name: Ne
 
 
 @pytest.mark.req("R-19")
-def test_an_empty_workspace_is_validated_first(router: Server, new_name: NewName) -> None:
+def test_empty_workspace_is_402_before_validation(router: Server, new_name: NewName) -> None:
     """With nothing left it is 402 whatever the body is; with something left a bad body is told."""
     empty = router.new_workspace(new_name(), "--billing", "prepaid")
     bad: dict[str, Any] = {"content": b"no JSON"}
@@ -62,7 +62,7 @@ def test_an_empty_workspace_is_validated_first(router: Server, new_name: NewName
 
 
 @pytest.mark.req("R-19")
-def test_a_payment_is_not_noticed(router: Server, new_name: NewName) -> None:
+def test_payment_is_spendable_at_once(router: Server, new_name: NewName) -> None:
     """Money paid in is spendable at once, however fresh the server's memory of an empty workspace is."""
     name = new_name()
     key = router.new_workspace(name, "--billing", "prepaid")
@@ -71,7 +71,7 @@ def test_a_payment_is_not_noticed(router: Server, new_name: NewName) -> None:
     assert _run(router, key).status_code == 200
 
 
-def test_a_postpaid_workspace_owes_more_than_its_cap(router: Server, new_name: NewName) -> None:
+def test_postpaid_workspace_owes_at_most_its_cap(router: Server, new_name: NewName) -> None:
     """A postpaid workspace may owe up to its cap and not a hundredth of a cent more."""
     name = new_name()
     key = router.new_workspace(name, "--cap", "0.02")
@@ -80,7 +80,7 @@ def test_a_postpaid_workspace_owes_more_than_its_cap(router: Server, new_name: N
 
 
 @pytest.mark.req("R-29")
-def test_runs_in_flight_spend_the_same_money(router: Server, new_name: NewName, held: Any) -> None:
+def test_runs_in_flight_hold_their_money(router: Server, new_name: NewName, held: Any) -> None:
     """What is held for runs under way is not there for another."""
     name = new_name()
     key = router.new_workspace(name, "--billing", "prepaid", credit="0.02")
@@ -90,7 +90,7 @@ def test_runs_in_flight_spend_the_same_money(router: Server, new_name: NewName, 
     assert (refusal.status_code, refusal.json()["error_type"]) == (402, "insufficient_credits")
 
 
-def test_a_run_beyond_the_limit_is_admitted(router: Server, new_name: NewName, held: Any) -> None:
+def test_run_beyond_the_limit_is_429(router: Server, new_name: NewName, held: Any) -> None:
     """At the in-flight limit it is 429 with the three figures and no `Retry-After`; other workspaces go on."""
     name = new_name()
     key = router.new_workspace(name, "--in-flight-limit", "2")
@@ -104,7 +104,7 @@ def test_a_run_beyond_the_limit_is_admitted(router: Server, new_name: NewName, h
     assert _run(router, stranger, "local/procedural-text-1", json={"prompt": "a"}).status_code == 200
 
 
-def test_a_slot_is_not_given_back(router: Server, partner: FakePartner, new_name: NewName, held: Any) -> None:
+def test_ended_run_gives_its_slot_back(router: Server, partner: FakePartner, new_name: NewName, held: Any) -> None:
     """The limit clears when one of the caller's own runs ends."""
     name = new_name()
     key = router.new_workspace(name, "--in-flight-limit", "1")
@@ -115,7 +115,7 @@ def test_a_slot_is_not_given_back(router: Server, partner: FakePartner, new_name
     assert _run(router, key).status_code == 200
 
 
-def test_a_blocked_workspace_runs(router: Server, new_name: NewName) -> None:
+def test_blocked_workspace_is_403(router: Server, new_name: NewName) -> None:
     """A limit of 0 blocks with 403 `forbidden`; -1 is no limit."""
     blocked = router.new_workspace(new_name(), "--in-flight-limit", "0")
     assert (_run(router, blocked).status_code, _run(router, blocked).json()["error_type"]) == (403, "forbidden")
@@ -124,7 +124,7 @@ def test_a_blocked_workspace_runs(router: Server, new_name: NewName) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_a_failed_run_keeps_its_money(router: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_failed_run_gives_its_hold_back(router: Server, partner: FakePartner, new_name: NewName) -> None:
     """A run that failed gives its hold back, so that the same money can pay the next."""
     name = new_name()
     key = router.new_workspace(name, "--billing", "prepaid", credit="0.01")

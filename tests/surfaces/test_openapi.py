@@ -19,7 +19,7 @@ def _printed(monkeypatch: pytest.MonkeyPatch, **settings: str) -> str:
     return result.stdout
 
 
-def test_the_document_wants_a_credential(router: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_needs_no_credential(router: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody may read it; it is the one that the command prints."""
     answer = httpx.get(f"{router.url}/openapi.json")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
@@ -28,7 +28,7 @@ def test_the_document_wants_a_credential(router: Server, monkeypatch: pytest.Mon
     assert answer.json() == json.loads(_printed(monkeypatch, ENGINE="false"))
 
 
-def test_the_document_is_sent_again(router: Server) -> None:
+def test_known_document_is_304(router: Server) -> None:
     """Who has it is told so; and it may be asked about without being fetched."""
     url = f"{router.url}/openapi.json"
     first = httpx.get(url)
@@ -38,14 +38,14 @@ def test_the_document_is_sent_again(router: Server) -> None:
     assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", first.headers["etag"])
 
 
-def test_a_header_has_another_brand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_headers_carry_the_brand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Headers are spelled as the settings have it."""
     printed = _printed(monkeypatch, BRAND="acme")
     assert "X-Acme-Request-Id" in printed
     assert "X-Service-" not in printed
 
 
-def test_an_open_service_asks_for_a_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_open_service_needs_no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
     """A jobs API without a token is open, and one with a token is not."""
     opened = _printed(monkeypatch, JOBS_SURFACE="self_hosted")
     assert {} in json.loads(opened)["paths"]["/api/v2/jobs"]["get"]["security"]

@@ -30,7 +30,7 @@ def _charge(legs: Server, response: httpx.Response) -> str:
 @pytest.mark.parametrize(
     ("model", "status"), [("undeclared", 422), ("closed", 422), ("open", 200), ("unauthored", 200)]
 )
-def test_an_unknown_field_is_known(legs: Server, partner: FakePartner, model: str, status: int) -> None:
+def test_unknown_field_is_refused_on_request(legs: Server, partner: FakePartner, model: str, status: int) -> None:
     """With `reject_unknown_fields` a top-level field is refused unless the schema takes others, or there is none."""
     response = _run(legs, f"{model}-1", {"prompt": "a", "other": 1}, reject_unknown_fields="true")
     assert response.status_code == status
@@ -46,13 +46,13 @@ def test_an_unknown_field_is_known(legs: Server, partner: FakePartner, model: st
     ("model", "status"), [("undeclared", 200), ("closed", 422), ("open", 200), ("unauthored", 200)]
 )
 @pytest.mark.parametrize("params", [{}, {"reject_unknown_fields": "false"}])
-def test_an_unknown_field_is_refused_unasked(legs: Server, params: dict[str, str], model: str, status: int) -> None:
+def test_unknown_field_is_accepted_by_default(legs: Server, params: dict[str, str], model: str, status: int) -> None:
     """Without the switch only a schema that says it takes no others refuses a field it does not know."""
     assert _run(legs, f"{model}-1", {"prompt": "a", "other": 1}, **params).status_code == status
 
 
 @pytest.mark.req("R-15")
-def test_a_nested_field_is_refused(legs: Server) -> None:
+def test_nested_field_is_never_refused_as_unknown(legs: Server) -> None:
     """Only the top level is looked at."""
     body = {"prompt": "a", "more": {"other": 1}}
     assert _run(legs, "many-1", body, reject_unknown_fields="true").status_code == 200
@@ -62,7 +62,7 @@ def test_a_nested_field_is_refused(legs: Server) -> None:
 @pytest.mark.parametrize(
     ("model", "status"), [("undeclared", 422), ("closed", 422), ("open", 200), ("unauthored", 200)]
 )
-def test_a_strict_run_is_excused(legs: Server, model: str, status: int) -> None:
+def test_synchronous_strict_run_refuses_unknown_fields(legs: Server, model: str, status: int) -> None:
     """The exemption of strict bodies is the queue's: a synchronous strict run is held against the declared fields."""
     strict = {"model_provider": "fal", "strict_mode": "true"}
     body = {"prompt": 1, "other": 1}
@@ -79,7 +79,7 @@ def _parts(request: Request) -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.req("R-16")
-def test_a_picture_does_not_make_it_an_edit(legs: Server, partner: FakePartner) -> None:
+def test_picture_makes_it_an_edit(legs: Server, partner: FakePartner) -> None:
     """A body with an input image is sent to the edit call, as a form with the file in it, at the price of edits."""
     response = _run(legs, "many-1", {"prompt": "é", "image": INLINE, "n": 2})
     assert (response.status_code, response.json()) == (200, {"leg": "edits"})
@@ -97,7 +97,7 @@ def test_a_picture_does_not_make_it_an_edit(legs: Server, partner: FakePartner) 
 
 
 @pytest.mark.req("R-16")
-def test_several_pictures_are_one(legs: Server, partner: FakePartner) -> None:
+def test_several_pictures_are_several_files(legs: Server, partner: FakePartner) -> None:
     """An array of images is as many files."""
     assert _run(legs, "many-1", {"prompt": "a", "image": [INLINE, INLINE]}).status_code == 200
     files = [content for head, content in _parts(partner.requests(EDITS)[0]) if "filename=" in head]
@@ -106,7 +106,7 @@ def test_several_pictures_are_one(legs: Server, partner: FakePartner) -> None:
 
 @pytest.mark.req("R-16")
 @pytest.mark.parametrize("image", [None, "", []])
-def test_no_picture_is_an_edit(legs: Server, partner: FakePartner, image: Any) -> None:
+def test_body_without_a_picture_is_no_edit(legs: Server, partner: FakePartner, image: Any) -> None:
     """A body without an input image generates, at the price of that."""
     body = {"prompt": "a", "n": 3} | ({} if image is None else {"image": image})
     response = _run(legs, "many-1", body)
@@ -115,7 +115,7 @@ def test_no_picture_is_an_edit(legs: Server, partner: FakePartner, image: Any) -
 
 
 @pytest.mark.req("R-16")
-def test_an_edit_costs_what_another_provider_charges(legs: Server) -> None:
+def test_edit_at_an_alternate_costs_that_providers_rate(legs: Server) -> None:
     """With an alternate an operation has that provider's own rate."""
     prices = {}
     for name, more in (("generate", {}), ("edit", {"image": INLINE})):
@@ -126,7 +126,7 @@ def test_an_edit_costs_what_another_provider_charges(legs: Server) -> None:
 
 @pytest.mark.req("R-16")
 @pytest.mark.parametrize("image", ["no-link", "data:image/png;base64,@@@", "data:text"])
-def test_a_file_that_is_none_is_sent(legs: Server, partner: FakePartner, image: str) -> None:
+def test_missing_file_is_400(legs: Server, partner: FakePartner, image: str) -> None:
     """A picture that can be had from nowhere is 400, and the partner is not asked."""
     response = _run(legs, "many-1", {"prompt": "a", "image": image})
     assert (response.status_code, response.json()["error_type"]) == (400, "invalid_input")
@@ -146,7 +146,7 @@ def test_a_file_that_is_none_is_sent(legs: Server, partner: FakePartner, image: 
         pytest.param([_TEXT, _BARE], "t2v", "0.06", id="an image without a role"),
     ],
 )
-def test_a_role_has_another_price(
+def test_role_selects_the_operation_and_media_the_price(
     legs: Server, partner: FakePartner, content: list[Any], called: str, price: str
 ) -> None:
     """The role of the items selects the operation; the kind of media among them selects the price."""
@@ -158,7 +158,7 @@ def test_a_role_has_another_price(
 
 
 @pytest.mark.req("R-16")
-def test_a_final_render_has_a_price_of_its_own(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_final_render_is_billed_as_its_draft(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """What is made from a draft is billed as that draft was; a draft of nobody's as what the body says itself."""
     mine, yours = (legs.new_workspace(new_name()) for _ in range(2))
     partner.script("/named/i2v", reply_json({"id": "draft-7"}))
@@ -182,7 +182,7 @@ def test_a_final_render_has_a_price_of_its_own(legs: Server, partner: FakePartne
 
 @pytest.mark.req("R-27", "R-29")
 @pytest.mark.parametrize(("model", "charged"), [("refusing-1", ["0.01"]), ("many-1", [])])
-def test_a_refusal_is_billed_as_another_model_would(
+def test_refusal_is_billed_as_the_model_says(
     legs: Server, partner: FakePartner, model: str, charged: list[str]
 ) -> None:
     """A content refusal is charged where the model's entry says so, and only there; no credits are told of an error."""
@@ -197,7 +197,7 @@ def test_a_refusal_is_billed_as_another_model_would(
 
 
 @pytest.mark.req("R-14", "R-27")
-def test_a_refusal_is_shopped_around(legs: Server, partner: FakePartner) -> None:
+def test_refusal_after_a_fallback_is_final(legs: Server, partner: FakePartner) -> None:
     """A content refusal of the alternate that a run fell back to is told, and charged at that one's rate."""
     partner.script(NATIVE, reply_json({}, 500))
     partner.script(

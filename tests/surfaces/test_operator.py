@@ -9,7 +9,7 @@ from fake_partner import FakePartner, reply
 from servers import Server, serving, wait_until
 
 
-def test_a_living_server_wants_a_key(router: Server) -> None:
+def test_operator_routes_need_no_key(router: Server) -> None:
     """The operator's routes need no credential."""
     for path in ("/healthz", "/readyz", "/metrics"):
         response = httpx.get(router.url + path)
@@ -35,7 +35,7 @@ def test_server_without_its_database_is_not_ready(tmp_path: Path) -> None:
         wait_until(lambda: server.client.get("/readyz").status_code == 200, "ready again")
 
 
-def test_a_metric_has_another_name(router: Server, partner: FakePartner) -> None:
+def test_metrics_have_their_documented_names(router: Server, partner: FakePartner) -> None:
     """Dashboards are made of these names: runs by end, money, time, refusals, and what waits."""
     router.client.post("/v2/models/fake/json-1", json={})
     router.client.get("/nowhere")
@@ -59,7 +59,7 @@ def test_a_metric_has_another_name(router: Server, partner: FakePartner) -> None
 
 
 @pytest.mark.req("R-19")
-def test_a_run_is_counted_under_another_bucket(router: Server, partner: FakePartner) -> None:
+def test_run_is_counted_under_its_bucket(router: Server, partner: FakePartner) -> None:
     """A run is counted by model, provider and how it ended; its charge by model and provider."""
     labels = {"model": "fake/json-1", "provider": "fake"}
     partner.script("/json", reply(500), reply(200))

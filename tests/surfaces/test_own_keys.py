@@ -45,7 +45,7 @@ def _shown(partner: FakePartner) -> list[str]:
 
 
 @pytest.mark.req("R-29")
-def test_a_run_with_ones_own_key_is_billed(legs: Server, partner: FakePartner, owner: Owner) -> None:
+def test_run_with_ones_own_key_is_not_billed(legs: Server, partner: FakePartner, owner: Owner) -> None:
     """The partner is shown exactly that key; no credits are told, and the books move nothing."""
     name, api_key = owner()
     response = _run(legs, api_key)
@@ -58,7 +58,7 @@ def test_a_run_with_ones_own_key_is_billed(legs: Server, partner: FakePartner, o
     assert legs.workspace(name)["balance"] == "0"
 
 
-def test_our_key_is_shown_while_a_task_is_polled(legs: Server, partner: FakePartner, owner: Owner) -> None:
+def test_own_key_is_shown_while_a_task_is_polled(legs: Server, partner: FakePartner, owner: Owner) -> None:
     """Submit and polls are made with the caller's key, and so is a form."""
     _, api_key = owner()
     partner.script("/tasks", reply_json({"id": "t-1"}, 202))
@@ -69,7 +69,7 @@ def test_our_key_is_shown_while_a_task_is_polled(legs: Server, partner: FakePart
     assert set(_shown(partner)) == {f"Bearer {_MINE}"}
 
 
-def test_two_workspaces_share_a_key(legs: Server, partner: FakePartner, owner: Owner, new_name: NewName) -> None:
+def test_each_workspace_shows_its_own_key(legs: Server, partner: FakePartner, owner: Owner, new_name: NewName) -> None:
     """Each run is made with the key of its own workspace, or with ours where there is none."""
     _, one = owner(key="key-of-one")
     _, two = owner(key="key-of-two")
@@ -79,7 +79,7 @@ def test_two_workspaces_share_a_key(legs: Server, partner: FakePartner, owner: O
     assert _shown(partner) == ["Bearer key-of-one", "Bearer key-of-two", f"Bearer {SECRET}"]
 
 
-def test_a_deleted_key_is_used(legs: Server, partner: FakePartner, owner: Owner) -> None:
+def test_deleted_key_is_no_longer_used(legs: Server, partner: FakePartner, owner: Owner) -> None:
     """After it was replaced the new one is shown, after it was deleted ours, and the run is billed again."""
     name, api_key = owner()
     path = f"{legs.url}/v2/provider-keys/fake"
@@ -92,7 +92,7 @@ def test_a_deleted_key_is_used(legs: Server, partner: FakePartner, owner: Owner)
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500])
-def test_a_bad_key_is_replaced_by_ours(legs: Server, partner: FakePartner, owner: Owner, status: int) -> None:
+def test_bad_key_is_not_replaced_by_ours(legs: Server, partner: FakePartner, owner: Owner, status: int) -> None:
     """When the partner does not take the key the run fails: ours is not tried, and fallback is inert."""
     _, api_key = owner()
     partner.script(NATIVE, reply(status))
@@ -107,7 +107,9 @@ def test_a_bad_key_is_replaced_by_ours(legs: Server, partner: FakePartner, owner
 
 @pytest.mark.req("R-11")
 @pytest.mark.parametrize("provider", ["fal", "wavespeed", "higgsfield"])
-def test_an_alternate_may_be_named(legs: Server, partner: FakePartner, owner: Owner, provider: str) -> None:
+def test_named_alternate_conflicts_with_a_stored_key(
+    legs: Server, partner: FakePartner, owner: Owner, provider: str
+) -> None:
     """An explicit `model_provider` is a conflict, whether or not that provider has a leg for the model."""
     _, api_key = owner()
     response = _run(legs, api_key, params={"model_provider": provider})
@@ -117,14 +119,14 @@ def test_an_alternate_may_be_named(legs: Server, partner: FakePartner, owner: Ow
     assert not partner.requests()
 
 
-def test_an_alias_conflicts_with_ones_own_key(legs: Server, partner: FakePartner, owner: Owner) -> None:
+def test_alias_does_not_conflict_with_a_stored_key(legs: Server, partner: FakePartner, owner: Owner) -> None:
     """The aliases are native dispatch, on which the key is used."""
     _, api_key = owner()
     assert _run(legs, api_key, params={"model_provider": "default"}).status_code == 200
     assert _shown(partner) == [f"Bearer {_MINE}"]
 
 
-def test_a_key_for_an_alternate_is_shown_to_another(legs: Server, partner: FakePartner, owner: Owner) -> None:
+def test_key_for_an_alternate_is_not_shown_to_another(legs: Server, partner: FakePartner, owner: Owner) -> None:
     """A key stored for an alternate is not what the native provider is shown."""
     _, api_key = owner(provider="wavespeed")
     response = _run(legs, api_key)
@@ -134,14 +136,14 @@ def test_a_key_for_an_alternate_is_shown_to_another(legs: Server, partner: FakeP
     assert partner.requests(WAVESPEED)[0].headers["authorization"] == f"Bearer {SECRET}"
 
 
-def test_an_empty_workspace_cannot_use_its_own_key(legs: Server, partner: FakePartner, owner: Owner) -> None:
+def test_empty_workspace_can_use_its_own_key(legs: Server, partner: FakePartner, owner: Owner) -> None:
     """A run that costs nothing needs no balance."""
     _, api_key = owner("--billing", "prepaid")
     assert _run(legs, api_key).status_code == 200
     assert _shown(partner) == [f"Bearer {_MINE}"]
 
 
-def test_a_gate_is_open_for_ones_own_key(legs: Server, partner: FakePartner, owner: Owner) -> None:
+def test_own_key_does_not_pass_a_gate(legs: Server, partner: FakePartner, owner: Owner) -> None:
     """A key of one's own does not pass the gate of its provider, nor the workspace's policy."""
     gated, api_key = owner()
     legs.cli("workspaces", "change", gated, "--gate", "provider:fake=off")
@@ -156,7 +158,7 @@ def test_a_gate_is_open_for_ones_own_key(legs: Server, partner: FakePartner, own
 
 
 @pytest.mark.req("R-18")
-def test_a_replay_tells_credits_of_an_unbilled_run(legs: Server, partner: FakePartner, owner: Owner) -> None:
+def test_replay_of_an_unbilled_run_tells_no_credits(legs: Server, partner: FakePartner, owner: Owner) -> None:
     """A replay of such a run restates no credits either."""
     _, api_key = owner()
     answers = [_run(legs, api_key, headers={"Idempotency-Key": "once"}) for _ in range(2)]
@@ -165,7 +167,7 @@ def test_a_replay_tells_credits_of_an_unbilled_run(legs: Server, partner: FakePa
     assert len(partner.requests()) == 1
 
 
-def test_a_key_is_in_the_log(legs: Server, partner: FakePartner, owner: Owner) -> None:
+def test_own_key_is_never_logged(legs: Server, partner: FakePartner, owner: Owner) -> None:
     """Neither the log nor the metrics ever hold a key, also when the partner repeats it."""
     _, api_key = owner()
     repeated = {"error": {"message": f"bad key {_MINE}"}}

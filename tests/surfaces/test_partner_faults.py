@@ -199,7 +199,7 @@ _FAULTS: Final = [
 
 @pytest.mark.req("R-19", "R-20", "R-21", "R-22", "R-24", "R-26", "R-29")
 @pytest.mark.parametrize(("call", "behaviour", "told"), _FAULTS)
-def test_a_fault_is_told_wrong_or_billed(
+def test_each_partner_fault_is_told_and_not_billed(
     router: Server, partner: FakePartner, call: str, behaviour: Behaviour, told: Told
 ) -> None:
     """Each fault has its status, bucket, words and headers; no words beyond; and its hold is voided."""
@@ -247,7 +247,7 @@ def test_refusal_of_the_operators_key_is_logged_and_answered_with_502(
         ([reply_json({"state": "failed", "error": {"code": "refused"}})], 400, "content_policy_violation"),
     ],
 )
-def test_a_failed_task_is_told_wrong_or_billed(
+def test_failed_task_is_told_and_not_billed(
     router: Server, partner: FakePartner, states: list[Behaviour], status: int, error_type: str
 ) -> None:
     """What goes wrong after a task was accepted is told like what goes wrong at once."""
@@ -258,7 +258,7 @@ def test_a_failed_task_is_told_wrong_or_billed(
     assert router.charges(response.headers["x-service-request-id"]) == []
 
 
-def test_a_partners_words_reach_the_log(router: Server, partner: FakePartner) -> None:
+def test_partners_words_are_never_logged(router: Server, partner: FakePartner) -> None:
     """Neither a caller's body nor a partner's words are logged."""
     partner.script("/json", _error("x", 400, message="unspeakable words"))
     asked = router.client.post("/v2/models/fake/json-1", json={"prompt": "unspeakable wishes"})

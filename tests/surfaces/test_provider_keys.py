@@ -33,7 +33,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
 
 
 @pytest.mark.req("R-17")
-def test_a_key_cannot_be_stored_and_deleted(router: Server, new_name: NewName) -> None:
+def test_key_is_stored_replaced_and_deleted(router: Server, new_name: NewName) -> None:
     """PUT stores and replaces, GET tells, DELETE forgets; none of them answers the key."""
     mine = router.new_workspace(new_name())
     stored, told, listed = (ask(router, mine, *verb) for verb in (("PUT", _PATH), ("GET", _PATH), _VERBS[0]))
@@ -57,7 +57,7 @@ def test_a_key_cannot_be_stored_and_deleted(router: Server, new_name: NewName) -
 
 
 @pytest.mark.req("R-17")
-def test_a_workspace_sees_the_keys_of_another(router: Server, new_name: NewName) -> None:
+def test_workspace_sees_its_own_keys_alone(router: Server, new_name: NewName) -> None:
     """What one workspace stored, another neither sees nor deletes."""
     mine, yours = router.new_workspace(new_name()), router.new_workspace(new_name())
     assert ask(router, mine, "PUT", _PATH).status_code == 201
@@ -68,7 +68,7 @@ def test_a_workspace_sees_the_keys_of_another(router: Server, new_name: NewName)
 
 
 @pytest.mark.req("R-17")
-def test_a_service_account_cannot_be_stored(router: Server, new_name: NewName) -> None:
+def test_service_account_is_stored(router: Server, new_name: NewName) -> None:
     """A JSON object of some KiB with lines in it is a key, and is told of as a document."""
     document = '{\n  "private_key": "' + "x" * 8000 + '"\n}\n'
     stored = ask(router, router.new_workspace(new_name()), "PUT", _PATH, json={"key": document})
@@ -96,7 +96,7 @@ def test_a_service_account_cannot_be_stored(router: Server, new_name: NewName) -
         ({"content": b" " * (64 * 1024 + 1)}, 413),
     ],
 )
-def test_a_bad_body_is_stored_or_repeated(
+def test_malformed_key_is_refused_and_not_repeated(
     router: Server, new_name: NewName, options: dict[str, Any], status: int
 ) -> None:
     """Anything but one strict object with one good key is invalid, and nothing of it is answered."""
@@ -116,7 +116,7 @@ def test_a_bad_body_is_stored_or_repeated(
         ("local", (400, "invalid_input")),
     ],
 )
-def test_a_key_is_stored_for_nobody(router: Server, provider: str, expected: tuple[int, str]) -> None:
+def test_key_for_an_unknown_provider_is_refused(router: Server, provider: str, expected: tuple[int, str]) -> None:
     """An unknown provider is `model_not_found`; the built-in partner is only ours to call."""
     path = f"/v2/provider-keys/{provider}"
     assert refusal(ask(router, router.key, "PUT", path)) == expected
@@ -126,7 +126,9 @@ def test_a_key_is_stored_for_nobody(router: Server, provider: str, expected: tup
 
 @pytest.mark.req("R-17", "R-37")
 @pytest.mark.parametrize(("method", "path"), _VERBS)
-def test_a_stranger_manages_keys(router: Server, new_name: NewName, token: MakeToken, method: str, path: str) -> None:
+def test_stranger_cannot_manage_keys(
+    router: Server, new_name: NewName, token: MakeToken, method: str, path: str
+) -> None:
     """Every route wants a credential of the workspace that is not limited to some models."""
     assert refusal(httpx.request(method, router.url + path)) == (401, "unauthorized")
     name = new_name()
@@ -140,14 +142,16 @@ def test_a_stranger_manages_keys(router: Server, new_name: NewName, token: MakeT
 
 @pytest.mark.req("R-17", "R-38")
 @pytest.mark.parametrize(("method", "path"), _VERBS)
-def test_a_workspace_without_the_router_manages_keys(router: Server, new_name: NewName, method: str, path: str) -> None:
+def test_workspace_without_the_router_cannot_manage_keys(
+    router: Server, new_name: NewName, method: str, path: str
+) -> None:
     """A closed gate is 403 `not_enabled` on every route."""
     key = router.new_workspace(new_name(), "--gate", "router=off")
     assert refusal(ask(router, key, method, path)) == (403, "not_enabled")
 
 
 @pytest.mark.req("R-17", "R-38")
-def test_a_policy_is_not_obeyed(router: Server, new_name: NewName) -> None:
+def test_key_for_a_provider_outside_the_policy_is_refused(router: Server, new_name: NewName) -> None:
     """A key is stored only for a provider the workspace may use; it can be deleted all the same."""
     name = new_name()
     key = router.new_workspace(name, "--gate", "provider:other=off")
@@ -159,7 +163,7 @@ def test_a_policy_is_not_obeyed(router: Server, new_name: NewName) -> None:
     assert ask(router, key, "DELETE", _PATH).status_code == 204
 
 
-def test_a_refused_method_hides_what_is_possible(router: Server) -> None:
+def test_wrong_method_is_405_with_the_methods_of_the_path(router: Server) -> None:
     """A 405 lists every method of its path, and v1 has none of these routes."""
     response = router.client.post(_PATH)
     assert response.status_code == 405
@@ -168,7 +172,7 @@ def test_a_refused_method_hides_what_is_possible(router: Server) -> None:
     assert router.client.get("/v1/provider-keys").status_code == 404
 
 
-def test_a_caller_who_leaves_is_an_unexpected_error(router: Server) -> None:
+def test_caller_who_leaves_is_no_unexpected_error(router: Server) -> None:
     """A connection that closes before its key is whole is recorded as such, and stores nothing."""
     host, port = router.url.removeprefix("http://").split(":")
     before = len(router.logged("UnexpectedError"))
@@ -183,7 +187,7 @@ def test_a_caller_who_leaves_is_an_unexpected_error(router: Server) -> None:
 
 
 @pytest.mark.req("R-17")
-def test_a_key_is_seen_again(router: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_stored_key_is_never_seen_again(router: Server, partner: FakePartner, new_name: NewName) -> None:
     """Through stores, runs that succeed and runs that fail: no log, no metric, no file and no answer has the key."""
     mine = router.new_workspace(new_name())
     answers = [ask(router, mine, *verb) for verb in (("PUT", _PATH), *_VERBS, ("PUT", _PATH))]
@@ -200,7 +204,7 @@ def test_a_key_is_seen_again(router: Server, partner: FakePartner, new_name: New
 
 
 @pytest.mark.req("R-17")
-def test_the_secret_is_readable(router: Server) -> None:
+def test_secret_file_is_readable_by_its_owner_alone(router: Server) -> None:
     """The server made its secret for its owner alone, and logs none of it."""
     path = router.data / "secret-key"
     assert path.stat().st_mode & 0o777 == 0o600

@@ -45,7 +45,7 @@ def full(new_client: NewClient, partner: FakePartner) -> tuple[Client, str]:
 
 
 @pytest.mark.req("R-29")
-def test_a_parked_run_goes_on(full: tuple[Client, str], partner: FakePartner) -> None:
+def test_cancelled_parked_run_ends_at_once(full: tuple[Client, str], partner: FakePartner) -> None:
     """A run that waits for a slot ends at once: never dispatched, never charged, and what it held is free."""
     client, first = full
     request_id = client.queued()
@@ -62,7 +62,7 @@ def test_a_parked_run_goes_on(full: tuple[Client, str], partner: FakePartner) ->
     assert len(partner.requests()) == 1
 
 
-def test_a_cancelled_run_is_cancelled_again(full: tuple[Client, str]) -> None:
+def test_second_cancel_is_told_that_the_run_has_ended(full: tuple[Client, str]) -> None:
     """The second time it has ended already; a replay of its submit says the same."""
     client, _ = full
     headers = {"Idempotency-Key": "once"}
@@ -74,7 +74,7 @@ def test_a_cancelled_run_is_cancelled_again(full: tuple[Client, str]) -> None:
     assert (replayed.json()["request_id"], replayed.json()["error_type"]) == (request_id, "cancelled")
 
 
-def test_the_next_one_waits_for_ever(full: tuple[Client, str], partner: FakePartner) -> None:
+def test_runs_behind_a_cancelled_one_move_up(full: tuple[Client, str], partner: FakePartner) -> None:
     """Who was behind a cancelled run moves up, and gets the slot when it is free."""
     client, first = full
     second, third = client.queued(), client.queued()
@@ -87,7 +87,7 @@ def test_the_next_one_waits_for_ever(full: tuple[Client, str], partner: FakePart
     assert len(partner.requests()) == 2
 
 
-def test_a_run_is_cancelled_by_many(full: tuple[Client, str]) -> None:
+def test_one_of_many_cancels_ends_the_run(full: tuple[Client, str]) -> None:
     """Of many at the same moment one ends the run, and the others come too late."""
     client, _ = full
     request_id = client.queued()
@@ -98,7 +98,7 @@ def test_a_run_is_cancelled_by_many(full: tuple[Client, str]) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_work_that_can_be_stopped_goes_on(client: Client, partner: FakePartner) -> None:
+def test_cancel_is_passed_on_to_the_partner(client: Client, partner: FakePartner) -> None:
     """The wish is passed on; until the partner says that it stopped the run is under way, then it is cancelled."""
     at_work(partner, _RUNNING)
     request_id = client.queued(_BRAKE)
@@ -117,7 +117,7 @@ def test_work_that_can_be_stopped_goes_on(client: Client, partner: FakePartner) 
 
 
 @pytest.mark.req("R-29")
-def test_work_that_was_finished_all_the_same_is_free(client: Client, partner: FakePartner) -> None:
+def test_work_finished_despite_a_cancel_is_billed(client: Client, partner: FakePartner) -> None:
     """A partner that agrees to stop and completes is billed, and its result is there to be collected."""
     at_work(partner, _RUNNING)
     request_id = client.queued(_BRAKE)
@@ -131,7 +131,7 @@ def test_work_that_was_finished_all_the_same_is_free(client: Client, partner: Fa
 
 
 @pytest.mark.req("R-29")
-def test_a_partner_that_cannot_stop_is_left(client: Client, partner: FakePartner) -> None:
+def test_partner_that_cannot_stop_finishes_its_work(client: Client, partner: FakePartner) -> None:
     """Where nothing can be passed on the wish is taken all the same, any number of times, and the run goes on."""
     partner.script("/tasks", reply_json({"id": "t-1"}, 202))
     partner.script("/tasks/t-1", _RUNNING)
@@ -146,7 +146,7 @@ def test_a_partner_that_cannot_stop_is_left(client: Client, partner: FakePartner
     assert {request.path for request in partner.requests()} == {"/tasks", "/tasks/t-1"}
 
 
-def test_a_run_without_work_to_name_is_left(full: tuple[Client, str], partner: FakePartner) -> None:
+def test_call_that_is_still_being_answered_is_not_stopped(full: tuple[Client, str], partner: FakePartner) -> None:
     """A call that is still being answered cannot be stopped; what it answers is kept and billed."""
     client, request_id = full
     _is_requested(client.cancel(request_id), request_id)
@@ -156,7 +156,7 @@ def test_a_run_without_work_to_name_is_left(full: tuple[Client, str], partner: F
     assert client.charges(request_id) == ["0.01"]
 
 
-def test_a_wish_comes_before_there_is_work(client: Client, partner: FakePartner) -> None:
+def test_early_cancel_is_passed_on_when_the_work_exists(client: Client, partner: FakePartner) -> None:
     """A wish while the partner has not yet taken the work is passed on as soon as it has."""
     at_work(partner, _STOPPED)
     partner.script("/brake", partner.held(reply_json({"id": "t1"}, 202)))
@@ -170,7 +170,7 @@ def test_a_wish_comes_before_there_is_work(client: Client, partner: FakePartner)
 
 
 @pytest.mark.parametrize("refusal", [reply(409), reply(500), drop()], ids=["409", "500", "drop"])
-def test_a_partner_that_does_not_agree_is_not_asked_again(
+def test_cancel_is_passed_on_a_bounded_number_of_times(
     client: Client, partner: FakePartner, refusal: Behaviour
 ) -> None:
     """A wish that was not heard is passed on again, a few times; the run ends as the partner says."""
@@ -184,7 +184,7 @@ def test_a_partner_that_does_not_agree_is_not_asked_again(
     assert 1 < len(partner.requests("/brake/t1/stop")) <= 5
 
 
-def test_a_partner_cancels_of_its_own_accord(client: Client, partner: FakePartner) -> None:
+def test_cancellation_by_the_partner_is_its_failure(client: Client, partner: FakePartner) -> None:
     """Work that nobody here cancelled and that the partner stopped is the partner's failure, and free."""
     at_work(partner, _STOPPED)
     request_id = client.queued(_BRAKE)
@@ -193,7 +193,7 @@ def test_a_partner_cancels_of_its_own_accord(client: Client, partner: FakePartne
     assert client.charges(request_id) == []
 
 
-def test_work_that_fails_after_a_wish_is_cancelled(client: Client, partner: FakePartner) -> None:
+def test_work_that_fails_after_a_cancel_has_failed(client: Client, partner: FakePartner) -> None:
     """What failed has failed, whoever wished it to stop before."""
     at_work(partner, _RUNNING)
     request_id = client.queued(_BRAKE)
@@ -204,7 +204,7 @@ def test_work_that_fails_after_a_wish_is_cancelled(client: Client, partner: Fake
 
 
 @pytest.mark.parametrize("answer", [reply(200, b"{}"), reply(500)], ids=["succeeded", "failed"])
-def test_a_run_that_has_ended_is_cancelled(client: Client, partner: FakePartner, answer: Behaviour) -> None:
+def test_ended_run_is_not_cancelled(client: Client, partner: FakePartner, answer: Behaviour) -> None:
     """What has ended stays as it ended: 409, and the result is collected as before."""
     partner.script(NATIVE, answer)
     request_id = client.queued()
@@ -215,14 +215,14 @@ def test_a_run_that_has_ended_is_cancelled(client: Client, partner: FakePartner,
 
 
 @pytest.mark.req("R-18")
-def test_a_synchronous_run_is_stopped(client: Client, partner: FakePartner) -> None:
+def test_synchronous_run_cannot_be_cancelled(client: Client, partner: FakePartner) -> None:
     """Only queued runs have an id to cancel: that of a synchronous call is none of theirs."""
     run = client.run().headers["x-service-request-id"]
     is_refused(client.cancel(run), 404, "request_not_found")
     assert len(partner.requests()) == 1
 
 
-def test_a_cancelled_run_is_not_told_of(full: tuple[Client, str]) -> None:
+def test_cancelled_run_is_logged(full: tuple[Client, str]) -> None:
     """An operator reads in the log that a run was withdrawn, and why."""
     client, _ = full
     before = len(client.server.logged("RunWithdrawn"))

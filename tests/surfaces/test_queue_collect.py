@@ -69,7 +69,7 @@ def test_collected_result_is_the_synchronous_one(
 
 
 @pytest.mark.req("R-12")
-def test_a_dropped_parameter_is_not_told_to_collectors(client: Client, partner: FakePartner) -> None:
+def test_dropped_parameters_are_told_to_collectors(client: Client, partner: FakePartner) -> None:
     """What a translation left out is told with the result that was translated back."""
     partner.script(FAL, images())
     body = {"prompt": "a", "user": "é, me", "n": 2}
@@ -89,7 +89,7 @@ def test_strict_result_is_collected_as_it_came(client: Client, partner: FakePart
     assert (collected.content, collected.headers["content-type"]) == (b'{"raw" : [ ]}', "application/json")
 
 
-def test_a_task_is_told_otherwise(client: Client, partner: FakePartner) -> None:
+def test_polled_task_is_collected_as_it_is_answered(client: Client, partner: FakePartner) -> None:
     """What is submitted and polled at the partner is the same to a collector, too."""
     partner.script("/tasks", reply_json({"id": "t-1"}, 202))
     done = reply(200, b'{"state":"done",  "video":"https://cdn.example/v.mp4"}')
@@ -99,7 +99,7 @@ def test_a_task_is_told_otherwise(client: Client, partner: FakePartner) -> None:
 
 
 @pytest.mark.req("R-36")
-def test_a_copied_asset_is_told_otherwise(client: Client, partner: FakePartner) -> None:
+def test_collected_result_links_to_our_copies(client: Client, partner: FakePartner) -> None:
     """The links of a collected result are to our copies, as those of a synchronous one, and open."""
     partner.script(NATIVE, reply_json({"data": [{"url": f"{partner.url}/p.png"}]}))
     partner.script("/p.png", reply(200, PICTURE, "image/png"))
@@ -112,7 +112,7 @@ def test_a_copied_asset_is_told_otherwise(client: Client, partner: FakePartner) 
     assert collected.text.replace(links[0], "") == synchronous.text.replace(links[1], "")
 
 
-def test_a_run_that_goes_on_is_collected(new_client: NewClient, partner: FakePartner) -> None:
+def test_run_that_goes_on_is_202(new_client: NewClient, partner: FakePartner) -> None:
     """While it waits or is under way a collector gets 202 with its status, and when to come back."""
     client = new_client("--in-flight-limit", "1")
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
@@ -144,7 +144,7 @@ _FAILURES: Final[dict[str, tuple[Behaviour, int, str]]] = {
 
 @pytest.mark.req("R-19", "R-20", "R-21", "R-22")
 @pytest.mark.parametrize("name", _FAILURES)
-def test_a_failure_is_told_otherwise(client: Client, partner: FakePartner, name: str) -> None:
+def test_failure_is_collected_as_it_is_answered(client: Client, partner: FakePartner, name: str) -> None:
     """A failure has the status, the bucket, the words and the headers that the synchronous call gets, each time."""
     answer, status, bucket = _FAILURES[name]
     partner.script(NATIVE, answer)
@@ -160,7 +160,7 @@ def test_a_failure_is_told_otherwise(client: Client, partner: FakePartner, name:
 
 
 @pytest.mark.req("R-21")
-def test_a_partners_violations_are_lost(client: Client, partner: FakePartner) -> None:
+def test_partners_violations_are_collected(client: Client, partner: FakePartner) -> None:
     """What a partner says of a field is told to a collector, whose only bucket is the header."""
     partner.script(NATIVE, _FAILURES["fields"][0])
     collected = _collected(client)
@@ -169,7 +169,7 @@ def test_a_partners_violations_are_lost(client: Client, partner: FakePartner) ->
 
 
 @pytest.mark.req("R-24")
-def test_a_silent_partner_is_told_otherwise(client: Client, partner: FakePartner) -> None:
+def test_silent_partner_is_504_without_a_retry(client: Client, partner: FakePartner) -> None:
     """A partner that does not answer in its time is 504, and nothing is to be come back for: that is the end."""
     partner.script("/hasty", hang())
     collected = _collected(client, "fake/hasty-1")
@@ -179,7 +179,7 @@ def test_a_silent_partner_is_told_otherwise(client: Client, partner: FakePartner
 
 
 @pytest.mark.req("R-27")
-def test_a_billed_refusal_is_free(client: Client, partner: FakePartner) -> None:
+def test_billed_refusal_is_charged(client: Client, partner: FakePartner) -> None:
     """Where the model bills refusals, one is charged: it is collected as a failure, and tells no credits."""
     partner.script(NATIVE, _FAILURES["refused"][0])
     request_id = client.queued("fake/refusing-1")
@@ -192,7 +192,7 @@ def test_a_billed_refusal_is_free(client: Client, partner: FakePartner) -> None:
 
 
 @pytest.mark.req("R-28")
-def test_a_measured_price_is_not_the_charge(client: Client, partner: FakePartner) -> None:
+def test_measured_price_is_the_charge(client: Client, partner: FakePartner) -> None:
     """What the partner reports is what is charged and told, within what was held."""
     partner.script(NATIVE, reply_json({"usage": {"units": 6}}))
     request_id = client.queued("fake/metered-1", {"units": 8})
@@ -201,7 +201,7 @@ def test_a_measured_price_is_not_the_charge(client: Client, partner: FakePartner
     assert client.collect(request_id, "fake/metered-1").headers["x-service-credits-used"] == "6.33"
 
 
-def test_a_run_without_a_body_is_collected_by_head(client: Client) -> None:
+def test_head_tells_what_collecting_would(client: Client) -> None:
     """HEAD tells what GET would, without the result."""
     request_id = client.queued()
     client.completed(request_id)
@@ -211,7 +211,7 @@ def test_a_run_without_a_body_is_collected_by_head(client: Client) -> None:
 
 
 @pytest.mark.req("R-25")
-def test_the_submitter_left_at_once(client: Client, partner: FakePartner) -> None:
+def test_run_goes_on_when_its_submitter_leaves(client: Client, partner: FakePartner) -> None:
     """The run is nobody's connection: who submitted it may be gone, and another key of the workspace collects it."""
     partner.script(NATIVE, partner.held(reply(200, b'{"late":1}')))
     request_id = client.queued()

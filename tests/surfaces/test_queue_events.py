@@ -64,7 +64,7 @@ def full(new_client: NewClient, partner: FakePartner) -> tuple[Client, str]:
     return client, request_id
 
 
-def test_a_change_is_not_seen(full: tuple[Client, str], partner: FakePartner) -> None:
+def test_every_change_is_streamed_once(full: tuple[Client, str], partner: FakePartner) -> None:
     """Whoever watches is told each place and each status, once, and the stream ends with the run."""
     client, _ = full
     second, third = client.queued(), client.queued()
@@ -93,7 +93,7 @@ def test_a_change_is_not_seen(full: tuple[Client, str], partner: FakePartner) ->
     assert len(seen) == len(set(seen))
 
 
-def test_an_event_differs_from_the_status(client: Client) -> None:
+def test_event_is_the_status_byte_by_byte(client: Client) -> None:
     """What is told is byte by byte what polling tells."""
     request_id = client.queued()
     client.completed(request_id)
@@ -104,7 +104,7 @@ def test_an_event_differs_from_the_status(client: Client) -> None:
     assert b"\n" not in status
 
 
-def test_an_end_is_never_told(full: tuple[Client, str], partner: FakePartner) -> None:
+def test_stream_tells_the_end(full: tuple[Client, str], partner: FakePartner) -> None:
     """Whoever watches is told how a run ends that was under way before."""
     client, request_id = full
     with ThreadPoolExecutor(1) as pool:
@@ -115,7 +115,7 @@ def test_an_end_is_never_told(full: tuple[Client, str], partner: FakePartner) ->
         assert watching.result(20)[-1] == ("COMPLETED", 0)
 
 
-def test_a_failure_is_told_as_a_success(client: Client, partner: FakePartner) -> None:
+def test_failure_is_streamed_with_its_bucket(client: Client, partner: FakePartner) -> None:
     """The last event has the bucket."""
     partner.script(NATIVE, reply(500))
     request_id = client.queued()
@@ -125,7 +125,7 @@ def test_a_failure_is_told_as_a_success(client: Client, partner: FakePartner) ->
 
 
 @pytest.mark.req("R-35")
-def test_a_cancelled_run_is_watched_for_ever(full: tuple[Client, str]) -> None:
+def test_stream_ends_with_a_cancellation(full: tuple[Client, str]) -> None:
     """A stream ends with a cancellation as with any other end."""
     client, _ = full
     request_id = client.queued()
@@ -136,7 +136,7 @@ def test_a_cancelled_run_is_watched_for_ever(full: tuple[Client, str]) -> None:
         assert [one["error_type"] for one in told] == ["cancelled"]
 
 
-def test_a_silent_stream_looks_dead(full: tuple[Client, str]) -> None:
+def test_silent_stream_sends_comments(full: tuple[Client, str]) -> None:
     """Where nothing changes for a while there is a comment, which no reader of events takes for one."""
     client, _ = full
     request_id = client.queued()
@@ -147,7 +147,7 @@ def test_a_silent_stream_looks_dead(full: tuple[Client, str]) -> None:
     assert time.monotonic() - began > _SILENCE - 1
 
 
-def test_watching_has_no_bound(full: tuple[Client, str], new_client: NewClient) -> None:
+def test_streams_of_a_workspace_are_bounded(full: tuple[Client, str], new_client: NewClient) -> None:
     """So many streams a workspace; the next is 429 before any event, others go on, and whoever leaves makes room."""
     client, request_id = full
     with ExitStack() as stack:
@@ -169,7 +169,7 @@ def test_watching_has_no_bound(full: tuple[Client, str], new_client: NewClient) 
     wait_until(is_free, "those who left make room")
 
 
-def test_a_server_waits_for_its_watchers(client: Client, partner: FakePartner) -> None:
+def test_run_does_not_depend_on_its_watchers(client: Client, partner: FakePartner) -> None:
     """Nobody who watches keeps a run from ending, and nobody who leaves ends it."""
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
     request_id = client.queued()

@@ -40,7 +40,7 @@ def _stand(client: Client, ids: Sequence[str], expected: list[Any], model: str =
 
 
 @pytest.mark.parametrize("slots", [1, 2])
-def test_more_runs_are_in_flight_than_the_tier_allows(new_client: NewClient, held: FakePartner, slots: int) -> None:
+def test_no_more_runs_are_in_flight_than_the_tier_allows(new_client: NewClient, held: FakePartner, slots: int) -> None:
     """As many as the tier allows are under way, and the rest waits; all of them end."""
     client = new_client("--in-flight-limit", str(slots))
     ids = [client.queued() for _ in range(slots + 3)]
@@ -54,7 +54,7 @@ def test_more_runs_are_in_flight_than_the_tier_allows(new_client: NewClient, hel
     assert len(held.requests()) == slots + 3
 
 
-def test_a_later_run_is_started_first(new_client: NewClient, partner: FakePartner) -> None:
+def test_runs_start_in_the_order_of_submission(new_client: NewClient, partner: FakePartner) -> None:
     """Runs of a workspace are started in the order in which they were submitted."""
     client = new_client("--in-flight-limit", "1")
     ids = [client.queued(body={"number": number}) for number in range(8)]
@@ -63,7 +63,7 @@ def test_a_later_run_is_started_first(new_client: NewClient, partner: FakePartne
     assert [request.body for request in partner.requests()] == [b'{"number":%d}' % number for number in range(8)]
 
 
-def test_a_synchronous_run_leaves_its_slot_to_nobody(new_client: NewClient, held: FakePartner) -> None:
+def test_synchronous_and_queued_runs_share_the_slots(new_client: NewClient, held: FakePartner) -> None:
     """Runs that are called and runs that are queued share the slots: a queued one waits for a call to end."""
     client = new_client("--in-flight-limit", "1")
     first = client.queued()
@@ -75,7 +75,7 @@ def test_a_synchronous_run_leaves_its_slot_to_nobody(new_client: NewClient, held
     assert client.run().status_code == 200
 
 
-def test_a_costly_run_holds_the_others_up(new_client: NewClient, held: FakePartner) -> None:
+def test_cheap_runs_pass_a_waiting_costly_run(new_client: NewClient, held: FakePartner) -> None:
     """Costly runs share a quarter of the slots: the second waits, and the cheap ones behind it go past it."""
     client = new_client("--in-flight-limit", "4")
     costly = [client.queued("fake/costly-1") for _ in range(2)]
@@ -89,7 +89,7 @@ def test_a_costly_run_holds_the_others_up(new_client: NewClient, held: FakePartn
         assert client.completed(one) == {"status": "COMPLETED"}
 
 
-def test_what_waits_passes_the_cap(new_client: NewClient, held: FakePartner) -> None:
+def test_queued_runs_never_pass_the_cap(new_client: NewClient, held: FakePartner) -> None:
     """Runs in flight are held for no more than the cap; the next waits, and so does the cheaper one behind it."""
     client = new_client("--commitment-limit", "2")
     dear = [client.queued("fake/dearer-1") for _ in range(3)]
@@ -105,7 +105,7 @@ def test_what_waits_passes_the_cap(new_client: NewClient, held: FakePartner) -> 
 
 
 @pytest.mark.parametrize("limit", ["3", "-1"])
-def test_a_raised_limit_is_not_noticed(new_client: NewClient, held: FakePartner, limit: str) -> None:
+def test_raised_limit_takes_effect_within_seconds(new_client: NewClient, held: FakePartner, limit: str) -> None:
     """Within seconds of an operator raising the limit the runs it has room for begin."""
     client = new_client("--in-flight-limit", "1")
     ids = [client.queued() for _ in range(5)]
@@ -117,7 +117,7 @@ def test_a_raised_limit_is_not_noticed(new_client: NewClient, held: FakePartner,
     held.release()
 
 
-def test_a_raised_cap_is_not_noticed(new_client: NewClient, held: FakePartner) -> None:
+def test_raised_cap_takes_effect_within_seconds(new_client: NewClient, held: FakePartner) -> None:
     """Within seconds of an operator raising the cap on committed spend the runs it has room for begin."""
     client = new_client("--commitment-limit", "1", "--in-flight-limit", "10")
     ids = [client.queued("fake/dearer-1") for _ in range(3)]
@@ -127,7 +127,7 @@ def test_a_raised_cap_is_not_noticed(new_client: NewClient, held: FakePartner) -
     held.release()
 
 
-def test_a_blocked_workspace_goes_on(new_client: NewClient, partner: FakePartner, held: FakePartner) -> None:
+def test_blocked_workspace_starts_nothing(new_client: NewClient, partner: FakePartner, held: FakePartner) -> None:
     """Blocking a workspace stops what waits, until it is unblocked; what is under way ends as it would."""
     client = new_client("--in-flight-limit", "1")
     ids = [client.queued() for _ in range(3)]
@@ -141,7 +141,7 @@ def test_a_blocked_workspace_goes_on(new_client: NewClient, partner: FakePartner
     _stand(client, ids, ["COMPLETED"] * 3)
 
 
-def test_one_workspace_blocks_another(new_client: NewClient, partner: FakePartner) -> None:
+def test_stuck_workspace_does_not_delay_another(new_client: NewClient, partner: FakePartner) -> None:
     """A workspace whose partner never answers does not hold up the queues of the others."""
     stuck = new_client("--in-flight-limit", "1")
     partner.script("/hasty", partner.held(reply(200, b"{}")))
@@ -157,7 +157,7 @@ def test_one_workspace_blocks_another(new_client: NewClient, partner: FakePartne
 
 
 @pytest.mark.req("R-29")
-def test_a_failure_keeps_its_slot(new_client: NewClient, partner: FakePartner) -> None:
+def test_every_end_gives_its_slot_to_the_next(new_client: NewClient, partner: FakePartner) -> None:
     """Every way to end gives the slot to the next: failure, success, cancellation."""
     client = new_client("--in-flight-limit", "1", "--billing", "prepaid", credit="0.05")
     partner.script(NATIVE, reply(500), reply(200, b"<", "text/html"), reply(200, b"{}"))
@@ -181,7 +181,7 @@ def _rule_out(client: Client) -> None:
 
 
 @pytest.mark.parametrize("change", [_revoke, _rule_out], ids=["key", "provider"])
-def test_an_admitted_run_is_judged_again(
+def test_admitted_run_is_not_judged_again(
     new_client: NewClient, held: FakePartner, change: Callable[[Client], None]
 ) -> None:
     """A run that was taken in goes on, whatever is taken from its workspace while it waits: its money is held."""
@@ -195,7 +195,9 @@ def test_an_admitted_run_is_judged_again(
 
 
 @pytest.mark.req("R-17")
-def test_a_run_whose_own_key_is_gone_is_billed(new_client: NewClient, partner: FakePartner, held: FakePartner) -> None:
+def test_run_whose_own_key_is_gone_is_not_billed(
+    new_client: NewClient, partner: FakePartner, held: FakePartner
+) -> None:
     """A run that was to be made with a key which was deleted while it waited ends unbilled; ours is not shown."""
     client = new_client("--in-flight-limit", "1")
     client.store_key()

@@ -32,7 +32,9 @@ def _nothing_was_begun(client: Client, partner: FakePartner) -> None:
         ({"prompt": "a", "model": "fake/other-1"}, ["body", "model"]),
     ],
 )
-def test_a_bad_body_fails_minutes_later(client: Client, partner: FakePartner, body: Any, loc: list[str]) -> None:
+def test_malformed_body_is_refused_at_the_submit(
+    client: Client, partner: FakePartner, body: Any, loc: list[str]
+) -> None:
     """What the model's schema rejects is a 422 at the submit, with the failing field."""
     answer = client.submit("fake/many-1", body, headers=_KEYED)
     assert (answer.status_code, answer.headers["x-service-error-type"]) == (422, "invalid_input")
@@ -41,7 +43,7 @@ def test_a_bad_body_fails_minutes_later(client: Client, partner: FakePartner, bo
     assert client.submit("fake/many-1", _PROMPT, headers=_KEYED).status_code == 201  # the key is still free
 
 
-def test_a_named_providers_body_is_not_validated(client: Client) -> None:
+def test_body_for_a_named_provider_is_validated(client: Client) -> None:
     """A body that is to be translated is native, and validated as such."""
     assert client.submit("fake/many-1", {}, params={"model_provider": "fal"}).status_code == 422
 
@@ -67,7 +69,7 @@ def test_a_named_providers_body_is_not_validated(client: Client) -> None:
         ({"headers": {"X-API-Key": "nobody's"}}, 401, "unauthorized"),
     ],
 )
-def test_a_bad_call_is_queued(
+def test_malformed_call_is_refused_at_the_submit(
     client: Client, partner: FakePartner, options: dict[str, Any], status: int, bucket: str
 ) -> None:
     """A call that no run would be made of is refused with the status and the bucket that a run gets."""
@@ -78,7 +80,7 @@ def test_a_bad_call_is_queued(
 
 
 @pytest.mark.req("R-26")
-def test_a_large_body_is_kept(client: Client, partner: FakePartner) -> None:
+def test_body_beyond_the_cap_is_413(client: Client, partner: FakePartner) -> None:
     """The cap on bodies is that of runs: up to it a body is kept, beyond it there is 413."""
     largest = b'{"a":"' + b"x" * (1024 * 1024 - 8) + b'"}'
     is_refused(client.submit(content=largest + b" "), 413, "invalid_input")
@@ -99,7 +101,7 @@ def test_a_large_body_is_kept(client: Client, partner: FakePartner) -> None:
         (("--in-flight-limit", "0"), "forbidden"),
     ],
 )
-def test_a_workspace_queues_what_it_may_not_run(
+def test_queue_refuses_what_the_workspace_may_not_run(
     new_client: NewClient, partner: FakePartner, options: tuple[str, ...], bucket: str
 ) -> None:
     """Gates, entitlement, the policy on providers and the block of a workspace hold for its queue as well."""
@@ -108,7 +110,7 @@ def test_a_workspace_queues_what_it_may_not_run(
     _nothing_was_begun(client, partner)
 
 
-def test_a_result_of_bytes_is_queued(client: Client, partner: FakePartner) -> None:
+def test_model_that_answers_with_bytes_is_not_queued(client: Client, partner: FakePartner) -> None:
     """A model whose partner answers with bytes is 403 `not_enabled`; synchronously it runs."""
     answer = client.submit("fake/bytes-1")
     is_refused(answer, 403, "not_enabled")
@@ -122,7 +124,7 @@ def test_a_result_of_bytes_is_queued(client: Client, partner: FakePartner) -> No
 @pytest.mark.parametrize(
     ("model", "status"), [("undeclared-1", 422), ("closed-1", 422), ("open-1", 201), ("unauthored-1", 201)]
 )
-def test_an_unknown_field_is_overlooked(client: Client, model: str, status: int) -> None:
+def test_unknown_field_is_refused_on_request(client: Client, model: str, status: int) -> None:
     """`reject_unknown_fields` looks at the top level of authored, closed schemas only."""
     answer = client.submit(f"fake/{model}", {"strange": 1}, params={"reject_unknown_fields": "true"})
     assert answer.status_code == status
@@ -132,7 +134,7 @@ def test_an_unknown_field_is_overlooked(client: Client, model: str, status: int)
 
 @pytest.mark.req("R-11", "R-17")
 @pytest.mark.parametrize("provider", ["fal", "higgsfield"])
-def test_ones_own_key_goes_with_another_provider(client: Client, partner: FakePartner, provider: str) -> None:
+def test_named_provider_conflicts_with_a_stored_key(client: Client, partner: FakePartner, provider: str) -> None:
     """An explicit provider beside a stored key is 409 with the words callers know it by."""
     client.store_key()
     answer = client.submit("fake/many-1", _PROMPT, params={"model_provider": provider})
@@ -143,7 +145,7 @@ def test_ones_own_key_goes_with_another_provider(client: Client, partner: FakePa
 
 
 @pytest.mark.req("R-11")
-def test_an_edit_goes_to_a_provider_that_cannot(client: Client, partner: FakePartner) -> None:
+def test_edit_at_a_provider_that_cannot_is_409(client: Client, partner: FakePartner) -> None:
     """An edit at a provider whose translation carries no picture is 409 with its words."""
     answer = client.submit("fake/many-1", {"prompt": "a", "image": INLINE}, params={"model_provider": "fal"})
     is_refused(answer, 409, "invalid_input")
@@ -152,7 +154,7 @@ def test_an_edit_goes_to_a_provider_that_cannot(client: Client, partner: FakePar
 
 
 @pytest.mark.req("R-11", "R-38")
-def test_a_gated_provider_is_queued(new_client: NewClient) -> None:
+def test_gated_provider_is_refused_at_the_submit(new_client: NewClient) -> None:
     """The gate of a named provider and the policy of the workspace are read at the submit."""
     gated, ruled = new_client("--gate", "provider:fal=off"), new_client("--providers", "fake")
     is_refused(gated.submit("fake/many-1", _PROMPT, params={"model_provider": "fal"}), 403, "not_enabled")
@@ -160,7 +162,7 @@ def test_a_gated_provider_is_queued(new_client: NewClient) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_parked_runs_hold_no_money(new_client: NewClient, partner: FakePartner) -> None:
+def test_parked_runs_hold_money(new_client: NewClient, partner: FakePartner) -> None:
     """What waits is held for: a run the rest of the balance cannot pay is 402, until one that waits is cancelled."""
     client = new_client("--billing", "prepaid", "--in-flight-limit", "1", credit="0.03")
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
@@ -172,14 +174,14 @@ def test_parked_runs_hold_no_money(new_client: NewClient, partner: FakePartner) 
     assert client.submit().status_code == 201
 
 
-def test_an_empty_workspace_is_validated_first(new_client: NewClient) -> None:
+def test_empty_workspace_is_402_before_validation(new_client: NewClient) -> None:
     """With nothing left it is 402 whatever the body is."""
     client = new_client("--billing", "prepaid")
     is_refused(client.submit(content=b"no JSON"), 402, "insufficient_credits")
 
 
 @pytest.mark.req("R-19")
-def test_a_backlog_has_no_bound(new_client: NewClient, partner: FakePartner) -> None:
+def test_backlog_is_bounded(new_client: NewClient, partner: FakePartner) -> None:
     """So many may wait; the next is 429 `queue_backlog_full` and holds nothing, and one that is claimed makes room."""
     client = new_client("--in-flight-limit", "1")
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
@@ -197,7 +199,7 @@ def test_a_backlog_has_no_bound(new_client: NewClient, partner: FakePartner) -> 
 
 
 @pytest.mark.req("R-23")
-def test_a_run_that_can_never_begin_waits(new_client: NewClient, partner: FakePartner) -> None:
+def test_run_that_can_never_begin_is_refused(new_client: NewClient, partner: FakePartner) -> None:
     """One that is held for more than all runs in flight may be together is refused at once, with the three figures."""
     client = new_client("--commitment-limit", "0.99")
     answer = client.submit("fake/dearer-1")
@@ -214,14 +216,14 @@ def _half_a_body() -> Iterator[bytes]:
 
 
 @pytest.mark.req("R-19", "R-25")
-def test_half_a_body_is_queued(client: Client, partner: FakePartner) -> None:
+def test_half_a_body_is_not_queued(client: Client, partner: FakePartner) -> None:
     """A caller who leaves while sending has asked for nothing."""
     with pytest.raises(httpx.HTTPError):
         client.submit(content=_half_a_body(), headers={"Content-Length": "10"})
     _nothing_was_begun(client, partner)
 
 
-def test_a_slow_partner_holds_a_submit_up(client: Client, partner: FakePartner) -> None:
+def test_slow_partner_does_not_delay_a_submit(client: Client, partner: FakePartner) -> None:
     """A submit never waits for anybody: it is answered while the partner says nothing at all."""
     partner.script(NATIVE, hang())
     request_id = client.queued()

@@ -83,7 +83,7 @@ def shared(postgres: Postgres) -> Iterator[str]:
 
 
 @pytest.mark.req("R-34")
-def test_a_restart_loses_a_result(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_result_survives_a_restart(start: Start, either: str | None, partner: FakePartner) -> None:
     """What ended before a restart is collected after it: small and large results, failures, cancellations."""
     partner.script("/hasty", reply(200, _LARGE))
     ids: dict[str, str] = {}
@@ -105,7 +105,7 @@ def test_a_restart_loses_a_result(start: Start, either: str | None, partner: Fak
 
 
 @pytest.mark.req("R-32", "R-29")
-def test_a_restart_loses_what_waits(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_waiting_runs_survive_a_restart(start: Start, either: str | None, partner: FakePartner) -> None:
     """What waited for a slot or a worker when a server stopped is run by the next, in order, each once."""
     with start(either, is_doomed=True, FAIRLEAD_QUEUE_PLACES="0") as client:
         client.change("--in-flight-limit", "2")
@@ -122,7 +122,7 @@ def test_a_restart_loses_what_waits(start: Start, either: str | None, partner: F
 
 
 @pytest.mark.req("R-29", "R-34")
-def test_a_crash_loses_work_under_way(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_accepted_work_survives_a_crash(start: Start, either: str | None, partner: FakePartner) -> None:
     """Work that a partner has accepted for a queued run is asked after by the next server, and is collectable."""
     at_work(partner, _RUNNING)
     with start(either, is_doomed=True, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
@@ -137,7 +137,7 @@ def test_a_crash_loses_work_under_way(start: Start, either: str | None, partner:
 
 
 @pytest.mark.req("R-35")
-def test_a_restart_forgets_a_cancellation(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_cancel_request_survives_a_crash(start: Start, either: str | None, partner: FakePartner) -> None:
     """A wish that the partner did not hear before a crash is passed on by the server that goes on with the work."""
     at_work(partner, _RUNNING, stop=reply(503))
     with start(either, is_doomed=True, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
@@ -154,7 +154,7 @@ def test_a_restart_forgets_a_cancellation(start: Start, either: str | None, part
 
 
 @pytest.mark.req("R-32")
-def test_a_server_works_on_more_than_its_places(start: Start, partner: FakePartner) -> None:
+def test_server_works_on_no_more_than_its_places(start: Start, partner: FakePartner) -> None:
     """A server works on so many queued runs at a time; the others keep their slots and wait for a worker."""
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
     with start(FAIRLEAD_QUEUE_PLACES="2") as client:
@@ -171,7 +171,7 @@ def test_a_server_works_on_more_than_its_places(start: Start, partner: FakePartn
 
 
 @pytest.mark.req("R-32")
-def test_a_released_run_that_waits_for_a_worker_is_dispatched_after_its_cancellation(start: Start) -> None:
+def test_released_run_without_a_worker_is_cancelled_at_once(start: Start) -> None:
     """A run that has a slot and no worker is cancelled like one that has none: at once, and never dispatched."""
     with start(FAIRLEAD_QUEUE_PLACES="0") as client:
         client.change("--in-flight-limit", "1")
@@ -186,7 +186,7 @@ def test_a_released_run_that_waits_for_a_worker_is_dispatched_after_its_cancella
 
 
 @pytest.mark.req("R-32", "R-34")
-def test_a_neighbour_leaves_released_runs(start: Start, shared: str, partner: FakePartner) -> None:
+def test_neighbour_takes_released_runs(start: Start, shared: str, partner: FakePartner) -> None:
     """A server that shares the database takes what the one that was asked does not, and either tells of it."""
     with start(shared, FAIRLEAD_QUEUE_PLACES="0") as one, start(shared, beside=one) as two:
         here, there = one, two
@@ -201,7 +201,7 @@ def test_a_neighbour_leaves_released_runs(start: Start, shared: str, partner: Fa
 
 
 @pytest.mark.req("R-32", "R-29")
-def test_two_servers_run_the_same_run(start: Start, shared: str, partner: FakePartner) -> None:
+def test_each_run_is_dispatched_once_by_several_servers(start: Start, shared: str, partner: FakePartner) -> None:
     """With several servers at it each queued run is dispatched exactly once, and charged once."""
     with ExitStack() as stack:
         first = stack.enter_context(start(shared))
@@ -218,7 +218,7 @@ def test_two_servers_run_the_same_run(start: Start, shared: str, partner: FakePa
 
 
 @pytest.mark.req("R-35")
-def test_a_cancellation_at_another_server_is_lost(start: Start, shared: str, partner: FakePartner) -> None:
+def test_cancel_at_another_server_is_passed_on(start: Start, shared: str, partner: FakePartner) -> None:
     """Whichever server is asked to cancel, the one that works on the run passes the wish on."""
     at_work(partner, _RUNNING)
     with start(shared, FAIRLEAD_QUEUE_PLACES="0") as one, start(shared, beside=one):
@@ -231,7 +231,7 @@ def test_a_cancellation_at_another_server_is_lost(start: Start, shared: str, par
 
 
 @pytest.mark.req("R-33")
-def test_a_stream_sees_one_server_only(start: Start, shared: str, partner: FakePartner) -> None:
+def test_stream_sees_changes_of_every_server(start: Start, shared: str, partner: FakePartner) -> None:
     """A stream at one server tells what happens at another."""
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
     with start(shared, FAIRLEAD_QUEUE_PLACES="0") as one, start(shared, beside=one):
@@ -245,7 +245,7 @@ def test_a_stream_sees_one_server_only(start: Start, shared: str, partner: FakeP
             assert any('"COMPLETED"' in line for line in lines)
 
 
-def test_a_stream_keeps_a_server_from_stopping(start: Start, partner: FakePartner) -> None:
+def test_open_stream_does_not_delay_a_stopping_server(start: Start, partner: FakePartner) -> None:
     """A server that is told to stop does so though somebody watches a run that waits."""
     patient = {"FAIRLEAD_QUEUE_PLACES": "0", "FAIRLEAD_DRAIN_SECONDS": "3600"}
     with start(is_doomed=True, **patient) as client:
@@ -267,7 +267,7 @@ def test_a_stream_keeps_a_server_from_stopping(start: Start, partner: FakePartne
 
 
 @pytest.mark.req("R-33", "R-34")
-def test_a_result_is_kept_for_ever(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_expired_result_is_410(start: Start, either: str | None, partner: FakePartner) -> None:
     """After its time status and collect answer 410, in the same bucket as what never was; cancelling is too late."""
     with start(either, FAIRLEAD_RESULTS_HOURS="0.0006") as client:
         partner.script("/hasty", reply(500))
@@ -284,7 +284,7 @@ def test_a_result_is_kept_for_ever(start: Start, either: str | None, partner: Fa
 
 
 @pytest.mark.req("R-33", "R-34")
-def test_a_run_waits_for_ever(start: Start, either: str | None, partner: FakePartner) -> None:
+def test_run_that_waits_too_long_times_out(start: Start, either: str | None, partner: FakePartner) -> None:
     """A run that has waited too long ends as 504 `queue_timeout`: never dispatched, never charged, its hold free."""
     env = {"FAIRLEAD_QUEUE_HOURS": "0.0006", "FAIRLEAD_QUEUE_PLACES": "0"}
     with start(either, **env) as client:
@@ -306,7 +306,7 @@ def test_a_run_waits_for_ever(start: Start, either: str | None, partner: FakePar
 @pytest.mark.parametrize(
     ("trusted", "expected"), [("127.0.0.1", "https://api.example/fairlead"), ("192.0.2.0/24", None), ("", None)]
 )
-def test_anybody_says_where_a_run_is_to_be_asked_for(
+def test_only_a_trusted_proxy_changes_the_addresses(
     start: Start, partner: FakePartner, trusted: str, expected: str | None
 ) -> None:
     """What a trusted proxy says is what the addresses begin with; of others nothing is believed."""
@@ -325,7 +325,7 @@ def test_anybody_says_where_a_run_is_to_be_asked_for(
 
 
 @pytest.mark.req("R-32")
-def test_an_operators_address_is_not_told(start: Start) -> None:
+def test_operators_address_wins(start: Start) -> None:
     """What the operator says wins over every header."""
     with start(FAIRLEAD_PUBLIC_BASE_URL="https://media.example/v", FAIRLEAD_TRUSTED_PROXIES="127.0.0.1") as client:
         told = client.submit(headers={"X-Forwarded-Host": "evil.example"}).json()
@@ -342,7 +342,7 @@ def _addresses(told: dict[str, Any]) -> tuple[str, str, str]:
     return told["status_url"], told["response_url"], told["cancel_url"]
 
 
-def test_a_queue_is_of_another_brand(start: Start, partner: FakePartner) -> None:
+def test_queue_headers_carry_the_brand(start: Start, partner: FakePartner) -> None:
     """The service's own headers carry the brand on every route of the queue; others, and a webhook's, never do."""
     partner.script("/hook", reply(204, b""))
     with start(FAIRLEAD_BRAND="acme", FAIRLEAD_WEBHOOK_PRIVATE_ADDRESSES="true") as client:

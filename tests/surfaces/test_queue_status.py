@@ -23,7 +23,7 @@ def _seconds(response: httpx.Response) -> int:
     return int(text)
 
 
-def test_a_place_in_the_queue_is_wrong(new_client: NewClient, partner: FakePartner) -> None:
+def test_position_counts_the_runs_ahead(new_client: NewClient, partner: FakePartner) -> None:
     """Each run that waits is told how many of its workspace are ahead, also when one of them leaves."""
     client, other = new_client("--in-flight-limit", "1"), new_client("--in-flight-limit", "1")
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
@@ -39,7 +39,7 @@ def test_a_place_in_the_queue_is_wrong(new_client: NewClient, partner: FakePartn
     assert client.submit().json()["queue_position"] == 4
 
 
-def test_a_status_has_other_fields(client: Client, partner: FakePartner) -> None:
+def test_status_has_its_documented_fields(client: Client, partner: FakePartner) -> None:
     """Waiting, under way and completed: the same addresses, a place only while it waits, an error only on failure."""
     client.change("--in-flight-limit", "1")
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
@@ -79,7 +79,7 @@ def test_a_status_has_other_fields(client: Client, partner: FakePartner) -> None
         (reply(429), "service_unavailable"),
     ],
 )
-def test_a_failure_looks_like_a_success(client: Client, partner: FakePartner, answer: Any, bucket: str) -> None:
+def test_status_of_a_failure_has_its_bucket(client: Client, partner: FakePartner, answer: Any, bucket: str) -> None:
     """The status of what failed carries the bucket that collecting it gives, and is itself a success."""
     partner.script(NATIVE, answer)
     request_id = client.queued()
@@ -88,7 +88,7 @@ def test_a_failure_looks_like_a_success(client: Client, partner: FakePartner, an
     assert client.collect(request_id).headers["x-service-error-type"] == bucket
 
 
-def test_a_caller_is_told_to_hurry(new_client: NewClient, partner: FakePartner) -> None:
+def test_wait_grows_with_the_position(new_client: NewClient, partner: FakePartner) -> None:
     """With a pace unknown, the wait that is asked for grows with the place, and is never nought."""
     client = new_client("--in-flight-limit", "1")
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
@@ -97,7 +97,7 @@ def test_a_caller_is_told_to_hurry(new_client: NewClient, partner: FakePartner) 
     assert waits == [1, 2, 3, 4, 5, 5, 5, 5]
 
 
-def test_a_queue_that_moves_is_believed_to_stand(new_client: NewClient) -> None:
+def test_fast_queue_asks_for_short_waits(new_client: NewClient) -> None:
     """Where runs are claimed fast, nobody is told to wait long for his."""
     client = new_client("--in-flight-limit", "1")
     ids = [client.queued() for _ in range(6)]
@@ -115,7 +115,7 @@ def _told(response: httpx.Response) -> tuple[int, Mapping[str, str], Any]:
 
 @pytest.mark.req("R-34", "R-35")
 @pytest.mark.parametrize(("method", "tail"), [("GET", "/status"), ("GET", ""), ("PUT", "/cancel"), ("GET", "/events")])
-def test_a_stranger_learns_that_a_run_exists(new_client: NewClient, method: str, tail: str) -> None:
+def test_stranger_cannot_tell_a_run_from_none(new_client: NewClient, method: str, tail: str) -> None:
     """Another workspace's id, another model's, one there never was and none at all: byte by byte the same 404."""
     client, stranger = new_client(), new_client()
     request_id = client.queued()
@@ -143,7 +143,7 @@ def test_a_stranger_learns_that_a_run_exists(new_client: NewClient, method: str,
 
 @pytest.mark.req("R-38")
 @pytest.mark.parametrize(("method", "tail"), [("GET", "/status"), ("GET", ""), ("PUT", "/cancel"), ("GET", "/events")])
-def test_a_run_is_shown_without_a_credential(queue: Any, client: Client, method: str, tail: str) -> None:
+def test_run_needs_a_credential(queue: Any, client: Client, method: str, tail: str) -> None:
     """Nobody is shown nothing; a key for other models is 403, and so is a workspace that lost the router."""
     request_id = client.queued()
     path = f"/v2/models/fake/json-1/requests/{request_id}{tail}"
@@ -158,7 +158,7 @@ def test_a_run_is_shown_without_a_credential(queue: Any, client: Client, method:
 
 
 @pytest.mark.parametrize("tail", ["", "/status", "/cancel"])
-def test_another_method_is_answered(client: Client, tail: str) -> None:
+def test_wrong_method_is_405(client: Client, tail: str) -> None:
     """405 with the methods there are."""
     request_id = client.queued()
     answer = client.request("DELETE", f"/v2/models/fake/json-1/requests/{request_id}{tail}")
@@ -166,14 +166,14 @@ def test_another_method_is_answered(client: Client, tail: str) -> None:
     assert ("PUT" in answer.headers["allow"]) == (tail == "/cancel")
 
 
-def test_requests_are_listed(client: Client) -> None:
+def test_requests_cannot_be_listed(client: Client) -> None:
     """There is no list: the address takes submits only."""
     answer = client.request("GET", "/v2/models/fake/json-1/requests")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
 @pytest.mark.req("R-37")
-def test_a_run_belongs_to_the_key_that_asked(client: Client) -> None:
+def test_run_belongs_to_every_key_of_its_workspace(client: Client) -> None:
     """Every key of a workspace may ask for its runs, as a bearer too."""
     request_id = client.queued()
     key = client.server.cli("keys", "create", client.workspace, "--json")["key"]
@@ -181,7 +181,7 @@ def test_a_run_belongs_to_the_key_that_asked(client: Client) -> None:
     assert httpx.get(path, headers={"Authorization": f"Bearer {key}"}, timeout=20).status_code == 200
 
 
-def test_a_run_under_way_is_asked_about_too_often(client: Client, partner: FakePartner) -> None:
+def test_run_under_way_is_asked_about_after_a_second(client: Client, partner: FakePartner) -> None:
     """A run that has just begun is worth asking about in a second, and it has no place any more."""
     partner.script(NATIVE, hang())
     request_id = client.queued()

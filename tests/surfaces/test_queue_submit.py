@@ -18,7 +18,7 @@ _KEYED: Final = {"Idempotency-Key": "once"}
 
 
 @pytest.mark.req("R-31")
-def test_a_submit_is_answered_with_other_fields(client: Client, partner: FakePartner) -> None:
+def test_submit_is_answered_with_its_documented_fields(client: Client, partner: FakePartner) -> None:
     """A run's id, its status and place, three absolute addresses and the estimate; nothing else, and at once."""
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
     response = client.submit()
@@ -67,7 +67,7 @@ def test_a_submit_is_answered_with_other_fields(client: Client, partner: FakePar
         ("fake/stale-2", {}, {"source": "unknown", "reason": "not_quotable"}),
     ],
 )
-def test_an_estimate_says_something_else(client: Client, model: str, body: Any, expected: dict[str, Any]) -> None:
+def test_submit_tells_its_estimate(client: Client, model: str, body: Any, expected: dict[str, Any]) -> None:
     """Exact, between two bounds, or unknown with its reason; a submit is never refused for it."""
     told = client.submit(model, body).json()
     estimate = told["estimate"]
@@ -79,7 +79,7 @@ def test_an_estimate_says_something_else(client: Client, model: str, body: Any, 
 
 
 @pytest.mark.req("R-31", "R-29")
-def test_a_run_that_could_not_be_quoted_is_free(client: Client) -> None:
+def test_run_without_a_quote_is_charged(client: Client) -> None:
     """Prices that are too old to quote by are charged all the same."""
     request_id = client.queued("fake/stale-1")
     client.completed(request_id, "fake/stale-1")
@@ -88,7 +88,7 @@ def test_a_run_that_could_not_be_quoted_is_free(client: Client) -> None:
 
 
 @pytest.mark.req("R-17", "R-31")
-def test_a_run_with_ones_own_key_is_quoted_or_billed(new_client: NewClient, partner: FakePartner) -> None:
+def test_run_with_ones_own_key_is_neither_quoted_nor_billed(new_client: NewClient, partner: FakePartner) -> None:
     """With a key of the workspace's own the estimate says so, nothing is held or charged, no credits are told."""
     client = new_client("--billing", "prepaid")
     client.store_key()
@@ -104,7 +104,7 @@ def test_a_run_with_ones_own_key_is_quoted_or_billed(new_client: NewClient, part
 
 
 @pytest.mark.req("R-31")
-def test_a_closed_gate_shows_an_estimate(new_client: NewClient) -> None:
+def test_closed_gate_hides_the_estimate(new_client: NewClient) -> None:
     """Where estimates are not enabled for a workspace a submit has none, and is not refused."""
     client = new_client("--gate", "estimate=off")
     told = client.submit().json()
@@ -113,7 +113,7 @@ def test_a_closed_gate_shows_an_estimate(new_client: NewClient) -> None:
 
 
 @pytest.mark.req("R-31", "R-12")
-def test_an_estimate_is_of_another_leg(client: Client, partner: FakePartner) -> None:
+def test_estimate_is_of_the_leg_that_will_run(client: Client, partner: FakePartner) -> None:
     """The estimate names the provider that will run it, at its price; the body is translated, and the answer back."""
     partner.script(FAL, images("https://cdn.example/b.png"))
     told = client.submit("fake/many-1", {"prompt": "a"}, params={"model_provider": "fal"}).json()
@@ -125,7 +125,7 @@ def test_an_estimate_is_of_another_leg(client: Client, partner: FakePartner) -> 
 
 
 @pytest.mark.req("R-13")
-def test_a_strict_body_is_translated(client: Client, partner: FakePartner) -> None:
+def test_strict_body_is_sent_unchanged(client: Client, partner: FakePartner) -> None:
     """With `strict_mode` the body is not validated and goes out as it is; the answer comes back as it is."""
     partner.script(FAL, reply(200, b'{"raw" : 1}'))
     params = {"model_provider": "fal", "strict_mode": "true", "reject_unknown_fields": "true"}
@@ -137,7 +137,7 @@ def test_a_strict_body_is_translated(client: Client, partner: FakePartner) -> No
 
 @pytest.mark.req("R-11")
 @pytest.mark.parametrize("alias", ["default", "service", "native"])
-def test_an_alias_is_no_native_dispatch(client: Client, partner: FakePartner, alias: str) -> None:
+def test_alias_is_native_dispatch(client: Client, partner: FakePartner, alias: str) -> None:
     """The aliases are the model's own provider, on which `strict_mode` has no effect."""
     params = {"model_provider": alias, "strict_mode": "true"}
     assert client.submit("fake/many-1", params=params).status_code == 422
@@ -147,7 +147,7 @@ def test_an_alias_is_no_native_dispatch(client: Client, partner: FakePartner, al
 
 
 @pytest.mark.req("R-16")
-def test_an_edit_does_not_run_where_it_is_carried(client: Client, partner: FakePartner) -> None:
+def test_edit_runs_where_it_is_carried(client: Client, partner: FakePartner) -> None:
     """Where the named provider's translation carries the picture, an edit is queued there at its own rate."""
     body = {"prompt": "a", "image": INLINE}
     told = client.submit("fake/many-1", body, params={"model_provider": "wavespeed"}).json()
@@ -157,7 +157,7 @@ def test_an_edit_does_not_run_where_it_is_carried(client: Client, partner: FakeP
 
 
 @pytest.mark.req("R-14")
-def test_a_queued_run_falls_back(client: Client, partner: FakePartner) -> None:
+def test_queued_run_does_not_fall_back(client: Client, partner: FakePartner) -> None:
     """There is no fallback: who fails is not replaced, though another provider would have served it."""
     partner.script(NATIVE, reply(500))
     partner.script(FAL, images())
@@ -171,7 +171,7 @@ def test_a_queued_run_falls_back(client: Client, partner: FakePartner) -> None:
 
 
 @pytest.mark.req("R-18")
-def test_a_submit_is_repeated_into_a_second_run(client: Client, partner: FakePartner) -> None:
+def test_repeated_submit_finds_its_run(client: Client, partner: FakePartner) -> None:
     """The same call under the same key finds its run, as it stands now: waiting, under way, and completed."""
     client.change("--in-flight-limit", "1")
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
@@ -198,7 +198,7 @@ def test_a_submit_is_repeated_into_a_second_run(client: Client, partner: FakePar
 
 
 @pytest.mark.req("R-18")
-def test_submits_at_the_same_moment_make_several_runs(client: Client, partner: FakePartner) -> None:
+def test_concurrent_submits_with_a_key_make_one_run(client: Client, partner: FakePartner) -> None:
     """Of many submits at once with one key one is taken in, and all are told of the same run."""
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda _: client.submit(headers=_KEYED), range(12)))
@@ -212,7 +212,7 @@ def test_submits_at_the_same_moment_make_several_runs(client: Client, partner: F
 
 
 @pytest.mark.req("R-18")
-def test_a_replay_hides_a_failure(client: Client, partner: FakePartner) -> None:
+def test_replay_of_a_failed_run_tells_its_failure(client: Client, partner: FakePartner) -> None:
     """A replay of a run that failed says what it failed with, and runs nothing."""
     partner.script(NATIVE, reply(500))
     request_id = client.queued(headers=_KEYED)
@@ -224,7 +224,7 @@ def test_a_replay_hides_a_failure(client: Client, partner: FakePartner) -> None:
 
 @pytest.mark.req("R-18")
 @pytest.mark.parametrize("other", [{"body": {"a": 1}}, {"params": {"strict_mode": "false"}}, {"model": "fake/free-1"}])
-def test_a_key_is_used_for_another_call(client: Client, other: dict[str, Any]) -> None:
+def test_key_with_another_call_is_a_conflict(client: Client, other: dict[str, Any]) -> None:
     """A key that another body, query or path came under is a conflict, also while its run waits."""
     client.queued(headers=_KEYED)
     answer = client.submit(**other, headers=_KEYED)
@@ -234,7 +234,7 @@ def test_a_key_is_used_for_another_call(client: Client, other: dict[str, Any]) -
 
 
 @pytest.mark.req("R-18")
-def test_a_key_is_shared_with_the_synchronous_route(client: Client) -> None:
+def test_key_is_not_shared_with_the_synchronous_route(client: Client) -> None:
     """The same body under the same key at the synchronous route is another call, and the other way round."""
     client.queued(headers=_KEYED)
     assert client.run(headers=_KEYED).status_code == 409
@@ -243,14 +243,14 @@ def test_a_key_is_shared_with_the_synchronous_route(client: Client) -> None:
 
 
 @pytest.mark.req("R-18")
-def test_a_key_is_used_by_another_workspace(new_client: NewClient) -> None:
+def test_keys_belong_to_their_workspace(new_client: NewClient) -> None:
     """Each workspace has its own keys."""
     ids = {client.queued(headers=_KEYED) for client in (new_client(), new_client())}
     assert len(ids) == 2
 
 
 @pytest.mark.req("R-18")
-def test_a_poor_workspace_is_not_told_again(new_client: NewClient, partner: FakePartner) -> None:
+def test_replay_needs_no_money(new_client: NewClient, partner: FakePartner) -> None:
     """A replay costs nothing, so that an empty balance or a workspace that was blocked does not hinder it."""
     client = new_client("--billing", "prepaid", credit="0.01")
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
@@ -262,7 +262,7 @@ def test_a_poor_workspace_is_not_told_again(new_client: NewClient, partner: Fake
 
 
 @pytest.mark.req("R-28", "R-29")
-def test_a_caller_who_never_comes_back_pays_nothing(client: Client, partner: FakePartner) -> None:
+def test_completed_run_is_charged_whether_or_not_it_is_collected(client: Client, partner: FakePartner) -> None:
     """A generation that completed is charged once, whether anybody collects it or not."""
     request_id = client.queued()
     wait_until(lambda: client.charges(request_id) == ["0.01"], "the charge")
@@ -273,7 +273,7 @@ def test_a_caller_who_never_comes_back_pays_nothing(client: Client, partner: Fak
     assert client.kinds(request_id) == ["hold", "post"]
 
 
-def test_queued_runs_are_not_used(client: Client, partner: FakePartner) -> None:
+def test_queued_runs_count_as_usage(client: Client, partner: FakePartner) -> None:
     """The usage of a workspace counts what was run through its queue: what succeeded, failed and was cancelled."""
     client.completed(client.queued())
     partner.script(NATIVE, reply(500))
@@ -291,7 +291,7 @@ def test_queued_runs_are_not_used(client: Client, partner: FakePartner) -> None:
 
 
 @pytest.mark.req("R-23")
-def test_a_keys_budget_is_not_held_while_its_run_waits(client: Client, partner: FakePartner) -> None:
+def test_budget_is_held_while_its_run_waits(client: Client, partner: FakePartner) -> None:
     """What a key may spend is held for its runs that wait, and free again when one is cancelled."""
     client.change("--in-flight-limit", "1")
     made = client.server.cli("keys", "create", client.workspace, "--budget", "0.02", "--json")
@@ -305,13 +305,13 @@ def test_a_keys_budget_is_not_held_while_its_run_waits(client: Client, partner: 
 
 
 @pytest.mark.req("R-40")
-def test_v1_has_a_queue(queue: Server) -> None:
+def test_v1_has_no_queue(queue: Server) -> None:
     """The queue came with the second generation."""
     answer = queue.client.post("/v1/models/fake/json-1/requests", json={})
     assert answer.status_code == 404
 
 
-def test_a_body_is_queued_in_the_partners_form(client: Client, partner: FakePartner) -> None:
+def test_body_is_queued_byte_by_byte(client: Client, partner: FakePartner) -> None:
     """A task's body is kept as it was sent, byte by byte, until its partner gets it."""
     partner.script("/tasks", reply_json({"id": "t-1"}, 202))
     partner.script("/tasks/t-1", reply_json({"state": "running"}), reply(200, b'{"state": "done" , "n":1.0}'))

@@ -67,7 +67,7 @@ def _is_refused(response: httpx.Response, window: str = "day", limit: int = 4) -
 
 
 @pytest.mark.req("R-19", "R-23")
-def test_a_request_is_not_counted(strict: Server, new_name: NewName) -> None:
+def test_every_request_is_counted(strict: Server, new_name: NewName) -> None:
     """Runs, catalog, detail and schema count alike, refused ones too; over the quota each of them is refused."""
     key = strict.new_workspace(new_name())
     routes = [
@@ -82,7 +82,7 @@ def test_a_request_is_not_counted(strict: Server, new_name: NewName) -> None:
 
 
 @pytest.mark.req("R-23")
-def test_a_wait_does_not_reach_the_next_window(strict: Server, new_name: NewName) -> None:
+def test_wait_ends_with_the_next_window(strict: Server, new_name: NewName) -> None:
     """`Retry-After` ends in the first seconds of the next day."""
     key = strict.new_workspace(new_name())
     refused = [_ask(strict, key) for _ in range(5)][-1]
@@ -91,7 +91,9 @@ def test_a_wait_does_not_reach_the_next_window(strict: Server, new_name: NewName
 
 
 @pytest.mark.req("R-23")
-def test_a_refused_request_is_run_or_billed(strict: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_request_over_the_quota_is_neither_run_nor_billed(
+    strict: Server, partner: FakePartner, new_name: NewName
+) -> None:
     """Over the quota a run is refused before its model, its body and its money are looked at."""
     name = new_name()
     key = strict.new_workspace(name, "--billing", "prepaid", credit="1")
@@ -103,7 +105,7 @@ def test_a_refused_request_is_run_or_billed(strict: Server, partner: FakePartner
 
 
 @pytest.mark.req("R-23", "R-40")
-def test_a_workspace_has_a_quota_for_each_credential(strict: Server, token: MakeToken, new_name: NewName) -> None:
+def test_workspace_has_one_quota_for_all_credentials(strict: Server, token: MakeToken, new_name: NewName) -> None:
     """Keys and tokens of a workspace share its quota, in both generations; another workspace has its own."""
     name = new_name()
     keys = [strict.new_workspace(name), strict.cli("keys", "create", name, "--models", "all", "--json")["key"]]
@@ -118,7 +120,7 @@ def test_a_workspace_has_a_quota_for_each_credential(strict: Server, token: Make
 
 
 @pytest.mark.req("R-23")
-def test_a_request_without_a_caller_is_counted(strict: Server, new_name: NewName) -> None:
+def test_request_without_a_caller_is_not_counted(strict: Server, new_name: NewName) -> None:
     """Operators' routes, public snapshots, unknown paths and bad credentials spend nobody's quota."""
     key = strict.new_workspace(new_name())
     for path in ("/healthz", "/metrics", "/nowhere", "/router-schemas/fake/json-1.json"):
@@ -128,7 +130,7 @@ def test_a_request_without_a_caller_is_counted(strict: Server, new_name: NewName
 
 
 @pytest.mark.req("R-23")
-def test_a_minute_is_not_a_window(few: CatalogFolder, tmp_path: Path) -> None:
+def test_minute_quota_comes_back_with_the_next_minute(few: CatalogFolder, tmp_path: Path) -> None:
     """The quota of a minute is named as such, and comes back with the next minute."""
     with serving(tmp_path / "data", catalog=few.path, env=_limits(2, 0), arguments=_PLAIN) as server:
         answers = [_ask(server, server.key) for _ in range(5)]  # at least one is refused, should the minute turn
@@ -140,9 +142,7 @@ def test_a_minute_is_not_a_window(few: CatalogFolder, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R-23")
-def test_a_restart_or_a_second_server_gives_a_second_quota(
-    few: CatalogFolder, tmp_path: Path, postgresql_url: str
-) -> None:
+def test_servers_and_restarts_share_a_quota(few: CatalogFolder, tmp_path: Path, postgresql_url: str) -> None:
     """Servers of one database refuse within about a second what all of them have admitted, also after a restart."""
 
     @contextmanager
@@ -167,7 +167,7 @@ def test_a_restart_or_a_second_server_gives_a_second_quota(
         wait_until(lambda: _ask(three, one.key).status_code == 429, "the third server knows", 3, 1.2)
 
 
-def test_a_server_has_no_quota_by_default() -> None:
+def test_default_quota_is_600_a_minute_and_100000_a_day() -> None:
     """Without a setting a workspace has 600 requests a minute and 100,000 a day."""
     settings = read_settings({})
     assert quotas_of(settings.requests_per_minute, settings.requests_per_day) == (

@@ -69,14 +69,16 @@ def _is(response: httpx.Response, status: int, name: str) -> None:
 
 
 @pytest.mark.req("R-19")
-def test_a_bucket_is_shown_by_no_exchange() -> None:
+def test_nineteen_buckets_are_tried() -> None:
     """The buckets here are the nineteen."""
     assert len(set(_ONE_CALL) | _SEVERAL_CALLS | _NEVER) == 19
 
 
 @pytest.mark.req("R-19")
 @pytest.mark.parametrize("name", _ONE_CALL)
-def test_a_bucket_is_out_of_reach(router: Server, partner: FakePartner, new_name: NewName, name: str) -> None:
+def test_bucket_of_a_single_call_is_reachable(
+    router: Server, partner: FakePartner, new_name: NewName, name: str
+) -> None:
     """A single call is answered with this bucket and its status."""
     exchange = _ONE_CALL[name]
     if exchange.behaviour is not None:
@@ -86,7 +88,7 @@ def test_a_bucket_is_out_of_reach(router: Server, partner: FakePartner, new_name
 
 
 @pytest.mark.req("R-19", "R-23")
-def test_a_full_workspace_is_out_of_reach(router: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_concurrency_limit_is_reachable(router: Server, partner: FakePartner, new_name: NewName) -> None:
     """`concurrency_limit_exceeded`: one run is in flight, and one is allowed."""
     name = new_name()
     key = router.new_workspace(name, "--in-flight-limit", "1")
@@ -113,7 +115,7 @@ def _started(partner: FakePartner, folder: Path, **settings: str) -> Iterator[Se
 
 
 @pytest.mark.req("R-19", "R-24")
-def test_a_deadline_is_out_of_reach(partner: FakePartner, tmp_path: Path) -> None:
+def test_deadline_exceeded_is_reachable(partner: FakePartner, tmp_path: Path) -> None:
     """`deadline_exceeded`: the partner takes longer than a call is held."""
     partner.script("/json", partner.held(reply(200, b"{}")))
     with _started(partner, tmp_path, FAIRLEAD_DEADLINE_SECONDS="0.2") as server:
@@ -123,7 +125,7 @@ def test_a_deadline_is_out_of_reach(partner: FakePartner, tmp_path: Path) -> Non
 
 
 @pytest.mark.req("R-19", "R-23")
-def test_a_spent_quota_is_out_of_reach(partner: FakePartner, tmp_path: Path) -> None:
+def test_rate_limited_is_reachable(partner: FakePartner, tmp_path: Path) -> None:
     """`rate_limited`: more was asked for in a window than is allowed."""
     with _started(partner, tmp_path, FAIRLEAD_REQUESTS_PER_MINUTE="1") as server:
         refused = next(answer for _ in range(3) if (answer := _run(server, server.key)).status_code != 200)
@@ -136,7 +138,7 @@ def _queue(server: Server, key: str, model: str = "fake/json-1") -> httpx.Respon
 
 
 @pytest.mark.req("R-19", "R-35")
-def test_a_cancelled_run_is_out_of_reach(router: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_cancelled_is_reachable(router: Server, partner: FakePartner, new_name: NewName) -> None:
     """`cancelled`: a run that waited was cancelled, and its result is asked for."""
     headers = {"X-API-Key": router.new_workspace(new_name(), "--in-flight-limit", "1")}
     partner.script("/json", partner.held(reply(200, b"{}")))
@@ -146,7 +148,7 @@ def test_a_cancelled_run_is_out_of_reach(router: Server, partner: FakePartner, n
 
 
 @pytest.mark.req("R-19", "R-32", "R-34")
-def test_a_full_queue_is_out_of_reach(partner: FakePartner, tmp_path: Path) -> None:
+def test_full_queue_and_queue_timeout_are_reachable(partner: FakePartner, tmp_path: Path) -> None:
     """`queue_backlog_full`, and once the one that waits has done so for too long, `queue_timeout`."""
     few = {"FAIRLEAD_QUEUE_BACKLOG": "1", "FAIRLEAD_QUEUE_PLACES": "0", "FAIRLEAD_QUEUE_HOURS": "0.001"}
     with _started(partner, tmp_path, **few) as server:
@@ -173,7 +175,7 @@ def broken(partner: FakePartner, tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.mark.req("R-19")
-def test_a_bug_is_out_of_reach(broken: Server) -> None:
+def test_internal_error_is_reachable_and_tells_nothing(broken: Server) -> None:
     """`internal_error`: the database misses a table, of which a caller learns nothing, and the log everything."""
     for answer in (_run(broken, broken.key), broken.client.get("/v2/models")):
         _is(answer, 500, "internal_error")
@@ -182,7 +184,7 @@ def test_a_bug_is_out_of_reach(broken: Server) -> None:
 
 
 @pytest.mark.req("R-19", "R-25")
-def test_a_caller_that_left_is_not_recorded(router: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_departed_caller_is_recorded_and_billed(router: Server, partner: FakePartner, new_name: NewName) -> None:
     """`client_disconnected` reaches nobody: the caller is recorded as gone, and its run is billed."""
     name = new_name()
     key = router.new_workspace(name)

@@ -61,7 +61,7 @@ def reloading(shared_reloading: _Reloading, partner: FakePartner) -> Iterator[_R
 
 
 @pytest.mark.req("R-03")
-def test_a_cursor_outlives_its_catalog(reloading: _Reloading) -> None:
+def test_cursor_dies_with_its_catalog(reloading: _Reloading) -> None:
     """A cursor dies with the catalog it was made for: 400 that says so, and a new traversal begins."""
     client = reloading.server.client
     cursor = client.get("/v2/models?limit=1").json()["next_cursor"]
@@ -74,7 +74,7 @@ def test_a_cursor_outlives_its_catalog(reloading: _Reloading) -> None:
 
 
 @pytest.mark.req("R-02")
-def test_a_request_is_dropped_while_the_catalog_changes(reloading: _Reloading) -> None:
+def test_requests_go_on_while_the_catalog_changes(reloading: _Reloading) -> None:
     """Runs and reads go on through a reload; none is refused and each is charged."""
     statuses: list[int] = []
     done = threading.Event()
@@ -99,7 +99,7 @@ def test_a_request_is_dropped_while_the_catalog_changes(reloading: _Reloading) -
 
 
 @pytest.mark.req("R-08")
-def test_a_changed_schema_is_served_but_not_enforced(reloading: _Reloading) -> None:
+def test_changed_schema_is_served_and_enforced_together(reloading: _Reloading) -> None:
     """A schema takes effect whole: document, tag and validation change together."""
     client = reloading.server.client
     reloading.catalog.add_model("later/schema", schema=NESTED)
@@ -112,7 +112,7 @@ def test_a_changed_schema_is_served_but_not_enforced(reloading: _Reloading) -> N
     assert client.post(path, json={"prompt": "a", "more": 1}).status_code == 200
 
 
-def test_a_bad_file_takes_the_catalog_down(reloading: _Reloading) -> None:
+def test_invalid_file_leaves_the_catalog_as_it_was(reloading: _Reloading) -> None:
     """A file that cannot be used changes nothing; its mistake is logged with file and line, and counted."""
     server = reloading.server
     path = reloading.catalog.write("models/bad.toml", 'id = "Bad"\ntitle = "x"\nsurprise = 1\n')
@@ -126,7 +126,7 @@ def test_a_bad_file_takes_the_catalog_down(reloading: _Reloading) -> None:
     reloading.loaded("later/good")
 
 
-def test_a_hangup_ends_the_server(reloading: _Reloading) -> None:
+def test_hangup_reads_the_files_again(reloading: _Reloading) -> None:
     """SIGHUP reads the files again, also when they look unchanged."""
     server = reloading.server
     loads = len(server.logged("CatalogLoaded"))
@@ -135,7 +135,7 @@ def test_a_hangup_ends_the_server(reloading: _Reloading) -> None:
     assert server.client.get("/healthz").status_code == 200
 
 
-def test_a_removed_model_can_be_run(reloading: _Reloading) -> None:
+def test_removed_model_is_gone(reloading: _Reloading) -> None:
     """A model whose file is gone is gone."""
     path = reloading.catalog.add_model("later/gone")
     reloading.loaded("later/gone")
@@ -166,7 +166,7 @@ def _bad_schema(catalog: CatalogFolder) -> Path:
 
 
 @pytest.mark.parametrize("spoil", [_bad_rates, _bad_provider, _unknown_provider, _unknown_call, _bad_schema])
-def test_a_server_starts_on_a_bad_file(tmp_path: Path, partner: FakePartner, spoil: Any) -> None:
+def test_server_does_not_start_on_an_invalid_file(tmp_path: Path, partner: FakePartner, spoil: Any) -> None:
     """A bad file at the start is one line with file, line and reason, and exit status 1."""
     catalog = catalog_of(tmp_path, partner.url)
     path = spoil(catalog)

@@ -25,7 +25,7 @@ def document(router: Server) -> httpx.Response:
 
 
 @pytest.mark.req("R-07")
-def test_the_document_has_other_headers(document: httpx.Response) -> None:
+def test_document_has_its_specified_headers(document: httpx.Response) -> None:
     """A strong tag over the very bytes, and caching that is private and revalidates."""
     assert document.status_code == 200
     assert document.headers["etag"] == f'"{hashlib.sha256(document.content).hexdigest()}"'
@@ -42,7 +42,7 @@ def test_the_document_has_other_headers(document: httpx.Response) -> None:
 
 
 @pytest.mark.req("R-07")
-def test_the_document_is_no_openapi(document: httpx.Response) -> None:
+def test_document_is_standalone_openapi(document: httpx.Response) -> None:
     """It stands alone as OpenAPI 3.1: the request's schema and the answer's media type."""
     told = document.json()
     operation = told["paths"]["/v2/models/fake/closed-1"]["post"]
@@ -68,7 +68,7 @@ def test_the_document_is_no_openapi(document: httpx.Response) -> None:
         pytest.param("W/*", 200, id="no tag at all"),
     ],
 )
-def test_a_known_document_is_sent_again(
+def test_known_document_is_304(
     router: Server, document: httpx.Response, token: MakeToken, wanted: str, status: int
 ) -> None:
     """`If-None-Match` is weak, takes lists and `*`; a 304 has no body and the same three headers, in v1 too."""
@@ -106,7 +106,7 @@ def test_several_lines_of_known_tags_are_one_list(router: Server, document: http
         ("local/procedural-image-1", 403, "forbidden"),
     ],
 )
-def test_a_document_is_shown_to_whom_it_may_not(router: Server, path: str, status: int, name: str) -> None:
+def test_document_of_a_forbidden_model_is_refused(router: Server, path: str, status: int, name: str) -> None:
     """The document of a model one may not run, or that is no model, is refused as the model itself is."""
     key = router.cli("keys", "create", "default", "--models", "fake/*", "--json")["key"]
     answer = router.client.get(f"/v2/models/{path}/openapi.json", headers={"X-API-Key": key, "If-None-Match": "*"})
@@ -114,13 +114,13 @@ def test_a_document_is_shown_to_whom_it_may_not(router: Server, path: str, statu
 
 
 @pytest.mark.req("R-07")
-def test_a_document_needs_no_credential(router: Server) -> None:
+def test_document_needs_a_credential(router: Server) -> None:
     """Without a credential the document is 401; the public snapshot is what needs none."""
     assert httpx.get(router.url + _PATH).status_code == 401
 
 
 @pytest.mark.req("R-08")
-def test_the_flag_of_an_open_model_is_true(router: Server, document: httpx.Response) -> None:
+def test_flag_says_whether_a_schema_is_authored(router: Server, document: httpx.Response) -> None:
     """The flag says whether a schema is authored."""
     open_model = router.client.get("/v2/models/fake/json-1/openapi.json").json()
     assert (document.json()["x-service-input-schema-authored"], open_model["x-service-input-schema-authored"]) == (
@@ -133,7 +133,7 @@ def test_the_flag_of_an_open_model_is_true(router: Server, document: httpx.Respo
 @pytest.mark.parametrize(
     "body", [{}, {"anything": [1, {"goes": None}]}, {"model": "another/model"}, {"é": "\U0001f600"}]
 )
-def test_an_open_model_validates(router: Server, body: dict[str, Any]) -> None:
+def test_open_model_takes_any_object(router: Server, body: dict[str, Any]) -> None:
     """Where no schema is authored, any JSON object is passed on."""
     assert router.client.post("/v2/models/fake/json-1", json=body).status_code == 200
 
@@ -162,7 +162,7 @@ _BODIES: list[dict[str, Any]] = [
 
 @pytest.mark.req("R-07", "R-08")
 @pytest.mark.parametrize("body", _BODIES, ids=str)
-def test_the_served_schema_is_not_the_one_that_validates(
+def test_served_schema_is_the_one_that_validates(
     router: Server, document: httpx.Response, body: dict[str, Any]
 ) -> None:
     """A body is run if and only if the schema in the served document takes it."""
@@ -174,7 +174,7 @@ def test_the_served_schema_is_not_the_one_that_validates(
 
 @pytest.mark.req("R-09")
 @pytest.mark.parametrize("path", ["local/procedural-image-1", "local/procedural-video-1", "fake/closed-1"])
-def test_a_snapshot_is_the_document_itself_for_everybody(router: Server, path: str) -> None:
+def test_snapshot_is_the_document_for_everybody(router: Server, path: str) -> None:
     """A shipped model's and an operator's own, without a key."""
     public = httpx.get(f"{router.url}/router-schemas/{path}.json")
     assert public.status_code == 200
@@ -195,7 +195,7 @@ def test_a_snapshot_is_the_document_itself_for_everybody(router: Server, path: s
         "..%2F..%2Fcatalog/local/procedural-image-1.input.json",
     ],
 )
-def test_a_path_is_made_of_a_snapshots_name(router: Server, ask_raw: Any, path: str) -> None:
+def test_only_authored_models_have_a_snapshot(router: Server, ask_raw: Any, path: str) -> None:
     """Only models with an authored schema have one, and only by their ids."""
     status, headers, _ = ask_raw(router, "GET", f"/router-schemas/{path}")
     assert status == 404
@@ -203,7 +203,7 @@ def test_a_path_is_made_of_a_snapshots_name(router: Server, ask_raw: Any, path: 
 
 
 @pytest.mark.req("R-09")
-def test_a_snapshot_in_the_package_is_out_of_date(tmp_path: Path) -> None:
+def test_snapshots_of_the_package_are_current(tmp_path: Path) -> None:
     """`fairlead catalog snapshots` was run since the catalog changed."""
     write_snapshots(read_catalog([CATALOG], load_providers(SPECS), Brand().authored_flag), tmp_path)
     made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.glob("*/*.json")}

@@ -69,7 +69,7 @@ def _is(response: httpx.Response, reason: str) -> None:
 
 
 @pytest.mark.parametrize("reason", _ANSWERS)
-def test_a_refusal_has_another_answer(legs: Server, partner: FakePartner, new_name: NewName, reason: str) -> None:
+def test_each_refusal_has_its_answer(legs: Server, partner: FakePartner, new_name: NewName, reason: str) -> None:
     """Each of the six refusals has its status, its bucket and its words, and nobody is called."""
     key = _workspace(legs, new_name(), {reason})
     _is(_asked(legs, key, {reason}), reason)
@@ -84,13 +84,13 @@ def test_a_refusal_has_another_answer(legs: Server, partner: FakePartner, new_na
         if pair != ("unregistered", "no leg")  # a value is one or the other
     ],
 )
-def test_a_later_refusal_answers_first(legs: Server, new_name: NewName, earlier: str, later: str) -> None:
+def test_earlier_refusal_answers_first(legs: Server, new_name: NewName, earlier: str, later: str) -> None:
     """Of two refusals that apply, the earlier one of the specification's order answers."""
     key = _workspace(legs, new_name(), {earlier, later})
     _is(_asked(legs, key, {earlier, later}), earlier)
 
 
-def test_an_edit_is_refused_for_a_leg_that_carries_it(legs: Server, partner: FakePartner) -> None:
+def test_edit_proceeds_where_the_leg_carries_it(legs: Server, partner: FakePartner) -> None:
     """Where the named provider's translation carries the picture, an edit proceeds there."""
     response = legs.client.post(
         "/v2/models/fake/many-1", params={"model_provider": "wavespeed"}, json={"prompt": "a", "image": INLINE}
@@ -99,7 +99,7 @@ def test_an_edit_is_refused_for_a_leg_that_carries_it(legs: Server, partner: Fak
     assert not partner.requests(NATIVE)
 
 
-def test_a_stored_key_of_another_provider_conflicts(legs: Server, new_name: NewName) -> None:
+def test_stored_key_of_another_provider_does_not_conflict(legs: Server, new_name: NewName) -> None:
     """Only a key for the provider in the path resolves on it: one stored for the alternate is no conflict."""
     key = legs.new_workspace(new_name())
     headers = {"X-API-Key": key}
@@ -108,7 +108,7 @@ def test_a_stored_key_of_another_provider_conflicts(legs: Server, new_name: NewN
 
 
 @pytest.mark.parametrize("alias", [None, "default", "service", "native"])
-def test_an_alias_leads_elsewhere(legs: Server, partner: FakePartner, alias: str | None) -> None:
+def test_alias_leads_to_the_models_own_provider(legs: Server, partner: FakePartner, alias: str | None) -> None:
     """Left out, `default` and the two aliases are the model's own provider, on which `strict_mode` has no effect."""
     params = {"strict_mode": "true"} | ({} if alias is None else {"model_provider": alias})
     response = legs.client.post("/v2/models/fake/many-1", params=params, json={"prompt": "a"})
@@ -118,7 +118,7 @@ def test_an_alias_leads_elsewhere(legs: Server, partner: FakePartner, alias: str
 
 
 @pytest.mark.parametrize(("provider", "path"), [("fal", FAL), ("wavespeed", WAVESPEED)])
-def test_a_named_provider_is_not_the_one(legs: Server, partner: FakePartner, provider: str, path: str) -> None:
+def test_named_provider_serves_the_run(legs: Server, partner: FakePartner, provider: str, path: str) -> None:
     """A named alternate serves the run alone, at its own rate."""
     response = legs.client.post("/v2/models/fake/many-1", params={"model_provider": provider}, json={"prompt": "a"})
     assert response.status_code == 200
@@ -130,13 +130,13 @@ def test_a_named_provider_is_not_the_one(legs: Server, partner: FakePartner, pro
 
 
 @pytest.mark.parametrize("name", ["fake", "FAL", "", "fal ", "local"])
-def test_a_provider_that_is_no_alternate_is_taken(legs: Server, name: str) -> None:
+def test_unregistered_provider_is_refused(legs: Server, name: str) -> None:
     """Only the registered alternates can be named, exactly; a model's own provider has its aliases."""
     response = legs.client.post("/v2/models/fake/many-1", params={"model_provider": name}, json={"prompt": "a"})
     _is(response, "unregistered")
 
 
-def test_the_native_gate_stops_an_alternate(legs: Server, new_name: NewName) -> None:
+def test_native_gate_does_not_stop_an_alternate(legs: Server, new_name: NewName) -> None:
     """What a workspace may not do at the model's own provider, it may at another; and the other way round."""
     key = legs.new_workspace(new_name(), "--gate", "provider:fake=off", "--providers", "fal")
     assert _asked(legs, key, set()).status_code == 200
@@ -144,7 +144,7 @@ def test_the_native_gate_stops_an_alternate(legs: Server, new_name: NewName) -> 
     assert (native.status_code, native.json()["error_type"]) == (403, "not_enabled")
 
 
-def test_an_alternate_nobody_can_call_is_shown_as_available(legs: Server) -> None:
+def test_detail_says_which_legs_can_be_called(legs: Server) -> None:
     """The detail lists every leg, the native one first, and says which of them this server can call."""
     shown = legs.client.get("/v2/models/fake/many-1").json()["providers"]
     assert shown == [
@@ -156,7 +156,7 @@ def test_an_alternate_nobody_can_call_is_shown_as_available(legs: Server) -> Non
     assert [(leg["provider"], leg["available"]) for leg in pinned] == [("fake", True), ("higgsfield", False)]
 
 
-def test_a_query_is_read_before_the_entitlement(legs: Server, partner: FakePartner, new_name: NewName) -> None:
+def test_query_is_read_after_the_entitlement(legs: Server, partner: FakePartner, new_name: NewName) -> None:
     """A bad parameter is told after the entitlement, and before the gate of the model's own provider."""
     bad = {"strict_mode": "perhaps"}
 

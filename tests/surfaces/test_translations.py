@@ -27,7 +27,7 @@ def _dropped(response: httpx.Response) -> list[str]:
 
 
 @pytest.mark.req("R-12")
-def test_a_body_is_not_translated(legs: Server, partner: FakePartner) -> None:
+def test_body_and_answer_are_translated(legs: Server, partner: FakePartner) -> None:
     """The provider gets the body in its own words, and the caller gets the answer in the native form."""
     partner.script(FAL, images("https://cdn.example/b.png"))
     response = _run(legs, {"prompt": "a", "size": "640x480", "style": "bright"})
@@ -44,7 +44,7 @@ def test_a_body_is_not_translated(legs: Server, partner: FakePartner) -> None:
 
 
 @pytest.mark.req("R-12")
-def test_a_dropped_field_is_not_told(legs: Server, partner: FakePartner) -> None:
+def test_every_dropped_field_is_told(legs: Server, partner: FakePartner) -> None:
     """Each field that cannot be said is left out and listed with its reason, a comma in it or not."""
     partner.script(FAL, images())
     response = _run(legs, {"prompt": "a", "user": "me", "style": 'gl"oomy', "size": "large", "n": 2, "more": {"a": 1}})
@@ -67,9 +67,7 @@ def test_a_dropped_field_is_not_told(legs: Server, partner: FakePartner) -> None
         pytest.param({f"extra_{n:03d}": "a" for n in range(100)}, 64, "and 37 more", id="a hundred"),
     ],
 )
-def test_the_list_of_dropped_fields_has_no_bound(
-    legs: Server, fields: dict[str, str], kept: int, last: str | None
-) -> None:
+def test_list_of_dropped_fields_is_bounded(legs: Server, fields: dict[str, str], kept: int, last: str | None) -> None:
     """At most 64 entries are listed; where there are more, the last one counts the rest."""
     entries = _dropped(_run(legs, {"prompt": "a", **fields}))
     assert len(entries) == kept
@@ -95,7 +93,7 @@ def test_dropped_entries_are_bounded_in_the_bytes_of_the_header(legs: Server) ->
 
 
 @pytest.mark.req("R-12")
-def test_a_dropped_link_tells_its_query(legs: Server) -> None:
+def test_dropped_link_hides_its_query(legs: Server) -> None:
     """A field's name that is a link loses its query, which may be a secret."""
     entries = _dropped(_run(legs, {"prompt": "a", "https://a.example/b?token=secret": 1}, model="long-1"))
     assert len(entries) == 1
@@ -122,14 +120,14 @@ def test_answer_that_cannot_be_translated_comes_raw(legs: Server, partner: FakeP
 
 
 @pytest.mark.req("R-12")
-def test_a_leg_without_a_way_back_rewrites_the_answer(legs: Server, partner: FakePartner) -> None:
+def test_leg_without_a_way_back_leaves_the_answer_raw(legs: Server, partner: FakePartner) -> None:
     """A translation that says nothing of answers leaves them as they are."""
     partner.script(WAVESPEED, reply(200, b' {"a" : 1.0e0} '))
     assert _run(legs, {"prompt": "a"}, "wavespeed").content == b' {"a" : 1.0e0} '
 
 
 @pytest.mark.req("R-12")
-def test_a_translated_body_is_not_validated_first(legs: Server, partner: FakePartner) -> None:
+def test_translated_body_is_validated_first(legs: Server, partner: FakePartner) -> None:
     """What is translated is a native body, and one that breaks the native schema is 422 before anybody is called."""
     response = _run(legs, {"text": "a"})
     assert response.status_code == 422
@@ -137,7 +135,7 @@ def test_a_translated_body_is_not_validated_first(legs: Server, partner: FakePar
 
 
 @pytest.mark.req("R-13")
-def test_a_strict_run_is_translated(legs: Server, partner: FakePartner) -> None:
+def test_strict_run_is_not_translated(legs: Server, partner: FakePartner) -> None:
     """With `strict_mode` the body goes as it is, the answer comes as it is, and no native schema is asked."""
     body = b' {"text" :"a", "image_size": {"width": 1},\n"model":"of/fal"} '
     raw = b'{"images" : [ {"url":"https://cdn.example/a.png"} ] }'
@@ -155,7 +153,7 @@ def test_a_strict_run_is_translated(legs: Server, partner: FakePartner) -> None:
 
 
 @pytest.mark.req("R-13", "R-14")
-def test_a_strict_run_falls_back(legs: Server, partner: FakePartner) -> None:
+def test_strict_run_does_not_fall_back(legs: Server, partner: FakePartner) -> None:
     """A strict body is of one provider only: its failure reaches the caller, and nobody else is asked."""
     partner.script(FAL, reply_json({"detail": "no"}, 500))
     response = _run(legs, {"text": "a"}, strict_mode="true")
@@ -164,14 +162,14 @@ def test_a_strict_run_falls_back(legs: Server, partner: FakePartner) -> None:
 
 
 @pytest.mark.req("R-13")
-def test_strict_mode_lets_an_edit_through_elsewhere(legs: Server) -> None:
+def test_strict_mode_does_not_bypass_the_refusals(legs: Server) -> None:
     """The refusals come before the mode: an edit that the named provider does not serve is refused all the same."""
     response = _run(legs, {"prompt": "a", "image": INLINE}, strict_mode="true")
     assert (response.status_code, response.json()["error_type"]) == (409, "invalid_input")
 
 
 @pytest.mark.parametrize("named", ["many-1", "fake/many-1"])
-def test_a_body_lacks_the_model_that_the_path_names(legs: Server, partner: FakePartner, named: str) -> None:
+def test_missing_model_of_a_body_is_filled_in(legs: Server, partner: FakePartner, named: str) -> None:
     """A `model` field the schema asks for is filled in from the path, and one that says the same is fine."""
     for body in ({"prompt": "a"}, {"prompt": "a", "model": named}):
         assert legs.client.post("/v2/models/fake/many-1", json=body).status_code == 200
@@ -180,7 +178,7 @@ def test_a_body_lacks_the_model_that_the_path_names(legs: Server, partner: FakeP
     assert given == {"prompt": "a", "model": named}
 
 
-def test_a_body_may_name_another_model(legs: Server, partner: FakePartner) -> None:
+def test_body_must_name_the_model_of_its_path(legs: Server, partner: FakePartner) -> None:
     """A body that names another model than the path is 422 at its field."""
     response = legs.client.post("/v2/models/fake/many-1", json={"prompt": "a", "model": "other-1"})
     assert (response.status_code, response.headers["x-service-error-type"]) == (422, "invalid_input")
@@ -188,7 +186,7 @@ def test_a_body_may_name_another_model(legs: Server, partner: FakePartner) -> No
     assert not partner.requests()
 
 
-def test_a_filled_in_model_changes_the_body(legs: Server, partner: FakePartner) -> None:
+def test_filled_in_model_leaves_the_body_unchanged(legs: Server, partner: FakePartner) -> None:
     """Where the model is filled in, every byte the caller sent is still there."""
     sent = b'{"prompt" : "\\u00e9", "n":1 }\n'
     legs.client.post("/v2/models/fake/many-1", content=sent, headers={"Content-Type": "application/json"})

@@ -106,7 +106,7 @@ def test_timed_out_work_waits_for_the_money_to_pay_it(new_client: NewClient, par
 
 
 @pytest.mark.req("R-24", "R-34")
-def test_an_end_that_is_told_again_asks_for_no_retry(client: Client, partner: FakePartner) -> None:
+def test_final_failure_asks_for_no_retry(client: Client, partner: FakePartner) -> None:
     """A final failure has nothing to come back for, replayed or collected."""
     partner.script("/json", reply(504))
     first, again = (client.run(headers={"Idempotency-Key": "k"}) for _ in range(2))

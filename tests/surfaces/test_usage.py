@@ -26,7 +26,7 @@ def key_row(server: Server, workspace: str) -> dict[str, Any]:
     return dict(row)
 
 
-def test_usage_is_not_what_was_charged(router: Server, new_name: NewName, token: MakeToken) -> None:
+def test_usage_is_what_was_charged(router: Server, new_name: NewName, token: MakeToken) -> None:
     """Runs of a key and of a token, by day, model and key; amounts in dollars and credits, as text."""
     name = new_name()
     key = router.new_workspace(name)
@@ -53,7 +53,7 @@ def test_usage_is_not_what_was_charged(router: Server, new_name: NewName, token:
     assert httpx.get(f"{router.url}/v2/usage", headers=bearer, timeout=20).json() == told
 
 
-def test_usage_is_told_apart_by_what_was_not_asked(router: Server, new_name: NewName) -> None:
+def test_usage_names_only_its_groups(router: Server, new_name: NewName) -> None:
     """Only what is grouped by is named."""
     key = router.new_workspace(new_name())
     make(router, key)
@@ -65,7 +65,7 @@ def test_usage_is_told_apart_by_what_was_not_asked(router: Server, new_name: New
     assert ask(router, key, "?from=2020-01-01&to=2020-12-31").json()["data"] == []
 
 
-def test_usage_of_somebody_else_is_told(router: Server, new_name: NewName) -> None:
+def test_usage_is_of_the_workspace_alone(router: Server, new_name: NewName) -> None:
     """A workspace that used nothing is told nothing, whatever others have used."""
     make(router, router.new_workspace(new_name()))
     told = ask(router, router.new_workspace(new_name())).json()
@@ -85,14 +85,14 @@ def test_usage_of_somebody_else_is_told(router: Server, new_name: NewName) -> No
         ("?from=%ff", "malformed"),
     ],
 )
-def test_an_odd_question_is_answered(router: Server, query: str, words: str) -> None:
+def test_malformed_usage_query_is_refused(router: Server, query: str, words: str) -> None:
     """What cannot be asked is refused with the way to ask it."""
     answer = ask(router, router.key, query)
     assert (answer.status_code, answer.json()["error_type"]) == (400, "invalid_input")
     assert words in answer.json()["detail"]
 
 
-def test_usage_needs_no_credential(router: Server, new_name: NewName) -> None:
+def test_usage_needs_a_credential(router: Server, new_name: NewName) -> None:
     """Nobody is told anything; nor is a workspace without the router; and the first generation has no usage."""
     assert httpx.get(f"{router.url}/v2/usage", timeout=20).status_code == 401
     key = router.new_workspace(new_name(), "--gate", "router=off")
@@ -101,7 +101,7 @@ def test_usage_needs_no_credential(router: Server, new_name: NewName) -> None:
     assert router.client.post("/v2/usage").status_code == 405
 
 
-def test_a_key_spends_more_than_its_budget(router: Server, new_name: NewName) -> None:
+def test_key_never_spends_more_than_its_budget(router: Server, new_name: NewName) -> None:
     """A key is refused what its budget does not cover, though its workspace could pay; and told why."""
     name = new_name()
     router.cli("workspaces", "create", name)

@@ -62,7 +62,7 @@ def _is(response: httpx.Response, status: int, error_type: str) -> None:
         assert response.json()["error_type"] == error_type
 
 
-def test_v1_has_another_route(caller: _Caller) -> None:
+def test_v1_has_four_routes(caller: _Caller) -> None:
     """v1 has four routes, and each answers."""
     assert {(route.method, route.path) for route in ROUTES if route.generation is V1} == {
         ("GET", "/v1/models"),
@@ -76,13 +76,13 @@ def test_v1_has_another_route(caller: _Caller) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), _NEWER)
-def test_a_newer_route_is_on_v1(caller: _Caller, method: str, path: str) -> None:
+def test_newer_routes_are_not_on_v1(caller: _Caller, method: str, path: str) -> None:
     """Estimates, the queue and provider keys are no paths of v1: 404 in the envelope, under a bucket that v1 knows."""
     _is(caller.ask(method, path, json={} if method in ("POST", "PUT") else None), 404, "model_not_found")
 
 
 @pytest.mark.parametrize("path", ["/v1/models", _RUN, f"{_RUN}/openapi.json"])
-def test_a_link_leads_to_another_generation(caller: _Caller, router: Server, path: str) -> None:
+def test_v1_links_to_v1(caller: _Caller, router: Server, path: str) -> None:
     """A key opens nothing on v1, in whichever header; and what v1 shows links to v1."""
     for headers in ({"X-API-Key": router.key}, {"Authorization": f"Bearer {router.key}"}):
         _is(httpx.get(router.url + path, headers=headers), 401, "unauthorized")
@@ -99,7 +99,7 @@ def test_a_link_leads_to_another_generation(caller: _Caller, router: Server, pat
         ("fake/hasty-1", 504, "provider_timeout"),
     ],
 )
-def test_a_run_is_refused_under_another_status(
+def test_v1_refuses_a_run_under_its_listed_statuses(
     caller: _Caller, partner: FakePartner, model: str, status: int, error_type: str
 ) -> None:
     """The statuses that v1 lists for its run route, each over HTTP; 403 and 429 are below."""
@@ -110,7 +110,7 @@ def test_a_run_is_refused_under_another_status(
 @pytest.mark.parametrize(
     ("options", "error_type"), [(("--models", "none"), "forbidden"), (("--gate", "router=off"), "not_enabled")]
 )
-def test_a_workspace_without_the_right_runs(
+def test_v1_has_both_buckets_of_403(
     caller: _Caller, router: Server, new_name: NewName, options: tuple[str, ...], error_type: str
 ) -> None:
     """403 has the two buckets it has in v2."""
@@ -119,7 +119,7 @@ def test_a_workspace_without_the_right_runs(
     _is(caller.run(workspace=name), 403, error_type)
 
 
-def test_a_run_beyond_the_limit_is_admitted(
+def test_v1_refuses_a_run_beyond_the_limit(
     caller: _Caller, router: Server, partner: FakePartner, new_name: NewName
 ) -> None:
     """429 when as many runs are in flight as allowed."""
@@ -141,7 +141,7 @@ def test_a_run_beyond_the_limit_is_admitted(
         (reply_json({"error": {"code": "refused"}}, 400), 400, "content_policy_violation"),
     ],
 )
-def test_a_partners_fault_is_hidden_behind_a_listed_status(
+def test_unlisted_partner_status_is_kept_on_v1(
     caller: _Caller, partner: FakePartner, behaviour: Behaviour, status: int, error_type: str
 ) -> None:
     """A status that v1 does not list stays what it is in v2: one that is listed would tell a caller something false."""
@@ -149,7 +149,7 @@ def test_a_partners_fault_is_hidden_behind_a_listed_status(
     _is(caller.run(), status, error_type)
 
 
-def test_a_callers_fault_is_hidden_behind_a_listed_status(caller: _Caller, router: Server, new_name: NewName) -> None:
+def test_unlisted_caller_status_is_kept_on_v1(caller: _Caller, router: Server, new_name: NewName) -> None:
     """So do those of a bad body, of a missing credential and of an empty workspace."""
     name = new_name()
     router.new_workspace(name, "--billing", "prepaid")
@@ -158,7 +158,7 @@ def test_a_callers_fault_is_hidden_behind_a_listed_status(caller: _Caller, route
     _is(caller.run(workspace=name), 402, "insufficient_credits")
 
 
-def test_a_generation_knows_more_or_less_than_its_controls() -> None:
+def test_only_v2_has_run_parameters_and_keys() -> None:
     """Only v2 has the parameters of the run route and idempotency keys."""
     assert (V1.has_controls, V2.has_controls) == (False, True)
 
@@ -174,7 +174,7 @@ def test_a_generation_knows_more_or_less_than_its_controls() -> None:
         "strict_mode=%FF",
     ],
 )
-def test_v1_obeys_a_parameter_of_v2(caller: _Caller, router: Server, partner: FakePartner, query: str) -> None:
+def test_v1_ignores_parameters_of_v2(caller: _Caller, router: Server, partner: FakePartner, query: str) -> None:
     """v1 leaves the parameters of v2 alone, as it does any it does not know: the model's own provider runs it."""
     partner.script("/json", reply(200, b'{"native":true}'))
     response = caller.run(f"fake/json-1?{query}", json={"nobody_knows": 1})
@@ -185,7 +185,7 @@ def test_v1_obeys_a_parameter_of_v2(caller: _Caller, router: Server, partner: Fa
 
 
 @pytest.mark.parametrize("key", ["the-same-key", "k" * 256])
-def test_v1_obeys_an_idempotency_key(caller: _Caller, router: Server, partner: FakePartner, key: str) -> None:
+def test_v1_ignores_idempotency_keys(caller: _Caller, router: Server, partner: FakePartner, key: str) -> None:
     """On v1 each call is a run of its own, whatever key it is sent with, and none is a replay."""
     answers = [caller.run(headers={"Idempotency-Key": key}) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 200]

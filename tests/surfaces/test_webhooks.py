@@ -61,7 +61,7 @@ def deliveries(server: Server, request_id: str) -> Any:
     return answer.json()["data"]
 
 
-def test_nobody_is_told_that_a_run_has_ended(opened: Server, partner: FakePartner) -> None:
+def test_webhook_tells_the_end_of_a_run(opened: Server, partner: FakePartner) -> None:
     """The message leads to the status and the result, and its signature verifies with the secret that is shown."""
     submitted = submit(opened, partner.url + HOOK)
     assert submitted.status_code == 201
@@ -83,7 +83,7 @@ def test_nobody_is_told_that_a_run_has_ended(opened: Server, partner: FakePartne
     assert (done["number"], done["status"], done["error"]) == (1, 204, None)
 
 
-def test_a_failure_is_told_as_a_success(opened: Server, partner: FakePartner) -> None:
+def test_webhook_of_a_failure_has_its_bucket(opened: Server, partner: FakePartner) -> None:
     """The bucket in the message is the one that the status has."""
     partner.script("/json", reply(418, b'{"error":{"code":"teapot"}}'))
     request_id = submit(opened, partner.url + HOOK).json()["request_id"]
@@ -96,21 +96,21 @@ def test_a_failure_is_told_as_a_success(opened: Server, partner: FakePartner) ->
     "url",
     ["", "receiver.example", "ftp://receiver.example/", "https://user@receiver.example/", "http://169.254.169.254/"],
 )
-def test_a_bad_address_is_queued(opened: Server, url: str) -> None:
+def test_malformed_webhook_address_is_refused(opened: Server, url: str) -> None:
     """It is refused before anything is queued, and before a key is taken."""
     answer = submit(opened, url)
     assert (answer.status_code, answer.json()["error_type"]) == (400, "invalid_input")
     assert answer.json()["detail"].startswith("webhook_url ")
 
 
-def test_a_private_address_is_posted_to(router: Server, partner: FakePartner) -> None:
+def test_private_webhook_address_is_refused(router: Server, partner: FakePartner) -> None:
     """Unless an operator opens his network to webhooks."""
     answer = submit(router, partner.url + HOOK)
     assert (answer.status_code, answer.json()["error_type"]) == (400, "invalid_input")
     assert partner.requests(HOOK) == []
 
 
-def test_a_run_without_a_webhook_has_deliveries(opened: Server, new_name: NewName) -> None:
+def test_run_without_a_webhook_has_no_deliveries(opened: Server, new_name: NewName) -> None:
     """It has none; and whoever may not see the run does not learn whether it had any."""
     request_id = submit(opened, None).json()["request_id"]
     assert deliveries(opened, request_id) == []
@@ -125,7 +125,7 @@ def test_a_run_without_a_webhook_has_deliveries(opened: Server, new_name: NewNam
         assert (answer.status_code, answer.json()["error_type"]) == (404, "request_not_found")
 
 
-def test_a_secret_is_not_the_workspaces_own(opened: Server, new_name: NewName) -> None:
+def test_each_workspace_has_its_own_webhook_secret(opened: Server, new_name: NewName) -> None:
     """Each workspace has its own, which stays until it is rotated; it is not to be kept by any cache."""
     mine, other = ({"X-API-Key": opened.new_workspace(new_name())} for _ in range(2))
     url = f"{opened.url}/v2/webhook-secret"
@@ -145,7 +145,9 @@ def test_a_secret_is_not_the_workspaces_own(opened: Server, new_name: NewName) -
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/v2/webhook-secret"), ("POST", "/v2/webhook-secret/rotate")])
-def test_anybody_sees_the_secret(opened: Server, new_name: NewName, method: str, path: str) -> None:
+def test_webhook_secret_needs_an_unlimited_credential(
+    opened: Server, new_name: NewName, method: str, path: str
+) -> None:
     """Without a credential, with one that is limited to some models, and without the router, nothing is shown."""
     name = new_name()
     limited = opened.new_workspace(name, models="fake/json-1")
@@ -160,7 +162,7 @@ def test_anybody_sees_the_secret(opened: Server, new_name: NewName, method: str,
         assert "whsec_" not in answer.text
 
 
-def test_a_secret_or_an_address_is_logged(opened: Server, partner: FakePartner) -> None:
+def test_neither_secret_nor_address_is_logged(opened: Server, partner: FakePartner) -> None:
     """The log has the tries, and neither the query of an address, the address nor a secret."""
     request_id = submit(opened, f"{partner.url}{HOOK}?token=hidden-in-the-query").json()["request_id"]
     line = wait_until(

@@ -37,7 +37,7 @@ def submission(caller: Client, chosen: str) -> tuple[int, str]:
     return refused(caller.ask("POST", "/api/prompt", json={"prompt": picture(), "prompt_id": chosen}))
 
 
-def test_a_chosen_id_is_replaced(caller: Client, chosen: str) -> None:
+def test_chosen_id_is_kept_and_used_once(caller: Client, chosen: str) -> None:
     """A client may choose the id of its job; the same id again is a conflict, and makes no job."""
     assert caller.submit(picture(), prompt_id=chosen) == chosen
     assert submission(caller, chosen) == (409, "duplicate_prompt_id")
@@ -46,14 +46,14 @@ def test_a_chosen_id_is_replaced(caller: Client, chosen: str) -> None:
     assert caller.get("/api/jobs")["pagination"]["total"] == 1
 
 
-def test_an_id_that_was_given_is_chosen_for_another_job(caller: Client) -> None:
+def test_given_id_cannot_be_chosen_for_another_job(caller: Client) -> None:
     """A job is known by the id it was given, so that no other of its workspace can be."""
     given = caller.runs(picture())
     assert submission(caller, given) == (409, "duplicate_prompt_id")
     assert caller.get("/api/jobs")["pagination"]["total"] == 1
 
 
-def test_an_id_that_another_has_chosen_is_refused(both: Sequence[Client], chosen: str) -> None:
+def test_id_chosen_by_another_workspace_is_free(both: Sequence[Client], chosen: str) -> None:
     """Whatever stands under it there: live, waiting, ended, or given to its job; the answer is that to any other id."""
     mine, theirs = both
     waiting, ended, given = (str(uuid.uuid4()) for _ in range(3))
@@ -80,7 +80,7 @@ def until_executing(socket: ClientConnection) -> list[tuple[str, Any]]:
     return told_so_far
 
 
-def test_two_jobs_of_one_id_are_watched_as_one(both: Sequence[Client], chosen: str) -> None:
+def test_jobs_of_one_chosen_id_are_watched_apart(both: Sequence[Client], chosen: str) -> None:
     """Both are executed at once; each is told of, stopped and ended for its own workspace alone."""
     mine, theirs = both
     with watching(mine.server, mine.key) as my_socket, watching(theirs.server, theirs.key) as their_socket:
@@ -104,7 +104,7 @@ def test_two_jobs_of_one_id_are_watched_as_one(both: Sequence[Client], chosen: s
         assert {data["prompt_id"] for kind, data in news if kind != "status"} == {chosen}
 
 
-def test_two_jobs_of_one_id_show_each_others_work(both: Sequence[Client], chosen: str) -> None:
+def test_jobs_of_one_chosen_id_show_their_own_work(both: Sequence[Client], chosen: str) -> None:
     """Wherever a job is shown, it is the workspace's own, under the id that was chosen, with what it has made."""
     colours = 10, 20
     for caller, colour in zip(both, colours, strict=True):
@@ -145,7 +145,7 @@ def _shown_ids(caller: Client, job_id: str) -> set[str]:
     }  # fmt: skip
 
 
-def test_a_job_that_waits_is_cancelled_for_another_of_its_id(both: Sequence[Client], chosen: str) -> None:
+def test_cancelling_a_chosen_id_spares_the_other_workspace(both: Sequence[Client], chosen: str) -> None:
     """The queue shows the ids that were chosen, and what is deleted, cancelled or cleared is the workspace's own."""
     for caller in both:
         caller.submit(holding())

@@ -20,7 +20,7 @@ def greeted(visitor: Client, path: str, token: str) -> str:
 
 @pytest.mark.req("C-08", "C-14")
 @pytest.mark.parametrize("path", ["/ws", "/api/ws"])
-def test_a_caller_cannot_watch(visitor: Client, token: MakeToken, path: str) -> None:
+def test_caller_opens_a_socket_with_a_key_or_a_token(visitor: Client, token: MakeToken, path: str) -> None:
     """A key and a token of the issuer both open a socket, at both paths."""
     assert greeted(visitor, path, visitor.key) == "status"
     assert greeted(visitor, path, token(visitor.workspace)) == "status"
@@ -28,14 +28,14 @@ def test_a_caller_cannot_watch(visitor: Client, token: MakeToken, path: str) -> 
 
 @pytest.mark.req("C-08", "C-14")
 @pytest.mark.parametrize("credential", ["", "flk_nobody", "a.b.c", "%C3%A9", "x" * 5000])
-def test_a_stranger_watches(visitor: Client, credential: str) -> None:
+def test_stranger_opens_no_socket(visitor: Client, credential: str) -> None:
     """Nobody else opens one, whatever is sent in place of a credential."""
     with pytest.raises(InvalidStatus) as raised:
         greeted(visitor, "/ws", credential)
     assert raised.value.response.status_code == 401
 
 
-def test_a_socket_is_opened_elsewhere(visitor: Client) -> None:
+def test_sockets_open_at_two_paths_alone(visitor: Client) -> None:
     """There are two paths for sockets, and no others."""
     for path in ("/api/prompt", "/v2/models", "/nothing"):
         with pytest.raises(InvalidStatus) as raised:

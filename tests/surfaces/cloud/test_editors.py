@@ -12,7 +12,7 @@ MIB = 2**20
 
 
 @pytest.mark.parametrize("prefix", ["/api", ""])
-def test_an_editor_does_not_start(visitor: Client, prefix: str) -> None:
+def test_editor_starts(visitor: Client, prefix: str) -> None:
     """What editors ask for at first is answered as they expect."""
     assert visitor.get(f"{prefix}/users") == {"storage": "server", "migrated": True}
     for path in ("/extensions", "/embeddings"):
@@ -34,7 +34,7 @@ def test_an_editor_does_not_start(visitor: Client, prefix: str) -> None:
     assert visitor.get("/api/user") == {"status": "active"}
 
 
-def test_the_features_need_a_key(cloud: Server) -> None:
+def test_features_need_no_key(cloud: Server) -> None:
     """What a server can do is told to anybody, and says how large an upload may be."""
     features = cloud.client.get("/api/features", headers={"X-API-Key": ""}).json()
     assert features["supports_preview_metadata"] is True
@@ -45,13 +45,13 @@ def test_the_features_need_a_key(cloud: Server) -> None:
 @pytest.mark.parametrize(
     "path", ["users", "user", "system_stats", "settings", "settings/a", "userdata", "userdata/a", "extensions"]
 )
-def test_a_stranger_sees_what_editors_keep(visitor: Client, path: str) -> None:
+def test_stranger_sees_nothing_that_editors_keep(visitor: Client, path: str) -> None:
     """Everything but the features is for callers."""
     response = visitor.ask("GET", f"/api/{path}", headers={"X-API-Key": "flk_nobody"})
     assert refused(response) == (401, "unauthorized")
 
 
-def test_a_setting_is_forgotten(caller: Client, new_cloud_client: NewCloudClient) -> None:
+def test_setting_is_kept_as_it_was_changed(caller: Client, new_cloud_client: NewCloudClient) -> None:
     """Settings are changed one by one or several at once, whatever JSON they are; others have their own."""
     assert caller.get("/api/settings/Comfy.Locale") is None
     caller.post("/api/settings/Comfy.Locale", "fr")
@@ -82,14 +82,16 @@ def test_a_setting_is_forgotten(caller: Client, new_cloud_client: NewCloudClient
         ("userdata/%ED%A0%80", b"x", 400, "invalid_input"),
     ],
 )
-def test_something_odd_is_kept(visitor: Client, path: str, content: bytes, status: int, kind: str) -> None:
+def test_malformed_document_is_refused_and_not_kept(
+    visitor: Client, path: str, content: bytes, status: int, kind: str
+) -> None:
     """What is too large, is no JSON or has an odd name is refused, and nothing of it is kept."""
     assert refused(visitor.ask("POST", f"/api/{path}", content=content)) == (status, kind)
     assert visitor.get("/api/settings") == {}
     assert visitor.get("/api/userdata?recurse=true") == []
 
 
-def test_a_file_of_a_user_is_lost(caller: Client, new_cloud_client: NewCloudClient) -> None:
+def test_file_of_a_user_is_put_listed_moved_and_deleted(caller: Client, new_cloud_client: NewCloudClient) -> None:
     """Files are put, listed, read, moved and deleted, with the slashes of their names encoded as editors do it."""
     info = caller.post("/api/userdata/workflows%2Fa%20b.json?overwrite=false&full_info=true", {"nodes": []})
     assert (info["path"], info["size"]) == ("workflows/a b.json", 12)
@@ -112,7 +114,7 @@ def test_a_file_of_a_user_is_lost(caller: Client, new_cloud_client: NewCloudClie
 
 
 @pytest.mark.parametrize("name", ["page.html", "script.js", "picture.svg", "plain"])
-def test_a_file_of_a_user_is_a_page_of_ours(caller: Client, name: str) -> None:
+def test_file_of_a_user_is_never_served_as_a_page(caller: Client, name: str) -> None:
     """What users have put here never runs with our name on it."""
     caller.ask("POST", f"/userdata/{name}", content=b"<script>")
     read = caller.ask("GET", f"/userdata/{name}")

@@ -65,7 +65,7 @@ def is_well_formed(body: dict[str, Any]) -> None:
 
 @pytest.mark.req("C-14")
 @pytest.mark.parametrize("fault", EVERY, ids=name_of)
-def test_a_shared_fault_has_another_status(fault: Fault) -> None:
+def test_shared_fault_has_its_specified_status(fault: Fault) -> None:
     """The statuses of the specification, for the faults that jobs share with everything else."""
     worded, body, headers = answered(FaultError(fault))
     is_well_formed(body)
@@ -76,7 +76,7 @@ def test_a_shared_fault_has_another_status(fault: Fault) -> None:
 
 @pytest.mark.req("C-14")
 @pytest.mark.parametrize("fault", _JOB_FAULTS, ids=lambda fault: type(fault).__name__)
-def test_a_fault_of_jobs_has_another_status(fault: JobFault) -> None:
+def test_fault_of_jobs_has_its_specified_status(fault: JobFault) -> None:
     """The statuses of the specification, for the faults of jobs alone: 429 is an inactive subscription."""
     worded, body, headers = answered(JobFaultError(fault))
     is_well_formed(body)
@@ -86,13 +86,13 @@ def test_a_fault_of_jobs_has_another_status(fault: JobFault) -> None:
 
 
 @pytest.mark.req("C-14")
-def test_a_fault_of_jobs_is_forgotten() -> None:
+def test_every_fault_of_jobs_is_tried() -> None:
     """Every kind of fault is in this file."""
     assert {type(fault) for fault in (*_JOB_FAULTS, _INVALID)} | _OF_THE_JOBS_API == set(get_args(JobFault))
 
 
 @pytest.mark.req("C-04")
-def test_a_workflow_that_is_invalid_is_explained_otherwise() -> None:
+def test_invalid_workflow_is_explained_in_the_words_of_its_checker() -> None:
     """An invalid workflow is told in the words of who has checked it, whichever member is read."""
     worded, body, _ = answered(JobFaultError(_INVALID), "POST")
     assert (worded.status, worded.result) == (400, "invalid_workflow")
@@ -101,7 +101,7 @@ def test_a_workflow_that_is_invalid_is_explained_otherwise() -> None:
 
 
 @pytest.mark.req("C-03")
-def test_a_file_a_body_names_is_not_found() -> None:
+def test_missing_file_of_a_body_is_400_and_of_an_address_404() -> None:
     """A missing original of a mask is the body's fault; a missing file of an address is not found."""
     assert answered(JobFaultError(faults.FileNotFound("a")), "POST")[0].status == 400
     assert answered(JobFaultError(faults.FileNotFound("a")), "HEAD")[0].status == 404
@@ -117,7 +117,7 @@ def test_a_file_a_body_names_is_not_found() -> None:
         (ValueError("/home/secret"), 500, None),
     ],
 )
-def test_an_exception_is_shown(error: Exception, status: int, allow: bytes | None) -> None:
+def test_exception_is_never_shown(error: Exception, status: int, allow: bytes | None) -> None:
     """What is no fault gets a status, and nothing of what went wrong inside is told."""
     worded, body, headers = answered(error)
     is_well_formed(body)
@@ -125,14 +125,14 @@ def test_an_exception_is_shown(error: Exception, status: int, allow: bytes | Non
     assert "secret" not in worded.content.decode()
 
 
-def test_a_metric_has_a_label_without_end() -> None:
+def test_fault_label_of_a_metric_is_from_a_closed_list() -> None:
     """What names a fault in metrics is from a closed list, whatever the error of a workflow is called."""
     make: Callable[[str], Exception] = lambda kind: JobFaultError(faults.BadSubmission(kind, "m"))  # noqa: E731 -- short
     assert {refusal(make(kind), {"method": "POST"}).result for kind in ("a", "b")} == {"invalid_submission"}
 
 
 @pytest.mark.req("C-14", "J-14")
-def test_blocked_bytes_are_a_failure_of_ours() -> None:
+def test_blocked_bytes_are_refused_with_451() -> None:
     """Files are assets, and bytes that are not taken in as these are not taken in here."""
     worded, body, _ = answered(AssetFaultError(ContentBlocked()), "POST")
     is_well_formed(body)

@@ -111,14 +111,14 @@ def read(payload: Payload) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.req("C-08")
 @pytest.mark.parametrize(("tiding", "kind", "data"), MESSAGES, ids=[f"{row[1]}-{i}" for i, row in enumerate(MESSAGES)])
-def test_a_message_lacks_a_field(tiding: Tiding, kind: str, data: dict[str, Any]) -> None:
+def test_every_message_has_its_specified_fields(tiding: Tiding, kind: str, data: dict[str, Any]) -> None:
     """Every kind of message has the fields the specification and existing clients know."""
     (payload,) = payloads(bulletin(tiding), PLAIN)
     assert read(payload) == (kind, data)
 
 
 @pytest.mark.req("C-08")
-def test_the_first_message_does_not_say_who_the_client_is() -> None:
+def test_first_message_says_who_the_client_is() -> None:
     """The greeting is a status with a session id."""
     assert read(hello(2, "me")) == (
         "status",
@@ -127,7 +127,7 @@ def test_the_first_message_does_not_say_who_the_client_is() -> None:
 
 
 @pytest.mark.req("C-08")
-def test_a_job_never_ends_for_who_waits_for_no_node() -> None:
+def test_end_of_a_job_is_told_without_a_node() -> None:
     """The last word of a job is `executing` without a node, after the status."""
     status, last = payloads(bulletin(QueueChanged(0), over=(JOB,)), PLAIN)
     assert read(status)[0] == "status"
@@ -136,7 +136,7 @@ def test_a_job_never_ends_for_who_waits_for_no_node() -> None:
 
 
 @pytest.mark.req("C-08")
-def test_the_progress_of_a_node_has_no_place() -> None:
+def test_progress_of_a_node_has_its_place() -> None:
     """`progress_state` says of a node how far it is, whether it runs, and where to show it."""
     begins = payloads(bulletin(Executing(INNER), NodeProgress(INNER)), PLAIN)
     assert [read(payload)[0] for payload in begins] == ["progress_state", "executing"]
@@ -161,14 +161,14 @@ def test_the_progress_of_a_node_has_no_place() -> None:
 
 @pytest.mark.req("C-09")
 @pytest.mark.parametrize(("image_type", "number"), [("image/jpeg", 1), ("image/png", 2)])
-def test_a_preview_says_the_wrong_type(image_type: str, number: int) -> None:
+def test_preview_says_the_type_of_its_picture(image_type: str, number: int) -> None:
     """Without metadata: what it is, which type the picture has, and the picture, big-endian."""
     (payload,) = payloads(bulletin(Preview(INNER, image_type, b"pixels")), PLAIN)
     assert payload == Payload(is_text=False, content=struct.pack(">II", 1, number) + b"pixels")
 
 
 @pytest.mark.req("C-09")
-def test_a_preview_does_not_say_whose_it_is() -> None:
+def test_preview_with_metadata_says_whose_it_is() -> None:
     """With metadata: what it is, their length, the metadata, and the picture."""
     (payload,) = payloads(bulletin(Preview(INNER, "image/png", b"pixels")), METADATA)
     kind, length = struct.unpack(">II", payload.content[:8])
@@ -185,21 +185,21 @@ def test_a_preview_does_not_say_whose_it_is() -> None:
 
 
 @pytest.mark.req("C-09")
-def test_a_preview_of_a_node_of_the_workflow_names_a_parent() -> None:
+def test_preview_of_a_node_of_the_workflow_names_no_parent() -> None:
     """Such a node has no parent, and is itself the real one."""
     (payload,) = payloads(bulletin(Preview(OUTER, "image/jpeg", b"")), METADATA)
     told = json.loads(payload.content[8:])
     assert (told["parent_node_id"], told["real_node_id"]) == (None, "7")
 
 
-def test_a_picture_of_an_unknown_type_breaks_the_socket() -> None:
+def test_picture_of_an_unknown_type_is_left_out() -> None:
     """What a node says is not to be believed: such a preview is left out."""
     assert payloads(bulletin(Preview(OUTER, "text/html", b"x")), METADATA) == []
     assert packed(bulletin(Preview(OUTER, "text/html", b"x")), METADATA) == b""
 
 
 @pytest.mark.req("C-09")
-def test_a_text_is_laid_out_wrongly() -> None:
+def test_text_frame_is_laid_out_as_specified() -> None:
     """What it is, the node's id with its length, and the text; the job's id first for who has said that he reads it."""
     said = bulletin(ProgressText(OUTER, "größer"))
     (plain,) = payloads(said, PLAIN)
@@ -209,7 +209,7 @@ def test_a_text_is_laid_out_wrongly() -> None:
     assert whole == Payload(is_text=False, content=head + "größer".encode())
 
 
-def test_a_bulletin_is_made_for_each_socket_anew() -> None:
+def test_one_event_is_encoded_once_for_all_sockets() -> None:
     """The same bytes go to all who can read the same, and most go to all."""
     preview = bulletin(Preview(OUTER, "image/png", bytes(100)))
     assert packed(preview, METADATA) is packed(preview, METADATA)
@@ -219,7 +219,7 @@ def test_a_bulletin_is_made_for_each_socket_anew() -> None:
 
 
 @pytest.mark.req("C-08")
-def test_a_chain_of_nodes_is_told_at_length() -> None:
+def test_chain_of_nodes_is_told_in_bounded_messages() -> None:
     """What is told of 500 nodes, one after another, is less than a megabyte: so much for each of them, and no more."""
     told = 0
     for number in range(500):
@@ -233,7 +233,7 @@ def test_a_chain_of_nodes_is_told_at_length() -> None:
 @given(
     st.booleans(), st.sampled_from([0, 1, 125, 126, 127, 65_535, 65_536, 100_000]), st.binary(min_size=1, max_size=1)
 )
-def test_a_frame_is_not_one_of_the_protocol(is_text: bool, length: int, byte: bytes) -> None:  # noqa: FBT001 -- drawn
+def test_frames_are_those_of_the_protocol(is_text: bool, length: int, byte: bytes) -> None:  # noqa: FBT001 -- drawn
     """Our frames are what a library for the protocol makes of the same content."""
     content = byte * length
     made = Frame(Opcode.TEXT if is_text else Opcode.BINARY, content).serialize(mask=False)

@@ -8,7 +8,7 @@ from surfaces.cloud.clients import Client, failing, holding, picture, refused
 
 
 @pytest.mark.req("C-15")
-def test_an_ended_job_is_no_history(caller: Client) -> None:
+def test_completed_job_is_in_the_history(caller: Client) -> None:
     """A completed job is told under its id, with its outputs and how it went, whole and light."""
     drawn = {"extra_pnginfo": {"workflow": {"id": "w"}}}
     job_id = caller.runs(picture(prefix="told"), extra_data=drawn, client_id="tab")
@@ -29,7 +29,7 @@ def test_an_ended_job_is_no_history(caller: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/history", "/history"])
-def test_a_client_that_polls_waits_for_ever(caller: Client, path: str) -> None:
+def test_client_that_polls_the_history_sees_the_end(caller: Client, path: str) -> None:
     """The engine's own history is empty until the job has ended; then it has the prompt in five parts."""
     job_id = caller.submit(holding())
     assert caller.get(f"{path}/{job_id}") == caller.get(f"/api/history_v2/{job_id}") == {}
@@ -44,7 +44,7 @@ def test_a_client_that_polls_waits_for_ever(caller: Client, path: str) -> None:
     assert entry["status"]["messages"][-1][0] == "execution_interrupted"
 
 
-def test_a_history_is_out_of_order(caller: Client) -> None:
+def test_history_is_in_order_and_paged(caller: Client) -> None:
     """The cloud tells the newest first, the engine the oldest; both in pages."""
     made = [caller.runs(failing(str(number))) for number in range(3)]
     live = caller.submit(holding())
@@ -63,7 +63,7 @@ def test_a_history_is_out_of_order(caller: Client) -> None:
     assert (error[0], error[1]["exception_message"].strip()) == ("execution_error", "0")
 
 
-def test_a_history_is_deleted(caller: Client) -> None:
+def test_history_cannot_be_deleted(caller: Client) -> None:
     """Nothing is deleted from the history, and an answer says just that."""
     job_id = caller.runs(failing("kept"))
     assert caller.post("/api/history", {"delete": [job_id]}) == {"deleted": [], "cleared": False}
@@ -74,6 +74,6 @@ def test_a_history_is_deleted(caller: Client) -> None:
 @pytest.mark.req("C-14")
 @pytest.mark.parametrize("path", ["/api/history", "/api/history_v2"])
 @pytest.mark.parametrize("query", ["max_items=0", "max_items=1001", "max_items=x", "offset=-1"])
-def test_a_history_has_no_bounds(visitor: Client, path: str, query: str) -> None:
+def test_page_of_the_history_is_bounded(visitor: Client, path: str, query: str) -> None:
     """A page has 1 to 1,000 jobs."""
     assert refused(visitor.ask("GET", f"{path}?{query}")) == (400, "invalid_input")

@@ -10,7 +10,7 @@ from surfaces.cloud.conftest import NewCloudClient
 
 
 @pytest.mark.req("C-05")
-def test_a_failed_job_is_completed(caller: Client) -> None:
+def test_failed_job_says_why_it_failed(caller: Client) -> None:
     """A job whose node fails is failed, and says why wherever it is told of."""
     job_id = caller.runs(failing("out of paint"))
     status = caller.get(f"/api/job/{job_id}/status")
@@ -24,7 +24,7 @@ def test_a_failed_job_is_completed(caller: Client) -> None:
 
 
 @pytest.mark.req("C-05")
-def test_a_completed_job_shows_nothing(caller: Client) -> None:
+def test_completed_job_shows_its_outputs(caller: Client) -> None:
     """A completed job has its workflow as it was executed, its outputs, and one of them to show."""
     job_id = caller.runs(picture(prefix="shown"), extra_data={"extra_pnginfo": {"workflow": {"id": "drawn-1"}}})
     detail = caller.get(f"/api/jobs/{job_id}")
@@ -43,13 +43,13 @@ def test_a_completed_job_shows_nothing(caller: Client) -> None:
     "job_id", ["0191d3a5-7c5e-7b7e-8f35-0c6f6a4b1c2d", "1", "%00", "x" * 500, "..", "%F0%9F%98%80"]
 )
 @pytest.mark.parametrize("path", ["/api/job/{}/status", "/api/jobs/{}", "/api/history_v2/{}"])
-def test_an_unknown_job_is_found(visitor: Client, path: str, job_id: str) -> None:
+def test_unknown_job_is_not_found(visitor: Client, path: str, job_id: str) -> None:
     """An id that is nobody's is not found, whatever it looks like."""
     assert refused(visitor.ask("GET", path.format(job_id)))[0] == 404
 
 
 @pytest.mark.req("C-05")
-def test_a_job_of_another_is_seen(caller: Client, new_cloud_client: NewCloudClient) -> None:
+def test_job_of_another_workspace_is_invisible(caller: Client, new_cloud_client: NewCloudClient) -> None:
     """Nobody else can see, list or cancel a job, or learn that it exists."""
     job_id, other = caller.submit(holding()), new_cloud_client()
     for path in (f"/api/job/{job_id}/status", f"/api/jobs/{job_id}", f"/api/history_v2/{job_id}"):
@@ -64,7 +64,7 @@ def test_a_job_of_another_is_seen(caller: Client, new_cloud_client: NewCloudClie
     assert caller.status(job_id) in {"pending", "in_progress"}
 
 
-def test_a_list_is_out_of_order(caller: Client) -> None:
+def test_list_of_jobs_is_in_order(caller: Client) -> None:
     """Jobs are listed by their submission, the newest first unless asked, in pages that leave none out."""
     made = [caller.runs(failing(str(number))) for number in range(3)] + [caller.runs(picture())]
     listed = caller.get("/api/jobs")
@@ -88,13 +88,13 @@ def test_a_list_is_out_of_order(caller: Client) -> None:
         "status=done", "sort_by=execution_time", "sort_order=up", "workflow_id=a", "output_type=image",
     ],
 )  # fmt: skip
-def test_a_list_that_cannot_be_made_is_made(visitor: Client, query: str) -> None:
+def test_malformed_list_request_is_refused(visitor: Client, query: str) -> None:
     """A list that is asked for otherwise than it can be told is refused, and not another one told."""
     assert refused(visitor.ask("GET", f"/api/jobs?{query}")) == (400, "invalid_input")
 
 
 @pytest.mark.req("C-05", "C-07")
-def test_a_job_goes_on_though_it_was_cancelled(caller: Client) -> None:
+def test_cancelled_job_stops(caller: Client) -> None:
     """A job is cancelled once, whether it waits or is executed; then it is left as it is."""
     job_id = caller.submit(holding())
     caller.reaches(job_id, "in_progress")
@@ -106,7 +106,7 @@ def test_a_job_goes_on_though_it_was_cancelled(caller: Client) -> None:
 
 
 @pytest.mark.req("C-05")
-def test_some_jobs_are_cancelled_and_some_are_not(caller: Client) -> None:
+def test_jobs_are_cancelled_together_or_not_at_all(caller: Client) -> None:
     """Jobs are cancelled together, or none of them where one is unknown."""
     jobs = [caller.submit(holding(number)) for number in range(2)]
     unknown = caller.ask("POST", "/api/jobs/cancel", json={"job_ids": [*jobs, str(uuid.uuid4())]})
@@ -122,6 +122,6 @@ def test_some_jobs_are_cancelled_and_some_are_not(caller: Client) -> None:
 @pytest.mark.parametrize(
     "body", [{}, {"job_ids": []}, {"job_ids": "a"}, {"job_ids": [1]}, {"job_ids": ["a"]}, {"job_ids": ["a"] * 101}, []]
 )
-def test_a_bad_list_of_jobs_is_cancelled(visitor: Client, body: Any) -> None:
+def test_list_to_cancel_names_1_to_100_jobs(visitor: Client, body: Any) -> None:
     """A body must name 1 to 100 ids."""
     assert refused(visitor.ask("POST", "/api/jobs/cancel", json=body)) == (400, "invalid_request")

@@ -11,7 +11,7 @@ from surfaces.cloud.clients import Client, refused
 
 @pytest.mark.req("C-01")
 @pytest.mark.parametrize("path", ["/api/object_info", "/object_info"])
-def test_a_class_of_nodes_is_missing(visitor: Client, path: str) -> None:
+def test_every_class_of_nodes_is_listed(visitor: Client, path: str) -> None:
     """Every class is there, those of packs too, with what editors need to know of it."""
     found = visitor.get(path)
     assert {"EmptyImage", "SaveImage", "LoadImage", "HoldOn"} <= set(found)
@@ -24,7 +24,7 @@ def test_a_class_of_nodes_is_missing(visitor: Client, path: str) -> None:
 
 
 @pytest.mark.req("C-01")
-def test_one_class_is_told_otherwise(visitor: Client) -> None:
+def test_single_class_is_told_as_in_the_list(visitor: Client) -> None:
     """A class by itself is under its name; one that there is not is nothing, as clients expect."""
     whole = visitor.get("/api/object_info")
     assert visitor.get("/api/object_info/SaveImage") == {"SaveImage": whole["SaveImage"]}
@@ -33,7 +33,7 @@ def test_one_class_is_told_otherwise(visitor: Client) -> None:
 
 
 @pytest.mark.req("C-01")
-def test_the_document_is_sent_again_and_again(visitor: Client) -> None:
+def test_known_document_is_not_sent_again(visitor: Client) -> None:
     """Who has the document is told so; who takes gzip is sent the same, smaller."""
     plain = visitor.ask("GET", "/api/object_info", headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in plain.headers
@@ -53,7 +53,7 @@ def test_the_document_is_sent_again_and_again(visitor: Client) -> None:
 
 
 @pytest.mark.req("C-14")
-def test_a_stranger_sees_the_classes(visitor: Client) -> None:
+def test_stranger_sees_no_classes(visitor: Client) -> None:
     """The classes are for callers."""
     response = visitor.ask("GET", "/api/object_info", headers={"X-API-Key": "flk_nobody"})
     assert refused(response) == (401, "unauthorized")

@@ -20,7 +20,7 @@ def submit(caller: Client, **body: Any) -> tuple[int, str]:
 
 @pytest.mark.req("C-04", "C-05", "C-15")
 @pytest.mark.parametrize("path", ["/api/prompt", "/prompt"])
-def test_a_workflow_is_not_executed(caller: Client, path: str) -> None:
+def test_submitted_workflow_is_executed(caller: Client, path: str) -> None:
     """A submitted workflow is a job, whose id is the prompt's, and which is completed at last."""
     submitted = caller.post(path, {"prompt": picture()})
     assert set(submitted) == {"prompt_id", "number", "node_errors"}
@@ -30,7 +30,7 @@ def test_a_workflow_is_not_executed(caller: Client, path: str) -> None:
 
 
 @pytest.mark.req("C-04")
-def test_a_wrong_output_stops_the_others(caller: Client) -> None:
+def test_invalid_output_is_named_and_the_others_are_made(caller: Client) -> None:
     """Outputs that are wrong are left out and named; the others are made."""
     graph = {**picture(), "3": {"class_type": "SaveImage", "inputs": {"images": ["9", 0], "filename_prefix": "x"}}}
     submitted = caller.post("/api/prompt", {"prompt": graph})
@@ -52,7 +52,7 @@ def test_a_wrong_output_stops_the_others(caller: Client) -> None:
         ({**picture(), "1": {"class_type": "EmptyImage", "inputs": {}}}, "prompt_outputs_failed_validation"),
     ],
 )
-def test_a_workflow_that_cannot_be_executed_is_a_job(visitor: Client, prompt: Any, kind: str) -> None:
+def test_workflow_that_cannot_be_executed_is_refused(visitor: Client, prompt: Any, kind: str) -> None:
     """A workflow that is wrong is refused, with what is wrong by node, and no job is made."""
     response = visitor.ask("POST", "/api/prompt", json={"prompt": prompt})
     assert refused(response) == (400, kind)
@@ -78,15 +78,13 @@ def test_a_workflow_that_cannot_be_executed_is_a_job(visitor: Client, prompt: An
     ],
     ids=lambda value: value[:24] if isinstance(value, bytes) else value,
 )
-def test_a_body_that_is_no_submission_is_an_inner_error(
-    visitor: Client, content: bytes, status: int, kind: str
-) -> None:
+def test_unreadable_submission_is_the_callers_fault(visitor: Client, content: bytes, status: int, kind: str) -> None:
     """What cannot be read is the caller's fault, and says so."""
     assert refused(visitor.ask("POST", "/api/prompt", content=content)) == (status, kind)
 
 
 @pytest.mark.req("C-14")
-def test_a_stranger_submits(cloud: Server, caller: Client, token: MakeToken) -> None:
+def test_stranger_cannot_submit(cloud: Server, caller: Client, token: MakeToken) -> None:
     """A call needs a key, in either header, or a token of the issuer; without one nothing is told."""
     url, body = f"{cloud.url}/api/prompt", {"prompt": picture()}
     for headers in ({}, {"X-API-Key": "flk_nobody"}, {"X-API-Key": ""}, {"Authorization": "Bearer flk_nobody"}):
@@ -100,7 +98,7 @@ def test_a_stranger_submits(cloud: Server, caller: Client, token: MakeToken) -> 
 
 
 @pytest.mark.req("C-13", "C-14")
-def test_an_inactive_subscription_submits(new_cloud_client: NewCloudClient) -> None:
+def test_inactive_subscription_cannot_submit(new_cloud_client: NewCloudClient) -> None:
     """A workspace whose subscription allows no job is told so with 429, and can still read."""
     free = new_cloud_client("--subscription", "free")
     response = free.ask("POST", "/api/prompt", json={"prompt": picture()})
@@ -111,7 +109,7 @@ def test_an_inactive_subscription_submits(new_cloud_client: NewCloudClient) -> N
 
 
 @pytest.mark.req("C-13")
-def test_the_queue_has_no_end(new_cloud_client: NewCloudClient) -> None:
+def test_queue_of_jobs_is_bounded(new_cloud_client: NewCloudClient) -> None:
     """So many jobs of a workspace may wait; one more is refused, and is to be sent again later."""
     standard = new_cloud_client("--subscription", "standard")
     first = standard.submit(holding())
@@ -125,7 +123,7 @@ def test_the_queue_has_no_end(new_cloud_client: NewCloudClient) -> None:
 
 
 @pytest.mark.req("C-11")
-def test_a_key_beside_a_workflow_is_kept(cloud: Server, caller: Client) -> None:
+def test_key_sent_with_a_workflow_is_not_kept(cloud: Server, caller: Client) -> None:
     """Keys that come with a workflow are in no answer and in no file of the server."""
     secrets = {name: f"flk_hidden-{name}" for name in ("api_key_service_org", "auth_token_service_org", "api_key_x")}
     job_id = caller.runs(failing("on purpose"), extra_data={**secrets, "extra_pnginfo": {"workflow": {}}})
@@ -138,7 +136,7 @@ def test_a_key_beside_a_workflow_is_kept(cloud: Server, caller: Client) -> None:
 
 
 @pytest.mark.req("C-04")
-def test_a_client_is_forgotten(caller: Client) -> None:
+def test_client_id_is_kept_with_its_job(caller: Client) -> None:
     """What a client calls itself is kept with its job, beside what it sent along."""
     job_id = caller.submit(picture(), client_id="tab-1", extra_data={"preview_method": "auto"})
     extra = caller.get(f"/api/jobs/{job_id}")["workflow"]["extra_data"]

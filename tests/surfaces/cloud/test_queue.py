@@ -17,7 +17,7 @@ def standard(new_cloud_client: NewCloudClient) -> Client:
 
 @pytest.mark.req("C-07")
 @pytest.mark.parametrize("path", ["/api/queue", "/queue"])
-def test_a_queue_is_empty(standard: Client, path: str) -> None:
+def test_queue_tells_running_and_waiting_jobs_apart(standard: Client, path: str) -> None:
     """What is executed and what waits are told apart, each in the order of its submission, as editors read it."""
     first, *waiting = [standard.submit(holding(number), client_id="tab") for number in range(3)]
     standard.reaches(first, "in_progress")
@@ -30,7 +30,7 @@ def test_a_queue_is_empty(standard: Client, path: str) -> None:
 
 
 @pytest.mark.req("C-07")
-def test_a_deleted_job_is_executed(standard: Client) -> None:
+def test_deleted_job_is_not_executed(standard: Client) -> None:
     """Jobs are deleted whether they wait or are executed; ids that are no job's are simply not among them."""
     jobs = [standard.submit(holding(number)) for number in range(3)]
     standard.reaches(jobs[0], "in_progress")
@@ -43,7 +43,7 @@ def test_a_deleted_job_is_executed(standard: Client) -> None:
 
 
 @pytest.mark.req("C-07")
-def test_a_cleared_queue_stops_what_is_executed(standard: Client) -> None:
+def test_clearing_the_queue_spares_the_running_job(standard: Client) -> None:
     """Clearing the queue ends what waits, and nothing else."""
     jobs = [standard.submit(holding(number)) for number in range(3)]
     standard.reaches(jobs[0], "in_progress")
@@ -55,7 +55,7 @@ def test_a_cleared_queue_stops_what_is_executed(standard: Client) -> None:
 
 @pytest.mark.req("C-07")
 @pytest.mark.parametrize("path", ["/api/interrupt", "/interrupt"])
-def test_an_interrupt_hits_what_waits(standard: Client, path: str) -> None:
+def test_interrupt_stops_the_running_job_alone(standard: Client, path: str) -> None:
     """An interrupt stops what is executed, and the next begins; without anything to stop it is fine, too."""
     assert standard.post(path) == {"interrupted": []}
     first, second = (standard.submit(holding(number)) for number in range(2))
@@ -71,7 +71,7 @@ def test_an_interrupt_hits_what_waits(standard: Client, path: str) -> None:
 
 
 @pytest.mark.req("C-13")
-def test_a_subscription_runs_more_than_it_may(standard: Client, caller: Client) -> None:
+def test_subscription_bounds_the_jobs_that_run(standard: Client, caller: Client) -> None:
     """As many jobs of a workspace go on as its subscription allows; the next begins when one has ended."""
     jobs = [standard.submit(holding(number)) for number in range(2)]
     standard.reaches(jobs[0], "in_progress")
@@ -86,7 +86,7 @@ def test_a_subscription_runs_more_than_it_may(standard: Client, caller: Client) 
 @pytest.mark.parametrize(
     "body", ["x", [], {"delete": "a"}, {"delete": [1]}, {"clear": "yes"}, {"delete": ["a"] * 1001}]
 )
-def test_a_bad_change_is_made(visitor: Client, path: str, body: Any) -> None:
+def test_malformed_change_of_the_queue_is_refused(visitor: Client, path: str, body: Any) -> None:
     """A body that is none is refused."""
     assert refused(visitor.ask("POST", path, json=body)) == (400, "invalid_request")
     assert refused(visitor.ask("POST", path, content=b"{")) == (400, "invalid_request")

@@ -75,7 +75,7 @@ def filled(path: str) -> str:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-def test_a_route_is_answered_by_another(route: Any) -> None:
+def test_each_path_leads_to_its_own_handler(route: Any) -> None:
     """Each path leads to its own handler, with and without the prefix where it has both."""
     surface = CloudSurface([Echo()], _echo_socket, b"x-request-id", lambda _: None)
     for path in map(filled, route.paths):
@@ -85,7 +85,7 @@ def test_a_route_is_answered_by_another(route: Any) -> None:
         assert surface.serves(path)
 
 
-def test_a_path_of_the_router_is_served() -> None:
+def test_cloud_api_serves_its_own_paths_alone() -> None:
     """The cloud API has its prefix and the engine's own paths, and no others."""
     surface = CloudSurface([Echo()], _echo_socket, b"x-request-id", lambda _: None)
     for path in ("/v2/models", "/v1/models/a/b", "/", "", "/healthz", "/metrics", "/assets/a", "/apis", "/prompts"):
@@ -106,14 +106,14 @@ def test_a_path_of_the_router_is_served() -> None:
         ("GET", "/api/interrupt", 405),
     ],
 )
-def test_a_path_nobody_serves_has_the_router_s_envelope(method: str, path: str, status: int) -> None:
+def test_unknown_path_is_refused_in_the_clouds_envelope(method: str, path: str, status: int) -> None:
     """Under the prefix every refusal has the cloud's envelope."""
     wire = asked(method, path)
     assert wire.status == status
     assert '"error":{"type"' in wire.text
 
 
-def test_a_socket_is_refused() -> None:
+def test_socket_opens_at_its_two_paths() -> None:
     """Sockets are at two paths; at any other they are closed before they are open."""
     for path in SOCKETS:
         assert asked("GET", path, kind="websocket").sent == [{"type": "websocket.accept"}]
@@ -121,7 +121,7 @@ def test_a_socket_is_refused() -> None:
     assert asked("GET", "/ws").status == 404
 
 
-def test_a_file_with_an_encoded_slash_is_nobody_s() -> None:
+def test_file_name_with_encoded_slashes_is_one_segment() -> None:
     """Editors send the slashes of a file's name encoded, and none of those segments is another route."""
     wire = asked("POST", "/api/userdata/workflows/a.json", raw_path="/api/userdata/workflows%2Fa.json")
     assert wire.text == "put_user_file"

@@ -67,7 +67,7 @@ def play(sqlite_url: str) -> Iterator[Play]:
         yield lambda scene, **options: runner.run(whole(scene, **options))
 
 
-def test_a_run_is_told_in_another_order(play: Play) -> None:
+def test_run_is_told_in_the_documented_order(play: Play) -> None:
     """What happens to a job arrives in the order clients rely on; the last word comes after the status."""
 
     async def scene(house: House) -> None:
@@ -93,7 +93,7 @@ def test_a_run_is_told_in_another_order(play: Play) -> None:
 
 
 @pytest.mark.parametrize("path", ["/ws", "/api/ws"])
-def test_the_greeting_lacks_something(play: Play, path: str) -> None:
+def test_greeting_says_how_much_waits_and_who_the_client_is(play: Play, path: str) -> None:
     """A client is told how much waits, and who it is: whatever it says it is, or else something new."""
 
     async def scene(house: House) -> None:
@@ -112,7 +112,7 @@ def test_the_greeting_lacks_something(play: Play, path: str) -> None:
     play(scene)
 
 
-def test_a_newcomer_waits_for_the_next_node(play: Play) -> None:
+def test_newcomer_is_told_what_is_executed(play: Play) -> None:
     """Who comes in the middle of a job is told what is executed, with the job's id."""
 
     async def scene(house: House) -> None:
@@ -126,7 +126,7 @@ def test_a_newcomer_waits_for_the_next_node(play: Play) -> None:
     play(scene)
 
 
-def test_sockets_of_one_client_take_each_others_messages(play: Play) -> None:
+def test_sockets_of_one_client_are_all_told(play: Play) -> None:
     """All sockets of a workspace are told the same, also with the same clientId, also when the first one closes."""
 
     async def scene(house: House) -> None:
@@ -146,7 +146,7 @@ def test_sockets_of_one_client_take_each_others_messages(play: Play) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?token=", "?token=flk_wrong", "?token=a.b.c", "?token=" + quote("ключ")])
-def test_anybody_may_watch(play: Play, query: str) -> None:
+def test_socket_needs_a_valid_key(play: Play, query: str) -> None:
     """Without a good key nothing is opened: the answer is 401, in the envelope of the API."""
 
     async def scene(house: House) -> None:
@@ -161,7 +161,7 @@ def test_anybody_may_watch(play: Play, query: str) -> None:
     play(scene)
 
 
-def test_a_key_in_a_header_is_refused(play: Play) -> None:
+def test_key_in_a_header_opens_a_socket(play: Play) -> None:
     """A client that can send headers may send its key there."""
 
     async def scene(house: House) -> None:
@@ -172,7 +172,7 @@ def test_a_key_in_a_header_is_refused(play: Play) -> None:
     play(scene)
 
 
-def test_a_revoked_key_watches_on(play: Play) -> None:
+def test_socket_of_a_revoked_key_is_closed(play: Play) -> None:
     """A credential is looked at again and again; when it is not good any more, its sockets are closed."""
 
     async def scene(house: House) -> None:
@@ -183,7 +183,7 @@ def test_a_revoked_key_watches_on(play: Play) -> None:
     play(scene, recheck=0.05)
 
 
-def test_sockets_have_no_limit(play: Play) -> None:
+def test_number_of_sockets_is_bounded(play: Play) -> None:
     """One socket too many is refused with 429, and the others go on."""
 
     async def scene(house: House) -> None:
@@ -199,7 +199,7 @@ def test_sockets_have_no_limit(play: Play) -> None:
 
 
 @pytest.mark.req("C-09")
-def test_a_client_is_sent_what_it_cannot_read(play: Play) -> None:
+def test_client_is_sent_only_what_it_can_read(play: Play) -> None:
     """Frames have metadata for a client that has said that it reads them, from then on; the server says what it can."""
 
     async def scene(house: House) -> None:
@@ -217,7 +217,7 @@ def test_a_client_is_sent_what_it_cannot_read(play: Play) -> None:
     play(scene)
 
 
-def test_garbage_closes_a_socket(play: Play) -> None:
+def test_garbage_from_a_client_is_ignored(play: Play) -> None:
     """What is no handshake is ignored, and only the first message can be one."""
 
     async def scene(house: House) -> None:
@@ -236,7 +236,7 @@ def test_garbage_closes_a_socket(play: Play) -> None:
     play(scene)
 
 
-def test_a_talkative_client_is_told_nothing(play: Play) -> None:
+def test_talkative_client_is_told_everything(play: Play) -> None:
     """A client that says more than anybody wants to hear is read slowly, and told everything meanwhile."""
 
     async def scene(house: House) -> None:
@@ -249,7 +249,7 @@ def test_a_talkative_client_is_told_nothing(play: Play) -> None:
     play(scene)
 
 
-def test_another_server_cannot_serve_sockets(play: Play) -> None:
+def test_sockets_work_under_a_server_without_extensions(play: Play) -> None:
     """Under a server that knows no extension, messages are sent as messages, and a refusal is a closing."""
 
     async def scene(house: House) -> None:
@@ -285,7 +285,7 @@ def test_another_server_cannot_serve_sockets(play: Play) -> None:
     ],
     ids=["too long", "no UTF-8", "unknown opcode", "reserved bits", "a part of nothing", "a long ping"],
 )
-def test_a_client_that_breaks_the_protocol_harms_others(play: Play, first: int, content: bytes, code: int) -> None:
+def test_client_that_breaks_the_protocol_is_closed_alone(play: Play, first: int, content: bytes, code: int) -> None:
     """It is closed with the code of the protocol, and nobody else notices."""
 
     async def scene(house: House) -> None:
@@ -304,7 +304,7 @@ def test_a_client_that_breaks_the_protocol_harms_others(play: Play, first: int, 
     [(b"", 0x81, 20_000), (b"\x01\x80" + bytes(4), 0x00, 3_000)],
     ids=["messages", "parts of one"],
 )
-def test_endless_small_messages_fill_the_memory(play: Play, begin: bytes, first: int, frames: int) -> None:
+def test_flood_of_small_messages_closes_the_socket(play: Play, begin: bytes, first: int, frames: int) -> None:
     """So many messages at once, or parts of one, close the socket."""
 
     async def scene(house: House) -> None:
@@ -316,7 +316,7 @@ def test_endless_small_messages_fill_the_memory(play: Play, begin: bytes, first:
     play(scene)
 
 
-def test_answers_to_pings_fill_the_memory(play: Play) -> None:
+def test_answers_to_pings_are_bounded(play: Play) -> None:
     """A client that sends pings and never reads is not answered for ever."""
 
     async def scene(house: House) -> None:
@@ -332,7 +332,7 @@ def test_answers_to_pings_fill_the_memory(play: Play) -> None:
     play(scene)
 
 
-def test_a_slow_client_delays_its_neighbours(play: Play) -> None:
+def test_slow_client_does_not_delay_its_neighbours(play: Play) -> None:
     """A client that does not read is closed when too much waits for it; until then and after, others are told all."""
 
     async def scene(house: House) -> None:
@@ -351,7 +351,7 @@ def test_a_slow_client_delays_its_neighbours(play: Play) -> None:
     play(scene, limits=NewsLimits(waiting_bytes=200_000))
 
 
-def test_a_slow_client_is_not_told_why(play: Play) -> None:
+def test_slow_client_is_told_why_it_was_closed(play: Play) -> None:
     """One that was too slow and reads on in time finds the code and the reason at the end of what was sent."""
 
     async def scene(house: House) -> None:
@@ -367,7 +367,7 @@ def test_a_slow_client_is_not_told_why(play: Play) -> None:
     play(scene, limits=NewsLimits(waiting_bytes=200_000))
 
 
-def test_a_stopping_server_leaves_its_sockets_open(play: Play) -> None:
+def test_stopping_server_closes_its_sockets(play: Play) -> None:
     """When the server stops, sockets are told so; one that never answers is cut, and does not hold the server up."""
 
     async def scene(house: House) -> None:
@@ -383,7 +383,7 @@ def test_a_stopping_server_leaves_its_sockets_open(play: Play) -> None:
     play(scene)
 
 
-def test_a_socket_is_a_silent_connection(play: Play) -> None:
+def test_silent_socket_stays_open(play: Play) -> None:
     """However long nothing happens, a socket stays; a connection that asks for nothing does not."""
 
     async def scene(house: House) -> None:
@@ -402,7 +402,7 @@ def test_a_socket_is_a_silent_connection(play: Play) -> None:
     [(b"\xff", b"", b"400"), (b"x" * 9_000, b"", b"414"), (b"x", b"A: b\r\n" * 200, b"431")],
     ids=["no ASCII", "too long", "too many headers"],
 )
-def test_a_request_that_cannot_be_read_stays_for_ever(play: Play, target: bytes, headers: bytes, status: bytes) -> None:
+def test_malformed_request_is_answered_and_closed(play: Play, target: bytes, headers: bytes, status: bytes) -> None:
     """It is answered, and its connection is closed."""
 
     async def scene(house: House) -> None:
@@ -413,7 +413,7 @@ def test_a_request_that_cannot_be_read_stays_for_ever(play: Play, target: bytes,
     play(scene)
 
 
-def test_a_server_leaks_the_key_into_its_log(play: Play, capfd: pytest.CaptureFixture[str]) -> None:
+def test_key_in_an_address_is_not_logged(play: Play, capfd: pytest.CaptureFixture[str]) -> None:
     """The address of a socket has a key in it, and is written nowhere."""
 
     async def scene(house: House) -> None:
@@ -429,7 +429,7 @@ def test_a_server_leaks_the_key_into_its_log(play: Play, capfd: pytest.CaptureFi
     play(scene)
 
 
-def test_a_failed_job_is_told_without_its_reason(play: Play) -> None:
+def test_failed_job_is_told_with_its_reason(play: Play) -> None:
     """An error arrives with its type and words."""
 
     async def scene(house: House) -> None:

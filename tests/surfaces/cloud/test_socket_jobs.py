@@ -42,7 +42,7 @@ def until_over(connection: ClientConnection, job_id: str) -> list[tuple[str, Any
             return told
 
 
-def test_a_watched_job_is_told_in_pieces(caller: Client) -> None:
+def test_watched_job_is_told_whole_and_in_order(caller: Client) -> None:
     """A run is told from its submission to its last word, in order, and to every socket alike."""
     with watching(caller.server, caller.key) as first, watching(caller.server, caller.key) as second:
         job_id = caller.submit(picture())
@@ -66,7 +66,7 @@ def test_a_watched_job_is_told_in_pieces(caller: Client) -> None:
     assert dict(told)["executed"]["output"]["images"][0]["type"] == "output"
 
 
-def test_a_newcomer_is_told_nothing_of_what_goes_on(caller: Client) -> None:
+def test_newcomer_is_told_what_is_executed_and_interrupted(caller: Client) -> None:
     """Who comes when a node is executed is told so, and then how it was interrupted."""
     with watching(caller.server, caller.key) as witness:
         job_id = caller.submit(holding())
@@ -83,7 +83,7 @@ def test_a_newcomer_is_told_nothing_of_what_goes_on(caller: Client) -> None:
     assert (interrupted["prompt_id"], interrupted["node_id"], interrupted["node_type"]) == (job_id, "1", "HoldOn")
 
 
-def test_a_job_that_never_began_is_watched_for_ever(caller: Client) -> None:
+def test_job_that_never_began_has_an_end(caller: Client) -> None:
     """A job that is given up while it waits has a last word too."""
     with watching(caller.server, caller.key) as connection:
         jobs = [caller.submit(holding(number)) for number in range(6)]
@@ -93,7 +93,7 @@ def test_a_job_that_never_began_is_watched_for_ever(caller: Client) -> None:
         assert kinds == ["notification", "execution_interrupted", "executing"]
 
 
-def test_a_failed_job_is_told_as_a_success(caller: Client) -> None:
+def test_failed_job_is_told_as_a_failure(caller: Client) -> None:
     """A failure is told with its node, its type and its words."""
     with watching(caller.server, caller.key) as connection:
         job_id = caller.submit(failing("It fell over."))
@@ -104,7 +104,7 @@ def test_a_failed_job_is_told_as_a_success(caller: Client) -> None:
     assert "It fell over." in failure["exception_message"]
 
 
-def test_a_socket_opens_anywhere(caller: Client) -> None:
+def test_sockets_open_only_at_their_paths(caller: Client) -> None:
     """Only the paths of sockets have any."""
     address = caller.server.url.replace("http", "ws", 1)
     for path in ("/api/prompt", "/v2/models/local/x", "/nowhere", "/healthz"):
@@ -113,7 +113,7 @@ def test_a_socket_opens_anywhere(caller: Client) -> None:
         assert caught.value.response.status_code == 403
 
 
-def test_a_socket_holds_up_a_server_that_stops(tmp_path: Path) -> None:
+def test_open_socket_does_not_delay_a_stopping_server(tmp_path: Path) -> None:
     """A server that stops says so on its sockets; and no key of an address is in its log, however talkative it is."""
     env = {"FAIRLEAD_ENGINE": "true", "FAIRLEAD_LOG_LEVEL": "debug", "FAIRLEAD_DRAIN_SECONDS": "1"}
     with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:

@@ -37,14 +37,14 @@ def refused(body: Any) -> str:
 
 
 @pytest.mark.req("C-04")
-def test_a_workflow_is_changed() -> None:
+def test_workflow_is_handed_on_byte_by_byte() -> None:
     """A workflow is handed on byte by byte, whatever it looks like."""
     assert read(b'{"prompt" : {"1":{"a" :1e3}} }').workflow == b'{"1":{"a" :1e3}}'
     assert read(b'{"prompt":{},"prompt":{"2":1}}').workflow == b'{"2":1}'
 
 
 @pytest.mark.req("C-04")
-def test_a_plain_submission_is_refused() -> None:
+def test_prompt_alone_is_a_submission() -> None:
     """A prompt alone is enough."""
     new = read({"prompt": _GRAPH})
     assert json.loads(new.workflow) == _GRAPH
@@ -52,7 +52,7 @@ def test_a_plain_submission_is_refused() -> None:
 
 
 @pytest.mark.req("C-04")
-def test_a_million_nodes_are_decoded() -> None:
+def test_million_nodes_are_not_decoded() -> None:
     """The workflow stays bytes: a million nodes make no more objects than one."""
     graph = b"{" + b",".join(b'"%d":{"class_type":"A","inputs":{}}' % number for number in range(1_000_000)) + b"}"
     assert read(b'{"prompt":' + graph + b"}").workflow == graph
@@ -94,13 +94,13 @@ def test_a_million_nodes_are_decoded() -> None:
         ({"prompt": _GRAPH, "extra_data": {"api_key_service_org": "k" * 9000}}, "invalid_request"),
     ],
 )
-def test_a_bad_body_is_submitted(body: Any, kind: str) -> None:
+def test_each_malformed_submission_has_its_own_error(body: Any, kind: str) -> None:
     """Everything that cannot be submitted has an error of its own kind."""
     assert refused(body) == kind
 
 
 @pytest.mark.req("C-04")
-def test_what_editors_send_is_refused() -> None:
+def test_ids_targets_and_places_of_editors_are_taken() -> None:
     """Ids, targets and a place in the queue are taken as editors send them; null stands for nothing."""
     body = {
         "client_id": "tab-1", "prompt": _GRAPH, "prompt_id": _ID, "front": True, "number": -3.5,
@@ -116,7 +116,7 @@ def test_what_editors_send_is_refused() -> None:
 
 
 @pytest.mark.req("C-11")
-def test_a_key_is_kept() -> None:
+def test_keys_are_taken_out_of_what_is_kept() -> None:
     """Keys and tokens are taken out of what is kept, by any name they may have; the brand's own pays."""
     secrets = {
         "api_key_service_org": "paid-by-1", "api_key_other_org": "secret-2", "auth_token_service_org": "secret-3",
@@ -133,7 +133,7 @@ def test_a_key_is_kept() -> None:
 
 
 @pytest.mark.req("C-11")
-def test_no_key_is_a_key() -> None:
+def test_empty_key_counts_as_absent() -> None:
     """A field that is empty or null is as if it was not there, and another may pay."""
     for empty in ("", None):
         new = read({"prompt": _GRAPH, "extra_data": {"api_key_acme_org": empty, "api_key_service_org": "paid-by-1"}})
@@ -141,14 +141,14 @@ def test_no_key_is_a_key() -> None:
         assert read({"prompt": _GRAPH, "extra_data": {"api_key_acme_org": empty}}).partner_key is None
 
 
-def test_a_huge_extra_is_kept() -> None:
+def test_extra_data_is_bounded() -> None:
     """What comes beside a workflow has a bound of its own."""
     with pytest.raises(FaultError) as raised:
         read({"prompt": _GRAPH, "extra_data": {"a": "x" * EXTRA_BYTES_MAX}})
     assert raised.value.fault == BodyTooLarge(EXTRA_BYTES_MAX)
 
 
-def test_an_error_repeats_a_body() -> None:
+def test_error_never_repeats_a_body() -> None:
     """A body may hold keys: what is said of it names a place, and no word of it."""
     for body in (
         {"prompt": _GRAPH, "extra_data": {"api_key_service_org": ["flk_secret"]}},
@@ -161,7 +161,7 @@ def test_an_error_repeats_a_body() -> None:
         assert "flk_secret" not in str(raised.value.fault)
 
 
-def test_extra_data_is_written_otherwise() -> None:
+def test_extra_data_is_kept_as_embeddable_json() -> None:
     """What is kept is JSON that can be embedded as it is."""
     new = read(b'{"prompt":{},"extra_data":{"a" : [1 , 2.50], "\xc3\xa9": "\\ud83d\\ude00"}}')
     assert msgspec.json.decode(new.extra) == {"a": [1, 2.5], "é": "😀"}

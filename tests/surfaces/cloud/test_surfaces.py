@@ -6,7 +6,7 @@ from surfaces.cloud.clients import Client, refused
 
 
 @pytest.mark.req("C-14", "R-20")
-def test_one_api_answers_for_another(visitor: Client) -> None:
+def test_unknown_path_is_answered_by_its_own_api(visitor: Client) -> None:
     """What nobody serves is refused by the API whose path it would be."""
     for path in ("/api/v2x", "/api/nothing", "/prompt/nothing", "/api"):
         assert refused(visitor.ask("GET", path)) == (404, "request_not_found"), path
@@ -19,7 +19,7 @@ def test_one_api_answers_for_another(visitor: Client) -> None:
 
 
 @pytest.mark.req("C-14")
-def test_a_method_of_another_path_is_answered(visitor: Client) -> None:
+def test_wrong_method_is_405_with_the_methods_of_the_path(visitor: Client) -> None:
     """A path that is known takes its own methods, and says which."""
     response = visitor.ask("PUT", "/api/queue")
     assert refused(response) == (405, "method_not_allowed")

@@ -85,7 +85,7 @@ END: Final = b"--" + BOUNDARY + b"--\r\n"
 
 
 @pytest.mark.req("C-02")
-def test_an_upload_is_named_otherwise(site: Site) -> None:
+def test_upload_keeps_its_name_or_gets_a_number(site: Site) -> None:
     """A file keeps its name; the same bytes are the same file, other bytes get a number, overwriting replaces."""
     first = upload(site, BYTES, type="input", subfolder="pasted")
     assert first.status_code == 200
@@ -104,7 +104,7 @@ def test_an_upload_is_named_otherwise(site: Site) -> None:
 
 
 @pytest.mark.req("C-02")
-def test_one_workspace_sees_the_files_of_another(site: Site) -> None:
+def test_workspace_sees_its_own_files_alone(site: Site) -> None:
     """Names are of a workspace; the same bytes are kept once for all, and are nobody's to find."""
     upload(site, BYTES)
     assert seen(site, "photo.png", who=1) is None
@@ -115,7 +115,7 @@ def test_one_workspace_sees_the_files_of_another(site: Site) -> None:
 
 
 @pytest.mark.req("C-14")
-def test_an_upload_needs_no_key(bare: Site) -> None:
+def test_upload_needs_a_key(bare: Site) -> None:
     """Without a key, or with a wrong one, nothing is kept."""
     for headers in ({}, {"X-API-Key": "flk_wrong"}):
         with bare.client(None) as client:
@@ -136,7 +136,7 @@ def test_an_upload_needs_no_key(bare: Site) -> None:
         ("fjörd.png", "fjörd.png"),
     ],
 )
-def test_a_name_leads_out_of_its_folder(lite: Site, sent: str, name: str) -> None:
+def test_path_in_a_name_is_cut_off(lite: Site, sent: str, name: str) -> None:
     """Paths in names are cut off, and files are found by what is left."""
     answer = send(lite, part("image", b"x", sent) + END)
     assert (answer.status_code, answer.json()["name"]) == (200, name)
@@ -170,7 +170,7 @@ def test_a_name_leads_out_of_its_folder(lite: Site, sent: str, name: str) -> Non
         b"\0" * 100_000,
     ],
 )
-def test_a_bad_form_leaves_something(bare: Site, body: bytes) -> None:
+def test_malformed_form_is_400_and_leaves_nothing(bare: Site, body: bytes) -> None:
     """A form without a file, with two, cut short, or past any bound is 400 with words, and nothing of it is kept."""
     answer = send(bare, body)
     assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_file")
@@ -179,7 +179,7 @@ def test_a_bad_form_leaves_something(bare: Site, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("type_", ["application/json", "multipart/form-data", "text/plain; boundary=x", "x"])
-def test_a_body_that_is_no_form_is_read_as_one(bare: Site, type_: str) -> None:
+def test_body_that_is_no_form_is_400(bare: Site, type_: str) -> None:
     """Another content type, or none with a boundary, is 400."""
     assert send(bare, part("image", b"x", "a.png") + END, type_=type_).status_code == 400
     assert send(bare, part("image", b"x", "a.png") + END, type_=f"multipart/form-data; boundary={'b' * 5000}"
@@ -188,7 +188,7 @@ def test_a_body_that_is_no_form_is_read_as_one(bare: Site, type_: str) -> None:
 
 
 @pytest.mark.req("C-02")
-def test_a_file_past_the_limit_is_kept(lite: Site) -> None:
+def test_file_past_the_limit_is_413_and_not_kept(lite: Site) -> None:
     """One byte more than a file may have is 413, and so is a body that is mostly around it; at the limit it is kept."""
     assert upload(lite, b"x" * LIMIT).status_code == 200
     left = lite.left_files()
@@ -223,7 +223,7 @@ def test_slow_uploads_of_one_workspace_leave_places_for_another(lite: Site) -> N
 
 
 @pytest.mark.req("C-02")
-def test_an_upload_that_is_cut_off_leaves_something(lite: Site) -> None:
+def test_upload_that_is_cut_off_leaves_nothing(lite: Site) -> None:
     """A caller who leaves in the middle of a file leaves nothing behind."""
     body = part("image", b"x" * LIMIT, "a.png") + END
     head = (
@@ -238,7 +238,7 @@ def test_an_upload_that_is_cut_off_leaves_something(lite: Site) -> None:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(min_size=1, max_size=300), cut=st.integers(1, 40), dashes=st.booleans())
-def test_a_boundary_within_a_file_ends_it(lite: Site, content: bytes, cut: int, *, dashes: bool) -> None:
+def test_boundary_inside_a_file_does_not_end_it(lite: Site, content: bytes, cut: int, *, dashes: bool) -> None:
     """Whatever is in a file and however it is cut into pieces, its bytes arrive as they were."""
     content += b"\r\n--" + BOUNDARY[:-1] if dashes else b""
     body = part("overwrite", b"true") + part("image", content, "a.bin") + END
@@ -254,7 +254,7 @@ def test_a_boundary_within_a_file_ends_it(lite: Site, content: bytes, cut: int, 
 
 
 @pytest.mark.req("C-03")
-def test_a_mask_changes_the_colours(site: Site) -> None:
+def test_mask_keeps_the_colours_of_the_original(site: Site) -> None:
     """A mask is the original with the alpha of what is sent; its colours are thrown away, the original's texts kept."""
     texts = PngInfo()
     texts.add_text("workflow", '{"a": 1}')
@@ -274,7 +274,7 @@ def test_a_mask_changes_the_colours(site: Site) -> None:
 
 
 @pytest.mark.req("C-03")
-def test_a_mask_of_an_output_is_of_an_input(lite: Site) -> None:
+def test_original_of_a_mask_is_an_output_by_default(lite: Site) -> None:
     """The original is an output where nothing else is said; the mask may be drawn over a preview, too."""
     lite.make(png((0, 0, 255)), "p_00001_.png")
     lite.make(png((0, 255, 0)), "p_00001_.png", "temp")
@@ -304,7 +304,7 @@ def test_a_mask_of_an_output_is_of_an_input(lite: Site) -> None:
         ({"filename": "notes.txt", "type": "input"}, ""),
     ],
 )
-def test_a_mask_without_its_picture_is_kept(lite: Site, original: Any, word: str) -> None:
+def test_mask_without_its_picture_is_refused(lite: Site, original: Any, word: str) -> None:
     """A mask of nothing, of what is no picture, or of a reference that cannot be read is 400; no file has its name."""
     upload(lite, png())
     upload(lite, b"words", "notes.txt")
@@ -315,7 +315,7 @@ def test_a_mask_without_its_picture_is_kept(lite: Site, original: Any, word: str
 
 
 @pytest.mark.req("C-03")
-def test_a_mask_that_is_no_picture_is_kept(lite: Site) -> None:
+def test_mask_that_is_no_picture_is_refused(lite: Site) -> None:
     """What is sent must be a picture, of a size that can be held; a bomb is known by its header."""
     upload(lite, png())
     bomb = bytearray(png())

@@ -58,7 +58,7 @@ def view(site: Site, filename: str = "p_00001_.png", *, who: int | None = 0, **q
 
 
 @pytest.mark.req("C-06")
-def test_a_signed_link_needs_a_key(site: Site) -> None:
+def test_signed_link_needs_no_key(site: Site) -> None:
     """A file is 302 to an absolute link that is fetched without the key, and gives its very bytes."""
     answer = view(site, subfolder="ignored")
     assert (answer.status_code, answer.content) == (302, b"")
@@ -78,7 +78,7 @@ def test_a_signed_link_needs_a_key(site: Site) -> None:
 
 
 @pytest.mark.req("C-06")
-def test_a_part_of_a_file_is_another(shared: Site) -> None:
+def test_part_of_a_file_is_its_slice(shared: Site) -> None:
     """Players ask for parts; a part behind the end is 416 with the size."""
     location = view(shared).headers["location"]
     part = httpx.get(location, headers={"Range": "bytes=10-19"})
@@ -89,7 +89,7 @@ def test_a_part_of_a_file_is_another(shared: Site) -> None:
 
 
 @pytest.mark.req("C-06")
-def test_a_link_is_good_for_ever(site: Site) -> None:
+def test_link_is_good_for_an_hour(site: Site) -> None:
     """A link is good for an hour, in its one spelling, and for its own file; it ends with the file."""
     location = view(site).headers["location"]
     query = dict(parse_qsl(urlsplit(location).query))
@@ -108,7 +108,7 @@ def test_a_link_is_good_for_ever(site: Site) -> None:
     assert httpx.get(site.base_url + still_signed).status_code == 404
 
 
-def test_a_link_to_an_asset_leads_to_a_file(shared: Site) -> None:
+def test_link_to_an_asset_is_no_link_to_a_file(shared: Site) -> None:
     """A link that was signed for another path, with the same key, is not one to a file."""
     location = view(shared).headers["location"]
     file_id = urlsplit(location).path.removeprefix("/files/")
@@ -117,7 +117,7 @@ def test_a_link_to_an_asset_leads_to_a_file(shared: Site) -> None:
 
 
 @pytest.mark.req("C-06")
-def test_a_file_is_seen_without_its_key(site: Site) -> None:
+def test_file_needs_the_key_of_its_workspace(site: Site) -> None:
     """Without a key it is 401; with another workspace's there is no such file."""
     assert view(site, who=None).status_code == 401
     assert view(site, who=1).status_code == 404
@@ -148,21 +148,21 @@ def test_a_file_is_seen_without_its_key(site: Site) -> None:
         ("page.html", {"channel": "a"}),
     ],
 )
-def test_a_bad_question_is_answered(shared: Site, filename: str, query: dict[str, Any]) -> None:
+def test_malformed_view_is_400(shared: Site, filename: str, query: dict[str, Any]) -> None:
     """A name that is a path, and a way of showing there is not, are 400 with words."""
     answer = view(shared, filename, **query)
     assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_file")
     assert answer.json()["error"]["message"]
 
 
-def test_a_question_without_a_name_is_an_error_of_ours(shared: Site) -> None:
+def test_view_without_a_name_is_400(shared: Site) -> None:
     """No file name at all is 400."""
     with shared.client() as client:
         assert client.get("/api/view").status_code == 400
 
 
 @pytest.mark.req("C-06")
-def test_a_channel_is_another(site: Site) -> None:
+def test_channel_of_a_picture_is_sent_alone(site: Site) -> None:
     """A channel of a picture is sent at once: alpha over black, colours without alpha, or everything as it is."""
     alpha = view(site, channel="a")
     assert (alpha.status_code, alpha.headers["content-type"]) == (200, "image/png")
@@ -175,7 +175,7 @@ def test_a_channel_is_another(site: Site) -> None:
 
 
 @pytest.mark.req("C-06")
-def test_a_thumbnail_is_as_large_as_its_picture(lite: Site) -> None:
+def test_thumbnail_has_the_size_asked_for(lite: Site) -> None:
     """`res` is a JPEG within that edge, made once; a preview is the picture in another format."""
     small = view(lite, res="64")
     assert (small.status_code, small.headers["content-type"]) == (200, "image/jpeg")
@@ -192,7 +192,7 @@ def test_a_thumbnail_is_as_large_as_its_picture(lite: Site) -> None:
     assert view(lite, "page.html", res="64").status_code == 302
 
 
-def test_pictures_that_were_made_are_left_about(lite: Site) -> None:
+def test_rendered_pictures_leave_no_files(lite: Site) -> None:
     """Nothing of a picture that was made, or could not be, is left where it was made."""
     bomb = bytearray(png())
     bomb[16:24] = (60_000).to_bytes(4, "big") * 2
@@ -203,7 +203,7 @@ def test_pictures_that_were_made_are_left_about(lite: Site) -> None:
 
 
 @pytest.mark.req("C-06")
-def test_a_page_is_shown(lite: Site) -> None:
+def test_page_is_served_as_a_file_to_save(lite: Site) -> None:
     """A page, a script and an SVG are files to be saved, whatever they are called."""
     for name, content in (("page.html", PAGE), ("a.js", b"alert(1)"), ("a.png", b"<svg onload='alert(1)'/>")):
         lite.make(content, name)
@@ -213,7 +213,7 @@ def test_a_page_is_shown(lite: Site) -> None:
         assert shown.content == content
 
 
-def test_a_file_is_found_by_what_it_was(lite: Site) -> None:
+def test_file_is_found_by_its_current_name_or_content(lite: Site) -> None:
     """Names may say their folder, and content may stand for a name; what was overwritten is not shown any more."""
     with lite.client() as client:
         saved = client.post("/api/upload/image", files={"image": ("a.png", PNG)}).json()
@@ -226,7 +226,7 @@ def test_a_file_is_found_by_what_it_was(lite: Site) -> None:
     assert httpx.get(view(lite, "a.png", type="input").headers["location"]).content == b"other"
 
 
-def test_a_damaged_file_is_sent(lite: Site) -> None:
+def test_file_without_its_bytes_is_not_found(lite: Site) -> None:
     """A file whose bytes are gone is not found, before the first byte."""
     location = view(lite).headers["location"]
     for path in lite.folder.rglob("*"):
@@ -271,7 +271,7 @@ def test_damaged_thumbnail_is_made_again(lite: Site) -> None:
     assert (view(lite, res="64").content, lite.renders) == (good.content, 2)
 
 
-def test_a_jpeg_loses_its_turn(lite: Site) -> None:
+def test_thumbnail_of_a_jpeg_is_upright(lite: Site) -> None:
     """A thumbnail is upright, as its camera says."""
     exif = Image.Exif()
     exif[0x0112] = 6

@@ -42,14 +42,14 @@ def told(document: Any) -> Any:
 
 @pytest.mark.req("C-05")
 @pytest.mark.parametrize("state", JobState)
-def test_a_state_has_no_status(state: JobState) -> None:
+def test_every_state_has_a_status(state: JobState) -> None:
     """Every state is one of the five values."""
     five = {"pending", "in_progress", "completed", "failed", "cancelled"}
     assert told(wire.job_status(a_job(state)))["status"] == wire.STATUSES[state] in five
 
 
 @pytest.mark.req("C-05")
-def test_a_status_says_less() -> None:
+def test_status_has_its_id_times_and_message() -> None:
     """A status has the id and the times, and of a failed job its message."""
     assert told(wire.job_status(a_job(JobState.PARKED, started_at=None, finished_at=None))) == {
         "id": _ID,
@@ -63,14 +63,14 @@ def test_a_status_says_less() -> None:
 
 
 @pytest.mark.req("C-07")
-def test_a_queue_entry_is_in_another_order() -> None:
+def test_queue_entry_has_its_five_parts_in_order() -> None:
     """Number, id, workflow, extra, outputs; the extra has the time of the submission."""
     assert told(wire.queue_entry(a_job(JobState.RUNNING))) == [
         7, _ID, {"9": {}}, {**_DRAWN, "create_time": _AT}, ["9"],
     ]  # fmt: skip
 
 
-def test_an_entry_of_a_list_says_less() -> None:
+def test_listed_job_has_times_files_and_a_preview() -> None:
     """A job in a list has its times, the number of its files, and the file to show for it."""
     assert told(wire.job_entry(a_job())) == {
         "id": _ID, "status": "completed", "priority": 7, "create_time": _AT, "update_time": _AT + 2000,
@@ -81,7 +81,7 @@ def test_an_entry_of_a_list_says_less() -> None:
     assert set(waiting) == {"id", "status", "priority", "create_time", "update_time", "outputs_count"}
 
 
-def test_a_sound_is_shown_before_a_picture() -> None:
+def test_final_picture_is_previewed_first() -> None:
     """A final file comes before a temporary one, and a picture before anything else."""
     job = a_job(outputs=shown(audio=[{**_FILE, "filename": "a.flac"}], images=[_FILE, {**_FILE, "type": "temp"}]))
     assert told(wire.job_entry(job))["preview_output"]["mediaType"] == "images"
@@ -89,7 +89,7 @@ def test_a_sound_is_shown_before_a_picture() -> None:
     assert told(wire.job_entry(job))["preview_output"]["mediaType"] == "audio"
 
 
-def test_a_failure_is_not_told() -> None:
+def test_failed_job_names_its_node_and_reason() -> None:
     """A failed job tells which node failed and why, with the names that clients know from the socket."""
     error = told(wire.job_entry(a_job(JobState.FAILED, failure=msgspec.json.encode(Failed(_FAILURE)))))
     assert error["execution_error"] == {
@@ -99,7 +99,7 @@ def test_a_failure_is_not_told() -> None:
     }  # fmt: skip
 
 
-def test_a_detail_is_no_more_than_an_entry() -> None:
+def test_detail_has_workflow_outputs_and_end() -> None:
     """A job by itself has its workflow, what was shown, and how it has ended; one that goes on has not ended."""
     detail = told(wire.job_detail(a_job(), [(Started(), _AT + 1000), (Succeeded(), _AT + 2000)]))
     assert detail["workflow"] == {"prompt": {"9": {}}, "extra_data": {**_DRAWN, "create_time": _AT}}
@@ -121,7 +121,9 @@ def test_a_detail_is_no_more_than_an_entry() -> None:
         (JobState.EXPIRED, Failed(_FAILURE, is_late=True), "execution_error", False),
     ],
 )
-def test_an_ending_is_told_otherwise(state: JobState, ending: Event | None, kind: str, *, succeeded: bool) -> None:
+def test_last_message_of_a_history_says_how_the_job_ended(
+    state: JobState, ending: Event | None, kind: str, *, succeeded: bool
+) -> None:
     """The last message of a history says how a job has ended, with or without the events of the job at hand."""
     job = a_job(state, failure=None if ending is None else msgspec.json.encode(ending))
     entry = told(wire.history_entry(job))
@@ -132,7 +134,7 @@ def test_an_ending_is_told_otherwise(state: JobState, ending: Event | None, kind
     assert (last[0], last[1]["prompt_id"], last[1]["timestamp"]) == (kind, _ID, _AT + 2000)
 
 
-def test_a_local_history_has_another_shape() -> None:
+def test_local_history_has_its_documented_shape() -> None:
     """An entry has the prompt in five parts, outputs and nodes by id, and the messages of its events."""
     events: list[tuple[Event, int]] = [(Started(), _AT), (Cached(["1"]), _AT + 1), (Succeeded(), _AT + 2)]
     entry = told(wire.history_entry(a_job(), events))
@@ -148,7 +150,7 @@ def test_a_local_history_has_another_shape() -> None:
     ]
 
 
-def test_a_light_history_is_heavy() -> None:
+def test_light_history_leaves_the_graph_out() -> None:
     """The cloud's list leaves the drawn workflow out, and the graph; one entry by itself has both."""
     entry = told(wire.history_v2_entry(a_job()))
     assert set(entry) == {"prompt_id", "create_time", "prompt", "outputs", "meta", "status", "workflow_id"}
@@ -161,7 +163,7 @@ def test_a_light_history_is_heavy() -> None:
 
 
 @pytest.mark.parametrize("drawn", [{"extra_pnginfo": 7}, {"extra_pnginfo": {"workflow": []}}, {"extra_pnginfo": None}])
-def test_an_odd_drawing_breaks_a_list(drawn: Any) -> None:
+def test_odd_drawing_does_not_break_a_list(drawn: Any) -> None:
     """What an editor sends beside a workflow may be anything."""
     job = a_job(extra=json.dumps(drawn).encode())
     assert "workflow_id" not in told(wire.history_v2_entry(job))
@@ -169,6 +171,6 @@ def test_an_odd_drawing_breaks_a_list(drawn: Any) -> None:
 
 
 @pytest.mark.parametrize("ui", [{"images": "a"}, {"images": [1, {"a": 1}]}, {"text": ["a"]}, {"a": None}])
-def test_odd_outputs_break_a_list(ui: Any) -> None:
+def test_odd_outputs_do_not_break_a_list(ui: Any) -> None:
     """What a node shows may be anything; only files are counted."""
     assert told(wire.job_entry(a_job(outputs=shown(**ui))))["outputs_count"] == 0

@@ -61,7 +61,7 @@ def reference(asset: dict[str, Any], **info: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("J-14")
-def test_an_asset_is_not_what_was_sent(caller: JobsCaller) -> None:
+def test_asset_is_what_was_sent(caller: JobsCaller) -> None:
     """What was said of an asset is told again, with its hash; the same bytes of the same name are one asset."""
     content = drawn(1)
     more = {"file_path": "set/a.png", "tags": "red, small", "expires_in": "600", "content_type": "image/png"}
@@ -78,7 +78,7 @@ def test_an_asset_is_not_what_was_sent(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_an_asset_made_from_a_hash_has_other_bytes(caller: JobsCaller) -> None:
+def test_asset_made_from_a_hash_has_its_bytes(caller: JobsCaller) -> None:
     """Bytes the workspace has need not be sent again; they are told apart from those it has not."""
     first = sent(caller, drawn(3), "first.png")
     body = {"hash": first["hash"], "file_path": "second.png", "tags": ["b"], "expires_in": 60}
@@ -94,7 +94,7 @@ def test_an_asset_made_from_a_hash_has_other_bytes(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_an_asset_of_another_can_be_told_from_none(new_jobs_caller: NewJobsCaller) -> None:
+def test_asset_of_another_workspace_looks_unknown(new_jobs_caller: NewJobsCaller) -> None:
     """Neither ids nor hashes of another workspace can be told from those there never were."""
     owner, other = new_jobs_caller(), new_jobs_caller()
     asset = sent(owner, drawn(4))
@@ -114,7 +114,7 @@ def test_an_asset_of_another_can_be_told_from_none(new_jobs_caller: NewJobsCalle
 
 
 @pytest.mark.req("J-14")
-def test_a_deleted_asset_is_there(caller: JobsCaller) -> None:
+def test_deleted_asset_is_not_found(caller: JobsCaller) -> None:
     """An asset that was deleted is not found, by id or by hash; nor is it deleted twice."""
     asset = sent(caller, drawn(6))
     path = f"{_ASSETS}/{asset['id']}"
@@ -147,7 +147,9 @@ def test_a_deleted_asset_is_there(caller: JobsCaller) -> None:
     ],
     ids=str,
 )
-def test_an_asset_that_cannot_be_kept_is(visitor: JobsCaller, fields: dict[str, str], status: int, code: str) -> None:
+def test_asset_that_breaks_a_rule_is_refused(
+    visitor: JobsCaller, fields: dict[str, str], status: int, code: str
+) -> None:
     """What breaks a rule is refused, and nothing of it can be found."""
     content = drawn(7)
     assert refused(send(visitor, content, **fields)) == (status, code)
@@ -155,7 +157,7 @@ def test_an_asset_that_cannot_be_kept_is(visitor: JobsCaller, fields: dict[str, 
 
 
 @pytest.mark.req("J-14")
-def test_a_form_without_bytes_is_an_asset(visitor: JobsCaller) -> None:
+def test_asset_needs_bytes_in_a_whole_form(visitor: JobsCaller) -> None:
     """An asset has bytes, and comes as a whole form."""
     assert refused(send(visitor, b"")) == (422, "invalid_request")
     assert refused(visitor.ask("POST", _ASSETS, files={"other": ("a", b"b")})) == (422, "invalid_request")
@@ -176,13 +178,13 @@ def test_a_form_without_bytes_is_an_asset(visitor: JobsCaller) -> None:
     ],
     ids=lambda content: content[:60].decode("latin-1"),
 )  # fmt: skip
-def test_a_body_that_names_no_hash_is_taken(visitor: JobsCaller, content: bytes) -> None:
+def test_body_without_a_hash_is_refused(visitor: JobsCaller, content: bytes) -> None:
     """What cannot be read is the caller's fault, and says so."""
     assert refused(visitor.ask("POST", f"{_ASSETS}/from-hash", content=content)) == (422, "invalid_request")
 
 
 @pytest.mark.req("J-14")
-def test_a_method_that_is_not_there_fails(visitor: JobsCaller) -> None:
+def test_wrong_method_on_assets_is_405(visitor: JobsCaller) -> None:
     """Whether there are bytes is asked with HEAD alone."""
     response = visitor.ask("GET", f"{_ASSETS}/by-hash/{_UNKNOWN}")
     assert refused(response) == (405, "method_not_allowed")
@@ -213,7 +215,7 @@ def test_reference_in_a_workflow_stands_for_its_asset(caller: JobsCaller) -> Non
     ],
     ids=str,
 )  # fmt: skip
-def test_a_reference_to_nothing_is_executed(visitor: JobsCaller, info: Any) -> None:
+def test_reference_to_a_missing_asset_is_refused(visitor: JobsCaller, info: Any) -> None:
     """The refusal says which nodes name an asset that there is not."""
     workflow = {"7": {"class_type": "LoadImage", "inputs": {"image": {"__type": "core/ASSET", "info": info}}}}
     response = visitor.ask("POST", "/api/v2/jobs", json={"workflow": workflow})
@@ -224,7 +226,7 @@ def test_a_reference_to_nothing_is_executed(visitor: JobsCaller, info: Any) -> N
 
 
 @pytest.mark.req("J-14")
-def test_a_reference_with_another_hash_is_executed(caller: JobsCaller) -> None:
+def test_reference_with_another_hash_is_refused(caller: JobsCaller) -> None:
     """A reference that says other bytes is not the asset that is meant."""
     asset = sent(caller, drawn(9))
     response = caller.ask("POST", "/api/v2/jobs", json={"workflow": reference(asset, hash=_UNKNOWN)})
@@ -232,7 +234,7 @@ def test_a_reference_with_another_hash_is_executed(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_an_asset_is_taken_from_a_live_job(caller: JobsCaller) -> None:
+def test_asset_of_a_live_job_cannot_be_deleted(caller: JobsCaller) -> None:
     """What a job needs that has not ended cannot be deleted; afterwards it can."""
     asset = sent(caller, drawn(10))
     job = caller.submit({**reference(asset), "9": holding()["1"]})
@@ -244,7 +246,7 @@ def test_an_asset_is_taken_from_a_live_job(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_a_hash_that_is_none_blocks_nothing() -> None:
+def test_malformed_blocked_hash_stops_the_start() -> None:
     """The list of what is not taken in has whole hashes; a wrong one stops the server, and is not passed over."""
     setting = "FAIRLEAD_BLOCKED_HASHES"
     assert read_settings({}).blocked_hashes == frozenset()

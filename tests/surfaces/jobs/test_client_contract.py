@@ -268,7 +268,7 @@ def test_answer_has_every_member_that_clients_require(world: World, answer: str,
 
 
 @pytest.mark.req("K-01")
-def test_job_tells_when_it_is_forgotten_before_it_has_ended(world: World) -> None:
+def test_job_tells_when_it_will_be_forgotten(world: World) -> None:
     """One that waits: the latest time at which that can be. One that has ended: the time itself."""
     waiting = msgspec.json.decode(world.answers["waiting job"], type=Job)
     ended = world.job()
@@ -283,7 +283,7 @@ def test_job_tells_when_it_is_forgotten_before_it_has_ended(world: World) -> Non
 
 
 @pytest.mark.req("K-02")
-def test_every_output_is_an_asset_that_anybody_with_its_link_can_fetch(world: World) -> None:
+def test_every_output_is_an_asset_with_a_public_link(world: World) -> None:
     """A picture, a text and a latent have an id, a hash and a link; the bytes are those that were made."""
     job, caller = world.job(), world.caller
     by_type = {output.type: output for output in job.outputs}

@@ -52,7 +52,7 @@ def ask(server: Server, headers: dict[str, str], method: str = "GET", path: str 
 
 
 @pytest.mark.req("J-09")
-def test_an_access_token_of_oauth_is_no_credential(jobs_server: Server, caller: JobsCaller) -> None:
+def test_oauth_access_token_is_a_credential(jobs_server: Server, caller: JobsCaller) -> None:
     """One that says what it is (RFC 9068) is a token of the issuer like that of a session."""
     claims = {
         "sub": "app",
@@ -68,7 +68,7 @@ def test_an_access_token_of_oauth_is_no_credential(jobs_server: Server, caller: 
 
 
 @pytest.mark.req("J-09")
-def test_a_token_is_refused_in_silence_where_none_is_taken(cloud: Server) -> None:
+def test_refused_token_says_that_keys_alone_are_taken(cloud: Server) -> None:
     """The refusal says that this server takes keys only; a key works."""
     response = ask(cloud, {"Authorization": "Bearer e30.e30.x"})
     assert refused(response) == (401, "unauthorized")
@@ -77,7 +77,7 @@ def test_a_token_is_refused_in_silence_where_none_is_taken(cloud: Server) -> Non
 
 
 @pytest.mark.req("J-09", "J-10")
-def test_a_surface_without_a_list_lists_jobs(cloud: Server) -> None:
+def test_surface_without_a_list_answers_501(cloud: Server) -> None:
     """It answers 501 to who may ask, keeps no labels, and does everything else."""
     caller = JobsCaller(cloud, "default", cloud.key)
     assert refused(ask(cloud, {})) == (401, "unauthorized")
@@ -90,7 +90,7 @@ def test_a_surface_without_a_list_lists_jobs(cloud: Server) -> None:
 
 
 @pytest.mark.req("J-09", "J-10")
-def test_an_open_server_asks_for_a_key(opened: Server) -> None:
+def test_open_server_needs_no_key(opened: Server) -> None:
     """Who sends no credential speaks for the default workspace; a key still speaks for its own."""
     submitted = ask(opened, {}, "POST", json={"workflow": picture(), "metadata": {"team": "blue"}})
     assert submitted.status_code == 201
@@ -103,7 +103,7 @@ def test_an_open_server_asks_for_a_key(opened: Server) -> None:
 
 
 @pytest.mark.req("J-09", "J-11")
-def test_single_sign_on_is_asked_for_where_nobody_signs_in(cloud: Server, opened: Server) -> None:
+def test_single_sign_on_applies_only_to_the_serverless_surface(cloud: Server, opened: Server) -> None:
     """Only the serverless surface respects what an organization wants."""
     key = cloud.new_workspace("held", "--organization", "org_7", "--sso-required")
     assert refused(ask(cloud, {"X-API-Key": key})) == (501, "not_implemented")
@@ -112,7 +112,7 @@ def test_single_sign_on_is_asked_for_where_nobody_signs_in(cloud: Server, opened
 
 
 @pytest.mark.req("J-09")
-def test_an_open_server_lets_anything_in(opened: Server) -> None:
+def test_open_server_refuses_bad_credentials(opened: Server) -> None:
     """A credential that is sent must be good, other APIs are not open, and pages of other sites are kept out."""
     for wrong in ({"X-API-Key": "flk_nobody"}, {"Authorization": "Bearer x.y.z"}):
         assert refused(ask(opened, wrong)) == (401, "unauthorized")
@@ -128,7 +128,7 @@ def test_an_open_server_lets_anything_in(opened: Server) -> None:
 
 
 @pytest.mark.req("J-09", "J-10")
-def test_a_static_token_opens_nothing(locked: Server) -> None:
+def test_static_token_opens_the_default_workspace(locked: Server) -> None:
     """It speaks for the default workspace, also from other sites; without it, or with another, nobody is let in."""
     for good in ({"Authorization": f"Bearer {_TOKEN}", "Origin": "http://elsewhere.example"}, {"X-API-Key": _TOKEN}):
         assert ask(locked, good).status_code == 200
@@ -139,7 +139,7 @@ def test_a_static_token_opens_nothing(locked: Server) -> None:
     assert _TOKEN not in str(locked.log.read_text(encoding="utf-8"))
 
 
-def test_a_static_token_is_shown_or_guessed() -> None:
+def test_static_token_is_hidden_and_strong() -> None:
     """Settings hide it as they are written down; one that is short, cannot be sent or opens nothing is refused."""
     settings = read_settings({}, jobs_surface="self_hosted", static_token=_TOKEN, jwt_secret="hidden-too")
     assert _TOKEN not in repr(settings)

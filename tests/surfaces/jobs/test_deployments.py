@@ -63,7 +63,7 @@ def send(caller: JobsCaller, id_: str, workflow: Any, **more: Any) -> httpx.Resp
 
 
 @pytest.mark.req("J-15")
-def test_a_deployment_is_made_released_and_told_of(caller: JobsCaller) -> None:
+def test_deployment_becomes_ready_with_its_release(caller: JobsCaller) -> None:
     """It begins not ready, with its first release; another release serves once it is prepared."""
     response = caller.ask("POST", _DEPLOYMENTS, json={"name": "pictures", "node_packs": []})
     assert response.status_code == 201, response.text
@@ -86,7 +86,7 @@ def test_a_deployment_is_made_released_and_told_of(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-10", "J-15")
-def test_a_deployment_lists_jobs_that_were_sent_elsewhere(caller: JobsCaller) -> None:
+def test_deployment_lists_its_own_jobs(caller: JobsCaller) -> None:
     """Its address shows its jobs and no others, and their links stay there; the workspace's address shows all."""
     one, other = made(caller, "one", node_packs=[]), made(caller, "other", node_packs=[])
     sent = send(caller, one["id"], _QUICK, metadata={"team": "a"})
@@ -110,7 +110,7 @@ def test_a_deployment_lists_jobs_that_were_sent_elsewhere(caller: JobsCaller) ->
 
 
 @pytest.mark.req("J-10")
-def test_a_deployment_is_executed_with_nodes_of_another(caller: JobsCaller) -> None:
+def test_deployment_executes_with_its_own_nodes(caller: JobsCaller) -> None:
     """Each has the node packs of its release; what it lacks is an unknown class there."""
     with_pack, without = made(caller, "with", node_packs=["holding"]), made(caller, "without", node_packs=[])
     sent = send(caller, with_pack["id"], holding())
@@ -122,7 +122,7 @@ def test_a_deployment_is_executed_with_nodes_of_another(caller: JobsCaller) -> N
 
 
 @pytest.mark.req("J-15")
-def test_a_stopped_deployment_takes_jobs(caller: JobsCaller) -> None:
+def test_stopped_deployment_refuses_jobs(caller: JobsCaller) -> None:
     """It refuses them for good and goes on with those it has; started, it is ready again. Twice is no mistake."""
     one = made(caller, node_packs=["holding"])
     job = send(caller, one["id"], holding()).json()
@@ -141,7 +141,7 @@ def test_a_stopped_deployment_takes_jobs(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-07", "J-15")
-def test_a_deployment_that_is_not_ready_says_nothing_of_when(caller: JobsCaller) -> None:
+def test_deployment_that_is_not_ready_says_when_to_ask_again(caller: JobsCaller) -> None:
     """Right after it was made it may not be ready; then it says so, and when to ask again."""
     made_now = caller.ask("POST", _DEPLOYMENTS, json={"name": "late", "node_packs": ["holding"]}).json()
     answer = send(caller, made_now["id"], {"not even": "looked at"})
@@ -152,7 +152,7 @@ def test_a_deployment_that_is_not_ready_says_nothing_of_when(caller: JobsCaller)
 
 
 @pytest.mark.req("J-06", "J-15")
-def test_jobs_of_a_deleted_deployment_go_on(caller: JobsCaller) -> None:
+def test_jobs_of_a_deleted_deployment_end(caller: JobsCaller) -> None:
     """The one that is executed is canceled, those that wait fail, others go on; the address is gone at once."""
     caller.server.cli("workspaces", "change", caller.workspace, "--subscription", "standard")
     one, other = made(caller, "one", node_packs=["holding"]), made(caller, "other", node_packs=["holding"])
@@ -171,7 +171,7 @@ def test_jobs_of_a_deleted_deployment_go_on(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-10")
-def test_a_deployment_of_another_workspace_is_told_from_none(new_jobs_caller: NewJobsCaller) -> None:
+def test_deployment_of_another_workspace_looks_unknown(new_jobs_caller: NewJobsCaller) -> None:
     """Whatever is asked of it, the answer is that of a deployment there is not; without a credential it is 401."""
     owner, stranger = new_jobs_caller(), new_jobs_caller()
     one = made(owner, node_packs=[])
@@ -204,7 +204,7 @@ def test_a_deployment_of_another_workspace_is_told_from_none(new_jobs_caller: Ne
         ({"name": "a", "credential_kinds": ["password"]}, "JSON such as"),
     ],
 )  # fmt: skip
-def test_a_bad_deployment_is_made(visitor: JobsCaller, body: Any, told: str) -> None:
+def test_malformed_deployment_is_refused(visitor: JobsCaller, body: Any, told: str) -> None:
     """It is refused with a sentence that says what is wrong, and nothing is made."""
     answer = visitor.ask("POST", _DEPLOYMENTS, json=body)
     assert refused(answer) == (422, "invalid_request")
@@ -213,14 +213,14 @@ def test_a_bad_deployment_is_made(visitor: JobsCaller, body: Any, told: str) -> 
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"name": "a', b"\xff", b'{"name":"\xff"}', b"[" * 100_000])
-def test_a_body_that_is_no_json_is_an_error_of_ours(visitor: JobsCaller, content: bytes) -> None:
+def test_malformed_body_for_a_deployment_is_422(visitor: JobsCaller, content: bytes) -> None:
     """What cannot be read is refused like any other bad body."""
     answer = visitor.ask("POST", _DEPLOYMENTS, content=content)
     assert answer.status_code in (413, 422), answer.text
     assert refused(answer)[1] == "invalid_request"
 
 
-def test_deployments_are_managed_at_the_address_of_one(caller: JobsCaller) -> None:
+def test_address_of_a_deployment_has_the_rest_of_the_jobs_api(caller: JobsCaller) -> None:
     """At a deployment's address there is the rest of the jobs API, and its assets have links that stay there."""
     one = made(caller, node_packs=[])
     at = f"/deployments/{one['id']}"
@@ -291,7 +291,7 @@ def test_deployment_takes_only_the_token_kinds_it_names(
 
 
 @pytest.mark.req("J-10")
-def test_a_subdomain_is_another_address_than_the_path(domain: Server) -> None:
+def test_subdomain_and_path_lead_to_the_same_deployment(domain: Server) -> None:
     """The label of the host names the deployment, whatever its case, and links stay there; other hosts are none."""
     caller = JobsCaller(domain, "default", domain.key)
     one = made(caller, node_packs=[])
@@ -355,7 +355,7 @@ def test_release_keeps_its_own_copy_of_its_packs(tmp_path: Path) -> None:
         assert refused(caller.ask("POST", path, json={"node_packs": ["adding"]})) == (422, "invalid_request")
 
 
-def test_a_pack_that_was_taken_away_leaves_callers_with_a_server_error(tmp_path: Path) -> None:
+def test_missing_pack_makes_a_deployment_unavailable_until_it_is_back(tmp_path: Path) -> None:
     """It is unavailable, tells why, and is ready again when the pack is back; a broken pack is a reason too."""
     packs = tmp_path / "packs"
     packs.mkdir()
@@ -402,7 +402,7 @@ def test_deployment_whose_pack_no_longer_loads_is_not_ready(tmp_path: Path) -> N
         reaches(caller, id_, "ready")
 
 
-def test_deployments_that_cannot_be_helped_keep_others_waiting(tmp_path: Path) -> None:
+def test_broken_deployments_do_not_delay_others(tmp_path: Path) -> None:
     """Neither a pack that takes for ever to load, nor a dozen whose pack is gone, are in the way of another."""
     packs = tmp_path / "packs"
     packs.mkdir()
@@ -427,7 +427,7 @@ def test_deployments_that_cannot_be_helped_keep_others_waiting(tmp_path: Path) -
 
 @pytest.mark.req("J-10")
 @pytest.mark.parametrize("kind", ["cloud", "self_hosted"])
-def test_a_surface_without_deployments_has_some(tmp_path: Path, kind: str) -> None:
+def test_surface_without_deployments_answers_501(tmp_path: Path, kind: str) -> None:
     """Their routes say that there are none, and their addresses are nothing."""
     env = {**ENGINE, "FAIRLEAD_JOBS_SURFACE": kind}
     with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:

@@ -66,7 +66,7 @@ def answered(error: Exception) -> tuple[Refusal, dict[str, Any], dict[bytes, byt
 
 @pytest.mark.req("J-07", "J-11")
 @pytest.mark.parametrize("fault", EVERY, ids=name_of)
-def test_a_shared_fault_has_another_status(fault: Fault) -> None:
+def test_shared_fault_has_its_specified_status(fault: Fault) -> None:
     """The statuses of the specification; what fails behind this service is told in one safe sentence."""
     worded, error, _ = answered(FaultError(fault))
     assert (worded.status, error["code"]) == _OTHERS.get(type(fault).__name__, (500, "upstream_error"))
@@ -79,14 +79,14 @@ def test_a_shared_fault_has_another_status(fault: Fault) -> None:
     ("error", "status", "code"),
     [(NoListError(), 501, "not_implemented"), (NoLabelsError(), 422, "metadata_not_supported")],
 )
-def test_what_a_surface_does_not_do_has_another_status(error: Exception, status: int, code: str) -> None:
+def test_missing_feature_of_a_surface_has_its_own_status(error: Exception, status: int, code: str) -> None:
     """What another surface would do is no fault of the caller's, and none of ours."""
     worded, told, _ = answered(error)
     assert (worded.status, told["code"]) == (status, code)
 
 
 @pytest.mark.req("J-07", "J-09", "J-11")
-def test_an_organization_is_not_told_or_made_up() -> None:
+def test_organization_is_told_when_it_is_known() -> None:
     """Who must sign in elsewhere is told where, when that is known; nothing stands in its place when it is not."""
     worded, told, _ = answered(SsoRequiredError("org_7"))
     assert (worded.status, told["code"], told["organization_id"]) == (403, "sso_required", "org_7")
@@ -113,7 +113,7 @@ def test_fault_of_assets_has_its_own_status(fault: asset_faults.AssetFault, stat
 
 @pytest.mark.req("J-07")
 @pytest.mark.parametrize(("fault", "status", "code"), _JOB_FAULTS)
-def test_a_fault_of_jobs_has_another_status(fault: JobFault, status: int, code: str) -> None:
+def test_fault_of_jobs_has_its_specified_status(fault: JobFault, status: int, code: str) -> None:
     """The statuses of the specification, for the faults of jobs alone."""
     worded, error, headers = answered(JobFaultError(fault))
     assert (worded.status, error["code"]) == (status, code)
@@ -121,13 +121,13 @@ def test_a_fault_of_jobs_has_another_status(fault: JobFault, status: int, code: 
         assert headers[b"retry-after"] == str(getattr(fault, "retry_after", None)).encode()
 
 
-def test_a_fault_of_jobs_is_forgotten() -> None:
+def test_every_fault_of_jobs_is_tried() -> None:
     """Every kind of fault is in this file."""
     assert {type(fault) for fault, _, _ in _JOB_FAULTS} == set(get_args(JobFault))
 
 
 @pytest.mark.req("J-07", "J-08", "J-12")
-def test_details_are_lost() -> None:
+def test_details_of_a_refusal_are_kept() -> None:
     """What programs read of a refusal is in its details."""
     refused = faults.SubmissionRefused("invalid_workflow", "m", {"node_errors": {"1": {}}})
     assert answered(JobFaultError(refused))[1]["details"] == {"node_errors": {"1": {}}}
@@ -145,7 +145,7 @@ def test_details_are_lost() -> None:
         (ValueError("/home/secret"), 500, None),
     ],
 )
-def test_an_exception_is_shown(error: Exception, status: int, allow: bytes | None) -> None:
+def test_exception_is_never_shown(error: Exception, status: int, allow: bytes | None) -> None:
     """What is no fault gets a status, and nothing of what went wrong inside is told."""
     worded, _, headers = answered(error)
     assert (worded.status, headers.get(b"allow")) == (status, allow)

@@ -18,7 +18,7 @@ _TEXT: Final = {
 
 
 @pytest.mark.req("J-12", "J-13")
-def test_a_submitted_job_has_no_outputs(caller: JobsCaller) -> None:
+def test_submitted_job_succeeds_and_has_outputs(caller: JobsCaller) -> None:
     """A job that was submitted can be polled until it has succeeded, and its outputs be fetched without a key."""
     submitted = caller.submit(picture(prefix="by-program"))
     assert set(submitted) >= {
@@ -45,7 +45,7 @@ def test_a_submitted_job_has_no_outputs(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-13")
-def test_text_stands_in_the_answer_too(caller: JobsCaller) -> None:
+def test_text_output_stands_in_the_answer(caller: JobsCaller) -> None:
     """What a node shows as text need not be fetched."""
     (output,) = caller.runs(_TEXT)["outputs"]
     assert (output["type"], output["text"], output["size_bytes"]) == ("text", "7", 1)
@@ -65,7 +65,7 @@ def test_links_of_a_job_lead_to_more_of_it(caller: JobsCaller) -> None:
     assert caller.ask("HEAD", job["urls"]["events"]).status_code == 200
 
 
-def test_a_job_that_waits_has_a_log(new_jobs_caller: NewJobsCaller) -> None:
+def test_waiting_job_has_no_log(new_jobs_caller: NewJobsCaller) -> None:
     """There is nothing to say of a job that has not begun: 204; its place in the queue is told."""
     caller = new_jobs_caller("--subscription", "standard")
     first, second, third = (caller.submit(holding(number)) for number in range(3))
@@ -80,7 +80,7 @@ def test_a_job_that_waits_has_a_log(new_jobs_caller: NewJobsCaller) -> None:
 
 
 @pytest.mark.req("J-06", "J-13")
-def test_a_failed_job_does_not_say_why(caller: JobsCaller) -> None:
+def test_failed_job_says_why(caller: JobsCaller) -> None:
     """A failed job has the node's error, in the shape of a refusal's."""
     job = caller.runs(failing("out of paint"))
     error = job["error"]
@@ -93,7 +93,7 @@ def test_a_failed_job_does_not_say_why(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-06", "J-13")
-def test_a_job_goes_on_though_it_was_canceled(new_jobs_caller: NewJobsCaller) -> None:
+def test_canceled_job_stops(new_jobs_caller: NewJobsCaller) -> None:
     """A job that waits is canceled at once, one that runs by way of canceling; both stay so."""
     caller = new_jobs_caller("--subscription", "standard")
     running, waiting = caller.submit(holding())["id"], caller.submit(holding(1))["id"]
@@ -109,14 +109,14 @@ def test_a_job_goes_on_though_it_was_canceled(new_jobs_caller: NewJobsCaller) ->
 @pytest.mark.req("J-10", "J-13")
 @pytest.mark.parametrize("job_id", [NOBODY, NOBODY.upper(), "1", "%00", "x" * 500, "..", "%F0%9F%98%80"])
 @pytest.mark.parametrize("path", ["", "/workflow", "/logs", "/events", "/cancel"])
-def test_an_unknown_job_is_found(visitor: JobsCaller, path: str, job_id: str) -> None:
+def test_unknown_job_is_not_found(visitor: JobsCaller, path: str, job_id: str) -> None:
     """An id that is nobody's is not found, whatever it looks like."""
     method = "POST" if path == "/cancel" else "GET"
     assert refused(visitor.ask(method, f"/api/v2/jobs/{job_id}{path}")) == (404, "not_found")
 
 
 @pytest.mark.req("J-10")
-def test_a_job_of_another_can_be_told_from_none(caller: JobsCaller, new_jobs_caller: NewJobsCaller) -> None:
+def test_job_of_another_workspace_looks_unknown(caller: JobsCaller, new_jobs_caller: NewJobsCaller) -> None:
     """A job of another workspace is answered for byte by byte as one there never was, and goes on."""
     job_id, other = caller.submit(holding())["id"], new_jobs_caller()
     for path in ("", "/workflow", "/logs", "/events", "/cancel"):
@@ -129,7 +129,7 @@ def test_a_job_of_another_can_be_told_from_none(caller: JobsCaller, new_jobs_cal
     assert caller.job(job_id)["status"] in {"queued", "running"}
 
 
-def test_a_prompt_is_no_job(caller: JobsCaller) -> None:
+def test_prompt_of_the_cloud_api_is_a_job(caller: JobsCaller) -> None:
     """What was submitted at one API is told of at the other."""
     cloud = Client(caller.server, caller.workspace, caller.key)
     prompt_id = cloud.runs(picture())
@@ -141,7 +141,7 @@ def test_a_prompt_is_no_job(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-07", "J-09")
-def test_a_stranger_is_answered(jobs_server: Server, caller: JobsCaller, token: MakeToken) -> None:
+def test_stranger_is_401(jobs_server: Server, caller: JobsCaller, token: MakeToken) -> None:
     """A key or a token of the issuer is needed, in either header; nothing is told without."""
     url = f"{jobs_server.url}/api/v2/jobs"
     for headers in ({"X-API-Key": ""}, {"X-API-Key": "flk_nobody"}, {"X-API-Key": "", "Authorization": "Bearer x.y.z"}):
@@ -163,7 +163,7 @@ def test_a_stranger_is_answered(jobs_server: Server, caller: JobsCaller, token: 
         ("GET", f"/api/v2/jobs/{NOBODY}/cancel", 405, "method_not_allowed"),
     ],
 )
-def test_a_path_nobody_serves_has_another_envelope(
+def test_unknown_path_is_refused_in_the_envelope_of_this_api(
     visitor: JobsCaller, method: str, path: str, status: int, code: str
 ) -> None:
     """Under the prefix every refusal has the envelope of this API."""
@@ -171,7 +171,7 @@ def test_a_path_nobody_serves_has_another_envelope(
 
 
 @pytest.mark.req("J-12")
-def test_an_inactive_subscription_submits(new_jobs_caller: NewJobsCaller) -> None:
+def test_inactive_subscription_reads_and_does_not_submit(new_jobs_caller: NewJobsCaller) -> None:
     """A workspace whose subscription allows no job may read."""
     free = new_jobs_caller("--subscription", "free")
     response = free.ask("POST", "/api/v2/jobs", json={"workflow": picture()})
@@ -182,7 +182,7 @@ def test_an_inactive_subscription_submits(new_jobs_caller: NewJobsCaller) -> Non
 
 
 @pytest.mark.req("C-13")
-def test_tiers_that_promise_more_than_a_server_can_do_are_told_at_the_start(jobs_server: Server) -> None:
+def test_tiers_that_promise_too_much_are_logged_at_the_start(jobs_server: Server) -> None:
     """Each is named with the parallel jobs it promises and the engine hosts there are."""
     lines = jobs_server.logged("SubscriptionBeyondHosts")
     told = [(line["subscription"], line["jobs"], line["hosts"], line["level"]) for line in lines]
@@ -190,7 +190,7 @@ def test_tiers_that_promise_more_than_a_server_can_do_are_told_at_the_start(jobs
 
 
 @pytest.mark.req("J-12")
-def test_the_queue_has_no_end(new_jobs_caller: NewJobsCaller) -> None:
+def test_queue_of_jobs_is_bounded(new_jobs_caller: NewJobsCaller) -> None:
     """So many jobs may wait; one more is refused with a time to wait, and its key is free again."""
     caller = new_jobs_caller("--subscription", "standard")
     first, *waiting = (caller.submit(holding(number))["id"] for number in range(1 + BACKLOG))

@@ -34,7 +34,7 @@ def submit(caller: JobsCaller, **extra: Any) -> tuple[int, str]:
 
 
 @pytest.mark.req("J-11")
-def test_an_account_asks_without_end(narrow: Server) -> None:
+def test_requests_of_an_account_are_limited(narrow: Server) -> None:
     """Past its quota an account is told to wait, also for what is not there; another one is not."""
     caller = JobsCaller(narrow, "asks-a-lot", narrow.new_workspace("asks-a-lot"))
     for _ in range(_QUOTA):
@@ -48,7 +48,7 @@ def test_an_account_asks_without_end(narrow: Server) -> None:
 
 
 @pytest.mark.req("J-11")
-def test_refusals_of_single_sign_on_are_not_counted(narrow: Server) -> None:
+def test_refusals_of_single_sign_on_are_counted(narrow: Server) -> None:
     """A key that its organization does not let in spends the quota of its account like any other."""
     caller = JobsCaller(narrow, "governed", narrow.new_workspace("governed", "--sso-required"))
     for _ in range(_QUOTA):
@@ -57,7 +57,7 @@ def test_refusals_of_single_sign_on_are_not_counted(narrow: Server) -> None:
 
 
 @pytest.mark.req("J-07", "J-12")
-def test_partner_nodes_want_an_account_with_something_left(narrow: Server) -> None:
+def test_partner_nodes_need_an_account_with_money(narrow: Server) -> None:
     """A workflow that runs partners' models is paid by a key that is good, or by the credential of the call."""
     caller = JobsCaller(narrow, "pays", narrow.new_workspace("pays"))
     poor = narrow.new_workspace("poor", "--billing", "prepaid")

@@ -45,7 +45,7 @@ def crowd(new_jobs_caller: NewJobsCaller) -> tuple[JobsCaller, list[str]]:
 
 
 @pytest.mark.req("J-01", "J-02", "J-05")
-def test_a_list_is_out_of_order(crowd: tuple[JobsCaller, list[str]]) -> None:
+def test_each_job_is_on_one_page_newest_first(crowd: tuple[JobsCaller, list[str]]) -> None:
     """Each job is on one page, the newest first, also when jobs are added between two pages."""
     caller, made = crowd
     assert listed(caller) == made
@@ -59,7 +59,7 @@ def test_a_list_is_out_of_order(crowd: tuple[JobsCaller, list[str]]) -> None:
 
 
 @pytest.mark.req("J-05")
-def test_a_listed_job_is_a_whole_one(crowd: tuple[JobsCaller, list[str]]) -> None:
+def test_listed_job_is_its_stored_record(crowd: tuple[JobsCaller, list[str]]) -> None:
     """An item has its stored record and no outputs or links; labels only where it was sent with some."""
     caller, _ = crowd
     newest, before, *_ = caller.get(_JOBS)["jobs"]
@@ -69,7 +69,7 @@ def test_a_listed_job_is_a_whole_one(crowd: tuple[JobsCaller, list[str]]) -> Non
 
 
 @pytest.mark.req("J-04")
-def test_a_filter_lets_others_through(crowd: tuple[JobsCaller, list[str]]) -> None:
+def test_filter_lists_only_matching_jobs(crowd: tuple[JobsCaller, list[str]]) -> None:
     """A job is listed when each pair matches exactly; pages go on within the filter."""
     caller, made = crowd
     assert listed(caller, "metadata[team]=a") == made[1:]
@@ -81,7 +81,7 @@ def test_a_filter_lets_others_through(crowd: tuple[JobsCaller, list[str]]) -> No
 
 
 @pytest.mark.req("J-04", "J-12")
-def test_a_label_is_not_what_was_sent(caller: JobsCaller) -> None:
+def test_labels_come_back_as_they_were_sent(caller: JobsCaller) -> None:
     """Labels come back as they were sent, at their limits, and are found by what they are."""
     labels = {f"k{number}": "x" * 256 for number in range(13)}
     labels |= {"a.b-c_D" + "e" * 33: "é" * 128, "empty": "", "odd": 'a+b&c=d;"%é \u200f'}
@@ -95,14 +95,14 @@ def test_a_label_is_not_what_was_sent(caller: JobsCaller) -> None:
 
 @pytest.mark.req("J-02")
 @pytest.mark.parametrize("limit", ["0", "-1", "", "a", "1.0", "1_0", "+1", "%201", "%D9%A1", "1e2", "000"])
-def test_a_limit_that_is_none_is_taken(visitor: JobsCaller, limit: str) -> None:
+def test_malformed_limit_is_422(visitor: JobsCaller, limit: str) -> None:
     """A limit that is no positive integer is refused with 422."""
     assert refused(visitor.ask("GET", f"{_JOBS}?limit={limit}")) == (422, "invalid_request")
 
 
 @pytest.mark.req("J-02", "J-16")
 @pytest.mark.parametrize("query", ["limit=501", "limit=" + "9" * 5000, "limit=007", "order=asc&unknown[x]=%zz;", "&&="])
-def test_a_list_is_refused(visitor: JobsCaller, query: str) -> None:
+def test_limit_is_clamped_and_unknown_parameters_are_ignored(visitor: JobsCaller, query: str) -> None:
     """A limit above 500 is 500, and parameters that nobody knows are passed by."""
     assert visitor.get(f"{_JOBS}?{query}") == {"jobs": []}
 
@@ -115,13 +115,13 @@ def test_a_list_is_refused(visitor: JobsCaller, query: str) -> None:
         "AQAAAAAAAA+F", "%00", "A" * 12, "A" * 9000, "eyJhIjoxfQ", "AQAAAAAAAAA%C3%A9",
     ],
 )  # fmt: skip
-def test_a_cursor_that_is_none_is_a_position(visitor: JobsCaller, cursor: str) -> None:
+def test_malformed_cursor_is_400(visitor: JobsCaller, cursor: str) -> None:
     """A cursor that was cut, padded or made up is refused with 400."""
     assert refused(visitor.ask("GET", f"{_JOBS}?cursor={cursor}")) == (400, "invalid_cursor")
 
 
 @pytest.mark.req("J-03")
-def test_a_foreign_cursor_is_refused(crowd: tuple[JobsCaller, list[str]], visitor: JobsCaller) -> None:
+def test_cursor_of_another_list_is_a_position(crowd: tuple[JobsCaller, list[str]], visitor: JobsCaller) -> None:
     """A cursor is a position, whoever has made it: of another list, or by hand."""
     caller, made = crowd
     cursor = caller.get(f"{_JOBS}?limit=1&metadata[parity]=odd")["next_cursor"]
@@ -167,7 +167,7 @@ def test_a_foreign_cursor_is_refused(crowd: tuple[JobsCaller, list[str]], visito
         "metadata[a;b]=1",
     ],
 )
-def test_a_filter_that_is_none_is_passed_by(visitor: JobsCaller, query: str) -> None:
+def test_malformed_filter_is_400(visitor: JobsCaller, query: str) -> None:
     """What no filter can be is refused, and not another list told."""
     assert refused(visitor.ask("GET", f"{_JOBS}?{query}")) == (400, "invalid_metadata_filter")
 
@@ -193,7 +193,7 @@ def test_a_filter_that_is_none_is_passed_by(visitor: JobsCaller, query: str) -> 
         *(({"a": f"x{chr(code)}"}, "a") for code in (0, 0x1F, 0x7F, 0x85, 0x9F, 0x202A, 0x202E, 0x2066, 0x2069)),
     ],
 )
-def test_a_label_past_its_limits_is_kept(visitor: JobsCaller, metadata: Any, key: str | None) -> None:
+def test_label_past_its_limits_is_refused(visitor: JobsCaller, metadata: Any, key: str | None) -> None:
     """A label that breaks a rule is refused by its key; too many of them without one."""
     response = visitor.ask("POST", _JOBS, json={"workflow": holding(), "metadata": metadata})
     assert refused(response) == (422, "metadata_invalid")

@@ -65,7 +65,7 @@ def kept(caller: JobsCaller) -> list[Path]:
 
 
 @pytest.mark.req("J-14", "J-07")
-def test_blocked_bytes_are_an_asset(judged: JobsCaller) -> None:
+def test_blocked_bytes_are_451_in_the_jobs_api(judged: JobsCaller) -> None:
     """They are refused with 451, what cannot be judged with 500 as anything that fails; neither is kept.
 
     It does not help to say that they are something else.
@@ -82,7 +82,7 @@ def test_blocked_bytes_are_an_asset(judged: JobsCaller) -> None:
 
 
 @pytest.mark.req("C-02", "C-03", "C-14", "J-14")
-def test_blocked_bytes_are_a_file_of_the_cloud(judged: JobsCaller) -> None:
+def test_blocked_bytes_are_451_in_the_cloud_api(judged: JobsCaller) -> None:
     """The cloud API refuses them in its own envelope; a mask is judged as it was drawn."""
     before = kept(judged)
     assert upload(judged, drawn(251)) == (451, "content_blocked")
@@ -95,7 +95,7 @@ def test_blocked_bytes_are_a_file_of_the_cloud(judged: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_what_a_job_has_made_is_judged(judged: JobsCaller) -> None:
+def test_output_of_a_job_is_not_judged(judged: JobsCaller) -> None:
     """It is not, until a caller makes an asset of it."""
     job = judged.runs(picture(colour=0xFF0000))
     assert job["status"] == "succeeded", job
@@ -104,7 +104,7 @@ def test_what_a_job_has_made_is_judged(judged: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-14")
-def test_a_server_starts_without_its_callable(tmp_path: Path) -> None:
+def test_server_does_not_start_without_its_callable(tmp_path: Path) -> None:
     """One that cannot be loaded stops the start with one line that says why."""
     env = {**ENGINE, "FAIRLEAD_MODERATION": callable_file(tmp_path, "import no_such_module")}
     with pytest.raises(ServerFailedError) as raised, serving(tmp_path / "data", env=env):
@@ -114,7 +114,7 @@ def test_a_server_starts_without_its_callable(tmp_path: Path) -> None:
     assert "Traceback" not in str(raised.value)
 
 
-def test_a_setting_that_names_no_callable_is_taken() -> None:
+def test_moderation_setting_must_name_a_callable() -> None:
     """A module or a file, and a function; a file is found wherever the server looks for it."""
     for bad in ("judge", "judge.py", ":judge", "rules:", "rules:a.b", "rules/strict:judge", "rules..strict:judge"):
         with pytest.raises(BadSettingError, match="FAIRLEAD_MODERATION: must be module:function"):

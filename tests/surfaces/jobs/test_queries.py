@@ -31,7 +31,7 @@ _JSON: Final = st.recursive(
 
 @pytest.mark.req("J-04", "J-16")
 @given(query=st.lists(_PIECES, max_size=12).map(b"".join) | st.binary(max_size=60))
-def test_a_query_breaks_the_reader(query: bytes) -> None:
+def test_any_query_is_read_or_refused(query: bytes) -> None:
     """Any bytes are a query, or are refused in words."""
     try:
         read = read_list_query(query)
@@ -43,7 +43,7 @@ def test_a_query_breaks_the_reader(query: bytes) -> None:
 
 @pytest.mark.req("J-04")
 @given(labels=st.dictionaries(_KEYS, st.text(max_size=20), min_size=1, max_size=3))
-def test_a_label_that_can_be_kept_cannot_be_found(labels: dict[str, str]) -> None:
+def test_every_valid_label_can_be_a_filter(labels: dict[str, str]) -> None:
     """What may be a label may be a filter, encoded as usual, and comes out as it went in; what may not, may not."""
     query = urlencode({f"metadata[{key}]": value for key, value in labels.items()}, errors="surrogatepass").encode()
     if fault_of_labels(labels) is not None:
@@ -69,7 +69,7 @@ def submitted(content: bytes, key: bytes | None = None) -> NewJob:
     ),
     key=st.none() | st.binary(max_size=300),
 )
-def test_a_body_breaks_the_reader(body: dict[str, Any], key: bytes | None) -> None:
+def test_any_body_is_a_submission_or_refused(body: dict[str, Any], key: bytes | None) -> None:
     """Any body is a submission, or is refused in words."""
     try:
         new = submitted(json.dumps(body).encode(), key)
@@ -81,7 +81,7 @@ def test_a_body_breaks_the_reader(body: dict[str, Any], key: bytes | None) -> No
 
 
 @given(content=st.binary(max_size=200))
-def test_bytes_break_the_reader(content: bytes) -> None:
+def test_bytes_that_are_no_json_are_refused(content: bytes) -> None:
     """Bytes that are no JSON are refused, too."""
     with pytest.raises(JobFaultError):
         submitted(content)

@@ -29,7 +29,7 @@ def error_of(caller: JobsCaller) -> Any:
 
 
 @pytest.mark.req("J-09", "J-11")
-def test_an_operation_takes_a_governed_key(jobs_server: Any, new_name: Any) -> None:
+def test_every_operation_refuses_a_governed_key(jobs_server: Any, new_name: Any) -> None:
     """Every operation refuses the key, says which organization to sign in at, and reads nothing of the call."""
     name = new_name()
     caller = JobsCaller(jobs_server, name, jobs_server.new_workspace(name, *_GOVERNED))
@@ -43,7 +43,7 @@ def test_an_operation_takes_a_governed_key(jobs_server: Any, new_name: Any) -> N
 
 
 @pytest.mark.req("J-09")
-def test_a_governed_account_is_locked_out(jobs_server: Any, new_name: Any, token: MakeToken) -> None:
+def test_governed_account_signs_in_with_a_session_token(jobs_server: Any, new_name: Any, token: MakeToken) -> None:
     """A token of a session is how one comes then; wrong keys are wrong as ever; the other APIs take the key."""
     name = new_name()
     caller = JobsCaller(jobs_server, name, jobs_server.new_workspace(name, *_GOVERNED))
@@ -54,7 +54,7 @@ def test_a_governed_account_is_locked_out(jobs_server: Any, new_name: Any, token
 
 
 @pytest.mark.req("J-09", "J-11")
-def test_single_sign_on_waits_for_a_restart(new_jobs_caller: NewJobsCaller) -> None:
+def test_single_sign_on_takes_effect_without_a_restart(new_jobs_caller: NewJobsCaller) -> None:
     """Asked for and given up while the server runs; what nobody has said is not told."""
     caller = new_jobs_caller()
     caller.get(_JOBS)
@@ -69,7 +69,7 @@ def test_single_sign_on_waits_for_a_restart(new_jobs_caller: NewJobsCaller) -> N
 
 
 @pytest.mark.req("J-11")
-def test_the_wrong_organization_is_told(new_jobs_caller: NewJobsCaller) -> None:
+def test_organization_of_the_account_is_told(new_jobs_caller: NewJobsCaller) -> None:
     """The one that holds the account comes before the one that holds the workspace, and governs its keys alone."""
     caller = new_jobs_caller("--organization", "org_of_workspace")
     held = ("--organization", "org_of_account", "--sso-required")

@@ -19,7 +19,7 @@ def events(job: dict[str, Any]) -> str:
 
 
 @pytest.mark.req("J-13")
-def test_a_stream_ends_before_its_job(new_jobs_caller: NewJobsCaller) -> None:
+def test_stream_tells_a_job_from_waiting_to_its_end(new_jobs_caller: NewJobsCaller) -> None:
     """Who watches a job that waits is told when it moves up, begins, shows something and has ended; nothing after."""
     caller = new_jobs_caller("--subscription", "standard")
     first = caller.submit(holding())
@@ -55,7 +55,7 @@ def test_stream_of_an_ended_job_ends_at_once(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-13")
-def test_a_late_watcher_is_told_nothing(caller: JobsCaller) -> None:
+def test_late_watcher_is_told_status_and_progress(caller: JobsCaller) -> None:
     """Who comes while a job is executed is told its status and its progress at once; its cancelling ends the stream."""
     job = caller.submit(holding())
     caller.reaches(job["id"], "running")
@@ -69,7 +69,7 @@ def test_a_late_watcher_is_told_nothing(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-13")
-def test_a_watcher_is_told_of_another_job(caller: JobsCaller) -> None:
+def test_stream_tells_of_its_own_job(caller: JobsCaller) -> None:
     """A stream tells of its job alone."""
     held = caller.submit(holding())
     caller.reaches(held["id"], "running")
@@ -81,7 +81,7 @@ def test_a_watcher_is_told_of_another_job(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-07", "J-13")
-def test_an_account_watches_without_end(caller: JobsCaller, new_jobs_caller: NewJobsCaller) -> None:
+def test_streams_of_an_account_are_bounded(caller: JobsCaller, new_jobs_caller: NewJobsCaller) -> None:
     """An account has eight streams; one that was closed makes room, and another account has its own."""
     job = caller.submit(holding())
     with contextlib.ExitStack() as stack:

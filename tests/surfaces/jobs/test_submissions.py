@@ -53,21 +53,21 @@ def refusal(caller: JobsCaller, workflow: Any) -> dict[str, Any]:
     ],
     ids=lambda value: value[:40].decode("latin-1") if isinstance(value, bytes) else value,
 )
-def test_a_body_that_is_no_submission_is_taken(visitor: JobsCaller, content: bytes, status: int, code: str) -> None:
+def test_malformed_submission_is_refused(visitor: JobsCaller, content: bytes, status: int, code: str) -> None:
     """What cannot be read is the caller's fault, and says so; no job is made."""
     assert refused(visitor.ask("POST", _JOBS, content=content)) == (status, code)
     assert visitor.get(_JOBS) == {"jobs": []}
 
 
 @pytest.mark.req("J-16")
-def test_an_unknown_member_of_a_body_is_refused(caller: JobsCaller) -> None:
+def test_unknown_member_of_a_body_is_ignored(caller: JobsCaller) -> None:
     """What a later version may have is passed by; nulls are as if they were absent."""
     body = {"workflow": picture(), "priority": 3, "webhook_url": None, "inputs": None, "extra_data": None}
     assert caller.ask("POST", _JOBS, json=body).status_code == 201
 
 
 @pytest.mark.req("J-07", "J-12")
-def test_an_invalid_workflow_is_not_explained(visitor: JobsCaller) -> None:
+def test_invalid_workflow_is_explained_by_node(visitor: JobsCaller) -> None:
     """What the engine finds wrong is told by node; one faulty output is enough."""
     faulty = {**picture(), "9": {"class_type": "SaveImage", "inputs": {"filename_prefix": "x"}}}
     error = refusal(visitor, faulty)
@@ -78,7 +78,7 @@ def test_an_invalid_workflow_is_not_explained(visitor: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-12")
-def test_a_missing_file_is_something_else(visitor: JobsCaller) -> None:
+def test_missing_file_has_its_own_code(visitor: JobsCaller) -> None:
     """A file there is not has its own code, unless something else is wrong too."""
     load = {"class_type": "LoadImage", "inputs": {"image": "nowhere.png"}}
     save = {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "x"}}
@@ -90,7 +90,7 @@ def test_a_missing_file_is_something_else(visitor: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-08")
-def test_a_node_that_is_none_is_not_named(visitor: JobsCaller) -> None:
+def test_malformed_node_is_named(visitor: JobsCaller) -> None:
     """Nodes that are none are told apart, before anything else."""
     workflow = {
         "1": [], "2": {"inputs": {}}, "3": {"class_type": "SaveImage"}, "4": {"class_type": 4, "inputs": {}},
@@ -106,7 +106,7 @@ def test_a_node_that_is_none_is_not_named(visitor: JobsCaller) -> None:
 
 @pytest.mark.req("J-08")
 @pytest.mark.parametrize("nodes", [49, 50, 51])
-def test_too_many_nodes_are_named(visitor: JobsCaller, nodes: int) -> None:
+def test_at_most_fifty_nodes_are_named(visitor: JobsCaller, nodes: int) -> None:
     """A refusal names fifty nodes of unknown classes at most, and counts more."""
     workflow = {str(number): {"class_type": "Nobody", "inputs": {}} for number in range(nodes)}
     details = refusal(visitor, workflow)["details"]
@@ -119,7 +119,7 @@ def test_too_many_nodes_are_named(visitor: JobsCaller, nodes: int) -> None:
 
 
 @pytest.mark.req("J-08")
-def test_a_node_that_waits_for_a_browser_is_taken(visitor: JobsCaller) -> None:
+def test_node_that_waits_for_a_browser_is_refused(visitor: JobsCaller) -> None:
     """A class that records in a browser is refused for that."""
     save = {"class_type": "SaveAudio", "inputs": {"audio": ["1", 0], "filename_prefix": "x"}}
     workflow = {"1": {"class_type": "RecordAudio", "inputs": {"audio": "x"}}, "2": save}
@@ -129,7 +129,7 @@ def test_a_node_that_waits_for_a_browser_is_taken(visitor: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-12")
-def test_a_key_makes_two_jobs(caller: JobsCaller) -> None:
+def test_key_makes_one_job(caller: JobsCaller) -> None:
     """A key is used once, whatever is sent with it then; of many at once one wins; another workspace has its own."""
     headers = {"Idempotency-Key": "order-1"}
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -145,7 +145,7 @@ def test_a_key_makes_two_jobs(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-12")
-def test_a_key_of_a_refused_submission_is_used(caller: JobsCaller) -> None:
+def test_key_of_a_refused_submission_is_free(caller: JobsCaller) -> None:
     """Where no job was made, the key is free."""
     headers = {"Idempotency-Key": "k" * 255}
     assert caller.ask("POST", _JOBS, json={"workflow": {}}, headers=headers).status_code == 422
@@ -156,7 +156,7 @@ def test_a_key_of_a_refused_submission_is_used(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-12")
-def test_a_partner_key_is_kept(jobs_server: Server, caller: JobsCaller) -> None:
+def test_partner_key_is_never_kept(jobs_server: Server, caller: JobsCaller) -> None:
     """The key in extra_data is in no answer and in no file of the server."""
     job = caller.runs(failing("x"), extra_data={"api_key_service_org": "flk_hidden-of-jobs"})
     assert "hidden-of-jobs" not in json.dumps([job, caller.get(f"{_JOBS}/{job['id']}/workflow")])

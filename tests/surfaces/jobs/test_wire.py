@@ -45,7 +45,7 @@ def read(update: Any, class_type: str | None = None) -> tuple[str, Any]:
 
 @pytest.mark.req("J-03")
 @given(number=st.integers(1, NUMBER_MAX))
-def test_a_cursor_leads_elsewhere(number: int) -> None:
+def test_cursor_says_its_number_in_one_spelling(number: int) -> None:
     """A cursor says its number, in one spelling."""
     cursor = make_cursor(number)
     assert read_cursor(cursor) == number
@@ -54,7 +54,7 @@ def test_a_cursor_leads_elsewhere(number: int) -> None:
 
 @pytest.mark.req("J-03")
 @given(text=st.text(st.sampled_from("AQIDBg-_=+%x"), max_size=16))
-def test_a_text_is_read_as_another_cursor(text: str) -> None:
+def test_text_read_as_a_cursor_is_that_cursor(text: str) -> None:
     """What is read as a cursor is the cursor of what was read."""
     try:
         number = read_cursor(text)
@@ -64,7 +64,7 @@ def test_a_text_is_read_as_another_cursor(text: str) -> None:
 
 
 @pytest.mark.req("J-06")
-def test_a_state_has_no_status() -> None:
+def test_every_state_has_a_status() -> None:
     """The seven statuses are views of the states; none leads out of one that is terminal."""
     assert set(STATUSES) == set(JobState)
     assert set(STATUSES.values()) == {"queued", "running", "succeeded", "canceling", "canceled", "failed", "expired"}
@@ -75,7 +75,7 @@ def test_a_state_has_no_status() -> None:
 
 
 @pytest.mark.req("J-13")
-def test_what_a_job_has_not_yet_is_null() -> None:
+def test_what_a_job_does_not_have_is_null_or_absent() -> None:
     """What a job was not submitted with is absent; steps are whole numbers, as released clients read them."""
     waiting: Any = document(job(JobState.PARKED), 3)
     unknown = ("started_at", "completed_at", "progress", "error", "metrics")
@@ -102,13 +102,13 @@ def test_what_a_job_has_not_yet_is_null() -> None:
         (Standing(1, 4, "1", -5, 3), 0.25), (Standing(1, 4, "1", 1, 0), 0.25),
     ],
 )  # fmt: skip
-def test_progress_is_out_of_bounds(standing: Standing, value: float) -> None:
+def test_progress_is_between_0_and_1(standing: Standing, value: float) -> None:
     """It goes from 0 to 1, whatever a node says of itself."""
     assert progress_document(standing)["value"] == value
 
 
 @pytest.mark.req("J-13")
-def test_a_failure_has_no_code() -> None:
+def test_every_failure_has_a_code() -> None:
     """Each kind of error that is ours has a code of its own; a node's own error and its place have theirs."""
     assert set(ERROR_CODES) == JOB_ERRORS
     assert len(set(ERROR_CODES.values())) == len(ERROR_CODES)
@@ -130,7 +130,7 @@ def test_a_failure_has_no_code() -> None:
 
 
 @pytest.mark.req("J-13")
-def test_an_event_looks_otherwise() -> None:
+def test_every_event_has_its_name_and_members() -> None:
     """Each update has its name and its members; silence is a comment."""
     assert read(StatusUpdate(job(), None)) == ("status", {"status": "running"})
     assert read(StatusUpdate(job(JobState.PARKED), 2)) == ("status", {"status": "queued", "queue_position": 2})

@@ -11,7 +11,7 @@ _TIMES: Final = {"created_at", "updated_at"}
 
 
 @pytest.mark.req("G-03")
-def test_a_publisher_is_not_what_it_says(publishing: Publishing) -> None:
+def test_publisher_is_made_read_changed_and_deleted(publishing: Publishing) -> None:
     """A publisher is made, read by anybody, changed whole, and deleted."""
     path = f"/publishers/{publishing.publisher}"
     said = {"name": "Acme", "description": "One\ntwo.", "website": "https://example.com", "support": "help@example.com"}
@@ -48,7 +48,7 @@ def test_node_says_what_was_said_of_it(publishing: Publishing) -> None:
 
 @pytest.mark.req("G-01")
 @pytest.mark.parametrize("kind", ["key", "token", "x-api-key"])
-def test_more_is_deleted_than_one_node(publishing: Publishing, token: MakeToken, kind: str) -> None:
+def test_one_node_alone_is_deleted(publishing: Publishing, token: MakeToken, kind: str) -> None:
     """A token, a key as bearer or a key in its own header deletes that node: 204, no body, and nothing else is gone."""
     kept, gone = publishing.make_node("kept"), publishing.make_node("gone")
     publishing.publish(kept, "1.0.0")
@@ -71,7 +71,7 @@ def test_more_is_deleted_than_one_node(publishing: Publishing, token: MakeToken,
 
 
 @pytest.mark.req("G-01")
-def test_a_number_is_published_twice(publishing: Publishing) -> None:
+def test_version_number_is_published_once(publishing: Publishing) -> None:
     """A number is refused that a node has, and one it had before it was deleted and made anew."""
     node_id = publishing.make_node("blur")
     assert publishing.publish(node_id, "1.0.0").status_code == 201
@@ -84,7 +84,7 @@ def test_a_number_is_published_twice(publishing: Publishing) -> None:
 
 
 @pytest.mark.req("G-03")
-def test_pages_do_not_add_up(publishing: Publishing) -> None:
+def test_pages_hold_each_entry_once(publishing: Publishing) -> None:
     """Each list is read to its end by its cursors, in steps of any size, and has each entry once."""
     names = [publishing.make_node(f"n{number}") for number in range(5)]
     for number in range(5):
@@ -111,7 +111,7 @@ def test_pages_do_not_add_up(publishing: Publishing) -> None:
     ]
 
 
-def test_a_ban_is_not_heard_of(publishing: Publishing) -> None:
+def test_ban_takes_effect_at_once(publishing: Publishing) -> None:
     """What an operator bans is gone for everybody at once, and its owner is told why he cannot change it."""
     node_id = publishing.make_node("blur")
     server, path = publishing.server, f"/publishers/{publishing.publisher}"
@@ -129,7 +129,7 @@ def test_a_ban_is_not_heard_of(publishing: Publishing) -> None:
 
 
 @pytest.mark.req("G-01")
-def test_nobody_knows_who_has_deleted_a_node(publishing: Publishing, token: MakeToken) -> None:
+def test_operator_sees_who_deleted_a_node(publishing: Publishing, token: MakeToken) -> None:
     """An operator sees what was done, when, from which workspace, and with which key or for whom."""
     node_id = publishing.make_node("blur")
     bearer = {"Authorization": f"Bearer {token(publishing.workspace, sub='ann')}"}

@@ -59,7 +59,7 @@ def everything(publishing: Publishing, node_id: str) -> list[Any]:
 
 @pytest.mark.req("G-01", "G-02")
 @pytest.mark.parametrize("credential", ["none", "unknown", "foreign", "expired", "basic", "empty"])
-def test_something_is_changed_without_a_credential(publishing: Publishing, token: MakeToken, credential: str) -> None:
+def test_every_change_needs_a_credential(publishing: Publishing, token: MakeToken, credential: str) -> None:
     """Every change takes a good credential: 401 in the registry's envelope, and nothing is changed."""
     node_id = publishing.make_node("blur")
     before = everything(publishing, node_id)
@@ -81,7 +81,7 @@ def test_something_is_changed_without_a_credential(publishing: Publishing, token
 
 
 @pytest.mark.req("G-02")
-def test_two_workspaces_change_each_other(new_publishing: NewPublishing, token: MakeToken) -> None:
+def test_workspaces_cannot_change_each_others_entries(new_publishing: NewPublishing, token: MakeToken) -> None:
     """Whatever one workspace sends to what is another's, with a key or a token, is refused and changes nothing."""
     one, two = new_publishing(), new_publishing()
     nodes = {one: one.make_node("blur"), two: two.make_node("blur")}
@@ -118,7 +118,7 @@ def test_two_workspaces_change_each_other(new_publishing: NewPublishing, token: 
 
 
 @pytest.mark.req("G-02")
-def test_what_is_not_there_is_something_else(publishing: Publishing) -> None:
+def test_unknown_entries_are_not_found(publishing: Publishing) -> None:
     """Unknown ids, and texts that are none, are not found, whoever asks for them."""
     node_id = publishing.make_node("blur")
     before = everything(publishing, node_id)
@@ -146,7 +146,7 @@ def test_what_is_not_there_is_something_else(publishing: Publishing) -> None:
         b'{"version":"1.0.0"}',
     ],
 )  # fmt: skip
-def test_a_bad_body_is_taken(publishing: Publishing, content: bytes) -> None:
+def test_malformed_body_is_refused(publishing: Publishing, content: bytes) -> None:
     """What cannot be read, or cannot be said, is refused with what is wrong with it, and nothing is made."""
     node_id = publishing.make_node("blur")
     before = everything(publishing, node_id)
@@ -157,7 +157,7 @@ def test_a_bad_body_is_taken(publishing: Publishing, content: bytes) -> None:
     assert everything(publishing, node_id) == before
 
 
-def test_a_body_is_read_without_end(publishing: Publishing) -> None:
+def test_body_of_the_registry_is_bounded(publishing: Publishing) -> None:
     """A body of 64 KiB is read, and one of a byte more is not."""
     path = f"/publishers/{publishing.publisher}"
     assert publishing.ask("PUT", path, content=b'{"name":"A"}'.ljust(65_536)).status_code == 200
@@ -169,7 +169,7 @@ def test_a_body_is_read_without_end(publishing: Publishing) -> None:
 
 
 @pytest.mark.req("G-02")
-def test_a_later_refusal_answers_first(new_publishing: NewPublishing) -> None:
+def test_earlier_refusal_answers_first(new_publishing: NewPublishing) -> None:
     """Of two that apply the earlier one answers, in the order of docs/registry.md."""
     mine, theirs = new_publishing(), new_publishing()
     node_id = mine.make_node("blur")
@@ -197,7 +197,7 @@ def test_a_later_refusal_answers_first(new_publishing: NewPublishing) -> None:
     assert answered(f"/publishers/{mine.publisher}/nodes/nothing", version) == (403, "banned")
 
 
-def test_a_query_is_guessed(publishing: Publishing) -> None:
+def test_malformed_query_is_refused(publishing: Publishing) -> None:
     """Limits are 1 to 100, a cursor is one of the same list, a search is short and can be typed."""
     node_id = publishing.make_node("blur")
     for number in range(2):
@@ -220,7 +220,7 @@ def test_a_query_is_guessed(publishing: Publishing) -> None:
         assert refused(answered) == (400, "invalid_request")
 
 
-def test_a_method_of_another_path_is_answered(publishing: Publishing) -> None:
+def test_wrong_method_is_405_with_the_methods_of_the_path(publishing: Publishing) -> None:
     """A path takes its own methods and says which; HEAD is GET without a body; what nobody serves is not found."""
     node_id = publishing.make_node("blur")
     allowed = {
@@ -248,7 +248,7 @@ def test_a_method_of_another_path_is_answered(publishing: Publishing) -> None:
     assert (head.status_code, head.content) == (404, b"")
 
 
-def test_a_socket_is_opened(publishing: Publishing) -> None:
+def test_registry_has_no_sockets(publishing: Publishing) -> None:
     """The registry has no sockets, and says so instead of holding one."""
     address = publishing.server.url.replace("http", "ws", 1)
     with pytest.raises(InvalidStatus) as raised, connect(f"{address}/nodes"):
@@ -258,7 +258,9 @@ def test_a_socket_is_opened(publishing: Publishing) -> None:
 
 @pytest.mark.req("G-02")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_that_fails_deletes(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> None:
+def test_deletion_that_cannot_be_recorded_is_500_and_not_made(
+    request: pytest.FixtureRequest, kind: str, tmp_path: Path
+) -> None:
     """When the act of a deletion cannot be written, the answer is 500, and the node is there as before."""
     postgres: Postgres | None = request.getfixturevalue("postgres") if kind == "postgresql" else None
     database = None if postgres is None else postgres.url(postgres.create())
@@ -276,7 +278,7 @@ def test_a_server_that_fails_deletes(request: pytest.FixtureRequest, kind: str, 
         assert publishing.ask("DELETE", f"/publishers/acme/nodes/{node_id}").status_code == 204
 
 
-def test_a_publisher_asks_without_end(tmp_path: Path) -> None:
+def test_changes_count_towards_the_quota_and_reads_do_not(tmp_path: Path) -> None:
     """What changes something counts as a request of its workspace; what everybody reads does not."""
     with _alone(tmp_path / "data", FAIRLEAD_REQUESTS_PER_DAY="2") as publishing:
         for _ in range(2):

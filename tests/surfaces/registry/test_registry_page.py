@@ -18,12 +18,12 @@ def _page() -> str:
     return (DOCS / "registry.md").read_text(encoding="utf-8")
 
 
-def test_the_table_of_routes_is_not_the_table_of_the_code() -> None:
+def test_table_of_routes_is_that_of_the_code() -> None:
     """Each route has a row, and no row is of a route there is not."""
     assert set(_ROUTE.findall(_page())) == {f"{route.method} {route.path}" for route in ROUTES}
 
 
-def test_an_error_is_not_described() -> None:
+def test_every_error_is_described() -> None:
     """Each error stands in the row of its status, but for the one that nobody is left to read."""
     worded = _WORDED.findall((PACKAGE / "surfaces/registry/errors.py").read_text(encoding="utf-8"))
     assert worded
@@ -41,7 +41,7 @@ def test_an_error_is_not_described() -> None:
 
 
 @pytest.mark.parametrize("entry", [PublisherEntry, NodeEntry, VersionEntry])
-def test_a_property_is_not_described(entry: type[Entry]) -> None:
+def test_every_property_is_described(entry: type[Entry]) -> None:
     """Each property that can be sent has a row."""
     names = [field.encode_name for field in msgspec.structs.fields(entry)]
     assert [name for name in names if f"\n| `{name}` |" not in _page()] == []
