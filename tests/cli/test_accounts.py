@@ -63,7 +63,7 @@ def document(done: Result) -> Any:
     return json.loads(done.stdout)
 
 
-def test_usage_is_printed_wrongly(ran: Ran) -> None:
+def test_usage_is_printed_for_people_and_scripts(ran: Ran) -> None:
     """For scripts what the route answers; for people a table with names, dollars and a total."""
     told = document(ran("usage", "lab", *DAYS, "--by", "key,model", "--json"))
     assert (told["from"], told["to"], told["group_by"]) == ("2027-01-01", "2027-01-31", ["model", "key"])
@@ -91,13 +91,13 @@ def test_usage_is_printed_wrongly(ran: Ran) -> None:
     ]
 
 
-def test_no_usage_is_a_table_of_nothing(ran: Ran) -> None:
+def test_no_usage_is_said_in_a_sentence(ran: Ran) -> None:
     """Where nothing ended, a sentence says so."""
     assert ran("usage", "office", *DAYS).output == "No run of this workspace ended from 2027-01-01 to 2027-01-31.\n"
     assert document(ran("usage", "office", *DAYS, "--json"))["data"] == []
 
 
-def test_an_export_is_not_the_ledger(ran: Ran, tmp_path: Path) -> None:
+def test_export_holds_the_ledger(ran: Ran, tmp_path: Path) -> None:
     """A file with a header row and an entry a line, in dollars; it adds up to the balance."""
     file = tmp_path / "lab.csv"
     file.write_text("what was there before")
@@ -120,7 +120,7 @@ def test_an_export_is_not_the_ledger(ran: Ran, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob(".lab*")] == []
 
 
-def test_an_export_of_lines_is_no_json(ran: Ran) -> None:
+def test_export_of_lines_is_json(ran: Ran) -> None:
     """One JSON object a line, of every workspace, printed where no file is named."""
     done = ran("ledger", "export", "--all", "--format", "jsonl")
     lines = [json.loads(line) for line in done.output.splitlines()]
@@ -142,14 +142,14 @@ def test_an_export_of_lines_is_no_json(ran: Ran) -> None:
         (("--to", "2027-01-14"), 0),
     ],
 )
-def test_an_export_has_other_days(ran: Ran, days: tuple[str, str], entries: int) -> None:
+def test_export_includes_both_days(ran: Ran, days: tuple[str, str], entries: int) -> None:
     """Both days are in it; an export of nothing still has its header."""
     rows = list(csv.reader(io.StringIO(ran("ledger", "export", "lab", *days).output)))
     assert len(rows) == entries + 1
     assert rows[0][:4] == ["id", "created_at", "workspace", "kind"]
 
 
-def test_an_export_that_fails_leaves_half_a_file(ran: Ran, tmp_path: Path) -> None:
+def test_failed_export_leaves_the_old_file(ran: Ran, tmp_path: Path) -> None:
     """A file that cannot be written is one line; what was there before stays as it was."""
     file = tmp_path / "lab.csv"
     file.write_text("before")
@@ -161,7 +161,7 @@ def test_an_export_that_fails_leaves_half_a_file(ran: Ran, tmp_path: Path) -> No
     assert "lab.csv cannot be written: No such file or directory" in nowhere.output
 
 
-def test_an_export_takes_the_place_of_a_device(ran: Ran, tmp_path: Path) -> None:
+def test_export_writes_into_a_device(ran: Ran, tmp_path: Path) -> None:
     """A device or a pipe is written to, by whatever name it goes; one that is full is told in one line."""
     link = tmp_path / "link"
     link.symlink_to("/dev/full")
@@ -171,7 +171,7 @@ def test_an_export_takes_the_place_of_a_device(ran: Ran, tmp_path: Path) -> None
     assert link.is_char_device()
 
 
-def test_a_statement_hides_why_a_run_cost_what_it_cost(ran: Ran) -> None:
+def test_statement_explains_what_a_run_cost(ran: Ran) -> None:
     """How it came, where it went, what it was estimated, held and charged at, and what befell it."""
     told = document(ran("runs", "show", "moved", "--json"))
     assert {name: told[name] for name in ("came", "state", "reason", "least", "most", "hold", "charge", "dropped")} == {
@@ -207,7 +207,9 @@ def test_a_statement_hides_why_a_run_cost_what_it_cost(ran: Ran) -> None:
         ("live", ["dispatched", "held", "runware"]),
     ],
 )
-def test_the_statement_of_another_run_is_broken(ran: Ran, run_id: str, words: list[str]) -> None:
+def test_statements_of_failed_and_live_runs_leave_out_what_does_not_apply(
+    ran: Ran, run_id: str, words: list[str]
+) -> None:
     """Runs that failed or go on have statements, with what does not apply left out."""
     shown = ran("runs", "show", run_id).output
     assert all(word in shown for word in words)
@@ -215,7 +217,7 @@ def test_the_statement_of_another_run_is_broken(ran: Ran, run_id: str, words: li
     assert "left out" not in shown
 
 
-def test_the_receiver_of_a_webhook_is_shown_with_its_secret(books: Books, ran: Ran) -> None:
+def test_receiver_of_a_webhook_is_shown_without_its_secret(books: Books, ran: Ran) -> None:
     """The address of a webhook is told without what may be a secret in it."""
     books.sql(
         "INSERT INTO webhook_deliveries (run_id, workspace_id, url, tries) VALUES ('live', :lab, :url, 0)",
@@ -228,7 +230,7 @@ def test_the_receiver_of_a_webhook_is_shown_with_its_secret(books: Books, ran: R
     assert "secret" not in shown
 
 
-def test_a_run_is_missing_from_the_list(ran: Ran) -> None:
+def test_newest_runs_are_listed_by_state(ran: Ran) -> None:
     """The newest runs of a workspace by state, in either form."""
     rows = document(ran("runs", "list", "lab", "--json"))
     assert sorted(row["id"] for row in rows) == ["failed", "live", "moved"]
@@ -239,7 +241,7 @@ def test_a_run_is_missing_from_the_list(ran: Ran) -> None:
     assert "at once" in ran("runs", "list", "lab").output
 
 
-def test_the_budget_of_a_key_cannot_be_kept(ran: Ran) -> None:
+def test_budget_of_a_key_is_given_changed_and_taken_away(ran: Ran) -> None:
     """A budget is given with the key or later, changed in part, listed with what is spent, and taken away."""
     made = document(ran("keys", "create", "lab", "--budget", "20", "--json"))["id"]
     assert ran("keys", "set", _KEY, "--budget", "0.5", "--budget-period", "total").exit_code == 0
@@ -254,7 +256,7 @@ def test_the_budget_of_a_key_cannot_be_kept(ran: Ran) -> None:
 
 
 @pytest.mark.req("J-11")
-def test_an_organization_cannot_be_kept(ran: Ran) -> None:
+def test_organization_is_given_listed_and_taken_away(ran: Ran) -> None:
     """Workspaces and keys are given one at first or later, are listed with it, and are rid of it."""
     assert ran("workspaces", "create", "held", "--organization", "org_7", "--sso-required").exit_code == 0
     made = document(ran("keys", "create", "held", "--organization", "org_8", "--json"))["id"]
@@ -287,7 +289,7 @@ def test_an_organization_cannot_be_kept(ran: Ran) -> None:
         (("keys", "set", _KEY, "--budget-period", "day"), NoBudgetError),
     ],
 )
-def test_a_mistake_is_not_told(ran: Ran, arguments: tuple[str, ...], error: type[Exception]) -> None:
+def test_each_mistake_has_its_error(ran: Ran, arguments: tuple[str, ...], error: type[Exception]) -> None:
     """What an operator can mend is one of the errors the command line words."""
     assert isinstance(ran(*arguments).exception, error)
 
@@ -308,6 +310,6 @@ def test_a_mistake_is_not_told(ran: Ran, arguments: tuple[str, ...], error: type
     ],
     ids=" ".join,
 )
-def test_a_misspelt_command_is_taken(ran: Ran, arguments: tuple[str, ...]) -> None:
+def test_contradicting_options_are_a_usage_error(ran: Ran, arguments: tuple[str, ...]) -> None:
     """Options that contradict each other are a wrong command, with exit status 2."""
     assert ran(*arguments).exit_code == 2

@@ -27,7 +27,7 @@ def ran(database: Database, run: Run, database_url: str, tmp_path: Path) -> Ran:
     return run_command
 
 
-def test_a_deployment_is_made_and_told_of_otherwise(ran: Ran) -> None:
+def test_deployment_is_created_and_listed(ran: Ran) -> None:
     """It is made for a server to prepare; packs are named one by one, are none, or are all there are."""
     assert ran("list").output == "There are no deployments.\n"
     made = json.loads(ran("create", "pictures", "--pack", "crop", "--pack", "blur", "--json").output)
@@ -46,7 +46,7 @@ def test_a_deployment_is_made_and_told_of_otherwise(ran: Ran) -> None:
     assert " all " in table[1]
 
 
-def test_a_deployment_is_stopped_and_deleted_otherwise(ran: Ran) -> None:
+def test_deployment_is_stopped_started_and_deleted(ran: Ran) -> None:
     """Each command says what is so now; doing it twice is no mistake, but for deleting."""
     id_ = json.loads(ran("create", "pictures", "--json").output)["id"]
     for _ in range(2):
@@ -69,7 +69,7 @@ def test_a_deployment_is_stopped_and_deleted_otherwise(ran: Ran) -> None:
         (("stop", "../x"), "there is no deployment ../x"),
     ],
 )
-def test_what_cannot_be_is_done(ran: Ran, arguments: tuple[str, ...], told: str) -> None:
+def test_impossible_deployment_is_refused_in_one_line(ran: Ran, arguments: tuple[str, ...], told: str) -> None:
     """A line says why, and nothing is made."""
     result = ran(*arguments)
     assert result.exit_code in (1, 2)

@@ -51,7 +51,7 @@ def refused(done: Result) -> str:
 
 
 @pytest.mark.req("R-17")
-def test_a_key_cannot_be_set_listed_and_deleted(server: Server, ran: Ran, tmp_path: Path) -> None:
+def test_key_is_set_listed_and_deleted(server: Server, ran: Ran, tmp_path: Path) -> None:
     """From standard input and from a file, for people and for scripts; the server knows it, too."""
     mine = ("--workspace", "default")
     assert ran("list", *mine).output == "There are no keys.\n"
@@ -81,25 +81,27 @@ def test_a_key_cannot_be_set_listed_and_deleted(server: Server, ran: Ran, tmp_pa
         (("delete", "fake"), "", "stored no key"),
     ],
 )
-def test_a_mistake_is_a_traceback(ran: Ran, arguments: tuple[str, ...], stdin: str, words: str) -> None:
+def test_mistake_is_told_in_one_line_without_the_key(
+    ran: Ran, arguments: tuple[str, ...], stdin: str, words: str
+) -> None:
     """What cannot be stored is refused in a line, without the key."""
     said = refused(ran(*arguments, "--workspace", "default", stdin=stdin))
     assert words in said
     assert said.count("\n") == 1
 
 
-def test_a_key_is_an_argument(ran: Ran) -> None:
+def test_key_is_never_an_argument(ran: Ran) -> None:
     """Everybody on a machine can read the arguments of its programs: there is no place for a key among them."""
     assert ran("set", "fake", "a-key", "--workspace", "default").exit_code == 2
 
 
-def test_a_key_is_stored_for_nobody(ran: Ran) -> None:
+def test_key_for_an_unknown_workspace_is_refused(ran: Ran) -> None:
     """An unknown workspace is told by the command's usual line."""
     done = ran("set", "fake", "--workspace", "nobody", stdin=KEY)
     assert isinstance(done.exception, UnknownWorkspaceError)
 
 
-def test_a_command_makes_a_secret_of_its_own(server: Server, ran: Ran, tmp_path: Path) -> None:
+def test_command_never_makes_a_secret(server: Server, ran: Ran, tmp_path: Path) -> None:
     """A key sealed with a secret that the server does not have would open nowhere, so no command makes one."""
     database = ("--database", f"sqlite:///{server.data / 'fairlead.db'}")
     done = ran("set", "fake", "--workspace", "default", *database, stdin=KEY, data=tmp_path)
@@ -108,7 +110,7 @@ def test_a_command_makes_a_secret_of_its_own(server: Server, ran: Ran, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bad_secret_is_used(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_secret_is_refused_and_not_shown(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     """A secret in the environment is used instead of the file, and must be one; neither it nor its settings show it."""
     monkeypatch.setenv("FAIRLEAD_SECRET_KEY", "hunter2-hunter2")
     done = ran("list", "--workspace", "default")
@@ -121,7 +123,7 @@ def test_a_bad_secret_is_used(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None
     assert good not in repr(read_settings())
 
 
-def test_an_open_secret_is_used(server: Server, ran: Ran) -> None:
+def test_secret_that_others_can_read_is_refused(server: Server, ran: Ran) -> None:
     """A file that others can read is refused, and the refusal says what to do."""
     path = server.data / "secret-key"
     path.chmod(0o644)

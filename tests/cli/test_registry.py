@@ -31,7 +31,7 @@ def ran(database: Database, run: Run, database_url: str, tmp_path: Path) -> Ran:
     return run_command
 
 
-def test_a_ban_is_made_twice(ran: Ran) -> None:
+def test_second_ban_changes_nothing(ran: Ran) -> None:
     """The second time nothing is changed, and the first ban is the one that is told of."""
     assert ran("ban", "publisher", "acme").output == "Banned the publisher acme.\n"
     assert ran("ban", "publisher", "acme").output == "The publisher acme was banned already.\n"
@@ -44,7 +44,7 @@ def test_a_ban_is_made_twice(ran: Ran) -> None:
     assert ran("acts", "--publisher", "nobody").output == "Nothing was done yet.\n"
 
 
-def test_something_unknown_is_banned(ran: Ran) -> None:
+def test_unknown_entry_cannot_be_banned(ran: Ran) -> None:
     """What was never published cannot be banned; the line says so, with status 1."""
     result = ran("ban", "node", "acme")
     assert (result.exit_code, result.output) == (1, "Error: there is no node with the id acme in the registry\n")

@@ -39,7 +39,7 @@ def ran(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> R
     return run
 
 
-def test_a_secret_changes_by_itself(ran: Ran) -> None:
+def test_webhook_secret_stays_until_it_is_rotated(ran: Ran) -> None:
     """It is the same however often it is asked for, by name or by id, and another one after a rotation."""
     first = ran("secret", f"{LAB}-name").output
     assert first.startswith("whsec_")
@@ -53,12 +53,12 @@ def test_a_secret_changes_by_itself(ran: Ran) -> None:
     assert ran("secret", LAB, "--rotate").output.strip() not in (first.strip(), rotated["secret"])
 
 
-def test_a_secret_is_shown_of_nobody(ran: Ran) -> None:
+def test_secret_of_an_unknown_workspace_is_refused(ran: Ran) -> None:
     """An unknown workspace is told by the command's usual line."""
     assert isinstance(ran("secret", "nobody").exception, UnknownWorkspaceError)
 
 
-def test_a_log_is_told_before_there_is_one(books: Books, ran: Ran) -> None:
+def test_log_without_a_delivery_says_so(books: Books, ran: Ran) -> None:
     """A run without a webhook, and one that goes on."""
     queue(books, run_id(1))
     queue(books, run_id(2), url=None)
@@ -70,7 +70,7 @@ def test_a_log_is_told_before_there_is_one(books: Books, ran: Ran) -> None:
         assert (done.exit_code, done.output) == (1, f"Error: no webhook of a run {missing} is kept\n")
 
 
-def test_a_log_says_less_than_what_happened(books: Books, ran: Ran) -> None:
+def test_log_shows_every_try_and_no_query(books: Books, ran: Ran) -> None:
     """The tries in order and what is left to do; the query of the address, often a password, is nowhere."""
     queue(books, run_id(1))
     end(books, run_id(1))
@@ -94,7 +94,7 @@ def test_a_log_says_less_than_what_happened(books: Books, ran: Ran) -> None:
     assert (told["gave_up_at"], told["next_at"]) == (None, None)
 
 
-def test_a_delivery_that_was_given_up_looks_delivered(books: Books, ran: Ran) -> None:
+def test_delivery_that_was_given_up_says_so(books: Books, ran: Ran) -> None:
     """The last line says which it was."""
     queue(books, run_id(1))
     end(books, run_id(1))

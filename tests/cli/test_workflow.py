@@ -45,7 +45,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ran:
     return run
 
 
-def test_a_workflow_is_run_and_nothing_is_written(ran: Ran, tmp_path: Path) -> None:
+def test_workflow_is_run_and_its_files_listed(ran: Ran, tmp_path: Path) -> None:
     """The picture beside the workflow is loaded, inverted, doubled and saved; a table says what was written."""
     done = ran("run", _INVERTED)
     assert done.exit_code == 0, done.output
@@ -60,7 +60,7 @@ def test_a_workflow_is_run_and_nothing_is_written(ran: Ran, tmp_path: Path) -> N
     assert "ImageScale (3)" in done.stderr
 
 
-def test_the_folders_that_were_given_are_not_used(ran: Ran, tmp_path: Path) -> None:
+def test_given_folders_are_used(ran: Ran, tmp_path: Path) -> None:
     """--input is where files are loaded from, --output where they go; numbers go on with the next run."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "photo.png").rename(tmp_path / "elsewhere" / "photo.png")
@@ -72,7 +72,7 @@ def test_the_folders_that_were_given_are_not_used(ran: Ran, tmp_path: Path) -> N
     assert ran("run", _INVERTED, "--input", "nowhere").exit_code == 1
 
 
-def test_a_run_is_not_one_document(ran: Ran) -> None:
+def test_json_outcome_is_one_document(ran: Ran) -> None:
     """With --json the outcome is one document, and nothing else is printed."""
     done = ran("run", _INVERTED, "--json")
     document = json.loads(done.stdout)
@@ -81,7 +81,7 @@ def test_a_run_is_not_one_document(ran: Ran) -> None:
     assert sorted(file["node"] for file in document["files"]) == ["4", "5"]
 
 
-def test_a_node_that_fails_is_not_named(ran: Ran, tmp_path: Path) -> None:
+def test_node_that_fails_is_named(ran: Ran, tmp_path: Path) -> None:
     """The error names the node, its class and its inputs, and ends the command with 1."""
     (tmp_path / "photo.png").write_bytes(b"no picture")
     done = ran("run", _INVERTED)
@@ -92,7 +92,7 @@ def test_a_node_that_fails_is_not_named(ran: Ran, tmp_path: Path) -> None:
     assert (document["status"], document["error"]["node"], document["error"]["class"]) == ("failed", "1", "LoadImage")
 
 
-def test_one_output_at_fault_takes_the_others_along(ran: Ran, tmp_path: Path) -> None:
+def test_faulty_output_leaves_the_others(ran: Ran, tmp_path: Path) -> None:
     """The others are made; the fault is told, and the status says that something was not made."""
     document = {**_INVERTED, "8": n("SaveImage", images=["1", 7], filename_prefix="x")}
     checked = ran("check", document)
@@ -103,7 +103,7 @@ def test_one_output_at_fault_takes_the_others_along(ran: Ran, tmp_path: Path) ->
     assert "node 8 (SaveImage)" in done.stderr
 
 
-def test_a_workflow_that_cannot_be_run_is(ran: Ran) -> None:
+def test_workflow_that_cannot_be_run_is_refused_by_fault(ran: Ran) -> None:
     """Nothing is made of it, and each fault is a line."""
     document = {**_INVERTED, "1": n("LoadImage", image="gone.png"), "5": n("PreviewImage", images=["2", 0])}
     for verb in ("check", "run"):
@@ -122,14 +122,14 @@ def test_a_workflow_that_cannot_be_run_is(ran: Ran) -> None:
         ('{"1": {}}', "node '1' has no object `inputs`"),
     ],
 )
-def test_a_file_that_is_no_workflow_is_run(ran: Ran, content: str, words: str) -> None:
+def test_file_that_is_no_workflow_is_refused(ran: Ran, content: str, words: str) -> None:
     """It is refused in one line."""
     done = ran("run", content)
     assert done.exit_code == 1
     assert words in done.stderr
 
 
-def test_nodes_are_not_listed() -> None:
+def test_nodes_are_listed() -> None:
     """All of them by name, or one with its inputs and outputs; an unknown one with what it might be."""
     listed = CliRunner().invoke(commands, ["workflow", "nodes"]).stdout
     assert "ImageScale " in listed
@@ -142,7 +142,7 @@ def test_nodes_are_not_listed() -> None:
     assert (unknown.exit_code, "ImageScale" in unknown.stderr) == (1, True)
 
 
-def test_words_of_a_workflow_drive_the_terminal(ran: Ran) -> None:
+def test_words_of_a_workflow_cannot_control_the_terminal(ran: Ran) -> None:
     """What a node shows is printed without control characters, and not without end."""
     words = "\x1b[2Jred" + "x" * 1000
     done = ran("run", {"1": n("PreviewAny", source=["2", 0]), "2": n("PrimitiveString", value=words)})
@@ -150,14 +150,14 @@ def test_words_of_a_workflow_drive_the_terminal(ran: Ran) -> None:
     assert len(done.stdout) < 400
 
 
-def test_the_engine_is_loaded_by_every_command() -> None:
+def test_engine_is_loaded_only_by_workflow_commands() -> None:
     """Whoever does not run workflows does not wait for it."""
     script = "import sys, fairlead.cli; print([name for name in ('numpy', 'cv2', 'PIL') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-def test_ctrl_c_leaves_files_behind(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_no_files_behind(tmp_path: Path) -> None:
     """The first one ends the run between two nodes, with status 130 and a word."""
     pads = {
         str(index): n("ImagePadForOutpaint", image=[str(index - 1), 0], left=8, top=0, right=0, bottom=0, feathering=40)

@@ -59,7 +59,7 @@ def call(body: bytes = b"", method: bytes = b"POST", more: bytes = b"") -> bytes
 
 
 @pytest.mark.parametrize("size", [0, 17, 300_000])
-def test_a_body_comes_back_otherwise_than_it_was_sent(size: int, run: Run) -> None:
+def test_body_comes_back_as_it_was_sent(size: int, run: Run) -> None:
     """What was sent comes back, small and large, again and again on one connection, with a date and without a close."""
 
     async def scenario() -> None:
@@ -76,7 +76,7 @@ def test_a_body_comes_back_otherwise_than_it_was_sent(size: int, run: Run) -> No
     run(scenario())
 
 
-def test_a_body_in_pieces_is_taken_for_a_whole_one(run: Run) -> None:
+def test_body_in_pieces_is_read_to_its_end(run: Run) -> None:
     """A body whose second half comes when the application waits for it is read to its end."""
 
     async def scenario() -> None:
@@ -90,7 +90,7 @@ def test_a_body_in_pieces_is_taken_for_a_whole_one(run: Run) -> None:
     run(scenario())
 
 
-def test_a_caller_who_waits_to_be_asked_for_the_body_waits_for_ever(run: Run) -> None:
+def test_caller_that_expects_100_continue_is_told_to_go_on(run: Run) -> None:
     """A caller that expects `100 Continue` is told to go on, and answered."""
 
     async def scenario() -> None:
@@ -104,7 +104,7 @@ def test_a_caller_who_waits_to_be_asked_for_the_body_waits_for_ever(run: Run) ->
     run(scenario())
 
 
-def test_calls_that_were_sent_together_are_answered_out_of_order(run: Run) -> None:
+def test_pipelined_calls_are_answered_in_order(run: Run) -> None:
     """Requests that come before the first is answered are answered one after another."""
 
     async def scenario() -> None:
@@ -115,7 +115,7 @@ def test_calls_that_were_sent_together_are_answered_out_of_order(run: Run) -> No
     run(scenario())
 
 
-def test_a_caller_who_asked_for_the_end_of_the_connection_waits_for_it(run: Run) -> None:
+def test_connection_closes_when_its_caller_asks(run: Run) -> None:
     """The answer says that the connection is closed, and it is."""
 
     async def scenario() -> None:
@@ -128,7 +128,7 @@ def test_a_caller_who_asked_for_the_end_of_the_connection_waits_for_it(run: Run)
     run(scenario())
 
 
-def test_a_head_is_answered_with_a_body(run: Run) -> None:
+def test_head_is_answered_without_a_body(run: Run) -> None:
     """The answer to HEAD has the length of a body and none: the next answer follows its head."""
 
     async def scenario() -> None:
@@ -142,7 +142,7 @@ def test_a_head_is_answered_with_a_body(run: Run) -> None:
 
 
 @pytest.mark.parametrize("method", [b"POST", b"HEAD"])
-def test_an_answered_call_waits_for_the_garbage_collector(method: bytes, run: Run) -> None:
+def test_answered_call_leaves_no_garbage(method: bytes, run: Run) -> None:
     """What is known of a call goes with its answer: runs that wait for long would keep those of all others."""
 
     async def scenario() -> None:
@@ -160,7 +160,7 @@ def test_an_answered_call_waits_for_the_garbage_collector(method: bytes, run: Ru
 
 
 @pytest.mark.parametrize("chosen", [b"caf\xe9", b"a\tb"])
-def test_an_unusual_header_is_refused(chosen: bytes, run: Run) -> None:
+def test_unusual_header_is_sent_as_it_is(chosen: bytes, run: Run) -> None:
     """A value beyond ASCII, or with a tabulator, is sent as it is."""
 
     async def scenario() -> None:
@@ -171,7 +171,7 @@ def test_an_unusual_header_is_refused(chosen: bytes, run: Run) -> None:
     run(scenario())
 
 
-def test_a_header_writes_another(run: Run) -> None:
+def test_header_cannot_write_another(run: Run) -> None:
     """An answer with the end of a line in a header is not sent; the connection is closed."""
 
     async def scenario() -> None:
@@ -184,7 +184,7 @@ def test_a_header_writes_another(run: Run) -> None:
 
 @pytest.mark.req("R-25")
 @pytest.mark.parametrize("size", [0, 300_000])
-def test_a_caller_who_has_left_is_thought_to_listen(size: int, run: Run) -> None:
+def test_application_can_tell_that_its_caller_has_left(size: int, run: Run) -> None:
     """An application can tell that its caller has gone, and that another has not, however large the bodies were."""
 
     async def scenario() -> None:
@@ -206,7 +206,7 @@ def test_a_caller_who_has_left_is_thought_to_listen(size: int, run: Run) -> None
     run(scenario())
 
 
-def test_a_connection_is_kept_for_nothing(run: Run) -> None:
+def test_idle_connection_is_closed(run: Run) -> None:
     """A connection that was used and fell silent is closed after the time for idle ones, not that for silent ones."""
 
     async def scenario() -> None:

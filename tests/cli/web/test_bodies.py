@@ -52,7 +52,7 @@ def chunked(content: bytes, sizes: tuple[int, ...]) -> bytes:
 
 
 @pytest.mark.parametrize("sizes", [None, (200_000,), (100_000, 7, 70_000), (1_000,), (65_536, 65_537)])
-def test_a_body_is_read_otherwise_than_it_was_sent(sizes: tuple[int, ...] | None, run: Run) -> None:
+def test_bodies_are_read_as_they_were_sent(sizes: tuple[int, ...] | None, run: Run) -> None:
     """Two bodies on one connection, sent at once, in large and small pieces and in both, arrive as they are."""
     bodies = [os.urandom(SIZE), os.urandom(SIZE)]
     framing = b"Content-Length: %d" % SIZE if sizes is None else b"Transfer-Encoding: chunked"
@@ -70,7 +70,7 @@ def test_a_body_is_read_otherwise_than_it_was_sent(sizes: tuple[int, ...] | None
     run(send_both())
 
 
-def test_a_caller_who_leaves_in_a_large_body_is_waited_for(run: Run) -> None:
+def test_caller_who_leaves_in_a_large_body_is_not_waited_for(run: Run) -> None:
     """Whoever hangs up in the middle of a large body has left; others go on."""
 
     async def leave() -> None:
@@ -88,7 +88,7 @@ def test_a_caller_who_leaves_in_a_large_body_is_waited_for(run: Run) -> None:
 
 
 @pytest.mark.parametrize("size", [5, 200_000])
-def test_a_call_for_a_socket_with_a_body_goes_on(size: int, caplog: pytest.LogCaptureFixture, run: Run) -> None:
+def test_websocket_call_with_a_body_loses_its_connection(size: int, caplog: pytest.LogCaptureFixture, run: Run) -> None:
     """A call that would become a socket and has a body, however large, loses its connection, and nobody stumbles."""
     head = (
         b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
