@@ -52,7 +52,7 @@ def _answers(draw: st.DrawFn) -> tuple[bytes, bytes, bool]:
 
 
 @given(answer=_answers(), data=st.data())
-def test_an_answer_depends_on_how_it_is_cut(answer: tuple[bytes, bytes, bool], data: st.DataObject) -> None:
+def test_answer_does_not_depend_on_how_it_is_cut(answer: tuple[bytes, bytes, bool], data: st.DataObject) -> None:
     """Any division into segments reads as the whole does, byte by byte included."""
     wire, body, ends = answer
     cuts = sorted(data.draw(st.sets(st.integers(1, len(wire) - 1), max_size=8)))
@@ -68,7 +68,7 @@ def test_an_answer_depends_on_how_it_is_cut(answer: tuple[bytes, bytes, bool], d
 
 
 @given(wire=st.binary(max_size=300))
-def test_any_bytes_are_a_crash(wire: bytes) -> None:
+def test_any_bytes_are_an_answer_or_broken_off(wire: bytes) -> None:
     """Whatever arrives is an answer or BrokenOffError, never another error."""
     for start in (b"", _OK, _CHUNKED):
         reader = AnswerReader(_LIMIT, bodyless=False)
@@ -121,7 +121,7 @@ def test_any_bytes_are_a_crash(wire: bytes) -> None:
         pytest.param(_CHUNKED + b"0\r\n" + b"X: y\r\n" * 20_000, id="trailers without end"),
     ],
 )
-def test_a_doubtful_answer_is_believed(wire: bytes) -> None:
+def test_ambiguous_answer_is_refused(wire: bytes) -> None:
     """What two readers might read differently is no answer."""
     with pytest.raises(BrokenOffError):
         _read([wire])
@@ -140,13 +140,13 @@ def test_a_doubtful_answer_is_believed(wire: bytes) -> None:
         (b"HTTP/1.1 204 No\r\nConnection: close\r\n\r\n", False),
     ],
 )
-def test_an_answer_without_a_body_is_waited_for(wire: bytes, *, keeps_alive: bool) -> None:
+def test_answer_without_a_body_ends_with_its_head(wire: bytes, *, keeps_alive: bool) -> None:
     """204 and 304 end with their head; where they announce a body all the same, nothing may follow them."""
     reader = _read([wire])
     assert (reader.complete, reader.take(), reader.keeps_alive) == (True, b"", keeps_alive)
 
 
-def test_an_answer_to_head_is_waited_for() -> None:
+def test_answer_to_head_has_no_body() -> None:
     """It announces a body that does not come."""
     reader = _read([_OK + b"Content-Length: 100000\r\nContent-Encoding: br\r\n\r\n"], bodyless=True)
     assert (reader.complete, reader.take(), reader.keeps_alive) == (True, b"", False)
@@ -160,13 +160,13 @@ def test_an_answer_to_head_is_waited_for() -> None:
         _OK + b"Connection: close\r\nContent-Length: 2\r\n\r\nabc",
     ],
 )
-def test_what_follows_an_answer_is_kept_for_the_next(wire: bytes) -> None:
+def test_bytes_after_an_answer_end_its_connection(wire: bytes) -> None:
     """The answer stands; its connection does not."""
     reader = _read([wire])
     assert (reader.complete, reader.take(), reader.keeps_alive) == (True, b"ab", False)
 
 
-def test_one_answer_leaks_into_the_next() -> None:
+def test_answers_never_leak_into_the_next() -> None:
     """A reader that is told to expect another answer remembers nothing of the one before."""
     reader = _read([_OK + b"X-A: 1\r\nx-a: 2\r\nContent-Length: 2\r\n\r\nab"])
     assert reader.headers == {"x-a": "1, 2", "content-length": "2"}
@@ -177,7 +177,7 @@ def test_one_answer_leaks_into_the_next() -> None:
 
 
 @pytest.mark.parametrize("wire", [b"", b"HTTP", _OK, _OK + b"Content-Length: 3\r\n\r\nab", _CHUNKED + b"2\r\nab\r\n"])
-def test_a_cut_answer_is_whole(wire: bytes) -> None:
+def test_cut_answer_is_broken_off(wire: bytes) -> None:
     """An end in the middle is no end."""
     with pytest.raises(BrokenOffError, match="closed before"):
         _read([wire], ends=True)

@@ -38,7 +38,7 @@ async def _get(transport: Transport, url: str, method: str = "GET") -> Reply:
 
 
 @LOOPS
-def test_every_request_opens_a_connection(loop: str) -> None:
+def test_connections_are_used_again(loop: str) -> None:
     """One after another go over one connection; together, each has its own, and all are used again."""
 
     async def work() -> None:
@@ -63,7 +63,7 @@ def test_every_request_opens_a_connection(loop: str) -> None:
         pytest.param(OK + b"x", id="a byte too many"),
     ],
 )
-def test_a_connection_that_cannot_be_kept_is_kept(loop: str, answer: bytes) -> None:
+def test_connection_that_cannot_be_kept_is_closed(loop: str, answer: bytes) -> None:
     """The answer counts, and the next request has a connection of its own: no answer is taken for another's."""
 
     async def work() -> None:
@@ -76,7 +76,7 @@ def test_a_connection_that_cannot_be_kept_is_kept(loop: str, answer: bytes) -> N
 
 
 @LOOPS
-def test_bytes_nobody_asked_for_answer_the_next_request(loop: str) -> None:
+def test_unrequested_bytes_end_an_idle_connection(loop: str) -> None:
     """What arrives while a connection is idle ends it."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -97,7 +97,7 @@ def test_bytes_nobody_asked_for_answer_the_next_request(loop: str) -> None:
 
 
 @LOOPS
-def test_a_connection_closed_while_idle_breaks_a_request(loop: str) -> None:
+def test_connection_closed_while_idle_costs_only_a_new_one(loop: str) -> None:
     """A close that has been noticed costs a new connection and nothing else."""
 
     async def work() -> None:
@@ -124,7 +124,7 @@ def _closing_at_second() -> tuple[Handler, list[bytes]]:
 
 @LOOPS
 @pytest.mark.req("R-26")
-def test_a_post_on_a_stale_connection_is_sent_twice(loop: str) -> None:
+def test_post_on_a_stale_connection_is_not_sent_twice(loop: str) -> None:
     """Whoever closes at our request may have begun with it: nobody asks twice for what costs money."""
     handle, seen = _closing_at_second()
 
@@ -139,7 +139,7 @@ def test_a_post_on_a_stale_connection_is_sent_twice(loop: str) -> None:
 
 
 @LOOPS
-def test_a_poll_on_a_stale_connection_fails(loop: str) -> None:
+def test_poll_on_a_stale_connection_is_repeated(loop: str) -> None:
     """A GET orders nothing, so it is repeated once, on a new connection."""
     handle, seen = _closing_at_second()
 
@@ -153,7 +153,7 @@ def test_a_poll_on_a_stale_connection_fails(loop: str) -> None:
 
 
 @LOOPS
-def test_a_get_is_repeated_though_an_answer_began(loop: str) -> None:
+def test_get_is_not_repeated_once_an_answer_began(loop: str) -> None:
     """A half answer is an answer that broke off."""
     seen: list[bytes] = []
 
@@ -175,7 +175,7 @@ def test_a_get_is_repeated_though_an_answer_began(loop: str) -> None:
 
 
 @LOOPS
-def test_a_post_takes_a_connection_that_may_be_about_to_close(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_post_takes_no_connection_that_may_be_closing(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Idle for longer than servers wait, a connection is still good enough for a poll, and not for an order."""
     monkeypatch.setattr(transport, "_FRESH_SECONDS", 0.05)
 
@@ -193,7 +193,7 @@ def test_a_post_takes_a_connection_that_may_be_about_to_close(loop: str, monkeyp
 
 
 @LOOPS
-def test_idle_connections_pile_up(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_are_bounded(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more are kept than the bound says, and none for longer than it says."""
     monkeypatch.setattr(pool, "_IDLE_MOST", 3)
     monkeypatch.setattr(pool, "_IDLE_SECONDS", 0.1)
@@ -217,7 +217,7 @@ def test_idle_connections_pile_up(loop: str, monkeypatch: pytest.MonkeyPatch) ->
     run_on(loop, work())
 
 
-def test_an_old_connection_keeps_out_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_idle_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no more may be kept, the one idle longest goes, wherever it leads to."""
     monkeypatch.setattr(pool, "_IDLE_MOST", 1)
 
@@ -234,7 +234,7 @@ def test_an_old_connection_keeps_out_a_new_one(monkeypatch: pytest.MonkeyPatch) 
 
 @LOOPS
 @pytest.mark.parametrize("content", [b"{}", b"x" * _LARGE], ids=["waiting", "writing"])
-def test_a_cancelled_request_keeps_its_connection(loop: str, content: bytes) -> None:
+def test_cancelled_request_closes_its_connection(loop: str, content: bytes) -> None:
     """Whoever gives up closes: a late answer must not find another request."""
 
     async def handle(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
@@ -259,7 +259,7 @@ def test_a_cancelled_request_keeps_its_connection(loop: str, content: bytes) -> 
 
 
 @LOOPS
-def test_a_large_body_arrives_changed(loop: str) -> None:
+def test_large_body_arrives_unchanged(loop: str) -> None:
     """A body passes in slices, at the reader's pace, and the connection serves on."""
     body = bytes(range(256)) * (_LARGE // 256)
 
@@ -280,7 +280,7 @@ def test_a_large_body_arrives_changed(loop: str) -> None:
 
 @LOOPS
 @pytest.mark.parametrize("lingers", [True, False])
-def test_an_early_refusal_is_lost(loop: str, *, lingers: bool) -> None:
+def test_early_refusal_is_heard(loop: str, *, lingers: bool) -> None:
     """A partner that refuses a large body before it has read it is heard, and its connection is not used again."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -299,7 +299,7 @@ def test_an_early_refusal_is_lost(loop: str, *, lingers: bool) -> None:
 
 
 @LOOPS
-def test_a_partner_that_stops_reading_is_waited_for(loop: str) -> None:
+def test_partner_that_stops_reading_is_too_slow(loop: str) -> None:
     """The bound on the whole counts while the body is still being written."""
 
     async def handle(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
@@ -314,7 +314,7 @@ def test_a_partner_that_stops_reading_is_waited_for(loop: str) -> None:
 
 
 @LOOPS
-def test_an_answer_in_single_bytes_is_another(loop: str) -> None:
+def test_answer_in_single_bytes_is_read(loop: str) -> None:
     """Interim answers, chunks, extensions and trailers are read however they arrive."""
     wire = (
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Made\r\nX-A: b\r\n"
@@ -340,7 +340,7 @@ def test_an_answer_in_single_bytes_is_another(loop: str) -> None:
 
 
 @LOOPS
-def test_a_body_ends_with_its_connection(loop: str) -> None:
+def test_body_without_a_length_ends_with_its_connection(loop: str) -> None:
     """Without a length, a clean end of the connection is the end of the body."""
 
     async def work() -> None:
@@ -353,7 +353,7 @@ def test_a_body_ends_with_its_connection(loop: str) -> None:
 
 
 @LOOPS
-def test_a_reset_is_an_end(loop: str) -> None:
+def test_reset_cuts_a_body_off(loop: str) -> None:
     """Without a length, a reset cuts the body off."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -372,7 +372,7 @@ def test_a_reset_is_an_end(loop: str) -> None:
 
 
 @LOOPS
-def test_an_answer_to_head_is_waited_for(loop: str) -> None:
+def test_answer_to_head_is_not_waited_for(loop: str) -> None:
     """HEAD has no body, whatever the head says."""
 
     async def work() -> None:
@@ -387,7 +387,7 @@ def test_an_answer_to_head_is_waited_for(loop: str) -> None:
 
 
 @LOOPS
-def test_an_address_in_brackets_is_no_address(loop: str) -> None:
+def test_ipv6_literal_is_connected_to(loop: str) -> None:
     """IPv6 literals are connected to, and named in brackets."""
     seen: list[bytes] = []
 
@@ -404,7 +404,7 @@ def test_an_address_in_brackets_is_no_address(loop: str) -> None:
 
 
 @LOOPS
-def test_a_close_leaves_a_request_waiting(loop: str) -> None:
+def test_closing_ends_requests_under_way(loop: str) -> None:
     """Closing the transport ends what is under way, and nothing begins afterwards."""
 
     async def handle(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
@@ -426,7 +426,7 @@ def test_a_close_leaves_a_request_waiting(loop: str) -> None:
 
 @LOOPS
 @pytest.mark.parametrize("ends", ["answered", "broken", "slow", "malformed"])
-def test_a_request_leaves_garbage_behind(loop: str, ends: str) -> None:
+def test_request_leaves_no_garbage_behind(loop: str, ends: str) -> None:
     """The collector runs seldom in a server: what a request made must not wait for it."""
     answers = {"answered": OK, "broken": b"HTTP/1.1 200 OK\r\n", "malformed": b"nonsense", "slow": b""}
 

@@ -33,7 +33,7 @@ class Told:
             return (await self._told.get())[1]
 
 
-def test_a_wait_that_ended_in_time_is_told_to_be_late() -> None:
+def test_only_late_waits_are_told() -> None:
     """Of many waits of one length only those that have not ended are told, the oldest first."""
 
     async def scenario() -> None:
@@ -48,7 +48,7 @@ def test_a_wait_that_ended_in_time_is_told_to_be_late() -> None:
     asyncio.run(scenario())
 
 
-def test_a_wait_that_began_later_is_forgotten() -> None:
+def test_wait_that_began_later_is_told() -> None:
     """The timer goes on to waits that began while it ran, and begins anew after all have ended."""
 
     async def scenario() -> None:
@@ -65,7 +65,7 @@ def test_a_wait_that_began_later_is_forgotten() -> None:
     asyncio.run(scenario())
 
 
-def test_a_long_wait_holds_up_a_short_one() -> None:
+def test_long_wait_does_not_hold_up_a_short_one() -> None:
     """Each length has a timer of its own, and is what the late are told."""
 
     async def scenario() -> None:
@@ -79,7 +79,7 @@ def test_a_long_wait_holds_up_a_short_one() -> None:
     asyncio.run(scenario())
 
 
-def test_one_that_fails_to_be_told_keeps_the_others_waiting() -> None:
+def test_failed_callback_does_not_stop_the_next() -> None:
     """What goes wrong in one is for the loop's handler; the next are told all the same."""
 
     def fail(_seconds: float) -> None:

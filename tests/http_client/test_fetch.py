@@ -50,7 +50,7 @@ def _sending(framing: str, sent: list[int]) -> Handler:
 
 @LOOPS
 @pytest.mark.parametrize("framing", ["length", "chunks", "end"])
-def test_a_large_asset_arrives_changed(loop: str, framing: str, tmp_path: Path) -> None:
+def test_large_asset_arrives_unchanged(loop: str, framing: str, tmp_path: Path) -> None:
     """It goes into a file as it is, and its size, status and headers are told."""
     path = tmp_path / "asset"
 
@@ -70,7 +70,7 @@ def void(_: object) -> None:
 
 
 @LOOPS
-def test_a_slow_sink_fills_the_memory(loop: str) -> None:
+def test_slow_sink_slows_the_partner(loop: str) -> None:
     """While the sink is busy the partner has to wait: nothing piles up here."""
     sent: list[int] = []
     taken: list[int] = []
@@ -93,7 +93,7 @@ def test_a_slow_sink_fills_the_memory(loop: str) -> None:
 
 @LOOPS
 @pytest.mark.parametrize("framing", ["length", "chunks", "end"])
-def test_an_asset_passes_its_limit(loop: str, framing: str) -> None:
+def test_asset_beyond_its_limit_is_broken_off(loop: str, framing: str) -> None:
     """What announces too much is not begun; what turns out to be too much is broken off."""
     taken: list[int] = []
 
@@ -109,7 +109,7 @@ def test_an_asset_passes_its_limit(loop: str, framing: str) -> None:
 
 
 @LOOPS
-def test_an_error_page_is_kept_as_an_asset(loop: str) -> None:
+def test_error_page_is_never_kept_as_an_asset(loop: str) -> None:
     """Only a success goes to the sink."""
     taken: list[bytes] = []
 
@@ -125,7 +125,7 @@ def test_an_error_page_is_kept_as_an_asset(loop: str) -> None:
 
 
 @LOOPS
-def test_a_full_disk_is_a_partner_that_failed(loop: str) -> None:
+def test_error_of_the_sink_goes_through(loop: str) -> None:
     """What the sink raises goes through, and the connection is closed."""
 
     def sink(_: bytes) -> None:
@@ -142,7 +142,7 @@ def test_a_full_disk_is_a_partner_that_failed(loop: str) -> None:
 
 
 @LOOPS
-def test_a_slow_asset_is_waited_for(loop: str) -> None:
+def test_slow_asset_is_given_up(loop: str) -> None:
     """The bound counts for the whole, also for a partner that dribbles and for a sink that never ends."""
 
     async def dribble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -166,7 +166,7 @@ def test_a_slow_asset_is_waited_for(loop: str) -> None:
 
 
 @LOOPS
-def test_half_an_asset_is_one(loop: str) -> None:
+def test_half_an_asset_is_broken_off(loop: str) -> None:
     """A connection that closes early breaks the asset off, though the sink has a part of it."""
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf"
 
@@ -179,7 +179,7 @@ def test_half_an_asset_is_one(loop: str) -> None:
 
 
 @LOOPS
-def test_every_asset_opens_a_connection(loop: str) -> None:
+def test_assets_share_a_connection(loop: str) -> None:
     """One after another, they come over one connection."""
     taken: list[bytes] = []
 

@@ -22,7 +22,7 @@ _TARGET = read_target("POST", "http://partner.example/x")
         ("http://a.example?q=1", (False, "a.example", 80), "/?q=1", "a.example"),
     ],
 )
-def test_an_address_is_changed_on_its_way(url: str, origin: tuple[bool, str, int], line: str, host: str) -> None:
+def test_address_is_sent_as_it_is(url: str, origin: tuple[bool, str, int], line: str, host: str) -> None:
     """Path and query go out as they are; default ports are not named; fragments stay here."""
     target = read_target("GET", url)
     assert (target.secure, target.host, target.port) == origin
@@ -40,14 +40,14 @@ def test_an_address_is_changed_on_its_way(url: str, origin: tuple[bool, str, int
         "http://-a.example/", "http://a_,b/", "http://" + "a" * 300 + ".example/", "http://a.example/" + "x" * 16_384,
     ],
 )  # fmt: skip
-def test_a_doubtful_address_is_tried(url: str) -> None:
+def test_ambiguous_address_is_refused(url: str) -> None:
     """Where two readers might see two hosts, or a line might end early, nothing is sent."""
     with pytest.raises(UnreachableError):
         read_target("GET", url)
 
 
 @pytest.mark.parametrize("method", ["CONNECT", "get", "GET /\r\n", "", "TRACE"])
-def test_any_word_is_a_method(method: str) -> None:
+def test_unknown_method_is_refused(method: str) -> None:
     """Methods are a closed list."""
     with pytest.raises(UnreachableError):
         read_target(method, "http://a.example/")
@@ -63,7 +63,7 @@ def test_any_word_is_a_method(method: str) -> None:
         ("Accept-Encoding", "gzip"), ("Expect", "100-continue"), ("Upgrade", "h2c"), ("TE", "trailers"),
     ],
 )  # fmt: skip
-def test_a_header_can_end_a_line_or_frame_a_message(name: str, value: str) -> None:
+def test_header_that_ends_a_line_is_refused(name: str, value: str) -> None:
     """Nothing is sent, and the error does not show the value."""
     with pytest.raises(UnreachableError) as caught:
         write_head(_TARGET, {name: value}, b"")
@@ -71,7 +71,7 @@ def test_a_header_can_end_a_line_or_frame_a_message(name: str, value: str) -> No
 
 
 @given(st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=4))
-def test_a_head_has_lines_nobody_wrote(headers: dict[str, str]) -> None:
+def test_head_has_only_the_lines_it_was_given(headers: dict[str, str]) -> None:
     """Any names and values are refused, or each is one line of the head."""
     try:
         head = write_head(_TARGET, headers, None)
@@ -85,7 +85,7 @@ def test_a_head_has_lines_nobody_wrote(headers: dict[str, str]) -> None:
     assert len(lines) == 3 + len(headers) + 2 + (not any(name.lower() == "user-agent" for name in headers))
 
 
-def test_a_partner_cannot_be_told_another_agent() -> None:
+def test_user_agent_can_be_replaced() -> None:
     """A provider file may say who we are; it is then said once."""
     head = write_head(_TARGET, {"user-agent": "another"}, b"abc").lower()
     assert head.count(b"user-agent") == 1

@@ -52,7 +52,7 @@ async def _send(url: str, method: str, content: bytes | None, seconds: float, li
 
 
 @pytest.mark.req("R-10")
-def test_a_body_is_changed_on_its_way(partner: FakePartner, send: Send) -> None:
+def test_body_is_sent_and_received_unchanged(partner: FakePartner, send: Send) -> None:
     """The bytes of a body arrive as they are and come back as they are."""
     body = b' {"a" :1.0e0,\n"b":"\\u00e9"} '
     partner.script("/x", echo())
@@ -60,14 +60,14 @@ def test_a_body_is_changed_on_its_way(partner: FakePartner, send: Send) -> None:
     assert partner.requests("/x")[0].body == body
 
 
-def test_an_answer_loses_its_status_or_headers(partner: FakePartner, send: Send) -> None:
+def test_answer_keeps_its_status_and_headers(partner: FakePartner, send: Send) -> None:
     """Status and headers come with the body, found by lower-case names."""
     partner.script("/x", reply(418, b"tea", "text/plain", X_Usage_Seconds="1.5"))
     answer = send()
     assert (answer.status, answer.content, answer.headers["x-usage-seconds"]) == (418, b"tea", "1.5")
 
 
-def test_a_request_says_more_than_it_must(partner: FakePartner, send: Send) -> None:
+def test_request_says_no_more_than_it_must(partner: FakePartner, send: Send) -> None:
     """A partner learns the headers given, that encodings are declined, and who we are; no cookie, no Accept."""
     partner.script("/x", reply(200, b"{}", Set_Cookie="a=b"))
     send()
@@ -76,7 +76,7 @@ def test_a_request_says_more_than_it_must(partner: FakePartner, send: Send) -> N
     assert partner.requests("/x")[0].headers["accept-encoding"] == "identity"
 
 
-def test_a_cookie_is_sent_back(partner: FakePartner) -> None:
+def test_cookie_is_never_sent_back(partner: FakePartner) -> None:
     """One partner's cookie would tie the calls of many callers together."""
     partner.script("/x", reply(200, b"{}", Set_Cookie="session=1"))
 
@@ -90,7 +90,7 @@ def test_a_cookie_is_sent_back(partner: FakePartner) -> None:
     assert [request.headers.get("cookie") for request in partner.requests("/x")] == [None, None]
 
 
-def test_an_encoded_path_is_decoded(partner: FakePartner, send: Send) -> None:
+def test_encoded_path_stays_encoded(partner: FakePartner, send: Send) -> None:
     """What a handle had quoted stays quoted on the wire."""
     partner.script("/t/a%2Fb%3F", reply())
     send(url=partner.url + "/t/a%2Fb%3F", method="GET", content=None)
@@ -116,14 +116,14 @@ def test_an_encoded_path_is_decoded(partner: FakePartner, send: Send) -> None:
         pytest.param(gzipped(b"{}"), id="encoded all the same"),
     ],
 )
-def test_a_broken_answer_is_believed(partner: FakePartner, send: Send, behaviour: Behaviour) -> None:
+def test_broken_answer_is_refused(partner: FakePartner, send: Send, behaviour: Behaviour) -> None:
     """Whatever is wrong with an answer, it is no answer, and nothing but our own error says so."""
     partner.script("/x", behaviour)
     with pytest.raises(BrokenOffError):
         send()
 
 
-def test_an_answer_as_large_as_allowed_is_refused(partner: FakePartner, send: Send) -> None:
+def test_answer_as_large_as_allowed_is_taken(partner: FakePartner, send: Send) -> None:
     """The limit itself is within bounds."""
     partner.script("/x", reply(200, b"x" * _LIMIT))
     assert len(send().content) == _LIMIT
@@ -131,14 +131,14 @@ def test_an_answer_as_large_as_allowed_is_refused(partner: FakePartner, send: Se
 
 @pytest.mark.req("R-24")
 @pytest.mark.parametrize("behaviour", [hang(), trickle(0.01)], ids=["silent", "a byte at a time"])
-def test_a_slow_partner_is_waited_for(partner: FakePartner, send: Send, behaviour: Behaviour) -> None:
+def test_slow_partner_is_given_up(partner: FakePartner, send: Send, behaviour: Behaviour) -> None:
     """The bound is on the whole answer: a partner that dribbles is as slow as one that is silent."""
     partner.script("/x", behaviour)
     with pytest.raises(TooSlowError, match=r"no answer within 0\.2 s"):
         send(seconds=0.2)
 
 
-def test_a_refused_connection_is_an_unknown_outcome(send: Send) -> None:
+def test_refused_connection_is_unreachable(send: Send) -> None:
     """Where nobody listens, the partner has certainly not begun to work."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -147,13 +147,13 @@ def test_a_refused_connection_is_an_unknown_outcome(send: Send) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://no-such-host.invalid/x", "http:///x", "not a url"])
-def test_an_address_that_leads_nowhere_is_a_crash(send: Send, url: str) -> None:
+def test_address_that_leads_nowhere_is_a_transport_error(send: Send, url: str) -> None:
     """An address that cannot be resolved or read is a transport error like any other."""
     with pytest.raises(TransportError):
         send(url=url)
 
 
-def test_a_redirect_takes_our_credentials_along(partner: FakePartner, send: Send) -> None:
+def test_redirect_is_never_followed(partner: FakePartner, send: Send) -> None:
     """A redirect is an answer, never an order: the other address hears nothing of us."""
     with running_partner() as thief:
         thief.script("/loot", reply())
@@ -162,7 +162,7 @@ def test_a_redirect_takes_our_credentials_along(partner: FakePartner, send: Send
         assert thief.requests() == []
 
 
-def test_a_post_is_sent_again_by_itself(partner: FakePartner, send: Send) -> None:
+def test_post_is_never_sent_again_by_itself(partner: FakePartner, send: Send) -> None:
     """When the connection breaks, only the books may decide to ask a partner twice."""
     partner.script("/x", drop())
     with pytest.raises(BrokenOffError):
@@ -170,6 +170,6 @@ def test_a_post_is_sent_again_by_itself(partner: FakePartner, send: Send) -> Non
     assert len(partner.requests("/x")) == 1
 
 
-def test_a_transport_that_was_never_used_cannot_be_closed() -> None:
+def test_unused_transport_can_be_closed() -> None:
     """Closing what was never opened does nothing."""
     asyncio.run(Transport().close())

@@ -43,7 +43,7 @@ async def _get(transport: Transport, url: str, *, guarded: bool = True) -> int:
         "2001:db8::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fec0::1", "ff02::1", "100::1",
     ],
 )  # fmt: skip
-def test_an_address_of_ours_is_public(address: str) -> None:
+def test_address_of_ours_is_not_public(address: str) -> None:
     """Loopback, private, link-local, shared, multicast, reserved, and every IPv6 way to write or reach one of them."""
     assert not is_public(ipaddress.ip_address(address))
 
@@ -51,13 +51,13 @@ def test_an_address_of_ours_is_public(address: str) -> None:
 @pytest.mark.parametrize(
     "address", [_PUBLIC, "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"]
 )
-def test_an_address_of_the_internet_is_refused(address: str) -> None:
+def test_address_of_the_internet_is_public(address: str) -> None:
     """Public addresses pass, also behind a mapping."""
     assert is_public(ipaddress.ip_address(address))
 
 
 @given(st.ip_addresses(v=4))
-def test_a_disguise_makes_an_address_public(address: ipaddress.IPv4Address) -> None:
+def test_disguised_address_is_as_public_as_the_address_it_leads_to(address: ipaddress.IPv4Address) -> None:
     """An IPv4 address is as public as each IPv6 address that leads to it."""
     number = int(address)
     for disguise in ((0xFFFF << 32) + number, (0x64FF9B << 96) + number, (0x2002 << 112) + (number << 80)):
@@ -67,7 +67,7 @@ def test_a_disguise_makes_an_address_public(address: ipaddress.IPv4Address) -> N
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", _ANY, "localhost", "127.1", "2130706433", "0x7f.1"]
 )
-def test_a_guarded_request_reaches_this_machine(host: str) -> None:
+def test_guarded_request_never_reaches_this_machine(host: str) -> None:
     """Whatever a loopback address is called, nothing connects to it."""
 
     async def work() -> None:
@@ -88,7 +88,7 @@ def test_a_guarded_request_reaches_this_machine(host: str) -> None:
 @pytest.mark.parametrize(
     "answer", [(_PUBLIC, "10.0.0.1"), ("10.0.0.1", _PUBLIC), (_PUBLIC, "::1"), (_PUBLIC,) * 9 + ("127.0.0.1",)]
 )
-def test_one_public_address_is_enough(answer: tuple[str, ...]) -> None:
+def test_one_private_address_is_enough_to_refuse(answer: tuple[str, ...]) -> None:
     """A name with one private address among public ones is refused: the next connection might go there."""
     resolver, _ = _knows(answer)
 
@@ -101,7 +101,7 @@ def test_one_public_address_is_enough(answer: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_a_name_is_resolved_again_after_its_check(loop: str) -> None:
+def test_checked_address_is_the_one_connected_to(loop: str) -> None:
     """The connection goes to the address that was checked, though the name has changed by then."""
 
     def allows(address: IPAddress) -> bool:
@@ -119,7 +119,7 @@ def test_a_name_is_resolved_again_after_its_check(loop: str) -> None:
     run_on(loop, work())
 
 
-def test_a_guarded_request_uses_an_unguarded_connection() -> None:
+def test_guarded_request_uses_no_unguarded_connection() -> None:
     """A connection that was made without a check is no way around it."""
 
     async def work() -> None:
@@ -133,7 +133,7 @@ def test_a_guarded_request_uses_an_unguarded_connection() -> None:
     run_on("asyncio", work())
 
 
-def test_a_trusted_origin_is_refused() -> None:
+def test_trusted_origin_may_be_private() -> None:
     """A base address an operator wrote may be private; another port of the same host is not meant."""
 
     async def work() -> None:
@@ -148,7 +148,7 @@ def test_a_trusted_origin_is_refused() -> None:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_the_first_address_must_answer(loop: str) -> None:
+def test_next_address_is_tried_when_the_first_does_not_answer(loop: str) -> None:
     """Where nobody listens at one address of a name, the next is tried, and the name is asked once for many."""
     resolver, asked = _knows(["127.0.0.3", "::1", "127.0.0.1"])
 
@@ -164,7 +164,7 @@ def test_the_first_address_must_answer(loop: str) -> None:
 
 
 @pytest.mark.parametrize("answers", [([],), (["nonsense"],)])
-def test_an_empty_name_is_a_crash(answers: tuple[list[str], ...]) -> None:
+def test_name_without_an_address_is_unreachable(answers: tuple[list[str], ...]) -> None:
     """A name without an address, or with one that is none, cannot be reached; and that is not remembered."""
     resolver, asked = _knows(*answers)
 
@@ -178,7 +178,7 @@ def test_an_empty_name_is_a_crash(answers: tuple[list[str], ...]) -> None:
     assert asked
 
 
-def test_a_silent_resolver_is_waited_for() -> None:
+def test_silent_resolver_is_given_up() -> None:
     """A name that takes too long to resolve is a connection that takes too long."""
 
     async def resolver(_: str, __: int) -> Sequence[str]:
@@ -193,7 +193,7 @@ def test_a_silent_resolver_is_waited_for() -> None:
     run_on("asyncio", work())
 
 
-def test_a_broken_header_is_sent() -> None:
+def test_malformed_header_is_refused_before_connecting() -> None:
     """A header that would end its line is refused before anything connects."""
 
     async def work() -> None:

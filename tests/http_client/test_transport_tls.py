@@ -68,7 +68,7 @@ async def _post(transport: Transport, url: str, content: bytes = b"{}", seconds:
 
 
 @LOOPS
-def test_a_trusted_partner_is_refused(loop: str, certificate: Path) -> None:
+def test_trusted_partner_is_connected_to(loop: str, certificate: Path) -> None:
     """The name goes into the handshake with the one protocol we speak, and the connection is used again."""
     named: list[str | None] = []
     context = _server_side(certificate)
@@ -93,7 +93,7 @@ def test_a_trusted_partner_is_refused(loop: str, certificate: Path) -> None:
 
 @LOOPS
 @pytest.mark.parametrize("trusted", [True, False], ids=["wrong name", "untrusted"])
-def test_a_false_certificate_is_believed(loop: str, certificate: Path, *, trusted: bool) -> None:
+def test_false_certificate_is_refused(loop: str, certificate: Path, *, trusted: bool) -> None:
     """A certificate for another name, or signed by nobody we trust, ends it before a byte of ours is sent."""
     seen: list[bytes] = []
 
@@ -114,7 +114,7 @@ def test_a_false_certificate_is_believed(loop: str, certificate: Path, *, truste
 
 
 @LOOPS
-def test_a_plain_server_is_spoken_to(loop: str, certificate: Path) -> None:
+def test_plain_server_is_unreachable_over_tls(loop: str, certificate: Path) -> None:
     """Where no TLS is spoken nothing is sent; and a server that is silent is not waited for."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -137,7 +137,7 @@ def test_a_plain_server_is_spoken_to(loop: str, certificate: Path) -> None:
 
 
 @LOOPS
-def test_a_large_body_is_changed_by_tls(loop: str, certificate: Path) -> None:
+def test_large_body_arrives_unchanged_over_tls(loop: str, certificate: Path) -> None:
     """Megabytes in both directions arrive whole."""
     body = bytes(range(256)) * 16_384
 
@@ -158,7 +158,7 @@ def test_a_large_body_is_changed_by_tls(loop: str, certificate: Path) -> None:
 
 @LOOPS
 @pytest.mark.parametrize("signed", [True, False])
-def test_a_cut_of_a_tls_body_is_its_end(loop: str, certificate: Path, *, signed: bool) -> None:
+def test_cut_tls_body_is_broken_off(loop: str, certificate: Path, *, signed: bool) -> None:
     """Without a length only a signed end is one: anybody on the way can end a connection."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
