@@ -32,7 +32,7 @@ def made(links: Links | None = None) -> LinkParts:
 
 @pytest.mark.req("R-36")
 @given(asset_id=TEXTS, name=TEXTS, disposition=st.sampled_from(["inline", "attachment"]), left=st.integers(1, 10**9))
-def test_a_good_link_is_refused(asset_id: str, name: str, disposition: str, left: int) -> None:
+def test_signed_link_is_verified(asset_id: str, name: str, disposition: str, left: int) -> None:
     """Whatever is signed is good until its time and says what was signed."""
     link = Links(KEY).sign(asset_id, NOW + left, name, disposition)
     assert link.isascii()
@@ -43,7 +43,7 @@ def test_a_good_link_is_refused(asset_id: str, name: str, disposition: str, left
 
 
 @pytest.mark.req("R-36")
-def test_a_link_is_good_for_ever() -> None:
+def test_link_expires_at_its_second() -> None:
     """At its very second a link has expired, and says so."""
     for now in (NOW + 60, NOW + 61, NOW + 10**9):
         with pytest.raises(LinkRefusedError, match="expired"):
@@ -52,7 +52,7 @@ def test_a_link_is_good_for_ever() -> None:
 
 @pytest.mark.req("R-36")
 @given(part=st.sampled_from(PARTS), text=TEXTS)
-def test_a_part_can_be_replaced(part: str, text: str) -> None:
+def test_no_part_of_a_link_can_be_replaced(part: str, text: str) -> None:
     """No part of a link can be another text."""
     good = made()
     if text != getattr(good, part):
@@ -62,7 +62,7 @@ def test_a_part_can_be_replaced(part: str, text: str) -> None:
 
 @pytest.mark.req("R-36")
 @given(part=st.sampled_from(PARTS), place=st.integers(0, 60), char=st.characters(exclude_categories=["Cs"]))
-def test_a_part_can_be_altered_in_one_place(part: str, place: int, char: str) -> None:
+def test_no_part_of_a_link_has_a_second_spelling(part: str, place: int, char: str) -> None:
     """Neither one more character nor one other passes: no part has a second spelling."""
     good = made()
     text: str = getattr(good, part)
@@ -76,38 +76,38 @@ def test_a_part_can_be_altered_in_one_place(part: str, place: int, char: str) ->
 @pytest.mark.parametrize(
     "expires", [f"0{NOW + 60}", f"+{NOW + 60}", f" {NOW + 60}", f"{NOW + 60}.0", "\uff19" * 10, ""]
 )
-def test_a_time_can_be_written_in_another_way(expires: str) -> None:
+def test_time_of_a_link_has_one_spelling(expires: str) -> None:
     """The very text of the time is signed, and one that is no time is refused even when it was."""
     with pytest.raises(LinkRefusedError):
         Links(KEY).verify(replace(made(), expires=expires), NOW)
 
 
 @pytest.mark.parametrize("time", [-1, 10**15])
-def test_a_time_without_sense_is_taken(time: int) -> None:
+def test_impossible_time_is_refused(time: int) -> None:
     """A signed time that is before 1970, or so far away that it must be a mistake, is refused all the same."""
     with pytest.raises(LinkRefusedError):
         Links(KEY).verify(parts_of(Links(KEY).sign("asset-1", time, "a", "inline")), NOW)
 
 
-def test_text_passes_from_one_part_to_the_next() -> None:
+def test_parts_of_a_link_are_signed_apart() -> None:
     """Two links whose parts would read the same when joined have different signatures."""
     one = parts_of(Links(KEY).sign("a", NOW, "b", "inline"))
     assert one.signature != parts_of(Links(KEY).sign("a", NOW, "", "inlineb")).signature
 
 
-def test_another_server_signs_for_us() -> None:
+def test_link_signed_with_another_key_is_refused() -> None:
     """A link that was signed with another key is not ours."""
     with pytest.raises(LinkRefusedError):
         Links(KEY).verify(made(Links(bytes(32))), NOW)
 
 
-def test_a_short_key_is_taken() -> None:
+def test_short_key_is_refused() -> None:
     """A key that could be guessed is refused before anything is signed with it."""
     with pytest.raises(ValueError, match="32 bytes"):
         Links(b"x" * (KEY_BYTES_MIN - 1))
 
 
-def test_a_surrogate_ends_in_another_error() -> None:
+def test_surrogate_in_a_link_is_refused() -> None:
     """What no UTF-8 can say is refused as any other link."""
     for part in PARTS:
         with pytest.raises(LinkRefusedError):

@@ -19,7 +19,7 @@ BYTES: Final = bytes(range(32))
 TEXT: Final = base64.b64encode(BYTES).decode()
 
 
-def test_two_purposes_share_a_key() -> None:
+def test_each_purpose_has_its_own_key() -> None:
     """Each purpose has a key of its own, always the same, and none of them is the secret."""
     secret = MasterSecret(BYTES)
     keys = {secret.derive(purpose) for purpose in ("provider keys", "asset links", "")}
@@ -29,7 +29,7 @@ def test_two_purposes_share_a_key() -> None:
     assert MasterSecret(BYTES).derive("asset links") in keys
 
 
-def test_a_derived_key_changes_between_versions() -> None:
+def test_derived_keys_follow_rfc_5869() -> None:
     """What was sealed must open after an upgrade: the derivation is that of RFC 5869, done here by hand."""
     extracted = hmac.digest(bytes(32), BYTES, "sha256")
     assert MasterSecret(BYTES).derive("provider keys") == hmac.digest(
@@ -37,7 +37,7 @@ def test_a_derived_key_changes_between_versions() -> None:
     )
 
 
-def test_a_secret_can_be_printed() -> None:
+def test_secret_cannot_be_printed() -> None:
     """Neither form of printing shows any of it."""
     secret = MasterSecret(BYTES)
     assert (repr(secret), str(secret)) == ("MasterSecret(…)", "MasterSecret(…)")
@@ -48,7 +48,7 @@ def test_a_secret_can_be_printed() -> None:
     ["", TEXT[:-4], TEXT + "AAAA", "hunter2-hunter2-hunter2", TEXT.replace("A", "!", 1), "é" * 44, TEXT + TEXT],
     ids=["nothing", "short", "long", "no base64", "another alphabet", "no ASCII", "two"],
 )
-def test_a_bad_secret_is_taken_or_repeated(text: str, tmp_path: Path) -> None:
+def test_malformed_secret_is_refused_and_not_repeated(text: str, tmp_path: Path) -> None:
     """Anything but 32 bytes in base64 is refused in words that say what it should be, never what it is."""
     path = tmp_path / "secret-key"
     path.write_text(text)
@@ -67,12 +67,12 @@ def test_a_bad_secret_is_taken_or_repeated(text: str, tmp_path: Path) -> None:
     assert path.read_text() == text, "a bad file is left for its owner to look at"
 
 
-def test_a_secret_has_a_line_end() -> None:
+def test_line_end_of_a_secret_is_ignored() -> None:
     """Programs that print a secret end its line."""
     assert secret_of(f" {TEXT}\n").derive("a") == MasterSecret(BYTES).derive("a")
 
 
-def test_a_file_is_made_anew_at_every_start(tmp_path: Path) -> None:
+def test_secret_file_is_made_once(tmp_path: Path) -> None:
     """The first start makes the file for its owner alone, and nothing beside it; later ones read it."""
     path = tmp_path / "secret-key"
     before = os.umask(0)
@@ -89,7 +89,7 @@ def test_a_file_is_made_anew_at_every_start(tmp_path: Path) -> None:
     assert kept_secret(tmp_path / "another").derive("a") != first.derive("a")
 
 
-def test_two_starts_have_two_secrets(tmp_path: Path) -> None:
+def test_concurrent_starts_share_a_secret(tmp_path: Path) -> None:
     """Of those that make the file at once one wins, and all have its secret."""
     path = tmp_path / "secret-key"
     together = threading.Barrier(8)
@@ -110,7 +110,7 @@ def test_two_starts_have_two_secrets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o622])
-def test_a_file_is_open_to_others(tmp_path: Path, mode: int) -> None:
+def test_secret_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     """A file that others can read or write is no secret; the refusal says what to do."""
     path = tmp_path / "secret-key"
     kept_secret(path)
@@ -119,14 +119,14 @@ def test_a_file_is_open_to_others(tmp_path: Path, mode: int) -> None:
         kept_secret(path)
 
 
-def test_a_missing_file_is_made_by_reading(tmp_path: Path) -> None:
+def test_reading_makes_no_secret_file(tmp_path: Path) -> None:
     """Reading makes nothing: a secret made by mistake would open nothing."""
     with pytest.raises(FileNotFoundError):
         read_secret(tmp_path / "secret-key")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_a_secret(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     """Where the file cannot be made there is no secret."""
     with pytest.raises(OSError, match="secret-key"):
         kept_secret(tmp_path / "nowhere" / "secret-key")

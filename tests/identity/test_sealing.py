@@ -15,13 +15,13 @@ SEALER: Final = Sealer(MasterSecret(bytes(32)))
 
 @pytest.mark.req("R-17")
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
-def test_a_sealed_text_is_lost(text: str) -> None:
+def test_sealed_text_is_opened_unchanged(text: str) -> None:
     """What was sealed is opened again, whole."""
     assert SEALER.open("lab", "acme", SEALER.seal("lab", "acme", text)) == text
 
 
 @pytest.mark.req("R-17")
-def test_a_sealed_text_can_be_read() -> None:
+def test_sealed_text_cannot_be_read() -> None:
     """Nothing of the text is in what is kept, and sealing twice gives nothing in common but the version."""
     sealed, again = SEALER.seal("lab", "acme", KEY), SEALER.seal("lab", "acme", KEY)
     assert KEY.encode() not in sealed
@@ -43,7 +43,7 @@ def test_a_sealed_text_can_be_read() -> None:
     ],
     ids=["another workspace", "another provider", "swapped", "shifted", "another secret"],
 )
-def test_a_copied_row_opens(workspace: str, provider: str, sealer: Sealer) -> None:
+def test_copied_seal_does_not_open_elsewhere(workspace: str, provider: str, sealer: Sealer) -> None:
     """A seal belongs to its workspace, its provider and the secret it was made with."""
     with pytest.raises(CannotOpenError) as caught:
         sealer.open(workspace, provider, SEALER.seal("lab", "acme", KEY))
@@ -52,7 +52,7 @@ def test_a_copied_row_opens(workspace: str, provider: str, sealer: Sealer) -> No
 
 
 @pytest.mark.parametrize("place", range(len(SEALER.seal("lab", "acme", "k"))))
-def test_an_altered_byte_goes_unnoticed(place: int) -> None:
+def test_altered_seal_does_not_open(place: int) -> None:
     """Version, nonce, ciphertext and tag: a changed bit anywhere does not open."""
     sealed = bytearray(SEALER.seal("lab", "acme", "k"))
     sealed[place] ^= 1
@@ -61,12 +61,12 @@ def test_an_altered_byte_goes_unnoticed(place: int) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 12, 13, 20, 28])
-def test_a_cut_seal_is_another_error(length: int) -> None:
+def test_cut_seal_does_not_open(length: int) -> None:
     """What is too short to be sealed does not open either."""
     with pytest.raises(CannotOpenError):
         SEALER.open("lab", "acme", SEALER.seal("lab", "acme", KEY)[:length])
 
 
-def test_a_sealer_shows_its_secret() -> None:
+def test_sealer_hides_its_secret() -> None:
     """Printing it shows nothing."""
     assert repr(SEALER) == "Sealer(…)"
