@@ -101,7 +101,7 @@ _NAMES: Final = sorted(_all_commands(commands))
 
 
 @pytest.mark.parametrize("path", [(), *_NAMES], ids=" ".join)
-def test_a_command_has_no_help(ran: Command, path: tuple[str, ...]) -> None:
+def test_every_command_explains_itself(ran: Command, path: tuple[str, ...]) -> None:
     """Every command explains itself in a sentence, and each of its options too."""
     shown = ran(*path, "--help")
     assert (shown.status, shown.err) == (0, "")
@@ -118,7 +118,7 @@ def test_a_command_has_no_help(ran: Command, path: tuple[str, ...]) -> None:
     assert unexplained == []
 
 
-def test_the_entry_point_is_broken() -> None:
+def test_both_entry_points_answer() -> None:
     """`python -m fairlead` and the installed script both answer, as processes of their own."""
     for program in (COMMAND, (str(Path(sys.executable).parent / "fairlead"),)):
         done = subprocess.run(
@@ -142,7 +142,7 @@ _READING: Final = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), _READING)
-def test_a_reading_command_prints_nothing_useful(
+def test_reading_commands_print_words_or_one_document(
     used: Server, ran: Command, arguments: tuple[str, ...], words: str
 ) -> None:
     """For people words, for scripts one JSON document; both leave with 0 and say nothing on standard error."""
@@ -153,13 +153,13 @@ def test_a_reading_command_prints_nothing_useful(
     assert scripts.document
 
 
-def test_a_secret_is_listed(used: Server, ran: Command) -> None:
+def test_no_secret_is_listed(used: Server, ran: Command) -> None:
     """Keys are listed without what would let anybody use them."""
     for arguments in (("keys", "list"), ("keys", "list", "--json")):
         assert used.key not in ran(*arguments, "--data", str(used.data)).out
 
 
-def test_the_figures_of_a_workspace_are_not_dollars(used: Server, ran: Command) -> None:
+def test_figures_of_a_workspace_are_dollars(used: Server, ran: Command) -> None:
     """Figures are in dollars as text, times in ISO 8601."""
     (row,) = [row for row in ran("workspaces", "list", "--data", str(used.data), "--json").document
               if row["name"] == "default"]  # fmt: skip
@@ -168,7 +168,7 @@ def test_the_figures_of_a_workspace_are_not_dollars(used: Server, ran: Command) 
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z", row["created_at"])
 
 
-def test_an_audit_hides_a_wrong_book(used: Server, ran: Command, tmp_path: Path) -> None:
+def test_audit_reports_a_wrong_ledger(used: Server, ran: Command, tmp_path: Path) -> None:
     """Books that do not add up are told, for people and scripts, with exit status 1."""
     copy = tmp_path / "copy.db"
     url = f"sqlite:///{copy}"
@@ -262,7 +262,7 @@ def test_doctor_names_a_pack_that_cannot_be_loaded(ran: Command, tmp_path: Path)
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["people", "scripts"])
-def test_a_workspace_cannot_be_made_or_paid(used: Server, ran: Command, *, as_json: bool) -> None:
+def test_workspace_is_created_changed_and_paid(used: Server, ran: Command, *, as_json: bool) -> None:
     """A workspace is made, changed, credited and given a key, and says so in either form."""
     data = ("--data", str(used.data))
     form = ("--json",) if as_json else ()
@@ -293,7 +293,7 @@ def test_a_workspace_cannot_be_made_or_paid(used: Server, ran: Command, *, as_js
     assert [entry["reason"] for entry in used.ledger(name)] == ["invoice 7", "payment"]
 
 
-def test_a_key_cannot_be_revoked_or_twice(used: Server, ran: Command) -> None:
+def test_key_is_revoked_once(used: Server, ran: Command) -> None:
     """A key is revoked once, by its id; a second time is told."""
     made = used.cli("keys", "create", "default", "--json")
     revoked = ran("keys", "revoke", made["id"], "--data", str(used.data))
@@ -351,7 +351,7 @@ def test_secret_among_the_arguments_is_not_repeated(ran: Command, used: Server, 
         pytest.param(("catalog", "show", "local/procedural-image-1"), "0.004 dollars per megapixel", id="show"),
     ],
 )
-def test_the_catalog_cannot_be_read_without_a_server(ran: Command, arguments: tuple[str, ...], words: str) -> None:
+def test_catalog_is_read_without_a_server(ran: Command, arguments: tuple[str, ...], words: str) -> None:
     """The catalog's commands read the files themselves, in either form."""
     people, scripts = ran(*arguments), ran(*arguments, "--json")
     assert (people.status, scripts.status) == (0, 0)
@@ -360,7 +360,7 @@ def test_the_catalog_cannot_be_read_without_a_server(ran: Command, arguments: tu
 
 
 @pytest.mark.req("R-09")
-def test_a_snapshot_is_not_written(ran: Command, tmp_path: Path) -> None:
+def test_snapshots_are_written_and_removed(ran: Command, tmp_path: Path) -> None:
     """`catalog snapshots` writes one file a model with a schema, and removes what is none any more."""
     old = tmp_path / "local" / "gone.json"
     old.parent.mkdir()
@@ -374,7 +374,7 @@ def test_a_snapshot_is_not_written(ran: Command, tmp_path: Path) -> None:
     ]
 
 
-def test_a_new_database_cannot_be_made_ahead(ran: Command, tmp_path: Path) -> None:
+def test_new_database_can_be_made_ahead(ran: Command, tmp_path: Path) -> None:
     """`migrate` makes the database of a new installation, and doing it again changes nothing."""
     data = str(tmp_path / "data")
     first = ran("migrate", "--data", data, "--json")
@@ -422,7 +422,7 @@ _MISTAKES: Final = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), _MISTAKES)
-def test_a_mistake_is_a_traceback(
+def test_mistake_is_told_in_one_line(
     used: Server, ran: Command, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     """What an operator can mend is said in one line on standard error, with exit status 1 and nothing printed."""
@@ -463,14 +463,14 @@ def test_a_mistake_is_a_traceback(
     ],
     ids=" ".join,
 )
-def test_a_misspelt_command_is_taken(ran: Command, arguments: tuple[str, ...]) -> None:
+def test_misspelt_command_is_a_usage_error(ran: Command, arguments: tuple[str, ...]) -> None:
     """What a command does not know is a usage error with status 2, and nothing is done."""
     told = ran(*arguments)
     assert (told.status, told.out) == (2, "")
     assert "Error: " in told.err
 
 
-def test_a_bad_setting_is_a_traceback(ran: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_setting_is_named(ran: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting that cannot be read is named."""
     monkeypatch.setenv("FAIRLEAD_DEADLINE_SECONDS", "soon")
     told = ran("doctor")
@@ -478,7 +478,7 @@ def test_a_bad_setting_is_a_traceback(ran: Command, monkeypatch: pytest.MonkeyPa
     assert told.err.startswith("fairlead: FAIRLEAD_DEADLINE_SECONDS: ")
 
 
-def test_a_first_start_is_open_to_others(tmp_path: Path) -> None:
+def test_files_of_a_first_start_are_private(tmp_path: Path) -> None:
     """The data directory is its owner's alone; so is the file with the first key, which is shown once."""
     with serving(tmp_path / "data", arguments=("--no-local-partner",)) as server:
         assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
@@ -507,7 +507,7 @@ def _started_and_stopped(data: Path, *arguments: str, by: int = signal.SIGTERM) 
         return line + process.stdout.read()
 
 
-def test_a_server_that_is_stopped_as_soon_as_it_is_ready_dies_of_it(tmp_path: Path) -> None:
+def test_server_stopped_as_soon_as_it_is_ready_ends_well(tmp_path: Path) -> None:
     """Whoever has read that it is ready may stop it in the same moment: it ends in good order."""
     command = [*COMMAND, "serve", "--data", str(tmp_path / "data"), "--port", "0", "--no-local-partner", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as process:
@@ -517,7 +517,7 @@ def test_a_server_that_is_stopped_as_soon_as_it_is_ready_dies_of_it(tmp_path: Pa
         assert process.wait(30) == 0
 
 
-def test_ctrl_c_is_a_failure(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_server_well(tmp_path: Path) -> None:
     """SIGINT ends a server well; without --json it says in words where it listens and which key it made."""
     said = _started_and_stopped(tmp_path / "data", "--host", "127.0.0.1", by=signal.SIGINT)
     key = (tmp_path / "data" / "first-key").read_text().strip()
@@ -525,7 +525,7 @@ def test_ctrl_c_is_a_failure(tmp_path: Path) -> None:
     assert key in said
 
 
-def test_two_servers_share_a_data_directory(used: Server) -> None:
+def test_second_server_on_a_data_directory_is_refused(used: Server) -> None:
     """A second server on the same directory is refused; the first goes on."""
     with pytest.raises(ServerFailedError, match=r"exit status 1:[\s\S]*another server uses the data directory"):
         Server(used.data)

@@ -27,14 +27,14 @@ def _connect(server: Server) -> socket.socket:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "], ids=["nothing", "half a head"])
-def test_a_silent_connection_keeps_its_place_for_ever(server: Server, sent: bytes) -> None:
+def test_silent_connection_is_closed(server: Server, sent: bytes) -> None:
     """A caller that sends nothing, or never ends the head of its request, is hung up on."""
     with _connect(server) as connection:
         connection.sendall(sent)
         assert connection.recv(1) == b""
 
 
-def test_a_used_connection_may_fall_silent(server: Server) -> None:
+def test_used_connection_is_closed_when_it_falls_silent(server: Server) -> None:
     """After an answer a connection may be used again, but not be kept for nothing."""
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=20)
     for _ in range(2):
@@ -45,7 +45,7 @@ def test_a_used_connection_may_fall_silent(server: Server) -> None:
     connection.close()
 
 
-def test_a_run_that_is_waited_for_is_cut(server: Server) -> None:
+def test_run_that_takes_long_is_not_cut(server: Server) -> None:
     """A call that is held is no silence, however long it takes."""
     answer = httpx.post(
         f"{server.url}/v2/models/local/procedural-video-1",

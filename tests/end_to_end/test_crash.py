@@ -135,7 +135,7 @@ async def _crash(server: Server, partner: FakePartner) -> frozenset[str]:
 
 
 @pytest.mark.req("R-29")
-def test_the_books_are_wrong_after_a_crash(aftermath: Aftermath) -> None:
+def test_ledger_is_right_after_a_crash(aftermath: Aftermath) -> None:
     """`fairlead audit` is clean, and nothing is held."""
     assert (aftermath.report["clean"], aftermath.report["disagreements"]) == (True, [])
     figures = aftermath.server.workspace()
@@ -143,7 +143,7 @@ def test_the_books_are_wrong_after_a_crash(aftermath: Aftermath) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_a_picture_is_lost_or_charged_twice(aftermath: Aftermath) -> None:
+def test_every_picture_is_charged_once_after_a_crash(aftermath: Aftermath) -> None:
     """Every admitted run of the built-in partner, answered or not, is charged exactly once; none is lost."""
     admitted = aftermath.runs_of("local/procedural-image-1")
     assert len(admitted) > _ANSWERED_FIRST
@@ -153,7 +153,7 @@ def test_a_picture_is_lost_or_charged_twice(aftermath: Aftermath) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_a_repeatable_run_gets_another_key(aftermath: Aftermath) -> None:
+def test_repeatable_run_is_repeated_under_its_key(aftermath: Aftermath) -> None:
     """A partner that honours keys is asked again under the same one, and the run is charged once."""
     admitted = aftermath.runs_of("fake/json-1")
     keys = Counter(request.headers["idempotency-key"] for request in aftermath.requests if request.path == "/json")
@@ -163,7 +163,7 @@ def test_a_repeatable_run_gets_another_key(aftermath: Aftermath) -> None:
 
 
 @pytest.mark.req("R-29")
-def test_an_unrepeatable_run_is_sent_twice_or_charged(aftermath: Aftermath) -> None:
+def test_unrepeatable_run_is_neither_repeated_nor_charged(aftermath: Aftermath) -> None:
     """A run whose outcome cannot be known is not sent again, not charged, but voided, listed and counted."""
     assert len([request for request in aftermath.requests if request.path == "/picky"]) == _FEW
     assert aftermath.ended("once/hasty-1") == {"void": _FEW}
@@ -173,7 +173,7 @@ def test_an_unrepeatable_run_is_sent_twice_or_charged(aftermath: Aftermath) -> N
 
 
 @pytest.mark.req("R-29")
-def test_an_accepted_task_is_submitted_again(aftermath: Aftermath) -> None:
+def test_accepted_task_is_not_submitted_again(aftermath: Aftermath) -> None:
     """Work a partner has accepted is polled on under its handle, and charged once."""
     submitted = [request for request in aftermath.requests if request.path == "/tasks"]
     assert len(submitted) == _FEW
@@ -182,7 +182,7 @@ def test_an_accepted_task_is_submitted_again(aftermath: Aftermath) -> None:
     assert polled == {f"/tasks/t{number}" for number in range(_FEW)}
 
 
-def test_a_takeover_goes_unnoticed(aftermath: Aftermath) -> None:
+def test_every_takeover_is_counted(aftermath: Aftermath) -> None:
     """Each run that was taken over is counted, and none was a surprise to the server."""
     left = sum(len(aftermath.runs_of(model)) for model in ("fake/json-1", "once/hasty-1", "once/task-1"))
     assert aftermath.server.metric("fairlead_events_total", kind="RunTakenOver") >= left

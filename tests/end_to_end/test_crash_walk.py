@@ -187,7 +187,7 @@ class _Walk:
     [pytest.param(step, kind, id=f"{step.name.lower()}-{kind}") for step, kind in _cells()],
     indirect=["database_of_cell"],
 )
-def test_a_run_is_lost_or_doubled_by_a_crash(
+def test_no_run_is_lost_or_doubled_by_a_crash(
     step: Step, database_of_cell: str, tmp_path: Path, partner: FakePartner
 ) -> None:
     """Whatever the step: one generation and one charge for each run, or it is told as lost; all can be collected."""

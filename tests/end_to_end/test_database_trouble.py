@@ -53,7 +53,7 @@ def _answered(server: Server, responses: list[httpx.Response]) -> None:
 
 
 @pytest.mark.req("R-29", "R-38", "R-39")
-def test_a_locked_database_starts_runs(server: Server, partner: FakePartner) -> None:
+def test_locked_database_starts_no_runs(server: Server, partner: FakePartner) -> None:
     """Runs that cannot be recorded are 503 without a wait, reach no partner, and work again without a restart."""
     partner.script("/json", reply())
     before = _runs(server, 3)
@@ -72,7 +72,7 @@ def test_a_locked_database_starts_runs(server: Server, partner: FakePartner) -> 
 
 
 @pytest.mark.req("R-29")
-def test_a_database_locked_at_the_end_of_a_run_loses_it(server: Server, partner: FakePartner) -> None:
+def test_run_that_ends_while_the_database_is_locked_is_settled_once(server: Server, partner: FakePartner) -> None:
     """A finished run whose end cannot be recorded waits: its answer comes when its books are closed, once."""
     partner.script("/json", partner.held(reply(200, b'{"late":1}')))
     responses: list[httpx.Response] = []
@@ -91,7 +91,7 @@ def test_a_database_locked_at_the_end_of_a_run_loses_it(server: Server, partner:
 
 
 @pytest.mark.req("R-29")
-def test_a_database_that_is_gone_takes_runs_with_it(server: Server, partner: FakePartner, tmp_path: Path) -> None:
+def test_missing_database_loses_no_runs(server: Server, partner: FakePartner, tmp_path: Path) -> None:
     """A file that is moved away refuses runs and ends none; moved back, the books go on where they were."""
     partner.script("/json", reply(), partner.held(reply()))
     responses = _runs(server, 1)
@@ -117,7 +117,7 @@ def own_postgres() -> Iterator[Postgres]:
 
 
 @pytest.mark.req("R-29", "R-38")
-def test_a_restart_of_postgresql_loses_runs(
+def test_restart_of_postgresql_loses_no_runs(
     own_postgres: Postgres, tmp_path: Path, catalog: CatalogFolder, partner: FakePartner
 ) -> None:
     """Runs are 503 while PostgreSQL is down; one under way is answered afterwards, and the server needs no restart."""

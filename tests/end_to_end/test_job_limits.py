@@ -40,9 +40,7 @@ def client(server: Server) -> Iterator[WorkflowClient]:
 
 
 @pytest.mark.req("C-12", "J-06")
-def test_a_job_that_never_ends_has_a_time_limit_and_one_behind_it_waits_only_so_long(
-    server: Server, client: WorkflowClient
-) -> None:
+def test_endless_job_has_a_time_limit_and_the_next_waits_only_so_long(server: Server, client: WorkflowClient) -> None:
     """The first ends with TimeoutError; the second was given up meanwhile, and never executed. Both have expired."""
     stuck, waiting = str(uuid.uuid4()), str(uuid.uuid4())
     with client.watching() as socket:
@@ -89,7 +87,7 @@ def test_what_has_ended_is_forgotten_when_its_time_is_up(tmp_path: Path) -> None
         client.http.close()
 
 
-def test_a_server_that_stops_leaves_its_jobs_to_the_next(tmp_path: Path) -> None:
+def test_stopping_server_leaves_its_jobs_to_the_next(tmp_path: Path) -> None:
     """It waits for them a while; what goes on after that is executed again, and no host is left behind."""
     env = {**ENV, "FAIRLEAD_DRAIN_SECONDS": "0.3"}
     data = tmp_path / "data"

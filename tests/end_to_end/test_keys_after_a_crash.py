@@ -100,7 +100,9 @@ def _orders(partner: FakePartner) -> Mapping[int, list[str]]:
 
 
 @pytest.mark.req("R-18", "R-29")
-def test_a_crash_makes_a_call_with_a_key_twice(either_database: str, tmp_path: Path, partner: FakePartner) -> None:
+def test_call_with_a_key_is_never_made_twice_by_a_crash(
+    either_database: str, tmp_path: Path, partner: FakePartner
+) -> None:
     """After the crash each key tells what was recorded, or is free; no work is ordered twice; the books are right."""
     catalog = _catalog(tmp_path / "catalog", partner)
     first = Server(tmp_path / "data", either_database, catalog.path, _ENV, _PLAIN)

@@ -51,7 +51,7 @@ def _picture(response: httpx.Response) -> Image.Image:
 
 
 @pytest.mark.req("R-10", "R-28")
-def test_a_picture_cannot_be_opened(server: Server) -> None:
+def test_picture_can_be_opened(server: Server) -> None:
     """A picture has the size asked for, and costs by the picture and the megapixel."""
     response = _made(server, "image", prompt="a red harbour", width=128, height=64)
     picture = _picture(response)
@@ -60,7 +60,7 @@ def test_a_picture_cannot_be_opened(server: Server) -> None:
     _costs(server, response, "0.00203277")
 
 
-def test_a_seed_means_nothing(server: Server) -> None:
+def test_seed_decides_the_picture(server: Server) -> None:
     """The same seed gives the same picture; two runs without one differ."""
     pictures = [_picture(_made(server, "image", prompt="hills", width=64, height=64)).tobytes() for _ in range(2)]
     assert pictures[0] == pictures[1]
@@ -69,7 +69,7 @@ def test_a_seed_means_nothing(server: Server) -> None:
 
 
 @pytest.mark.req("R-28")
-def test_an_edit_loses_the_pictures_size(server: Server) -> None:
+def test_edit_keeps_the_size_of_its_picture(server: Server) -> None:
     """An edit keeps the size of the picture it was given, and is charged for what was made, not for what might be."""
     original = Image.linear_gradient("L").resize((100, 80)).convert("RGB")
     buffer = io.BytesIO()
@@ -83,7 +83,7 @@ def test_an_edit_loses_the_pictures_size(server: Server) -> None:
 
 
 @pytest.mark.req("R-10", "R-28")
-def test_a_sound_cannot_be_opened(server: Server) -> None:
+def test_sound_can_be_opened(server: Server) -> None:
     """A sound is a WAV of the length and the rate asked for, under the partner's own content type."""
     response = _made(server, "audio", prompt="slow rain", duration_seconds=0.5, sample_rate=22050)
     assert response.headers["content-type"] == "audio/wav"
@@ -95,7 +95,7 @@ def test_a_sound_cannot_be_opened(server: Server) -> None:
 
 
 @pytest.mark.req("R-28")
-def test_a_text_is_longer_than_asked(server: Server) -> None:
+def test_text_is_no_longer_than_asked(server: Server) -> None:
     """A text keeps to its bound and is charged by its own length."""
     response = _made(server, "text", prompt="lighthouses", max_characters=300)
     text = response.json()["text"]
@@ -134,14 +134,14 @@ def test_clip_can_be_opened_by_a_link_of_ours(server: Server, tmp_path: Path) ->
         ("image", {"prompt": ""}, "prompt"),
     ],
 )
-def test_a_body_out_of_bounds_is_sent(server: Server, name: str, body: Any, field: str) -> None:
+def test_body_out_of_bounds_is_refused(server: Server, name: str, body: Any, field: str) -> None:
     """What the model's schema refuses is 422 and costs nothing."""
     response = server.client.post(f"/v2/models/local/procedural-{name}-1", json=body)
     assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["body", field])
 
 
 @pytest.mark.req("R-20")
-def test_a_picture_that_is_none_is_our_failure(server: Server) -> None:
+def test_refusal_by_the_partner_is_free_and_says_why(server: Server) -> None:
     """What only the partner can refuse comes back with its reason, and costs nothing."""
     body = {"prompt": "a", "image": "data:image/png;base64,bm8gcGljdHVyZQ=="}
     response = server.client.post("/v2/models/local/procedural-image-1", json=body)

@@ -166,7 +166,7 @@ def _credentials(operation: Any, world: World) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("path", "method", "told"), [pytest.param(*one, id=f"{one[1]} {one[0]}") for one in _OPERATIONS]
 )
-def test_an_operation_answers_otherwise_than_it_says(world: World, path: str, method: str, told: Any) -> None:
+def test_every_operation_answers_as_documented(world: World, path: str, method: str, told: Any) -> None:
     """It does what it is for; and whatever is wrong with a call, it answers as the document says."""
     operation, call = world.operation(path, method), call_of(told["operationId"])
     credentials = _credentials(told, world)
@@ -191,7 +191,7 @@ def _modes(told: Any) -> tuple[GenerationMode, ...]:
     return (GenerationMode.POSITIVE, *((GenerationMode.NEGATIVE,) if can_be_wrong else ()))
 
 
-def test_an_operation_is_done_for_nobody(world: World) -> None:
+def test_no_operation_is_done_without_a_credential(world: World) -> None:
     """Without a credential, and with a bad one, the answer is 401, as the document says."""
     done = []
     for path, method, told in _OPERATIONS:
@@ -203,7 +203,7 @@ def test_an_operation_is_done_for_nobody(world: World) -> None:
     assert done == []
 
 
-def test_a_path_has_a_method_that_is_not_told_of(world: World) -> None:
+def test_undocumented_method_is_refused(world: World) -> None:
     """A method that the document does not name is refused with 405, and `Allow` names those that it does."""
     wrong = []
     for path in DOCUMENT["paths"]:

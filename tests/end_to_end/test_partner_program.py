@@ -27,7 +27,7 @@ def _partners(server: Server) -> list[psutil.Process]:
     return psutil.Process(server.process.pid).children()
 
 
-def test_a_server_that_runs_no_local_model_pays_for_one(server: Server) -> None:
+def test_server_that_runs_no_local_model_starts_no_program(server: Server) -> None:
     """No program runs until a local model is called; then one does, for all that follow."""
     assert _partners(server) == []
     assert _run(server).status_code == 200
@@ -36,7 +36,7 @@ def test_a_server_that_runs_no_local_model_pays_for_one(server: Server) -> None:
     assert [process.pid for process in _partners(server)] == [first.pid]
 
 
-def test_a_crash_of_the_program_is_for_ever(server: Server) -> None:
+def test_program_is_started_again_after_a_crash(server: Server) -> None:
     """A call after a crash waits for the program to start again, and is answered."""
     assert _run(server).status_code == 200
     (first,) = _partners(server)
@@ -47,7 +47,7 @@ def test_a_crash_of_the_program_is_for_ever(server: Server) -> None:
     assert second.pid != first.pid
 
 
-def test_the_program_outlives_its_server(server: Server) -> None:
+def test_program_ends_with_its_server(server: Server) -> None:
     """A server that stops takes the program with it."""
     assert _run(server).status_code == 200
     (program,) = _partners(server)

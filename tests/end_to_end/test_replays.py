@@ -96,7 +96,7 @@ def _killed_while(server: Server, model: str, condition: Callable[[], Any]) -> N
     thread.join(30)
 
 
-def test_a_restart_forgets_a_result(start: Start, partner: FakePartner) -> None:
+def test_results_survive_a_restart(start: Start, partner: FakePartner) -> None:
     """After a restart a recorded result, a recorded failure and a large one are told, and a conflict stays one."""
     large = b"x" * 200_000
     partner.script("/json", reply(200, b'{"made" : 1}'), reply_json({"error": {"message": "no"}}, 400))
@@ -116,7 +116,7 @@ def test_a_restart_forgets_a_result(start: Start, partner: FakePartner) -> None:
     assert len(partner.requests("/json")) == 3
 
 
-def test_a_killed_server_forgets_a_result(doomed: Server, start: Start, partner: FakePartner) -> None:
+def test_delivered_result_survives_a_kill(doomed: Server, start: Start, partner: FakePartner) -> None:
     """A result whose answer has left is durable: killed right after it, the next server tells it."""
     partner.script("/json", reply(200, b'{"made" : 1}'))
     made = _ask(doomed)
@@ -129,7 +129,7 @@ def test_a_killed_server_forgets_a_result(doomed: Server, start: Start, partner:
     assert len(partner.requests("/json")) == 1
 
 
-def test_a_run_that_was_cut_is_asked_for_under_another_name(doomed: Server, start: Start, partner: FakePartner) -> None:
+def test_cut_run_is_repeated_under_its_own_name(doomed: Server, start: Start, partner: FakePartner) -> None:
     """Killed while a partner that honours keys works, the run is sent again under the same one and then told."""
     partner.script("/json", partner.held(reply(200, b'{"made":1}')))
     _killed_while(doomed, "fake/json-1", lambda: partner.requests("/json"))
@@ -142,7 +142,7 @@ def test_a_run_that_was_cut_is_asked_for_under_another_name(doomed: Server, star
     assert len({request.headers["idempotency-key"] for request in sent}) == 1
 
 
-def test_an_accepted_task_is_made_twice(doomed: Server, start: Start, partner: FakePartner) -> None:
+def test_accepted_task_is_made_once(doomed: Server, start: Start, partner: FakePartner) -> None:
     """Killed while submitted work goes on, the work is polled on and told; it was submitted once."""
     partner.script("/tasks", reply_json({"id": "t-1"}, 202))
     partner.script("/tasks/t-1", reply_json({"state": "running"}))
@@ -156,7 +156,7 @@ def test_an_accepted_task_is_made_twice(doomed: Server, start: Start, partner: F
     assert len(partner.requests("/tasks")) == 1
 
 
-def test_a_lost_run_is_started_again(doomed: Server, start: Start, partner: FakePartner) -> None:
+def test_lost_run_is_not_started_again(doomed: Server, start: Start, partner: FakePartner) -> None:
     """Killed while a partner without keys works, nobody knows the outcome: the key stays taken and says so for good."""
     partner.script("/json", partner.held(reply(200, b'{"made":1}')))
     _killed_while(doomed, "once/json-1", lambda: partner.requests("/json"))
@@ -172,7 +172,7 @@ def test_a_lost_run_is_started_again(doomed: Server, start: Start, partner: Fake
 
 
 @pytest.mark.req("R-14")
-def test_a_run_that_fell_back_is_started_from_the_beginning(doomed: Server, start: Start, partner: FakePartner) -> None:
+def test_run_that_fell_back_is_not_started_again(doomed: Server, start: Start, partner: FakePartner) -> None:
     """Killed while a second provider works on a run, that one's outcome is unknown: nobody is asked again."""
     partner.script("/json", reply(500))
     partner.script("/picky", partner.held(reply_json({"ok": 1, "url": "https://x"})))

@@ -30,7 +30,7 @@ def _run(server: Server, model: str, prompt: str) -> httpx.Response:
 
 
 @pytest.mark.req("R-10", "R-28")
-def test_a_synchronous_vendor_cannot_be_tried(simulated: Server) -> None:
+def test_synchronous_vendor_can_be_tried(simulated: Server) -> None:
     """A picture of OpenAI's form comes back, opens, and is charged, without a key for anybody."""
     response = _run(simulated, "openai/gpt-image-2", "a red kite over a harbour")
     assert response.status_code == 200, response.text
@@ -41,7 +41,7 @@ def test_a_synchronous_vendor_cannot_be_tried(simulated: Server) -> None:
 
 
 @pytest.mark.req("R-10", "R-36")
-def test_a_polled_vendor_cannot_be_tried(simulated: Server) -> None:
+def test_polled_vendor_can_be_tried(simulated: Server) -> None:
     """Work that is submitted and polled ends in a picture, which we have copied and link to."""
     response = _run(simulated, "bfl/flux-2-pro", "a lighthouse in fog")
     assert response.status_code == 200, response.text
@@ -53,7 +53,7 @@ def test_a_polled_vendor_cannot_be_tried(simulated: Server) -> None:
 
 @pytest.mark.req("R-20", "R-27")
 @pytest.mark.parametrize(("model", "subject"), [("openai/gpt-image-2", None), ("bfl/flux-2-pro", "input")])
-def test_a_refusal_cannot_be_scripted(simulated: Server, model: str, subject: str | None) -> None:
+def test_refusal_can_be_scripted(simulated: Server, model: str, subject: str | None) -> None:
     """A prompt that asks for it is refused as that vendor would: which side it names, or none; nothing is charged."""
     response = _run(simulated, model, "a red kite [[fault:refused]]")
     assert (response.status_code, response.json()["error_type"]) == (400, "content_policy_violation")
@@ -61,7 +61,7 @@ def test_a_refusal_cannot_be_scripted(simulated: Server, model: str, subject: st
     assert simulated.charges(response.headers["x-service-request-id"]) == []
 
 
-def test_the_simulator_cannot_be_run_by_itself() -> None:
+def test_simulator_can_be_run_by_itself() -> None:
     """`fairlead simulate` says where it listens, answers a vendor's API there, and ends when it is told to."""
     process = subprocess.Popen(
         [*COMMAND, "simulate", "--port", "0", "--task-seconds", "0.1"],

@@ -88,7 +88,7 @@ def _routes() -> set[tuple[str, str]]:
     return found
 
 
-def test_a_route_is_attacked_by_nobody() -> None:
+def test_every_route_is_attacked() -> None:
     """Every route has a row in the table of attacks, and every row a route."""
     assert {attack.route for attack in ATTACKS} == _routes()
 
@@ -177,7 +177,7 @@ def _told_apart(world: World, attack: Attack, path: str, things: Things) -> Iter
 
 
 @pytest.mark.req("R-37", "C-13", "J-07", "J-14", "G-01")
-def test_a_workspace_reads_or_changes_what_another_has(world: World) -> None:
+def test_no_workspace_reads_or_changes_what_another_has(world: World) -> None:
     """Whatever is asked for: the answer is that for what nobody has, and the owner's things stay as they are."""
     before = world.owner.reading()
     assert {status for status, _ in before.values()} == {200}
@@ -192,7 +192,7 @@ def test_a_workspace_reads_or_changes_what_another_has(world: World) -> None:
     assert world.owner.reading() == before
 
 
-def test_a_head_tells_more_than_a_get(world: World) -> None:
+def test_head_tells_no_more_than_get(world: World) -> None:
     """Status and headers of what is the owner's are those of what nobody has."""
     for attack in ATTACKS:
         if attack.method == "GET" and not attack.known and attack.path != "/metrics":
@@ -206,7 +206,7 @@ def test_a_head_tells_more_than_a_get(world: World) -> None:
 
 
 @pytest.mark.req("R-37")
-def test_nobody_or_a_revoked_key_is_let_in(world: World) -> None:
+def test_neither_nobody_nor_a_revoked_key_is_let_in(world: World) -> None:
     """401 whether or not there is what is asked for; a signed link stays 403, and what is public is told to all."""
     before = world.owner.reading()
     wrong = []
@@ -236,7 +236,7 @@ def _seen(bystander: WorkflowClient) -> Mapping[str, Any]:
     return seen
 
 
-def test_a_bystander_sees_that_others_have_something(world: World) -> None:
+def test_bystander_sees_nothing_of_others(world: World) -> None:
     """Every list and every count is to the byte what it was before the others came."""
     assert _seen(world.bystander) == world.seen_before
 
@@ -250,7 +250,7 @@ def _nobody_can_watch(world: World, path: str, query: str) -> None:
 
 @pytest.mark.req("C-08", "C-13")
 @pytest.mark.parametrize("path", cloud.SOCKETS)
-def test_a_socket_tells_of_what_others_do(world: World, path: str) -> None:
+def test_socket_tells_nothing_of_what_others_do(world: World, path: str) -> None:
     """Not even to one that calls itself by the owner's name; and without a good key there is no socket."""
     for query in ("clientId=alice", f"clientId=alice&token={world.revoked}", "clientId=alice&token="):
         _nobody_can_watch(world, path, query)
@@ -266,7 +266,7 @@ def test_a_socket_tells_of_what_others_do(world: World, path: str) -> None:
 
 
 @pytest.mark.req("R-17")
-def test_a_key_at_a_partner_is_used_for_somebody_else(world: World) -> None:
+def test_key_at_a_partner_is_used_for_its_workspace_alone(world: World) -> None:
     """The intruder's run on the same provider goes out with the server's own key."""
     path, body = "/v2/models/fake/bytes-1", {"prompt": "a harbour"}
     for client in (world.owner.client, world.bystander):
@@ -278,7 +278,7 @@ def test_a_key_at_a_partner_is_used_for_somebody_else(world: World) -> None:
 
 @pytest.mark.req("C-04", "C-13")
 @pytest.mark.parametrize("path", _PLACES["/api/prompt"])
-def test_an_id_that_another_uses_is_told_apart(world: World, path: str) -> None:
+def test_id_that_another_uses_cannot_be_told_from_a_free_one(world: World, path: str) -> None:
     """It is taken as one that nobody has; what is under it then is the chooser's own, and is all that he can end."""
     before, name = world.owner.reading(), path.strip("/").replace("/", "-")
     chooser = WorkflowClient(world.server, world.server.new_workspace(name), name)

@@ -121,7 +121,7 @@ def test_what_is_known_is_not_executed_again(client: WorkflowClient) -> None:
 
 
 @pytest.mark.req("C-10")
-def test_what_one_workspace_has_made_is_not_known_to_another(clients: Clients, client: WorkflowClient) -> None:
+def test_cache_of_one_workspace_is_not_known_to_another(clients: Clients, client: WorkflowClient) -> None:
     """The same workflow is executed anew: a cache never crosses workspaces."""
     graph = shown("Slowly", value=2)
     client.run(graph)
