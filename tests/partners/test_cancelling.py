@@ -20,7 +20,7 @@ _SHORT: Final = b'{"prompt": "aurora", "duration_seconds": 0.5, "width": 64, "he
 
 @pytest.mark.req("R-35")
 @pytest.mark.parametrize(("body", "too_late"), [(_LONG, False), (_SHORT, True)])
-def test_a_cancelled_video_is_made_to_the_end(vendor: Any, body: bytes, *, too_late: bool) -> None:
+def test_cancelled_video_ends_as_cancelled(vendor: Any, body: bytes, *, too_late: bool) -> None:
     """A video that is cancelled ends as cancelled, and one that was done keeps its result."""
     agreed, outcome = asyncio.run(_cancelled(vendor.url, body, after_the_end=too_late))
     assert agreed

@@ -176,7 +176,7 @@ def busy(start_simulator: Any) -> Iterator[Any]:
 
 
 @every_vendor
-def test_queued_work_cannot_be_cancelled(patient: Any, name: str) -> None:
+def test_queued_work_can_be_cancelled(patient: Any, name: str) -> None:
     """Every one of them cancels what is queued, and says so ever after."""
     work = _begun(patient, name)
     assert work.cancel() // 100 == 2
@@ -185,7 +185,7 @@ def test_queued_work_cannot_be_cancelled(patient: Any, name: str) -> None:
 
 
 @every_vendor
-def test_running_work_is_cancelled_by_all(busy: Any, name: str) -> None:
+def test_running_work_is_cancelled_or_refused(busy: Any, name: str) -> None:
     """Some cancel what has begun; the others refuse, and the work goes on."""
     work = _begun(busy, name, "stuck")
     before = work.look()
@@ -199,7 +199,7 @@ def test_running_work_is_cancelled_by_all(busy: Any, name: str) -> None:
 
 
 @every_vendor
-def test_ended_work_is_cancelled(busy: Any, name: str) -> None:
+def test_ended_work_is_not_cancelled(busy: Any, name: str) -> None:
     """Too late is too late: a DELETE that agrees has deleted the work, and everything else leaves it."""
     work = _begun(busy, name)
     before = work.look()
