@@ -27,7 +27,7 @@ from fairlead.domain.jobs.events import (
 from fairlead.engine.node import Array, Output, definition_of, node, socket
 
 
-def test_a_long_chain_is_refused(execute: Execute) -> None:
+def test_long_chain_is_executed(execute: Execute) -> None:
     """Ten thousand nodes are executed one after the other, with three events each and a few in all."""
     seen = execute(chain(10_000))
     assert seen.shown("show") == [10_000]
@@ -45,7 +45,7 @@ def _calls(work: Callable[[], object]) -> int:
     return next(counted)
 
 
-def test_a_chain_grows_with_the_square(execute: Execute) -> None:
+def test_work_of_a_chain_grows_linearly(execute: Execute) -> None:
     """Twice as many nodes take twice the work, both anew and when they are known, which takes less of it."""
     execute(chain(1))
     anew, known = [], []
@@ -57,7 +57,7 @@ def test_a_chain_grows_with_the_square(execute: Execute) -> None:
     assert known[1] < anew[1] / 2
 
 
-def test_a_node_two_nodes_need_is_executed_twice(execute: Execute) -> None:
+def test_node_two_nodes_need_is_executed_once(execute: Execute) -> None:
     """In a diamond each is executed once, after what it needs."""
     seen = execute(
         {
@@ -73,7 +73,7 @@ def test_a_node_two_nodes_need_is_executed_twice(execute: Execute) -> None:
     assert (seen.executed[0], seen.executed[-2:]) == ("top", ["bottom", "show"])
 
 
-def test_events_come_in_another_order(execute: Execute) -> None:
+def test_events_come_in_their_order(execute: Execute) -> None:
     """Start, what is known, for each node begin, what it shows and end, and then how it ended."""
     seen = execute({"1": n("Number", value=1), "2": n("Show", value=["1", 0])})
     kinds = [type(event).__name__ for event in seen.events]
@@ -84,7 +84,7 @@ def test_events_come_in_another_order(execute: Execute) -> None:
     assert [event.place.node for event in seen.of(Finished)] == ["1", "2"]
 
 
-def test_a_list_is_passed_whole(execute: Execute) -> None:
+def test_list_is_passed_item_by_item(execute: Execute) -> None:
     """A node is called for each item; the shorter list repeats its last; one that takes lists is called once."""
     seen = execute(
         {
@@ -100,7 +100,7 @@ def test_a_list_is_passed_whole(execute: Execute) -> None:
     assert [event.place.node for event in seen.of(Executing)].count("sum") == 1
 
 
-def test_an_empty_list_calls_a_node(execute: Execute) -> None:
+def test_empty_list_calls_no_node(execute: Execute) -> None:
     """There is nothing to call it for, and nothing comes of it."""
     seen = execute(
         {
@@ -114,7 +114,7 @@ def test_an_empty_list_calls_a_node(execute: Execute) -> None:
     assert (seen.outcome.ui.get("show"), seen.shown("all")) == (None, [])
 
 
-def test_a_lazy_input_is_worked_out_in_vain(execute: Execute) -> None:
+def test_lazy_input_is_executed_only_when_asked_for(execute: Execute) -> None:
     """Only the side that is asked for is executed; the node begins anew when it has it."""
     graph = {
         "yes": n("Number", value=1),
@@ -129,7 +129,7 @@ def test_a_lazy_input_is_worked_out_in_vain(execute: Execute) -> None:
     assert isinstance(execute(graph).outcome.ending, Failed)
 
 
-def test_a_list_of_conditions_asks_for_one_side(execute: Execute) -> None:
+def test_list_of_conditions_asks_for_both_sides(execute: Execute) -> None:
     """Each call asks for itself, and both sides are worked out when both are asked for."""
     seen = execute(
         {
@@ -143,7 +143,7 @@ def test_a_list_of_conditions_asks_for_one_side(execute: Execute) -> None:
     assert seen.shown("show") == [2, 1]
 
 
-def test_a_blocked_value_reaches_a_function(execute: Execute) -> None:
+def test_blocked_value_reaches_no_function(execute: Execute) -> None:
     """Of a list only the blocked items go no further, through any number of nodes; it is told of once."""
     graph = {
         "all": n("Count", most=5),
@@ -158,7 +158,7 @@ def test_a_blocked_value_reaches_a_function(execute: Execute) -> None:
     assert isinstance(seen.outcome.ending, Succeeded)
 
 
-def test_a_list_with_a_blocked_item_reaches_a_function(execute: Execute) -> None:
+def test_list_with_a_blocked_item_reaches_no_function(execute: Execute) -> None:
     """A node that takes lists is not called with a blocker in one, and shows nothing."""
     seen = execute(
         {
@@ -170,7 +170,7 @@ def test_a_list_with_a_blocked_item_reaches_a_function(execute: Execute) -> None
     assert (dict(seen.outcome.ui), seen.of(Stopped)) == ({}, [])
 
 
-def test_concurrent_nodes_wait_for_each_other(execute: Execute) -> None:
+def test_concurrent_nodes_do_not_wait_for_each_other(execute: Execute) -> None:
     """Twenty nodes, and one more for each of twenty items of a list, all wait until the last of them has begun."""
     ones = {f"one {index}": n("Meet", value=index, parties=40) for index in range(20)}
     shows = {f"show {index}": n("Show", value=[f"one {index}", 0]) for index in range(20)}
@@ -184,7 +184,7 @@ def test_concurrent_nodes_wait_for_each_other(execute: Execute) -> None:
     assert [seen.shown(f"show {index}") for index in range(20)] == [[index] for index in range(20)]
 
 
-def test_an_ordinary_node_holds_up_concurrent_ones(execute: Execute) -> None:
+def test_ordinary_node_does_not_hold_up_concurrent_ones(execute: Execute) -> None:
     """They go on while it works."""
     seen = execute(
         {
@@ -198,7 +198,7 @@ def test_an_ordinary_node_holds_up_concurrent_ones(execute: Execute) -> None:
     assert finished.index("nap") < finished.index("work")
 
 
-def test_a_node_that_raises_ends_in_silence(execute: Execute) -> None:
+def test_node_that_raises_is_recorded_in_full(execute: Execute) -> None:
     """The record names node, class, exception, its words, where it was raised, the inputs, and what went before."""
     seen = execute({"1": n("Number", value=7), "2": n("Fail", value=["1", 0]), "3": n("Show", value=["2", 0])})
     assert isinstance(seen.outcome.ending, Failed)
@@ -211,14 +211,14 @@ def test_a_node_that_raises_ends_in_silence(execute: Execute) -> None:
     assert seen.executed == ["1", "2"]
 
 
-def test_what_was_done_before_a_failure_is_done_again(execute: Execute) -> None:
+def test_work_done_before_a_failure_is_not_done_again(execute: Execute) -> None:
     """It is known to the next execution, whatever its ids are there."""
     execute({"1": n("Number", value=7), "2": n("Fail", value=["1", 0]), "3": n("Show", value=["2", 0])})
     seen = execute({"x": n("Number", value=7), "y": n("Show", value=["x", 0])})
     assert (seen.cached, seen.executed) == ({"x"}, ["y"])
 
 
-def test_the_same_under_other_ids_is_executed(execute: Execute) -> None:
+def test_same_graph_under_other_ids_is_cached(execute: Execute) -> None:
     """Ids do not matter, and what a known output has shown is shown again."""
     execute({"1": n("Number", value=1), "2": n("Add", a=["1", 0], b=5), "3": n("Show", value=["2", 0])})
     seen = execute({"a": n("Show", value=["b", 0]), "b": n("Add", a=["c", 0], b=5), "c": n("Number", value=1)})
@@ -226,13 +226,13 @@ def test_the_same_under_other_ids_is_executed(execute: Execute) -> None:
     assert [(event.place.node, event.ui) for event in seen.of(Executed)] == [("a", {"values": [6]})]
 
 
-def test_twins_are_both_executed(execute: Execute) -> None:
+def test_twins_are_executed_once(execute: Execute) -> None:
     """Two nodes of one graph with the same inputs are executed once, and both show what came of it."""
     seen = execute({"1": n("Number", value=1), "2": n("Show", value=["1", 0]), "3": n("Show", value=["1", 0])})
     assert (seen.executed, seen.shown("2"), seen.shown("3")) == (["1", "2"], [1], [1])
 
 
-def test_a_restless_node_is_known(execute: Execute) -> None:
+def test_node_that_is_never_the_same_is_executed_each_time(execute: Execute) -> None:
     """One that is never the same is executed each time, and so is what needs it."""
     graph = {
         "1": n("Restless"),
@@ -245,7 +245,7 @@ def test_a_restless_node_is_known(execute: Execute) -> None:
     assert execute(graph).executed == ["1", "2", "4", "5"]
 
 
-def test_a_fingerprint_is_not_asked_for(execute: Execute) -> None:
+def test_fingerprint_of_a_constant_counts(execute: Execute) -> None:
     """What it says of a constant counts in the signature; a link has no value yet, so that it cannot say."""
     execute({"1": n("Stamped", value=3), "2": n("Show", value=["1", 0])})
     assert execute({"1": n("Stamped", value=3), "2": n("Show", value=["1", 0])}).executed == []
@@ -254,7 +254,7 @@ def test_a_fingerprint_is_not_asked_for(execute: Execute) -> None:
     assert execute(linked).executed == ["1", "2"]
 
 
-def test_hidden_inputs_are_not_given(execute: Execute) -> None:
+def test_hidden_inputs_are_given(execute: Execute) -> None:
     """Each by the name its class declares: the node's id, the graph, and what else came with it."""
     graph = {"1": n("Id"), "2": n("Show", value=["1", 0]), "3": n("Id"), "4": n("Show", value=["3", 0])}
     seen = execute(graph, hidden={"X": "extra"})
@@ -262,7 +262,7 @@ def test_hidden_inputs_are_not_given(execute: Execute) -> None:
     assert (seen.shown("2"), seen.shown("4")) == (["1"], ["3"])
 
 
-def test_inputs_that_grow_or_are_chosen_arrive_flat(execute: Execute) -> None:
+def test_inputs_that_grow_or_are_chosen_arrive_as_dicts(execute: Execute) -> None:
     """They reach the function as dicts, the choice under the input's own name."""
     seen = execute(
         {
@@ -275,7 +275,7 @@ def test_inputs_that_grow_or_are_chosen_arrive_flat(execute: Execute) -> None:
     assert seen.shown("shape") == [{"kind": "circle", "radius": 3}]
 
 
-def test_an_output_inside_a_graph_is_the_end_of_it(execute: Execute) -> None:
+def test_output_inside_a_graph_goes_on(execute: Execute) -> None:
     """What an output node gives goes on; a target alone makes no more than it needs."""
     graph = {"1": n("Number", value=4), "2": n("Pass", value=["1", 0]), "3": n("Pass", value=["2", 0])}
     assert execute(graph, targets=["2"]).executed == ["1", "2"]
@@ -293,7 +293,7 @@ def _smear(image: Annotated[Array, socket("IMAGE")]) -> Array:
     return image
 
 
-def test_a_node_changes_the_value_of_another(bench: Bench, execute: Execute) -> None:
+def test_node_cannot_change_the_value_of_another(bench: Bench, execute: Execute) -> None:
     """An array belongs to everybody who was given it, and to the cache: writing into it is an error."""
     bench.registry.add(definition_of(_picture))
     bench.registry.add(definition_of(_smear))
@@ -318,7 +318,7 @@ def _heavy(value: Annotated[Any, socket("*")]) -> _Heavy:
     return made
 
 
-def test_values_are_held_that_nobody_wants(run: Run, tmp_path: Path) -> None:
+def test_unused_values_are_released(run: Run, tmp_path: Path) -> None:
     """Without room in the cache, a chain of a hundred values never holds more than a few."""
     bench = Bench(tmp_path, cache_bytes=0)
     bench.registry.add(definition_of(_heavy))
@@ -331,7 +331,7 @@ def test_values_are_held_that_nobody_wants(run: Run, tmp_path: Path) -> None:
     bench.executor.close()
 
 
-def test_two_executions_are_in_each_others_way(bench: Bench) -> None:
+def test_concurrent_executions_share_cache_and_thread(bench: Bench) -> None:
     """They may go on at the same time, and share the cache and the thread."""
 
     async def both() -> list[Seen]:
@@ -340,7 +340,7 @@ def test_two_executions_are_in_each_others_way(bench: Bench) -> None:
     assert [seen.shown("show") for seen in asyncio.run(both())] == [[50], [51], [52], [53]]
 
 
-def test_a_node_gives_another_number_of_values(bench: Bench, execute: Execute) -> None:
+def test_wrong_number_of_values_is_the_nodes_error(bench: Bench, execute: Execute) -> None:
     """That is the node's error, and says so."""
 
     @node("Odd", "Odd", "samples", outputs=(Output("INT"), Output("INT")))
@@ -359,7 +359,7 @@ def test_a_node_gives_another_number_of_values(bench: Bench, execute: Execute) -
         assert words in ending.failure.message
 
 
-def test_a_node_that_exits_takes_everybody_along(bench: Bench, execute: Execute) -> None:
+def test_node_that_exits_fails_alone(bench: Bench, execute: Execute) -> None:
     """It is an error of the node like any other, of an ordinary one and of a concurrent one."""
 
     @node("Exit", "Exit", "samples", outputs=(Output("INT"),))

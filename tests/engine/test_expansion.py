@@ -18,7 +18,7 @@ def _failure(execute: Execute, graph: dict[str, Any]) -> Failure:
     return ending.failure
 
 
-def test_a_graph_in_a_nodes_place_is_lost(execute: Execute) -> None:
+def test_graph_in_place_of_a_node_is_executed(execute: Execute) -> None:
     """Its nodes have ids of their own, below the node and the call, and the node ends when they have."""
     seen = execute({"t": n("Times", value=5, steps=2), "s": n("Show", value=["t", 0])})
     assert seen.shown("s") == [7]
@@ -26,7 +26,7 @@ def test_a_graph_in_a_nodes_place_is_lost(execute: Execute) -> None:
     assert [event.place.node for event in seen.of(Finished)] == ["t.0.0.0", "t.0.0.1", "t.0.0.2", "t", "s"]
 
 
-def test_one_call_puts_a_graph_in_the_place_of_all(execute: Execute) -> None:
+def test_each_call_may_give_a_graph_or_a_value(execute: Execute) -> None:
     """Each call may give a graph or a value; their order stays."""
     seen = execute(
         {
@@ -39,7 +39,7 @@ def test_one_call_puts_a_graph_in_the_place_of_all(execute: Execute) -> None:
     assert {node.rpartition(".")[0] for node in seen.executed if "." in node} == {"t.1.0", "t.2.0"}
 
 
-def test_a_graph_within_a_graph_is_lost(execute: Execute) -> None:
+def test_nested_graphs_are_shown_where_the_first_is(execute: Execute) -> None:
     """A hundred deep, each in the place of the one before; all are shown where the first is."""
     seen = execute({"c": n("Countdown", value=100), "s": n("Show", value=["c", 0])})
     assert seen.shown("s") == [0]
@@ -48,28 +48,28 @@ def test_a_graph_within_a_graph_is_lost(execute: Execute) -> None:
     assert deepest.parent == deepest.node.removesuffix(".0.0.inner")
 
 
-def test_an_expansion_never_ends(execute: Execute) -> None:
+def test_nested_expansion_is_bounded(execute: Execute) -> None:
     """After a thousand graphs within each other it is an error of the node that goes on."""
     failure = _failure(execute, {"c": n("Countdown", value=10_000), "s": n("Show", value=["c", 0])})
     assert failure.exception_type == "Exception"
     assert failure.place.real_node == "c"
 
 
-def test_an_expansion_outgrows_the_bound_of_nodes(execute: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_an_expansion_are_counted(execute: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
     """What nodes make counts as what was submitted does."""
     monkeypatch.setattr(live, "NODES_MAX", 100)
     failure = _failure(execute, {"t": n("Times", value=1, steps=200), "s": n("Show", value=["t", 0])})
     assert "at most 100 nodes" in failure.message
 
 
-def test_an_output_of_a_made_graph_shows_nothing(execute: Execute) -> None:
+def test_output_of_an_expansion_is_shown(execute: Execute) -> None:
     """It is executed though the node's values do not need it."""
     seen = execute({"g": n("Showing", value=4), "s": n("Show", value=["g", 0])})
     assert (seen.shown("g.0.0.show"), seen.shown("s")) == ([4], [4])
     assert seen.outcome.places["g.0.0.show"] == Place("g.0.0.show", "g", "g", "g")
 
 
-def test_a_node_that_was_replaced_is_not_known(execute: Execute) -> None:
+def test_replaced_node_is_cached(execute: Execute) -> None:
     """The next execution knows its result, and neither it nor its graph is executed; its parts are known as well."""
     execute({"t": n("Times", value=5, steps=3), "s": n("Show", value=["t", 0])})
     assert execute({"x": n("Times", value=5, steps=3), "y": n("Show", value=["x", 0])}).executed == []
@@ -80,7 +80,7 @@ def test_a_node_that_was_replaced_is_not_known(execute: Execute) -> None:
     ]
 
 
-def test_a_node_that_needs_itself_by_its_own_graph_hangs(execute: Execute) -> None:
+def test_cycle_made_by_an_expansion_is_an_error(execute: Execute) -> None:
     """It is a cycle that nobody could see before, and is blamed on the node that was submitted."""
     failure = _failure(execute, {"c": n("Circular"), "s": n("Show", value=["c", 0])})
     assert (failure.exception_type, failure.place.node) == ("graph.DependencyCycleError", "c")
@@ -105,14 +105,14 @@ def _gives(graph: Any, *values: Any) -> Callable[..., Any]:
         ({"a": n("Add", a=["gone", 0], b=1)}, "node g.0.0.a links to gone, which is not there"),
     ],
 )
-def test_a_graph_that_is_none_takes_a_nodes_place(bench: Bench, execute: Execute, graph: Any, words: str) -> None:
+def test_malformed_expansion_is_the_nodes_error(bench: Bench, execute: Execute, graph: Any, words: str) -> None:
     """It is the node's error, in words."""
     bench.registry.add(definition_of(_gives(graph, ["a", 0])))
     failure = _failure(execute, {"g": n("Gives"), "s": n("Show", value=["g", 0])})
     assert failure.message == words
 
 
-def test_a_link_to_an_output_that_a_made_node_lacks(bench: Bench, execute: Execute) -> None:
+def test_link_to_a_missing_output_of_an_expansion_is_an_error(bench: Bench, execute: Execute) -> None:
     """It is an error, and not the last output."""
     for slot in (1, -1):
         made = _gives({"a": n("Number", value=1)}, ["a", slot])
@@ -122,7 +122,7 @@ def test_a_link_to_an_output_that_a_made_node_lacks(bench: Bench, execute: Execu
         assert failure.exception_type == "IndexError"
 
 
-def test_a_raw_link_is_worked_out_before(bench: Bench, execute: Execute) -> None:
+def test_raw_link_is_given_unevaluated(bench: Bench, execute: Execute) -> None:
     """The node is given the link itself, and its graph can lead there; what it leads to is executed only then."""
 
     @node("Lead", "Lead", "samples", outputs=(Output("INT"),))
@@ -135,7 +135,7 @@ def test_a_raw_link_is_worked_out_before(bench: Bench, execute: Execute) -> None
     assert seen.executed == ["l", "1", "l.0.0.sum", "s"]
 
 
-def test_ids_that_a_pack_has_numbered_are_numbered_again(bench: Bench, execute: Execute) -> None:
+def test_ids_that_a_pack_has_numbered_are_kept(bench: Bench, execute: Execute) -> None:
     """An id below the node and the call stays; a node may say where it is shown; a list of other things is a value."""
     graph = {"g.0.3.a": {**n("Number", value=1), "override_display_id": "elsewhere"}}
     bench.registry.add(definition_of(_gives(graph, ["g.0.3.a", 0], ["words", 5])))

@@ -31,7 +31,7 @@ from fairlead.engine.expressions import ExpressionError, evaluate
         ("  1 +\n  2  # two lines", 3),
     ],
 )
-def test_arithmetic_is_not_pythons(expression: str, value: float) -> None:
+def test_arithmetic_is_pythons(expression: str, value: float) -> None:
     """Operators have Python's meaning, precedence and kinds of result, over several lines too."""
     result = evaluate(expression, {})
     assert (result, type(result)) == (value, type(value))
@@ -54,7 +54,7 @@ def test_arithmetic_is_not_pythons(expression: str, value: float) -> None:
         ("9 not in values", True),
     ],
 )
-def test_logic_is_not_pythons(expression: str, value: float) -> None:
+def test_logic_is_pythons(expression: str, value: float) -> None:
     """Comparisons chain, `and` and `or` stop early, and only the side that is taken is worked out."""
     result = evaluate(expression, {"a": 2, "b": 3, "values": [2, 3]})
     assert (result, type(result)) == (value, type(value))
@@ -89,13 +89,13 @@ def test_logic_is_not_pythons(expression: str, value: float) -> None:
         ("tan(0)", 0.0),
     ],
 )
-def test_a_function_is_missing_or_wrong(expression: str, value: float) -> None:
+def test_functions_give_what_mathematics_says(expression: str, value: float) -> None:
     """Each function gives what mathematics says."""
     assert evaluate(expression, {"values": [1, 1.5, 4]}) == pytest.approx(value)
 
 
 @given(a=st.integers(-(10**6), 10**6), b=st.integers(-(10**6), 10**6), c=st.integers(1, 10**6))
-def test_a_name_is_taken_for_another(a: int, b: int, c: int) -> None:
+def test_names_stand_for_their_values(a: int, b: int, c: int) -> None:
     """Names stand for their values."""
     assert evaluate("a * b + a // c - b % c", {"a": a, "b": b, "c": c}) == a * b + a // c - b % c
 
@@ -142,7 +142,7 @@ def test_a_name_is_taken_for_another(a: int, b: int, c: int) -> None:
         "\x00",
     ],
 )
-def test_an_expression_does_more_than_reckon(expression: str) -> None:
+def test_expression_does_nothing_but_arithmetic(expression: str) -> None:
     """Whatever is no arithmetic on numbers is refused, in a sentence."""
     with pytest.raises(ExpressionError):
         evaluate(expression, {"a": 1, "values": [1, 2]})
@@ -166,7 +166,7 @@ def test_an_expression_does_more_than_reckon(expression: str) -> None:
         ("nosuch(1)", "no function nosuch; there are: abs, "),
     ],
 )
-def test_a_refusal_does_not_say_why(expression: str, reason: str) -> None:
+def test_refusal_says_why(expression: str, reason: str) -> None:
     """What has no value says so."""
     with pytest.raises(ExpressionError, match=reason):
         evaluate(expression, {"a": 1})
@@ -206,7 +206,7 @@ def test_a_refusal_does_not_say_why(expression: str, reason: str) -> None:
         "f'{" * 60 + "a" + "}'" * 60,
     ],
 )
-def test_an_expression_takes_the_machine_with_it(expression: str) -> None:
+def test_large_or_deep_expression_is_refused(expression: str) -> None:
     """What would grow large, or nest deep, is refused before it does."""
     with pytest.raises(ExpressionError):
         evaluate(expression, {})
@@ -233,7 +233,7 @@ def test_expression_of_any_shape_ends_in_a_number_or_a_clear_refusal(
         assert isinstance(evaluate((piece * times + end + close * times)[:4_000], {"a": 3}), int | float)
 
 
-def test_a_value_that_is_not_finite_goes_through() -> None:
+def test_result_that_is_not_finite_is_refused() -> None:
     """An infinite input gives an infinite result, which is refused; one that is not used does not matter."""
     with pytest.raises(ExpressionError, match="no finite number"):
         evaluate("a + 1", {"a": math.inf})

@@ -37,7 +37,7 @@ def folders(root: Path) -> Folders:
         ("t.png [temp]", "temp/t.png"),
     ],
 )
-def test_a_name_is_not_found(folders: Folders, name: str, found: str) -> None:
+def test_name_is_found_in_its_folder(folders: Folders, name: str, found: str) -> None:
     """A name may say its folder, and lie below it."""
     assert folders.input_file(name).read_text() == found
 
@@ -49,20 +49,20 @@ def test_a_name_is_not_found(folders: Folders, name: str, found: str) -> None:
         "a.png [elsewhere]", "../secret [output]", "sub", "x" * 5000, "a.png" + " " * 100_000 + "[input", "\ud800.png",
     ],
 )  # fmt: skip
-def test_a_name_leads_elsewhere(folders: Folders, name: str) -> None:
+def test_name_that_leads_elsewhere_is_refused(folders: Folders, name: str) -> None:
     """Dots, absolute paths, endless names, folders: no file, told in words."""
     with pytest.raises(NoSuchFileError):
         folders.input_file(name)
 
 
-def test_an_absolute_name_leads_there(folders: Folders, root: Path) -> None:
+def test_absolute_name_is_refused(folders: Folders, root: Path) -> None:
     """Not even to a file of the inputs."""
     for name in (root / "secret", root / "input" / "a.png"):
         with pytest.raises(NoSuchFileError):
             folders.input_file(str(name))
 
 
-def test_a_link_leads_elsewhere(folders: Folders, root: Path) -> None:
+def test_symbolic_link_is_not_followed(folders: Folders, root: Path) -> None:
     """Neither one to a file nor one to a folder is followed out, for reading or for writing."""
     (root / "input" / "link.png").symlink_to(root / "secret")
     (root / "input" / "linked").symlink_to(root / "inputs of others")
@@ -77,7 +77,7 @@ def test_a_link_leads_elsewhere(folders: Folders, root: Path) -> None:
         folders.named_file("linked/d.png", "output")
 
 
-def test_a_folder_is_listed_too_deep(folders: Folders) -> None:
+def test_folder_is_listed_one_level_deep(folders: Folders) -> None:
     """Its files and those right below it, by names that can be asked for."""
     assert list(folders.input_files("sub")) == ["sub/b.png", "sub/deep/c.png"]
     for name in ("gone", "..", "../output", "a.png"):
@@ -85,7 +85,7 @@ def test_a_folder_is_listed_too_deep(folders: Folders) -> None:
             folders.input_files(name)
 
 
-def test_numbers_begin_anew(folders: Folders, root: Path) -> None:
+def test_numbers_go_on_from_the_highest(folders: Folders, root: Path) -> None:
     """They go on from the highest there is of the prefix, whatever its extension."""
     for name in ("x_00007_.jpg", "x_00003_.png", "x_y_00099_.png", "xx_00050_.png", "x_9.png", "x_abc_.png"):
         (root / "output" / name).touch()
@@ -95,7 +95,7 @@ def test_numbers_begin_anew(folders: Folders, root: Path) -> None:
     ]
 
 
-def test_two_jobs_get_one_name(root: Path) -> None:
+def test_file_name_is_given_once(root: Path) -> None:
     """A name is taken from the moment it is given out, though the file is not there yet."""
     names = {
         Folders(root / "input", root / "output", root / "temp").new_file("x", "png", "output", {})[1].filename
@@ -104,7 +104,7 @@ def test_two_jobs_get_one_name(root: Path) -> None:
     assert len(names) == 5
 
 
-def test_placeholders_stay(folders: Folders) -> None:
+def test_placeholders_are_filled_in(folders: Folders) -> None:
     """Sizes and the date are filled in, and folders made; what nobody knows stays."""
     path, file = folders.new_file(
         "%year%-%month%-%day%/%width%x%height% %hour%%minute%%second% %no%",
@@ -117,7 +117,7 @@ def test_placeholders_stay(folders: Folders) -> None:
     assert path.parent.is_dir()
 
 
-def test_a_new_file_is_seen_before_it_is_whole(folders: Folders, root: Path) -> None:
+def test_new_file_is_invisible_until_it_is_whole(folders: Folders, root: Path) -> None:
     """It is written under another name, has its own when it is kept, and leaves nothing when it is not."""
     path, file = folders.new_file("deep/er/x", "png", "temp", {})
     path.write_text("whole")
@@ -137,7 +137,7 @@ def test_a_new_file_is_seen_before_it_is_whole(folders: Folders, root: Path) -> 
     assert [path.name for path in final.parent.iterdir()] == ["x_00001_.png"]
 
 
-def test_a_named_file_is_lost_when_another_is_not_written(folders: Folders, root: Path) -> None:
+def test_named_file_is_replaced_only_when_the_new_one_is_whole(folders: Folders, root: Path) -> None:
     """A file of a chosen name replaces an older one when it is whole, and not before."""
     path, file = folders.named_file("o.png", "output")
     path.write_text("half")
@@ -151,7 +151,7 @@ def test_a_named_file_is_lost_when_another_is_not_written(folders: Folders, root
 
 
 @pytest.mark.parametrize("prefix", ["../x", "a/../../x", "/x", "..", ".", "x" * 300, "x" * 5000, "x\0", "\ud800"])
-def test_a_prefix_leads_elsewhere(folders: Folders, root: Path, prefix: str) -> None:
+def test_prefix_that_leads_elsewhere_is_refused(folders: Folders, root: Path, prefix: str) -> None:
     """It is refused, and nothing was made."""
     with pytest.raises(ValueError, match="prefix"):
         folders.new_file(prefix, "png", "output", {})
@@ -159,13 +159,13 @@ def test_a_prefix_leads_elsewhere(folders: Folders, root: Path, prefix: str) -> 
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "/x", "x" * 300, "x\0", "a/../../x"])
-def test_a_chosen_name_leads_elsewhere(folders: Folders, name: str) -> None:
+def test_chosen_name_that_leads_elsewhere_is_refused(folders: Folders, name: str) -> None:
     """As a name to read does."""
     with pytest.raises(NoSuchFileError):
         folders.named_file(name, "output")
 
 
-def test_a_file_is_written_among_the_inputs(folders: Folders) -> None:
+def test_no_file_is_written_among_the_inputs(folders: Folders) -> None:
     """New files are outputs or previews, with an extension that is one."""
     with pytest.raises(ValueError, match="no folder"):
         folders.new_file("x", "png", "input", {})

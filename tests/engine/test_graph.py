@@ -10,7 +10,7 @@ from fairlead.engine.documents import read_document
 from fairlead.engine.graph import BadGraphError, BadLink, Link, read_graph, write_graph
 
 
-def test_a_list_is_taken_as_a_link() -> None:
+def test_link_is_a_list_of_an_id_and_a_slot() -> None:
     """A list of an id and a slot is one; another list is noted as a bad one; a wrapped list is itself."""
     inputs = {"a": ["7", 1], "b": ["7"], "c": [7, 1], "d": {"__value__": ["7", 1]}, "e": {"x": 1}, "f": ["7", True]}
     read = read_graph({"1": {"class_type": "X", "inputs": inputs}})["1"].inputs
@@ -24,7 +24,7 @@ def test_a_list_is_taken_as_a_link() -> None:
     }
 
 
-def test_a_graph_is_written_as_it_was_read() -> None:
+def test_graph_is_written_as_it_was_read() -> None:
     """Links, wrapped lists, wrapped wrappings, titles."""
     inputs: dict[str, Any] = {"a": ["7", 1], "b": {"__value__": [1, 2, 3]}, "c": 5, "d": ["7"]}
     document = {"1": {"inputs": inputs, "class_type": "X", "_meta": {"title": "T"}}, "2": n("Y")}
@@ -45,13 +45,13 @@ def test_a_graph_is_written_as_it_was_read() -> None:
         {"1": n("X" * 1001)},
     ],
 )
-def test_a_document_of_another_shape_is_read(document: Any) -> None:
+def test_document_of_another_shape_is_refused(document: Any) -> None:
     """Whatever is no object of nodes is refused in words."""
     with pytest.raises(BadGraphError):
         read_graph(document)
 
 
-def test_a_graph_without_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size_of_a_graph_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes and inputs have bounds."""
     monkeypatch.setattr(graph_module, "NODES_MAX", 10)
     with pytest.raises(BadGraphError, match="at most 10 nodes"):
@@ -61,7 +61,7 @@ def test_a_graph_without_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         read_graph(chain(2))
 
 
-def test_a_submitted_body_is_no_workflow_file() -> None:
+def test_submitted_body_is_a_workflow_file() -> None:
     """The graph may stand under `prompt`, and what came with it reaches hidden inputs."""
     body = (
         b'\xef\xbb\xbf{"prompt": {"1": {"class_type": "X", "inputs": {}}}, "extra_data": {"extra_pnginfo": {"a": 1}}}'
@@ -81,7 +81,7 @@ def test_a_submitted_body_is_no_workflow_file() -> None:
         (b"[1]", "an object of nodes"),
     ],
 )
-def test_a_file_that_is_no_workflow_is_read(content: bytes, words: str) -> None:
+def test_file_that_is_no_workflow_is_refused(content: bytes, words: str) -> None:
     """It is refused in words that say what it is."""
     with pytest.raises(BadGraphError, match=words):
         read_document(content)

@@ -38,7 +38,7 @@ def _stopped_when(bench: Bench, document: dict[str, Any], is_due: Callable[[Even
     return asyncio.run(execution())
 
 
-def test_a_wish_to_stop_waits_for_the_end(bench: Bench) -> None:
+def test_interruption_stops_between_nodes(bench: Bench) -> None:
     """Between nodes: of a long chain only the beginning is executed, and what was done stays known."""
     document = chain(5000)
     seen = _stopped_when(bench, document, lambda event: isinstance(event, Executing) and event.place.node == "10")
@@ -47,7 +47,7 @@ def test_a_wish_to_stop_waits_for_the_end(bench: Bench) -> None:
     assert "9" in seen.outcome.ending.executed
 
 
-def test_a_wish_to_stop_waits_for_a_node(bench: Bench) -> None:
+def test_interruption_stops_a_node_at_its_next_progress(bench: Bench) -> None:
     """Within an ordinary node, at its next word of progress; the node is named."""
     document = {"w": n("Work", steps=100_000), "s": n("Show", value=["w", 0])}
     seen = _stopped_when(bench, document, lambda event: isinstance(event, Progress))
@@ -57,14 +57,14 @@ def test_a_wish_to_stop_waits_for_a_node(bench: Bench) -> None:
     assert (ending.place.node, ending.node_type, ending.executed) == ("w", "Work", [])
 
 
-def test_a_wish_to_stop_waits_for_those_who_wait(bench: Bench) -> None:
+def test_interruption_cancels_concurrent_nodes(bench: Bench) -> None:
     """Concurrent nodes are cancelled, however long they would have waited."""
     document = {"a": n("Nap", value=1, seconds=3600.0), "s": n("Show", value=["a", 0])}
     seen = _stopped_when(bench, document, lambda event: isinstance(event, Executing))
     assert isinstance(seen.outcome.ending, Interrupted)
 
 
-def test_a_wish_before_the_start_is_lost(bench: Bench, execute: Execute) -> None:
+def test_interruption_before_the_start_executes_nothing(bench: Bench, execute: Execute) -> None:
     """Nothing is executed; and an executor that was stopped once executes the next graph."""
     stop = Stop()
     stop.set()
@@ -76,7 +76,7 @@ def test_a_wish_before_the_start_is_lost(bench: Bench, execute: Execute) -> None
 
 
 @pytest.mark.parametrize("bench", [False], indirect=True, ids=["in a thread"])
-def test_an_execution_outlives_its_task(bench: Bench) -> None:
+def test_execution_ends_with_its_task(bench: Bench) -> None:
     """When whoever runs it is cancelled, a node that works hears of it and ends. In a spare loop nobody else runs."""
 
     async def cancelled() -> None:
@@ -91,7 +91,7 @@ def test_an_execution_outlives_its_task(bench: Bench) -> None:
     asyncio.run(cancelled())
 
 
-def test_progress_floods_who_watches(execute: Execute) -> None:
+def test_progress_is_thinned_out(execute: Execute) -> None:
     """The first word, the last, and a few in between of very many."""
     seen = execute({"w": n("Work", steps=1000), "s": n("Show", value=["w", 0])})
     told = [(event.value, event.most) for event in seen.of(Progress)]
@@ -111,7 +111,7 @@ def _write(context: Context, steps: Annotated[int, integer(2)]) -> Result:
     return Result(ui={"files": [file.as_ui()]})
 
 
-def test_half_a_file_is_left_behind(bench: Bench, tmp_path: Path, execute: Execute) -> None:
+def test_no_half_file_is_left_behind(bench: Bench, tmp_path: Path, execute: Execute) -> None:
     """A file is there when its node has ended, and not when it failed or was interrupted."""
     bench.registry.add(definition_of(_write))
     execute({"w": n("Write", steps=0)})

@@ -6,7 +6,7 @@ import pytest
 from fairlead.engine.noise import normal
 
 
-def test_a_seed_means_other_numbers_than_in_pytorch() -> None:
+def test_noise_of_a_seed_is_that_of_pytorch() -> None:
     """What `torch.manual_seed(seed); torch.randn(n)` prints, as countless pages show it."""
     assert normal((5,), 0) == pytest.approx([1.5410, -0.2934, -2.1788, 0.5684, -1.0845], abs=5e-5)
     assert normal((8,), 42) == pytest.approx(
@@ -20,7 +20,7 @@ def test_a_seed_means_other_numbers_than_in_pytorch() -> None:
     assert normal((1000,), 42)[:4] == pytest.approx([1.9269, 1.4873, 0.9007, -2.1055], abs=5e-5)
 
 
-def test_numbers_that_do_not_fill_a_group_are_made_otherwise() -> None:
+def test_numbers_that_do_not_fill_a_group_follow_the_formula() -> None:
     """Twenty numbers are drawn, then sixteen more, which make the last sixteen, as the formula has it."""
     words = np.random.RandomState(7).randint(0, 2**32, 36, np.uint32)  # numpy's old generator is seeded alike
     uniform = (words & 0xFFFFFF) / 2**24
@@ -34,13 +34,13 @@ def test_numbers_that_do_not_fill_a_group_are_made_otherwise() -> None:
     assert normal((20,), 7) == pytest.approx(group(first)[:4] + group(last), abs=1e-5)
 
 
-def test_only_small_seeds_work() -> None:
+def test_every_seed_counts_by_its_lower_32_bits() -> None:
     """The lower 32 bits count, as they do there."""
     assert (normal((3, 3), 2**64 - 1) == normal((3, 3), 2**32 - 1)).all()
     assert (normal((3, 3), 5) != normal((3, 3), 6)).any()
 
 
-def test_much_noise_is_another_than_little() -> None:
+def test_much_noise_goes_on_seamlessly() -> None:
     """It is made in portions, which go on where the last one ended; its mean is 0 and its deviation 1."""
     much = normal((1100, 1000), 3)
     assert (much.ravel()[:160] == normal((160,), 3)).all()

@@ -22,19 +22,19 @@ _NOT_KNOWN: Final = {
 
 
 @pytest.mark.parametrize("name", sorted(_OWN))
-def test_a_class_is_described_differently(name: str) -> None:
+def test_classes_are_described_as_editors_know_them(name: str) -> None:
     """Inputs with their order, types and options, outputs, titles, categories: all are the same."""
     assert _OWN[name] == {**_NOT_KNOWN, **_KNOWN[name]}
     assert {section: list(inputs) for section, inputs in _OWN[name]["input"].items()} == _KNOWN[name]["input_order"]
 
 
-def test_two_classes_have_one_name() -> None:
+def test_second_class_of_a_name_is_refused() -> None:
     """The second is refused, or it would hide the first."""
     with pytest.raises(ValueError, match="two nodes are called Number"):
         Registry(sample_nodes.NODES, [sample_nodes.constant])
 
 
-def test_a_registry_cannot_be_asked() -> None:
+def test_registry_knows_its_names() -> None:
     """It knows its names and how many there are."""
     registry = Registry([sample_nodes.constant, sample_nodes.add])
     assert (list(registry), len(registry), "Add" in registry, "Show" in registry) == (["Number", "Add"], 2, True, False)

@@ -25,7 +25,7 @@ def _names(numbers: Sequence[int]) -> list[str]:
 
 
 @given(graphs(), st.randoms(use_true_random=False), st.integers(1, 4))
-def test_a_node_is_executed_twice_or_before_what_it_needs(needs: Needs, chance: random.Random, hands: int) -> None:
+def test_every_node_is_executed_once_after_what_it_needs(needs: Needs, chance: random.Random, hands: int) -> None:
     """In whatever order nodes are added, however many are under way, and in whatever order those are done."""
     schedule, order = Schedule(), [*needs]
     chance.shuffle(order)
@@ -46,7 +46,7 @@ def test_a_node_is_executed_twice_or_before_what_it_needs(needs: Needs, chance: 
 
 
 @given(graphs(), st.randoms(use_true_random=False))
-def test_a_node_that_asks_for_more_is_forgotten(needs: Needs, chance: random.Random) -> None:
+def test_node_that_asks_for_more_comes_again(needs: Needs, chance: random.Random) -> None:
     """Half of what a node needs is only asked for when it is taken; it comes again, after that."""
     schedule, done, asked = Schedule(), set[str](), set[str]()
     late = {node: [need for need in found if chance.random() < 0.5] for node, found in needs.items()}
@@ -73,7 +73,7 @@ def _drained(schedule: Schedule) -> list[str]:
     return order
 
 
-def test_what_feeds_an_output_waits_for_what_does_not() -> None:
+def test_nodes_that_feed_an_output_come_first() -> None:
     """Outputs come first, then what feeds one, then what feeds that, and else the first that was added."""
     schedule = Schedule()
     schedule.add("far", [])
@@ -89,7 +89,7 @@ def test_what_feeds_an_output_waits_for_what_does_not() -> None:
     ]  # fmt: skip
 
 
-def test_nodes_that_need_each_other_hang_the_schedule() -> None:
+def test_nodes_that_need_each_other_are_reported() -> None:
     """Nothing is ready, and the way round is told."""
     schedule = Schedule()
     schedule.add("x", ["a"])
@@ -104,7 +104,7 @@ def test_nodes_that_need_each_other_hang_the_schedule() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 11), unique=True, max_size=4), min_size=12, max_size=12))
-def test_a_knot_is_overlooked(sources: list[list[int]]) -> None:
+def test_every_cycle_is_found(sources: list[list[int]]) -> None:
     """Held against the definition: two nodes are in one knot when each can be reached from the other."""
     reach = {start: _reachable(start, sources) for start in range(12)}
     order, knots = ordered(["0"], lambda node: _names(sources[int(node)]))
@@ -137,7 +137,7 @@ def _reachable(start: int, sources: list[list[int]]) -> set[int]:
     return found
 
 
-def test_a_way_needs_a_knot() -> None:
+def test_asking_for_a_cycle_where_there_is_none_fails() -> None:
     """Asked for a way round where there is none, it says so instead of going on for ever."""
     with pytest.raises(AssertionError):
         way_round(["a"], lambda _: [])

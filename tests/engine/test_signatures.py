@@ -19,7 +19,7 @@ _VALUES = st.recursive(
 
 
 @given(_VALUES, _VALUES)
-def test_two_values_are_taken_for_one(one: Any, other: Any) -> None:
+def test_equal_encodings_are_equal_values(one: Any, other: Any) -> None:
     """The encodings are equal when the values and their types are."""
     assert (encode(one) == encode(other)) == (repr(_sorted(one)) == repr(_sorted(other)))
 
@@ -30,7 +30,7 @@ def _sorted(value: Any) -> Any:
     return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
-def test_a_value_that_equals_nothing_has_an_encoding() -> None:
+def test_value_that_equals_nothing_has_no_encoding() -> None:
     """NaN, objects, arrays, dicts with odd keys, and values that hold themselves."""
     endless: list[Any] = []
     endless.append(endless)
@@ -49,7 +49,7 @@ def _signed(**changes: Any) -> bytes | None:
     return signature(**{**facts, **changes})
 
 
-def test_a_signature_depends_on_an_id() -> None:
+def test_signature_does_not_depend_on_ids() -> None:
     """It depends on class, fingerprint, constants, slots and sources, but not on the ids of these."""
     same = [_signed(), _signed(links={"b": Link("8", 0)})]
     others = [
@@ -66,14 +66,14 @@ def test_a_signature_depends_on_an_id() -> None:
     assert len({same[0], *others}) == 1 + len(others)
 
 
-def test_a_signature_is_made_of_what_equals_nothing() -> None:
+def test_node_after_a_restless_one_has_no_signature() -> None:
     """A node after one that is never the same is never the same."""
     assert _signed(constants={"a": math.nan}) is None
     assert _signed(known={"7": None}) is None
     assert _signed(known={}) is None
 
 
-def test_the_cache_outgrows_its_bytes() -> None:
+def test_cache_stays_within_its_bytes() -> None:
     """The least recently used goes first; what is too large by itself is not kept, and drives nobody out."""
     cache = ResultCache(10_000)
     for name in (b"a", b"b", b"c"):
@@ -86,7 +86,7 @@ def test_the_cache_outgrows_its_bytes() -> None:
     assert cache.bytes <= 10_000
 
 
-def test_what_is_replaced_is_counted_on() -> None:
+def test_replaced_value_is_no_longer_counted() -> None:
     """Bytes are those of what is there."""
     cache = ResultCache(10_000)
     for _ in range(100):
@@ -101,7 +101,7 @@ def _entry(size: int) -> Entry:
     return Entry([[np.zeros(size, np.uint8)]], {})
 
 
-def test_a_value_is_larger_than_is_counted() -> None:
+def test_size_of_a_value_counts_all_it_holds() -> None:
     """Arrays in lists, dicts and objects count whole, once each; what has no end counts as endless."""
     array = np.zeros(1_000_000, np.uint8)
 

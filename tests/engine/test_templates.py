@@ -39,13 +39,13 @@ _HOSTILE = {**_VALUES, "minus": -1, "huge": 10**5000, "deep": _DEEP}
         ("line\n{a}\n", "line\n3\n"),
     ],
 )
-def test_a_place_is_filled_wrongly(template: str, filled: str) -> None:
+def test_places_are_filled_as_python_fills_them(template: str, filled: str) -> None:
     """Names, formats, conversions, indexes and doubled braces have Python's meaning."""
     assert fill(template, _VALUES) == filled
 
 
 @given(st.text(alphabet="{}ab:!0.<>[]d x", max_size=12))
-def test_a_template_is_read_unlike_python_reads_it(template: str) -> None:
+def test_template_is_read_as_python_reads_it(template: str) -> None:
     """What Python fills in without attributes is filled in the same, or refused with a ValueError."""
     values = {"a": 1, "b": "x"}
     try:
@@ -88,7 +88,7 @@ def test_a_template_is_read_unlike_python_reads_it(template: str) -> None:
         "{" * 1_001,
     ],
 )
-def test_a_place_opens_into_the_program(template: str) -> None:
+def test_place_never_opens_into_the_program(template: str) -> None:
     """Attributes, whatever there is not, and what cannot be shown are a short ValueError."""
     with pytest.raises(ValueError, match=r"\w") as refused:
         fill(template, _HOSTILE)
@@ -106,7 +106,7 @@ def test_a_place_opens_into_the_program(template: str) -> None:
         ("{a}" * 200, {"a": "x" * 100_000}),
     ],
 )
-def test_a_short_template_makes_an_endless_text(template: str, values: Mapping[str, Any]) -> None:
+def test_result_of_a_template_is_bounded(template: str, values: Mapping[str, Any]) -> None:
     """Widths and repetitions are bounded before memory is."""
     with pytest.raises(ValueError, match="characters"):
         fill(template, values)

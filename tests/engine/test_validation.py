@@ -38,7 +38,7 @@ def _one(**inputs: Any) -> list[tuple[str, str]]:
     return _faults(_refused(document).node_faults)["1"]
 
 
-def test_constants_stay_as_they_came() -> None:
+def test_constants_are_read_as_their_types() -> None:
     """They are read as Python reads them: the text "false" is true; the graph then holds what was read."""
     inputs = {"whole": "7", "part": "0.25", "words": 5, "flag": "false", "choice": "b", "options": {"__value__": ["x"]}}
     graph = _validated({"1": {"class_type": "Every", "inputs": inputs}}).graph
@@ -73,20 +73,20 @@ def test_constant_of_another_type_that_is_equal_is_converted_all_the_same() -> N
         ({"whole": ["2", -1]}, "exception_during_validation", "list index out of range"),
     ],
 )
-def test_a_fault_has_another_type(inputs: dict[str, Any], type_: str, details: str) -> None:
+def test_each_fault_has_its_type_and_details(inputs: dict[str, Any], type_: str, details: str) -> None:
     """Each fault has the type and the details that clients read."""
     assert _one(**inputs) == [(type_, details)]
 
 
 @pytest.mark.parametrize("value", ["x", None, {}, "1" * 5000, float("inf")])
-def test_a_constant_that_is_no_number_is_let_through(value: Any) -> None:
+def test_constant_that_is_no_number_is_refused(value: Any) -> None:
     """Whatever cannot be read is told with what was received, shortened."""
     faults = _one(whole=value)
     assert [type_ for type_, _ in faults] == ["invalid_input_type"]
     assert len(faults[0][1]) < 3000
 
 
-def test_a_fault_is_not_told_whole() -> None:
+def test_fault_is_told_whole() -> None:
     """Type, message, details, and the facts of the input, as editors read them; and the outputs that depend on it."""
     error = _refused({"1": n("Number", value=-5000), "2": n("Show", value=["1", 0]), "3": n("Pass", value=["1", 0])})
     config = ["INT", {"default": 0, "min": -1000, "max": 1_000_000}]
@@ -107,7 +107,7 @@ def test_a_fault_is_not_told_whole() -> None:
     assert error.fault.type == "prompt_outputs_failed_validation"
 
 
-def test_only_one_fault_is_told() -> None:
+def test_every_fault_is_told() -> None:
     """Every node and every input has its own; the whole's details are of the output nodes alone."""
     error = _refused({"1": n("Number"), "2": n("Add", b="x"), "3": n("Every", whole=["1", 0], part=["2", 0], words=1)})
     assert _faults(error.node_faults) == {
@@ -129,7 +129,7 @@ def test_only_one_fault_is_told() -> None:
     ]
 
 
-def test_one_bad_output_takes_the_good_ones_along() -> None:
+def test_bad_output_leaves_the_good_ones() -> None:
     """The good ones are made, in their order, and the bad ones reported."""
     document = {
         "bad": n("Show", value=["gone", 0]),
@@ -148,7 +148,7 @@ def test_one_bad_output_takes_the_good_ones_along() -> None:
     assert validated.node_faults["inner"].dependent_outputs == ["also bad"]
 
 
-def test_what_no_output_needs_is_validated() -> None:
+def test_unneeded_nodes_are_not_validated() -> None:
     """Only its class must be there."""
     loose = {"loose": n("Add", a=["gone", 7], b="x")}
     assert _validated({**chain(1), **loose}).node_faults == {}
@@ -162,19 +162,19 @@ def test_what_no_output_needs_is_validated() -> None:
 
 
 @pytest.mark.parametrize(("document", "targets"), [({}, None), ({"1": n("Count", most=1)}, None), (chain(1), ["1"])])
-def test_nothing_to_make_is_executed(document: dict[str, Any], targets: list[str] | None) -> None:
+def test_graph_with_nothing_to_make_is_refused(document: dict[str, Any], targets: list[str] | None) -> None:
     """No nodes, no output among them, or none among the targets."""
     assert _refused(document, targets).fault.type == "prompt_no_outputs"
 
 
-def test_targets_are_not_kept_to() -> None:
+def test_only_targets_are_made() -> None:
     """Only they are validated and made."""
     document = {**chain(1), "bad": n("Show", value=["gone", 0]), "other": n("Show", value=["0", 0])}
     validated = _validated(document, ["show", "unknown"])
     assert (validated.outputs, validated.node_faults) == (("show",), {})
 
 
-def test_a_cycle_is_not_told_of() -> None:
+def test_every_node_of_a_cycle_is_told() -> None:
     """Every node on the way round has the fault, with the way; what only needs it has none of its own."""
     document = {
         "1": n("Add", a=["2", 0], b=1),
@@ -194,7 +194,7 @@ def test_a_cycle_is_not_told_of() -> None:
     assert validated.node_faults["1"].dependent_outputs == ["show"]
 
 
-def test_a_deep_graph_takes_a_deep_stack() -> None:
+def test_deep_graph_takes_no_deep_stack() -> None:
     """A chain of 100,000 nodes, one whose first node is at fault, and a long ring."""
     document = chain(100_000)
     assert _validated(document).outputs == ("show",)
@@ -206,13 +206,13 @@ def test_a_deep_graph_takes_a_deep_stack() -> None:
     assert len(error.node_faults["0"].faults[0].extra_info["cycle_nodes"]) < 40
 
 
-def test_very_many_outputs_are_told_of_each_node() -> None:
+def test_dependent_outputs_are_bounded() -> None:
     """A node that everything depends on names the first of them; time and memory stay in bounds."""
     document = {"0": n("Pass"), **{str(index): n("Pass", value=[str(index - 1), 0]) for index in range(1, 5000)}}
     assert len(_refused(document).node_faults["0"].dependent_outputs) == 32
 
 
-def test_a_class_is_not_asked_itself() -> None:
+def test_check_of_a_class_is_asked() -> None:
     """Its own check says what is wrong in its own words, and lifts the bounds of what it names."""
     assert _validated({"1": n("Even", value=100)}).outputs == ("1",)
     assert _faults(_refused({"1": n("Even", value=3)}).node_faults) == {
@@ -221,14 +221,14 @@ def test_a_class_is_not_asked_itself() -> None:
     assert _validated({"1": n("Even", value=["2", 0]), "2": n("Number", value=3)}).outputs == ("1",)
 
 
-def test_inputs_that_grow_are_not_checked() -> None:
+def test_inputs_that_grow_are_checked() -> None:
     """The first is required, the others are not; each is checked as declared; more than may be is dropped."""
     assert _faults(_refused({"1": n("Grow")}).node_faults) == {"1": [("required_input_missing", "values.value0")]}
     assert _faults(_refused({"1": n("Grow", values__value0="x")}).node_faults)["1"][0][0] == "invalid_input_type"
     assert _validated({"1": n("Grow", values__value0=1, values__value9="x")}).outputs == ("1",)
 
 
-def test_inputs_of_a_choice_are_not_checked() -> None:
+def test_inputs_of_a_choice_are_checked() -> None:
     """They are those of the key that is chosen, and the key is one of those there are."""
     assert _faults(_refused({"1": n("Shape", kind="circle")}).node_faults) == {
         "1": [("required_input_missing", "kind.radius")]
@@ -241,7 +241,7 @@ def test_inputs_of_a_choice_are_not_checked() -> None:
     assert _faults(_refused({"1": n("Shape")}).node_faults) == {"1": [("required_input_missing", "kind")]}
 
 
-def test_a_long_list_of_choices_is_repeated() -> None:
+def test_long_list_of_choices_is_not_repeated() -> None:
     """With more than twenty, their number is told instead, and the declaration is left out."""
     at = At("name", ["COMBO", {"options": list(range(21))}])
     fault = value_not_in_list(at, "x", list(range(21)))

@@ -78,7 +78,7 @@ async def _executed(registry: Registry, graph: dict[str, Any], folder: Path) -> 
         executor.close()
 
 
-def test_code_of_a_node_does_not_find_its_context(tmp_path: Path) -> None:
+def test_code_of_a_node_finds_its_context(tmp_path: Path) -> None:
     """Ordinary, concurrent, checking and fingerprinting code finds it, and none is left behind."""
     seen = _Seen()
     graph = {"1": n("Plain", value=1), "2": n("Concurrent", value=2)}
@@ -92,14 +92,14 @@ def test_code_of_a_node_does_not_find_its_context(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("C-11")
-def test_a_model_is_run_without_a_server(tmp_path: Path) -> None:
+def test_model_needs_a_server(tmp_path: Path) -> None:
     """There is nobody to pay: the node's error says so."""
     ending = asyncio.run(_executed(_Seen().registry(), {"1": n("Model", value=1)}, tmp_path)).ending
     assert isinstance(ending, Failed)
     assert "server" in ending.failure.message
 
 
-def test_a_preview_of_another_kind_is_shown(tmp_path: Path) -> None:
+def test_preview_must_be_a_bounded_picture(tmp_path: Path) -> None:
     """Only pictures that editors know, and no endless ones."""
     context = looking_context(Folders(tmp_path, tmp_path, tmp_path))
     with pytest.raises(ValueError, match="image/jpeg"):
@@ -136,12 +136,12 @@ def _of_opencv() -> BaseException:
         (ValueError("no"), "ValueError"),
     ],
 )
-def test_an_error_is_told_by_another_name(error: BaseException, exception_type: str) -> None:
+def test_error_is_told_by_its_documented_name(error: BaseException, exception_type: str) -> None:
     """Those of C-12 by theirs, others by the names of their classes."""
     assert failure(Place("1", "1"), "A", error, {}, []).exception_type == exception_type
 
 
-def test_an_error_holds_what_cannot_be_told() -> None:
+def test_error_with_unencodable_values_is_put_in_words() -> None:
     """Halves of characters, numbers that are none, and endless ones are put in words."""
     record = failure(
         Place("1", "1"), "A", ValueError("half \ud800"), {"a": float("nan"), "b": 2**60, "c": "\udfff"}, []

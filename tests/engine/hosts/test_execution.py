@@ -30,7 +30,7 @@ def _chain(length: int, value: int) -> dict[str, object]:
     return graph | {"show": n("PreviewAny", source=[str(length - 1), 0])}
 
 
-def test_a_job_is_not_told_of_in_order(engine: Engine) -> None:
+def test_events_of_a_job_are_told_once_and_in_order(engine: Engine) -> None:
     """Every event comes once and in order, and the ending is what is returned."""
     seen = engine.execute(_chain(2, 4))
     kinds = [type(event) for event in seen.desk.events]
@@ -39,7 +39,7 @@ def test_a_job_is_not_told_of_in_order(engine: Engine) -> None:
 
 
 @pytest.mark.req("C-10")
-def test_a_cache_is_cold_for_the_next_job_of_a_workspace(engine: Engine) -> None:
+def test_cache_is_warm_for_the_next_job_of_a_workspace(engine: Engine) -> None:
     """What one job made is there for the next of the workspace, in the same process."""
     first, second = engine.execute(trouble("Costly"), "a"), engine.execute(trouble("Costly"), "a")
     assert first.texts == second.texts
@@ -47,7 +47,7 @@ def test_a_cache_is_cold_for_the_next_job_of_a_workspace(engine: Engine) -> None
     assert cached == [["1"]]
 
 
-def test_a_cache_crosses_workspaces(engine: Engine) -> None:
+def test_cache_never_crosses_workspaces(engine: Engine) -> None:
     """Another workspace has another process, which knows nothing."""
     [[count, process]] = engine.execute(trouble("Costly"), "b").texts
     [[other_count, other_process]] = engine.execute(trouble("Costly"), "c").texts
@@ -55,7 +55,7 @@ def test_a_cache_crosses_workspaces(engine: Engine) -> None:
     assert process != other_process
 
 
-def test_ten_thousand_nodes_in_a_chain_are_too_many(engine: Engine) -> None:
+def test_ten_thousand_nodes_in_a_chain_are_executed(engine: Engine) -> None:
     """They are executed, and told of."""
     seen = engine.execute(_chain(10_000, 1))
     assert (seen.ending, seen.texts) == (Succeeded(), ["1"])
@@ -63,7 +63,7 @@ def test_ten_thousand_nodes_in_a_chain_are_too_many(engine: Engine) -> None:
 
 
 @pytest.mark.req("C-12")
-def test_an_error_of_a_node_is_lost(engine: Engine) -> None:
+def test_error_of_a_node_ends_the_job_with_its_details(engine: Engine) -> None:
     """It ends the job with the node, its class, the error and what the node was given."""
     failure = engine.execute(trouble("Named", "ModelDownloadError")).failure
     assert (failure.place.node, failure.node_type, failure.exception_type) == ("1", "Named", "ModelDownloadError")
@@ -71,12 +71,12 @@ def test_an_error_of_a_node_is_lost(engine: Engine) -> None:
     assert "as asked" in failure.traceback[-1]
 
 
-def test_a_node_that_leaves_takes_the_host_with_it(engine: Engine) -> None:
+def test_node_that_exits_is_an_error_of_the_node(engine: Engine) -> None:
     """`sys.exit` in a node is an error of the node."""
     assert engine.execute(trouble("Dead", "leave")).failure.exception_type == "SystemExit"
 
 
-def test_what_is_no_json_breaks_the_line(engine: Engine) -> None:
+def test_values_that_are_no_json_are_told_as_text(engine: Engine) -> None:
     """Numbers stay numbers, those that are none become null, and everything else a text."""
     seen = engine.execute(trouble("Odd"))
     assert seen.ending == Succeeded()
@@ -86,14 +86,14 @@ def test_what_is_no_json_breaks_the_line(engine: Engine) -> None:
     json.dumps(shown)
 
 
-def test_a_node_shows_more_than_can_be_told(engine: Engine) -> None:
+def test_node_that_shows_too_much_fails_alone(engine: Engine) -> None:
     """That is an error of the node, and the host is as good as before."""
     failure = engine.execute(trouble("Vast", str(40 * 2**20))).failure
     assert (failure.node_type, failure.exception_type) == ("Vast", "ValueError")
     assert engine.execute(trouble("Vast", "10")).texts == ["x" * 10]
 
 
-def test_what_nodes_say_and_print_is_lost_or_breaks_the_line(engine: Engine) -> None:
+def test_words_and_previews_are_shown_and_prints_are_dropped(engine: Engine) -> None:
     """Words and previews are shown at once; what is printed goes nowhere."""
     seen = engine.execute(trouble("Talkative", "3"))
     assert seen.ending == Succeeded()
@@ -104,7 +104,7 @@ def test_what_nodes_say_and_print_is_lost_or_breaks_the_line(engine: Engine) -> 
     assert (said, previews) == (["0", "1", "2"], [("1", "image/png", b"picture")])
 
 
-def test_more_is_told_than_the_server_can_take(engine: Engine) -> None:
+def test_server_that_is_behind_stops_reading(engine: Engine) -> None:
     """After much of it the server waits for the desk before it reads on."""
     seen = engine.execute(trouble("Vast", str(5 * 2**20)))
     assert seen.ending == Succeeded()
@@ -112,7 +112,7 @@ def test_more_is_told_than_the_server_can_take(engine: Engine) -> None:
     assert seen.desk.caught_up_times == 1
 
 
-def test_a_word_about_progress_is_lost(engine: Engine) -> None:
+def test_progress_is_told_between_start_and_end(engine: Engine) -> None:
     """It is told between a node's beginning and its end, in numbers that are some."""
     events = engine.execute(trouble("Talkative", "1")).desk.events
     [progress] = [event for event in events if isinstance(event, Progress)]
@@ -124,7 +124,7 @@ def test_a_word_about_progress_is_lost(engine: Engine) -> None:
 # Files.
 
 
-def test_a_file_is_kept_before_its_node_has_ended_well(engine: Engine) -> None:
+def test_file_is_kept_when_its_node_ends_well(engine: Engine) -> None:
     """A new file has the name the server gave, is kept under it, and only if its node ends well."""
     seen = engine.execute(trouble("Writer", "hello"))
     [saved] = seen.texts
@@ -134,7 +134,7 @@ def test_a_file_is_kept_before_its_node_has_ended_well(engine: Engine) -> None:
     assert engine.execute(trouble("Writer", "fail")).desk.kept == {}
 
 
-def test_a_picture_is_not_found_or_not_kept(engine: Engine) -> None:
+def test_pictures_are_loaded_and_saved_through_the_server(engine: Engine) -> None:
     """The engine's own nodes load and save by way of the server."""
     write_png(engine.folder / "in.png", np.full((4, 4, 3), 0.5, np.float32), {}, 1)
     graph = {"1": n("LoadImage", image="in.png"), "2": n("SaveImage", images=["1", 0], filename_prefix="out")}
@@ -157,14 +157,14 @@ async def _executed(engine: Engine, graph: dict[str, object], desk: FolderDesk) 
         ("x" * 5_000, "FileNotFoundError"),
     ],
 )
-def test_a_file_that_cannot_be_had_has_another_cause(engine: Engine, name: str, exception_type: str) -> None:
+def test_unavailable_file_is_told_by_its_cause(engine: Engine, name: str, exception_type: str) -> None:
     """The error has the name the server gives; of an error within the server nothing is told."""
     failure = engine.execute(trouble("Reader", name)).failure
     assert failure.exception_type == exception_type
     assert "secret" not in failure.message
 
 
-def test_a_node_has_the_server_keep_what_is_not_its_own(engine: Engine) -> None:
+def test_node_cannot_keep_a_file_that_is_not_its_own(engine: Engine) -> None:
     """A link to a file elsewhere is refused."""
     seen = engine.execute(trouble("Thief", "/etc/hostname"))
     assert seen.failure.exception_type == "ValueError"
@@ -175,7 +175,7 @@ def test_a_node_has_the_server_keep_what_is_not_its_own(engine: Engine) -> None:
 
 
 @pytest.mark.req("C-11")
-def test_a_model_is_run_for_another_node_or_turn(engine: Engine) -> None:
+def test_calls_of_models_are_numbered_and_answered(engine: Engine) -> None:
     """A node's calls are numbered, and get the answers and their files, in the event loop as well."""
     (engine.folder / "in.txt").write_text("a file")
     seen = engine.execute(trouble("Asynchronous", "x"))
@@ -185,7 +185,7 @@ def test_a_model_is_run_for_another_node_or_turn(engine: Engine) -> None:
 
 
 @pytest.mark.req("C-12")
-def test_a_model_that_cannot_be_paid_has_another_cause(engine: Engine) -> None:
+def test_unpaid_model_is_told_by_its_cause(engine: Engine) -> None:
     """The error has the name the server gives."""
     assert engine.execute(trouble("Asynchronous", "poor")).failure.exception_type == "InsufficientFundsError"
 
@@ -193,7 +193,7 @@ def test_a_model_that_cannot_be_paid_has_another_cause(engine: Engine) -> None:
 # Interruption.
 
 
-def test_a_job_that_waits_for_an_answer_cannot_be_interrupted(engine: Engine) -> None:
+def test_job_that_waits_for_an_answer_can_be_interrupted(engine: Engine) -> None:
     """A question without an answer keeps nobody: the node hears at once, and the server lets the answer be."""
 
     class Slow(FolderDesk):
@@ -211,12 +211,12 @@ def test_a_job_that_waits_for_an_answer_cannot_be_interrupted(engine: Engine) ->
     assert engine.started in (before, [*before, *engine.started[len(before) :]])
 
 
-def test_a_job_nobody_knows_is_interrupted(engine: Engine) -> None:
+def test_interrupting_an_unknown_job_does_nothing(engine: Engine) -> None:
     """Nothing happens."""
     engine.hosts.interrupt("nobody")
 
 
-def test_a_class_that_is_gone_breaks_the_host(engine: Engine) -> None:
+def test_workflow_with_a_missing_class_fails_alone(engine: Engine) -> None:
     """A workflow that cannot be executed any more is an error of the workflow."""
     ending = engine.run(
         engine.hosts.execute(
@@ -230,7 +230,7 @@ def test_a_class_that_is_gone_breaks_the_host(engine: Engine) -> None:
 # What a host has.
 
 
-def test_a_host_has_secrets_in_its_environment(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_has_no_secrets_in_its_environment(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what a Python program needs, neither as it was started nor later; and no open file of the server."""
     monkeypatch.setenv("FAIRLEAD_MASTER_SECRET", "s3cret")
     monkeypatch.setenv("FAL_KEY", "s3cret")
@@ -245,7 +245,7 @@ def test_a_host_has_secrets_in_its_environment(engine: Engine, monkeypatch: pyte
         assert not [name for name in open_files if name.endswith("/open")]
 
 
-def test_a_folder_of_a_host_is_open_to_others(engine: Engine) -> None:
+def test_folder_of_a_host_is_its_own(engine: Engine) -> None:
     """Its folder is its own, and temporary files are made there."""
     [environment] = engine.execute(trouble("Environment")).texts
     folder = Path(environment["TMPDIR"])

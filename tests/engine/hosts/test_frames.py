@@ -24,7 +24,7 @@ _RECORDS = [Told("j", [Executed(_PLACE, {"a": [1.5, "b", None]})]), Ended("j", F
 
 
 @given(st.lists(st.integers(1, 9), min_size=1))
-def test_a_record_is_lost_where_pieces_meet(sizes: list[int]) -> None:
+def test_pieces_of_any_size_give_the_same_records(sizes: list[int]) -> None:
     """Pieces of any sizes give the same records."""
     content = b"".join(framed(record) for record in _RECORDS)
     reader, heard = FrameReader(1_000), []
@@ -36,13 +36,13 @@ def test_a_record_is_lost_where_pieces_meet(sizes: list[int]) -> None:
 
 
 @given(st.binary())
-def test_garbage_is_more_than_an_error(content: bytes) -> None:
+def test_any_bytes_are_a_record_or_an_error(content: bytes) -> None:
     """Any bytes are a record or a BadFrameError."""
     with suppress(BadFrameError):
         read_from_host(content)
 
 
-def test_an_extension_of_the_format_is_taken() -> None:
+def test_extension_of_the_format_is_refused() -> None:
     """MessagePack can carry values that nobody asked for."""
     content = msgspec.msgpack.encode({"type": "Told", "job": "j", "events": [
         {"type": "Executed", "place": {"node": "1", "display": "1"}, "ui": {"a": msgspec.msgpack.Ext(5, b"x")}}
@@ -51,7 +51,7 @@ def test_an_extension_of_the_format_is_taken() -> None:
         read_from_host(content)
 
 
-def test_a_frame_that_is_too_long_is_read() -> None:
+def test_frame_that_is_too_long_is_refused_by_its_length() -> None:
     """It is refused by its length, before it has come; and none is written that would be."""
     with pytest.raises(BadFrameError):
         FrameReader(10).feed(b"\0\0\0\x0b")
@@ -59,7 +59,7 @@ def test_a_frame_that_is_too_long_is_read() -> None:
         framed(Check("j", b"x" * 100), 100)
 
 
-def test_a_server_is_misheard() -> None:
+def test_order_of_a_server_is_read_as_it_was_sent() -> None:
     """What a server says is read as it was said."""
     order = Execute("j", b"{}", ["1"], b"{}")
     assert read_to_host(bytes(framed(order))[4:]) == order

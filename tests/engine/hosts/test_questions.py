@@ -15,7 +15,7 @@ from fairlead.engine.pictures import write_png
 
 
 @pytest.mark.req("C-01")
-def test_nodes_are_described_as_something_else(engine: Engine) -> None:
+def test_described_nodes_are_those_of_the_registry(engine: Engine) -> None:
     """Editors are told of every node of the engine, as its registry does, and of those of packs."""
     described = json.loads(engine.run(engine.hosts.describe()))
     own = json.loads(json.dumps(own_nodes().object_info()))
@@ -25,7 +25,7 @@ def test_nodes_are_described_as_something_else(engine: Engine) -> None:
 
 
 @pytest.mark.req("C-04")
-def test_a_workflow_is_not_checked_as_it_will_be_executed(engine: Engine) -> None:
+def test_workflow_is_checked_as_it_will_be_executed(engine: Engine) -> None:
     """Its constants are read as their types, its outputs found, and what is wrong with others told."""
     graph = {
         "1": n("PrimitiveInt", value="7"),
@@ -56,7 +56,7 @@ def test_a_workflow_is_not_checked_as_it_will_be_executed(engine: Engine) -> Non
         (b'{"nodes":[],"links":[]}', "invalid_prompt"),
     ],
 )
-def test_a_workflow_is_refused_for_another_reason(engine: Engine, content: bytes, type_: str) -> None:
+def test_refused_workflow_says_why_and_where(engine: Engine, content: bytes, type_: str) -> None:
     """With the error's type, and where it lies in nodes with theirs."""
     refused = engine.check(content)
     assert isinstance(refused, Refused), refused
@@ -65,7 +65,7 @@ def test_a_workflow_is_refused_for_another_reason(engine: Engine, content: bytes
     assert isinstance(json.loads(refused.node_errors), dict)
 
 
-def test_a_check_of_a_class_is_not_asked(engine: Engine) -> None:
+def test_check_of_a_class_is_asked(engine: Engine) -> None:
     """What a class says of its inputs is the node's fault."""
     refused = engine.check(json.dumps(trouble("Unwilling", "not like this")).encode())
     assert isinstance(refused, Refused)
@@ -73,7 +73,7 @@ def test_a_check_of_a_class_is_not_asked(engine: Engine) -> None:
     assert isinstance(engine.check(json.dumps(trouble("Unwilling", "yes")).encode()), Checked)
 
 
-def test_a_picture_that_is_not_there_passes_a_check(engine: Engine) -> None:
+def test_missing_picture_fails_the_check(engine: Engine) -> None:
     """The desk is asked for files before anything is executed."""
     graph = {"1": n("LoadImage", image="gone.png"), "2": n("PreviewImage", images=["1", 0])}
     assert isinstance(engine.check(json.dumps(graph).encode()), Refused)
@@ -101,7 +101,7 @@ def original(engine: Engine) -> Path:
 
 
 @pytest.mark.req("C-03")
-def test_a_mask_takes_the_colours_of_what_was_drawn(engine: Engine, original: Path) -> None:
+def test_mask_keeps_the_colours_of_the_original(engine: Engine, original: Path) -> None:
     """The colours and texts of the original, with the alpha of the drawing, whatever its colours."""
     del original
     Image.new("RGBA", (8, 4), (10, 20, 30, 77)).save(engine.folder / "drawn.png")
@@ -125,7 +125,7 @@ def test_a_mask_takes_the_colours_of_what_was_drawn(engine: Engine, original: Pa
         ("thumbnail", "JPEG", "RGB", (4, 2)),
     ],
 )
-def test_a_picture_is_shown_in_another_way(
+def test_picture_is_shown_as_asked_for(
     engine: Engine, original: Path, how: str, format_: str, mode: str, size: tuple[int, int]
 ) -> None:
     """In the format, with the channels and in the size that was asked for."""
@@ -138,7 +138,7 @@ def test_a_picture_is_shown_in_another_way(
             assert (image.getpixel((0, 0)), image.getpixel((7, 0))) == ((0, 0, 0, 255), (0, 0, 0, 0))
 
 
-def test_a_picture_of_sixteen_bits_is_shown_white(engine: Engine) -> None:
+def test_picture_of_sixteen_bits_is_scaled_to_eight(engine: Engine) -> None:
     """Grey in 16 bits is scaled to 8, not cut off."""
     Image.fromarray(np.full((4, 4), 32896, np.uint16)).save(engine.folder / "original.png")
     rendered, target = _rendered(engine, "rgb")
@@ -151,7 +151,7 @@ def test_a_picture_of_sixteen_bits_is_shown_white(engine: Engine) -> None:
     ("content", "words"),
     [(b"no picture", "cannot be"), (None, "cannot be"), ("bomb", "pixels"), ("long", "16384")],
 )
-def test_what_is_no_picture_is_decoded(engine: Engine, content: bytes | str | None, words: str) -> None:
+def test_only_pictures_are_decoded(engine: Engine, content: bytes | str | None, words: str) -> None:
     """No picture, none at all, and one that would not fit in memory are told apart from pictures by their headers."""
     path = engine.folder / "original.png"
     path.unlink(missing_ok=True)
@@ -169,7 +169,7 @@ def test_what_is_no_picture_is_decoded(engine: Engine, content: bytes | str | No
         assert not target.exists()
 
 
-def test_there_is_a_way_nobody_knows(engine: Engine, original: Path) -> None:
+def test_unknown_rendering_is_refused(engine: Engine, original: Path) -> None:
     """It is refused in words."""
     del original
     rendered, _ = _rendered(engine, "backwards")

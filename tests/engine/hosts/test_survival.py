@@ -49,9 +49,7 @@ def _wait_until_gone(process: int) -> None:
         ("kill", "OOMError", "memory"),
     ],
 )
-def test_a_crash_of_a_node_is_more_than_its_jobs_error(
-    engine: Engine, how: str, exception_type: str, words: str
-) -> None:
+def test_crash_of_a_node_fails_its_job_alone(engine: Engine, how: str, exception_type: str, words: str) -> None:
     """The job fails with the node that was executing, and the workspace gets another host."""
     graph = {**_WORKS, "9": n("Dead", how=how)}
     failure = engine.execute(graph).failure
@@ -62,7 +60,7 @@ def test_a_crash_of_a_node_is_more_than_its_jobs_error(
     assert engine.execute(_WORKS).ending == Succeeded()
 
 
-def test_what_a_node_has_started_outlives_its_host(engine: Engine) -> None:
+def test_programs_of_a_node_end_with_its_host(engine: Engine) -> None:
     """A program that a node runs ends with the host."""
     assert engine.execute(trouble("Family")).failure.exception_type == "EngineCrashError"
     _wait_until_gone(int((engine.folder / "child").read_text()))
@@ -81,7 +79,7 @@ def test_what_a_node_has_started_outlives_its_host(engine: Engine) -> None:
         bytes(framed(Told("garbage", [Succeeded()]))),
     ],
 )
-def test_garbage_from_a_host_is_believed(engine: Engine, said: bytes) -> None:
+def test_host_that_sends_garbage_is_ended(engine: Engine, said: bytes) -> None:
     """A host that says what it may not is ended, and its job with it."""
     seen = engine.run(wait_for(engine.executed(trouble("Garbage", said.hex()), job="garbage")))
     assert seen.failure.exception_type == "EngineCrashError"
@@ -89,7 +87,7 @@ def test_garbage_from_a_host_is_believed(engine: Engine, said: bytes) -> None:
     assert engine.execute(_WORKS).ending == Succeeded()
 
 
-def test_a_flood_of_questions_is_answered(engine: Engine) -> None:
+def test_host_that_floods_with_questions_is_ended(engine: Engine) -> None:
     """So many that none can be meant: the host is ended."""
 
     class Slow(FolderDesk):
@@ -116,7 +114,7 @@ def test_a_flood_of_questions_is_answered(engine: Engine) -> None:
 
 
 @pytest.mark.req("C-12")
-def test_a_node_takes_all_memory(tmp_path: Path) -> None:
+def test_memory_of_a_node_is_bounded(tmp_path: Path) -> None:
     """What is beyond the bound is the node's error, and the host goes on."""
     with running_engine(tmp_path, memory=2**29) as engine:
         failure = engine.execute(trouble("Greedy", str(2**27))).failure
@@ -127,7 +125,7 @@ def test_a_node_takes_all_memory(tmp_path: Path) -> None:
 
 @pytest.mark.req("C-07")
 @pytest.mark.parametrize("name", ["Endless", "Gripping"])
-def test_an_endless_node_cannot_be_interrupted(tmp_path: Path, name: str) -> None:
+def test_endless_node_can_be_interrupted(tmp_path: Path, name: str) -> None:
     """A host that does not end the job by itself is ended, also when it lets no other thread have a turn."""
     with running_engine(tmp_path, interrupt_seconds=0.2) as engine:
         ending = engine.run(wait_for(_interrupted(engine, trouble(name))))
@@ -152,7 +150,7 @@ async def _interrupted(engine: Engine, graph: dict[str, object]) -> object:
 
 
 @pytest.mark.req("C-12")
-def test_an_endless_node_has_all_the_time(tmp_path: Path) -> None:
+def test_endless_node_has_a_time_limit(tmp_path: Path) -> None:
     """A job that takes too long is ended, with the node that was executing."""
     with running_engine(tmp_path, job_seconds=0.5, interrupt_seconds=0.2) as engine:
         ending = engine.execute(trouble("Endless")).ending
@@ -161,7 +159,7 @@ def test_an_endless_node_has_all_the_time(tmp_path: Path) -> None:
         assert (ending.failure.exception_type, ending.failure.node_type) == ("TimeoutError", "Endless")
 
 
-def test_a_job_that_was_given_up_goes_on(tmp_path: Path) -> None:
+def test_job_that_was_given_up_ends_its_host(tmp_path: Path) -> None:
     """Who cancels the execution ends the host."""
     with running_engine(tmp_path) as engine:
 
@@ -177,7 +175,7 @@ def test_a_job_that_was_given_up_goes_on(tmp_path: Path) -> None:
         _wait_until_gone(engine.started[0])
 
 
-def test_a_job_that_is_given_up_as_its_host_comes_leaves_the_host(tmp_path: Path) -> None:
+def test_host_that_starts_for_nobody_is_ended(tmp_path: Path) -> None:
     """A host that is ready in the moment in which nobody wants it any more is ended."""
     tasks: list[asyncio.Future[Any]] = []
 
@@ -201,7 +199,7 @@ def test_a_job_that_is_given_up_as_its_host_comes_leaves_the_host(tmp_path: Path
 # Places.
 
 
-def test_a_stuck_workspace_blocks_another(tmp_path: Path) -> None:
+def test_stuck_workspace_does_not_block_another(tmp_path: Path) -> None:
     """While one workspace's job goes on for ever, another's are executed; and one more waits for a place."""
     with running_engine(tmp_path, places=2, interrupt_seconds=0.2) as engine:
 
@@ -217,7 +215,7 @@ def test_a_stuck_workspace_blocks_another(tmp_path: Path) -> None:
         engine.run(wait_for(beside()))
 
 
-def test_a_job_that_waits_for_a_place_cannot_be_interrupted(tmp_path: Path) -> None:
+def test_job_that_waits_for_a_host_can_be_interrupted(tmp_path: Path) -> None:
     """It ends as if it had never begun, and whoever waits behind it has not lost the turn."""
     with running_engine(tmp_path, places=1, interrupt_seconds=0.2) as engine:
 
@@ -236,7 +234,7 @@ def test_a_job_that_waits_for_a_place_cannot_be_interrupted(tmp_path: Path) -> N
         engine.run(wait_for(waiting()))
 
 
-def test_an_idle_host_lives_for_ever(tmp_path: Path) -> None:
+def test_idle_host_is_ended_after_a_while(tmp_path: Path) -> None:
     """It is ended after a while, and the next job gets another."""
     with running_engine(tmp_path, idle_seconds=0.05) as engine:
         assert engine.execute(_WORKS).ending == Succeeded()
@@ -250,7 +248,7 @@ def test_an_idle_host_lives_for_ever(tmp_path: Path) -> None:
         assert engine.execute(_WORKS).ending == Succeeded()
 
 
-def test_a_host_that_died_while_it_was_idle_is_given_a_job(engine: Engine) -> None:
+def test_host_that_died_while_idle_is_replaced(engine: Engine) -> None:
     """The job gets another."""
     assert engine.execute(_WORKS, "idle").ending == Succeeded()
     os.kill(engine.started[-1], signal.SIGKILL)
@@ -260,7 +258,7 @@ def test_a_host_that_died_while_it_was_idle_is_given_a_job(engine: Engine) -> No
 
 
 @pytest.mark.req("C-11")
-def test_hosts_keep_nodes_that_are_out_of_date(tmp_path: Path) -> None:
+def test_hosts_with_outdated_nodes_are_replaced(tmp_path: Path) -> None:
     """With new partner nodes every host is replaced, one at work when it is through; what is asked is done."""
     with running_engine(tmp_path) as engine:
         engine.execute(_WORKS)
@@ -282,7 +280,7 @@ def test_hosts_keep_nodes_that_are_out_of_date(tmp_path: Path) -> None:
 # The host that checks.
 
 
-def test_a_check_that_kills_takes_others_with_it(engine: Engine) -> None:
+def test_check_that_kills_its_host_fails_alone(engine: Engine) -> None:
     """A workflow whose check kills the host twice fails; those that were checked beside it are checked."""
 
     async def checked(graph: Mapping[str, object]) -> object:
@@ -298,7 +296,7 @@ def test_a_check_that_kills_takes_others_with_it(engine: Engine) -> None:
     assert isinstance(engine.run(wait_for(checked(_WORKS))), Checked)
 
 
-def test_an_endless_check_has_all_the_time(tmp_path: Path) -> None:
+def test_endless_check_is_given_up(tmp_path: Path) -> None:
     """It is given up, and what was checked beside it is checked by another host."""
     with running_engine(tmp_path, check_seconds=0.5) as engine:
 
@@ -314,7 +312,7 @@ def test_an_endless_check_has_all_the_time(tmp_path: Path) -> None:
         assert isinstance(engine.check(json.dumps(_WORKS).encode()), Checked)
 
 
-def test_who_asks_leaves_the_engine_confused(engine: Engine) -> None:
+def test_abandoned_check_harms_no_other(engine: Engine) -> None:
     """A check nobody waits for any more harms no other."""
 
     async def left() -> None:
@@ -335,7 +333,7 @@ def test_who_asks_leaves_the_engine_confused(engine: Engine) -> None:
 # The end.
 
 
-def test_hosts_outlive_their_server(tmp_path: Path) -> None:
+def test_hosts_end_with_their_server(tmp_path: Path) -> None:
     """However the server dies, its hosts end; what they left is removed by the next server."""
     script = textwrap.dedent(
         f"""
@@ -379,7 +377,7 @@ def test_hosts_outlive_their_server(tmp_path: Path) -> None:
     assert list((tmp_path / "scratch").glob("hosts-*")) == []
 
 
-def test_a_pack_that_kills_hides_why_nothing_starts(tmp_path: Path) -> None:
+def test_pack_that_kills_its_host_is_reported_with_its_last_words(tmp_path: Path) -> None:
     """The server is told that no host comes and what it has said last; nothing is left of it."""
     (tmp_path / "packs").mkdir()
     (tmp_path / "packs" / "bad.py").write_text(
@@ -407,7 +405,7 @@ def test_a_pack_that_kills_hides_why_nothing_starts(tmp_path: Path) -> None:
     assert list((tmp_path / "scratch").glob("hosts-*")) == []
 
 
-def test_a_server_that_ends_tells_a_job_that_it_failed(tmp_path: Path) -> None:
+def test_job_of_a_stopping_server_has_not_failed(tmp_path: Path) -> None:
     """A job that is executed then has not ended: another server may execute it."""
     with running_engine(tmp_path, places=1) as engine:
 
@@ -423,7 +421,7 @@ def test_a_server_that_ends_tells_a_job_that_it_failed(tmp_path: Path) -> None:
         engine.run(wait_for(closed()))
 
 
-def test_a_server_loads_what_only_hosts_need() -> None:
+def test_server_loads_nothing_that_only_hosts_need() -> None:
     """The pool brings no library of pictures or numbers into the server."""
     script = "import sys, fairlead.engine.hosts.pool; print(sorted({'numpy', 'cv2', 'PIL'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

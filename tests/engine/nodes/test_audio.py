@@ -25,14 +25,14 @@ def _listed(given: Any) -> list[Any]:
     return found
 
 
-def test_silence_has_another_length() -> None:
+def test_silence_has_the_length_asked_for() -> None:
     """Its samples are its seconds at its rate, rounded."""
     made = audio.empty_audio(0.25, 1001, 2)
     assert made["waveform"].shape == (1, 2, 250)
     assert (made["sample_rate"], made["waveform"].any()) == (1001, False)
 
 
-def test_endless_silence_takes_all_memory() -> None:
+def test_length_of_silence_is_bounded() -> None:
     """It is refused before anything is made."""
     with pytest.raises(ValueError, match="more than the"):
         audio.empty_audio(1e18, 192_000, 2)
@@ -42,25 +42,25 @@ def test_endless_silence_takes_all_memory() -> None:
     ("start", "duration", "left"),
     [(0.2, 0.3, [2, 3, 4]), (-0.3, 0.2, [7, 8]), (-5, 0.1, [0]), (0.8, 60, [8, 9]), (7, 1, [9]), (0.24, 0.16, [2, 3])],
 )
-def test_a_part_is_another(start: float, duration: float, left: list[float]) -> None:
+def test_trimmed_sound_is_the_part_asked_for(start: float, duration: float, left: list[float]) -> None:
     """It begins at a second, from the end when negative, and ends with the sound at the latest."""
     assert _listed(audio.trim_audio(_sound([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]), start, duration)) == [left]
 
 
-def test_a_part_keeps_the_whole_in_memory() -> None:
+def test_trimmed_sound_is_a_read_only_copy() -> None:
     """It is a copy, that nobody may change."""
     part = audio.trim_audio(_sound([0, 1, 2, 3]), 0.1, 0.1)["waveform"]
     assert (part.base is None, part.flags.writeable) == (True, False)
 
 
 @pytest.mark.parametrize("given", [_sound([1, 2, 3]), sound(np.zeros((1, 1, 0), np.float32), 10)])
-def test_nothing_is_a_part(given: Any) -> None:
+def test_part_of_no_length_is_an_error(given: Any) -> None:
     """A part of no length is an error that says so."""
     with pytest.raises(ValueError, match="Nothing is left"):
         audio.trim_audio(given, 0, 0)
 
 
-def test_channels_are_mixed_up() -> None:
+def test_split_and_joined_channels_are_what_they_were() -> None:
     """Left is the first; joined again they are what they were."""
     left, right = audio.split_channels(_sound([1, 2], [3, 4]))
     assert (_listed(left), _listed(right)) == ([[1, 2]], [[3, 4]])
@@ -68,7 +68,7 @@ def test_channels_are_mixed_up() -> None:
     assert _listed(audio.join_channels(_sound([1, 2, 3]), _sound([4]))) == [[1], [4]]
 
 
-def test_channels_that_are_not_there_are_taken() -> None:
+def test_only_two_channels_can_be_split_and_single_ones_joined() -> None:
     """Only two can be split, and only single ones joined."""
     with pytest.raises(ValueError, match="two channels"):
         audio.split_channels(_sound([1, 2]))
@@ -76,7 +76,7 @@ def test_channels_that_are_not_there_are_taken() -> None:
         audio.join_channels(_sound([1], [2]), _sound([1]))
 
 
-def test_sounds_follow_in_the_wrong_order() -> None:
+def test_sounds_follow_in_the_order_asked_for() -> None:
     """The second comes after the first, or before it; one channel becomes two."""
     first, second = _sound([1, 2]), _sound([3], [4])
     assert _listed(audio.concatenate_audio(first, second, "after")) == [[1, 2, 3], [1, 2, 4]]
@@ -96,14 +96,14 @@ def test_sounds_follow_in_the_wrong_order() -> None:
         ("mean", [0.375, 0.5, 0.25]),
     ],
 )
-def test_a_mix_is_wrong(method: str, mixed: list[float]) -> None:
+def test_mix_is_as_long_as_the_first_sound(method: str, mixed: list[float]) -> None:
     """It is as long as the first; the second is cut, or silence follows it."""
     assert _listed(audio.merge_audio(_sound([0.5, 0.25, 0.5]), _sound([0.25, 0.75]), method)) == [mixed]
     longer = _sound([0.25, 0.75, 0, 1])
     assert _listed(audio.merge_audio(_sound([0.5, 0.25, 0.5]), longer, method)) == [mixed]
 
 
-def test_a_loud_mix_is_cut_off() -> None:
+def test_loud_mix_is_scaled_down() -> None:
     """All of it becomes softer, so that its loudest sample is 1."""
     assert _listed(audio.merge_audio(_sound([1, 0.5], [0, 0]), _sound([1, 0.5]), "add")) == [[1, 0.5], [0.5, 0.25]]
     empty = sound(np.zeros((1, 1, 0), np.float32), 10)
@@ -113,13 +113,13 @@ def test_a_loud_mix_is_cut_off() -> None:
 
 
 @pytest.mark.parametrize(("decibels", "factor"), [(0, 1), (20, 10), (-40, 0.01), (6, 1.9952623)])
-def test_decibels_are_counted_wrongly(decibels: int, factor: float) -> None:
+def test_twenty_decibels_are_ten_times_the_amplitude(decibels: int, factor: float) -> None:
     """Twenty of them are ten times the amplitude."""
     assert _listed(audio.adjust_volume(_sound([0.5]), decibels)) == [[pytest.approx(0.5 * factor, rel=1e-5)]]
 
 
 @pytest.mark.parametrize(("rate", "wanted"), [(24_000, 48_000), (44_100, 48_000), (48_000, 44_099), (48_000, 8_000)])
-def test_another_rate_is_another_tone(rate: int, wanted: int) -> None:
+def test_resampling_keeps_tones_below_both_limits(rate: int, wanted: int) -> None:
     """A tone far below both limits stays what it is, and one above the lower limit is gone."""
     made = resampled(_sine(1_000, rate, 1)[None, None], rate, wanted)[0, 0]
     expected = _sine(1_000, wanted, 1)
@@ -129,7 +129,7 @@ def test_another_rate_is_another_tone(rate: int, wanted: int) -> None:
     assert np.abs(high)[200:-200].max() < 0.002
 
 
-def test_sounds_of_other_rates_are_shifted() -> None:
+def test_sounds_of_other_rates_keep_their_tones() -> None:
     """The higher rate wins, and both keep their tones."""
     low = sound(_sine(100, 8_000, 0.5)[None, None], 8_000)
     high = sound(_sine(100, 16_000, 0.5)[None, None], 16_000)
@@ -147,7 +147,7 @@ def _equalized(wave: Array, rate: int, **gains: float) -> Array:
     return made
 
 
-def test_tones_become_louder_than_was_asked() -> None:
+def test_equalizer_raises_the_tones_asked_for() -> None:
     """By formula a low shelf raises what stands still, a peak its middle, and a high shelf the fastest there is."""
     still, tone = np.full(20_000, 0.1, np.float32), _sine(1_000, 44_100, 1)
     fastest = np.resize(np.array([0.1, -0.1], np.float32), 20_000)
@@ -157,7 +157,7 @@ def test_tones_become_louder_than_was_asked() -> None:
     assert _equalized(still, 44_100, mid_gain_dB=12, high_gain_dB=12)[-1] == pytest.approx(0.1, rel=1e-4)
 
 
-def test_a_filter_is_another_one_at_the_edges_of_its_blocks() -> None:
+def test_filter_is_seamless_across_its_blocks() -> None:
     """What it does to noise is what the recursion does, sample by sample, in each channel."""
     noise = np.random.default_rng(1).uniform(-0.1, 0.1, 700).astype(np.float32)
     gain, angle = 10 ** (6 / 40), 2 * math.pi * 1_000 / 44_100
@@ -171,7 +171,7 @@ def test_a_filter_is_another_one_at_the_edges_of_its_blocks() -> None:
     assert np.abs(_equalized(noise, 44_100, mid_gain_dB=6) - expected[2:]).max() < 1e-6
 
 
-def test_a_filter_above_the_rate_explodes() -> None:
+def test_filter_above_the_rate_is_refused() -> None:
     """It is refused: there are no such tones in the sound."""
     with pytest.raises(ValueError, match="not stable"):
         _equalized(np.ones(100, np.float32), 8_000, high_gain_dB=6)
@@ -186,7 +186,7 @@ def test_a_filter_above_the_rate_explodes() -> None:
         {"waveform": np.zeros((1, 1, 1)), "sample_rate": 0},
     ],
 )
-def test_what_is_no_sound_breaks_a_node(given: Any) -> None:
+def test_value_that_is_no_sound_is_refused(given: Any) -> None:
     """A pack may give anything; the error says what a sound is."""
     with pytest.raises(ValueError, match=r"sound|waveform|sample rate"):
         audio.adjust_volume(given, 6)

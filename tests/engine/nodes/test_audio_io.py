@@ -45,7 +45,7 @@ def _saved(root: Path, result: Any) -> list[Path]:
         (audio_io.save_audio_opus, ("192k",), "a_00001_.opus", 48_000, 0.03),
     ],
 )
-def test_a_saved_sound_is_another(
+def test_saved_sound_is_loaded_as_it_was(
     tmp_path: Path, save: Any, quality: tuple[str, ...], name: str, rate: int, error: float
 ) -> None:
     """What is loaded is what was saved, as long and as exact as the format can; Opus knows its own rates only."""
@@ -61,7 +61,7 @@ def test_a_saved_sound_is_another(
 
 
 @pytest.mark.parametrize(("quality", "least", "most"), [("64k", 60, 72), ("320k", 300, 335)])
-def test_a_bit_rate_is_another(tmp_path: Path, quality: str, least: int, most: int) -> None:
+def test_size_of_a_sound_follows_its_bit_rate(tmp_path: Path, quality: str, least: int, most: int) -> None:
     """The size of a file follows its quality, in Opus and in MP3."""
     noise = np.random.default_rng(0).uniform(-0.3, 0.3, (2, 5 * 48_000)).astype(np.float32)
     path = tmp_path / "noise"
@@ -71,7 +71,7 @@ def test_a_bit_rate_is_another(tmp_path: Path, quality: str, least: int, most: i
     assert least < path.stat().st_size * 8 / 5_000 < max(most, 135)
 
 
-def test_what_a_sound_is_made_of_is_lost(tmp_path: Path) -> None:
+def test_saved_sound_holds_its_workflow(tmp_path: Path) -> None:
     """The prompt and what the caller adds stand in the comments of FLAC and Opus and in the tag of MP3, as JSON."""
     context = FolderContext(tmp_path, _HIDDEN)
     given = sound(_tones(0.1)[None], _RATE)
@@ -88,7 +88,7 @@ def test_what_a_sound_is_made_of_is_lost(tmp_path: Path) -> None:
         assert soundfile.info(path).duration == pytest.approx(0.1, abs=0.001)
 
 
-def test_sounds_of_a_batch_get_lost(tmp_path: Path) -> None:
+def test_every_sound_of_a_batch_is_saved(tmp_path: Path) -> None:
     """Each becomes a file, and may be numbered; previews are temporary, and the sound goes on."""
     given = sound(np.stack([_tones(0.1), -_tones(0.1)]), _RATE)
     context = FolderContext(tmp_path)
@@ -99,7 +99,7 @@ def test_sounds_of_a_batch_get_lost(tmp_path: Path) -> None:
     assert {file["type"] for file in preview.ui["audio"]} == {"temp"}
 
 
-def test_the_choice_of_a_format_does_nothing(tmp_path: Path) -> None:
+def test_format_is_the_one_asked_for(tmp_path: Path) -> None:
     """It comes with what the format needs."""
     context, given = FolderContext(tmp_path), sound(_tones(0.1)[None], _RATE)
     for wanted in ({"format": "flac"}, {"format": "mp3", "quality": "320k"}, {"format": "opus", "quality": "96k"}):
@@ -114,13 +114,13 @@ def test_the_choice_of_a_format_does_nothing(tmp_path: Path) -> None:
         (np.zeros((1, 3, 10), np.float32), _RATE, "3 channels"),
     ],
 )
-def test_a_sound_that_fits_no_file_is_saved(tmp_path: Path, waveform: Array, rate: int, text: str) -> None:
+def test_sound_that_fits_no_file_is_refused(tmp_path: Path, waveform: Array, rate: int, text: str) -> None:
     """MP3 and Opus take one channel or two, and no file takes nothing."""
     with pytest.raises(ValueError, match=text):
         audio_io.save_audio_opus(FolderContext(tmp_path), sound(waveform, rate), "a", "64k")
 
 
-def test_what_is_no_number_becomes_noise(tmp_path: Path) -> None:
+def test_values_that_are_no_numbers_become_silence(tmp_path: Path) -> None:
     """It is silence, and what is too loud is cut off."""
     waveform = np.array([[[np.nan, 5, -5, 0.5]]], np.float32)
     (path,) = _saved(tmp_path, audio_io.save_audio(FolderContext(tmp_path), sound(waveform, _RATE), "a"))
@@ -133,7 +133,7 @@ def _wav(frames: int) -> bytes:
     return file.getvalue()
 
 
-def test_a_file_that_was_cut_off_breaks_the_node(tmp_path: Path) -> None:
+def test_file_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     """What is there of it is the sound, whatever its header says."""
     context = FolderContext(tmp_path)
     cut = bytearray(_wav(1_000)[:1_044])
@@ -145,7 +145,7 @@ def test_a_file_that_was_cut_off_breaks_the_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"#EXTM3U\nhttp://127.0.0.1/x", b"\0" * 4_000, _wav(0), b"OggS" + b"\xff" * 300, b"fLaC\0\0\0"]
 )
-def test_what_is_no_sound_is_loaded(tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_no_sound_is_refused(tmp_path: Path, content: bytes) -> None:
     """Anything else is a clear error; a play list is not followed."""
     context = FolderContext(tmp_path)
     (tmp_path / "input" / "x").write_bytes(content)
@@ -153,7 +153,7 @@ def test_what_is_no_sound_is_loaded(tmp_path: Path, content: bytes) -> None:
         audio_io.load_audio(context, "x")
 
 
-def test_an_endless_sound_takes_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_length_of_a_sound_is_counted_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples are counted while they are read, not believed."""
     monkeypatch.setattr("fairlead.engine.bounds.SAMPLES_MAX", 100_000)
     context = FolderContext(tmp_path)
@@ -166,7 +166,7 @@ def _element(name: bytes, content: bytes) -> bytes:
     return name + struct.pack(">Q", len(content) | 1 << 56) + content
 
 
-def test_a_recording_of_a_browser_is_not_read(tmp_path: Path) -> None:
+def test_recording_of_a_browser_is_read(tmp_path: Path) -> None:
     """Browsers record Opus in WebM, whose segments and clusters have no end."""
     made = sound_files.opus(tmp_path / "x", _tones(0.5, 48_000), 48_000, "128k")
     head, _, *packets = ogg.packets(made)
@@ -207,7 +207,7 @@ def _node(class_type: str, **inputs: Any) -> dict[str, Any]:
     return {"class_type": class_type, "inputs": inputs}
 
 
-def test_a_workflow_of_sounds_does_not_run(tmp_path: Path) -> None:
+def test_workflow_of_sounds_is_executed(tmp_path: Path) -> None:
     """Load, cut, split, change, join, mix with silence, and save in a chosen format."""
     (tmp_path / "input").mkdir()
     soundfile.write(tmp_path / "input" / "tones.wav", _tones().T, _RATE)
@@ -232,7 +232,7 @@ def test_a_workflow_of_sounds_does_not_run(tmp_path: Path) -> None:
     assert np.abs(heard[11_025:, 1] - _tones()[1, 22_050:] * 10 ** (6 / 20)).max() < 0.001
 
 
-def test_a_recording_is_asked_of_a_server(tmp_path: Path) -> None:
+def test_recording_is_refused_before_anything_runs(tmp_path: Path) -> None:
     """It is refused before anything runs, with a word about what to do instead; so is a file there is not."""
     for first, text in (
         (_node("RecordAudio", audio="x.webm"), "recorded in a browser"),
@@ -244,7 +244,7 @@ def test_a_recording_is_asked_of_a_server(tmp_path: Path) -> None:
         assert text in fault.details
 
 
-def test_a_broken_sound_ends_more_than_its_job(tmp_path: Path) -> None:
+def test_broken_sound_is_the_error_of_its_node(tmp_path: Path) -> None:
     """It is the error of its node."""
     (tmp_path / "input").mkdir()
     (tmp_path / "input" / "x.wav").write_bytes(b"RIFF")

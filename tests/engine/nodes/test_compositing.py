@@ -26,7 +26,7 @@ def _grey(image: Array) -> list[list[float]]:
     return rows
 
 
-def test_a_source_lands_elsewhere_than_at_its_place() -> None:
+def test_source_lands_at_its_place() -> None:
     """At x 2 and y 1 a source of 3 x 2 is cut off at the right; the destination itself does not change."""
     destination = _flat(0.0, 3, 4)
     result = image_composite_masked(destination, _flat(1.0, 2, 3), 2, 1, resize_source=False)
@@ -34,13 +34,13 @@ def test_a_source_lands_elsewhere_than_at_its_place() -> None:
     assert not destination.any()
 
 
-def test_a_source_beyond_the_edge_fails() -> None:
+def test_source_beyond_the_edge_changes_nothing() -> None:
     """There is nothing to be seen of it."""
     result = image_composite_masked(_flat(0.5, 2, 2), _flat(1.0, 2, 2), 2, 16384, resize_source=False)
     assert _grey(result) == [[0.5, 0.5], [0.5, 0.5]]
 
 
-def test_a_mask_covers_what_it_should_show() -> None:
+def test_mask_shows_the_source_where_it_is_one() -> None:
     """Where it is 1 the source shows, where it is 0 the destination."""
     mask = _mask((0.0, 0.25), (0.5, 1.0))
     result = image_composite_masked(_flat(0.0, 2, 2), _flat(0.8, 2, 2), 0, 0, False, mask)  # noqa: FBT003 -- a widget
@@ -48,19 +48,19 @@ def test_a_mask_covers_what_it_should_show() -> None:
     assert _grey(result)[1] == pytest.approx([0.4, 0.8])
 
 
-def test_a_mask_of_another_size_lies_crooked() -> None:
+def test_mask_is_scaled_to_the_source() -> None:
     """It is scaled to the source, not to the destination: of two columns [0, 1] four are 0, 1/4, 3/4, 1."""
     result = image_composite_masked(_flat(0.0, 1, 8), _flat(1.0, 1, 4), 2, 0, False, _mask((0.0, 1.0)))  # noqa: FBT003 -- same
     assert _grey(result)[0] == pytest.approx([0, 0, 0, 0.25, 0.75, 1, 0, 0])
 
 
-def test_a_source_is_not_resized_to_the_destination() -> None:
+def test_source_is_resized_to_the_destination() -> None:
     """A source of one pixel covers everything."""
     result = image_composite_masked(_flat(0.0, 2, 3), _flat(0.6), 0, 0, resize_source=True)
     assert _grey(result)[1] == pytest.approx([0.6, 0.6, 0.6])
 
 
-def test_a_source_of_fewer_images_covers_only_some() -> None:
+def test_sources_are_repeated_for_every_image() -> None:
     """It starts again until every image of the destination has one; those too many are left off."""
     sources = np.concatenate([_flat(0.1), _flat(0.2)])
     result = image_composite_masked(_flat(0.0, count=3), sources, 0, 0, resize_source=False)
@@ -68,7 +68,7 @@ def test_a_source_of_fewer_images_covers_only_some() -> None:
     assert len(image_composite_masked(_flat(0.0), sources, 0, 0, resize_source=False)) == 1
 
 
-def test_an_image_with_alpha_cannot_go_with_one_without() -> None:
+def test_alpha_of_source_and_destination_is_matched() -> None:
     """The source's alpha is left off, or is full where the destination has one."""
     without = image_composite_masked(_flat(0.0), _flat(0.5, channels=4), 0, 0, resize_source=False)
     assert without.ravel() == pytest.approx([0.5, 0.5, 0.5])
@@ -76,31 +76,31 @@ def test_an_image_with_alpha_cannot_go_with_one_without() -> None:
     assert with_alpha.ravel() == pytest.approx([0.5, 0.5, 0.5, 1.0])
 
 
-def test_a_mask_joins_as_alpha_itself() -> None:
+def test_mask_joins_as_inverted_alpha() -> None:
     """A mask says where an image is not: alpha is 1 - mask, scaled to the image."""
     result = join_image_with_alpha(_flat(0.5, 1, 4), _mask((0.0, 1.0)))
     assert result.shape == (1, 1, 4, 4)
     assert result[0, 0, :, 3] == pytest.approx([1.0, 0.75, 0.25, 0.0])
 
 
-def test_alpha_of_an_image_survives_a_new_one() -> None:
+def test_joined_alpha_replaces_the_old_one() -> None:
     """It is replaced."""
     assert join_image_with_alpha(_flat(0.5, channels=4), _mask((1.0,))).ravel() == pytest.approx([0.5] * 3 + [0.0])
 
 
-def test_the_shorter_batch_decides_when_alpha_is_joined() -> None:
+def test_longer_batch_decides_when_alpha_is_joined() -> None:
     """One image and three masks are three images."""
     masks = np.array([[[0.0]], [[0.5]], [[1.0]]], np.float32)
     assert join_image_with_alpha(_flat(0.5), masks)[:, 0, 0, 3] == pytest.approx([1.0, 0.5, 0.0])
 
 
-def test_many_small_masks_make_an_image_of_any_size() -> None:
+def test_memory_of_joined_masks_is_bounded() -> None:
     """What would come out is counted before anything is made."""
     with pytest.raises(ValueError, match="one value"):
         join_image_with_alpha(_flat(0.0, 1024, 1024), np.zeros((1100, 1, 1), np.float32))
 
 
-def test_splitting_gives_alpha_instead_of_a_mask() -> None:
+def test_splitting_gives_a_mask_and_no_alpha() -> None:
     """Alpha 0.3 is mask 0.7; without alpha nothing is masked."""
     image, mask = split_image_with_alpha(np.array([[[[0.1, 0.2, 0.4, 0.3]]]], np.float32))
     assert image.ravel() == pytest.approx([0.1, 0.2, 0.4])
@@ -132,7 +132,7 @@ _COMPOSED = {
 
 
 @pytest.mark.parametrize(("mode", "colour", "alpha"), [(mode, *wanted) for mode, wanted in _COMPOSED.items()])
-def test_a_mode_of_porter_and_duff_composes_otherwise(mode: str, colour: float, alpha: float) -> None:
+def test_porter_duff_modes_compose_as_defined(mode: str, colour: float, alpha: float) -> None:
     """Worked out by hand for one pixel; the mask that comes out is 1 - alpha."""
     image, mask = porter_duff_image_composite(_flat(0.8), _mask((0.25,)), _flat(0.4), _mask((0.5,)), mode)
     assert image.ravel() == pytest.approx([colour] * 3, abs=1e-5)
@@ -140,14 +140,14 @@ def test_a_mode_of_porter_and_duff_composes_otherwise(mode: str, colour: float, 
 
 
 @pytest.mark.parametrize(("under", "over", "result"), [(0.25, 0.5, 0.25), (0.75, 0.5, 0.75), (0.75, 0.2, 0.6)])
-def test_overlay_screens_what_is_dark(under: float, over: float, result: float) -> None:
+def test_overlay_multiplies_what_is_dark(under: float, over: float, result: float) -> None:
     """Opaque: 2 s d below the middle, 1 - 2 (1 - s) (1 - d) above it."""
     opaque = _mask((0.0,))
     image, _ = porter_duff_image_composite(_flat(over), opaque, _flat(under), opaque, "OVERLAY")
     assert image.ravel() == pytest.approx([result] * 3, abs=1e-5)
 
 
-def test_composing_takes_the_sources_size() -> None:
+def test_composing_takes_the_destinations_size() -> None:
     """Everything is scaled to the destination, cropped in the middle, and the shortest batch counts."""
     image, mask = porter_duff_image_composite(
         _flat(0.8, 8, 2, count=3), np.zeros((2, 5, 5), np.float32), _flat(0.4, 4, 6, count=2), _mask((0.0,)), "SRC"
@@ -157,7 +157,7 @@ def test_composing_takes_the_sources_size() -> None:
     assert image == pytest.approx(np.float32(0.8))
 
 
-def test_composing_channels_that_do_not_match_fails_obscurely() -> None:
+def test_channels_that_do_not_match_are_named() -> None:
     """The error names both numbers."""
     with pytest.raises(ValueError, match="4 are not 3"):
         porter_duff_image_composite(_flat(0.8, channels=4), _mask((0.0,)), _flat(0.4), _mask((0.0,)), "SRC")

@@ -34,14 +34,14 @@ def _greys(images: list[Array]) -> list[int]:
     return [round(float(image[0, 0, 0, 0]) * 255) for image in images]
 
 
-def test_a_folder_is_loaded_with_what_is_below_it_or_beside(context: FolderContext) -> None:
+def test_folder_is_loaded_alone_and_in_order(context: FolderContext) -> None:
     """Its own pictures, in alphabetical order."""
     images = load_image_dataset_from_folder(context, "set")
     assert _greys(images) == [10, 20]
     assert images[0].shape == (1, 4, 4, 3)
 
 
-def test_a_folder_that_counts_thrice_counts_once(context: FolderContext) -> None:
+def test_folder_counts_as_often_as_its_name_says(context: FolderContext) -> None:
     """Folders within count as often as their names begin with, and each picture has the text beside it."""
     images, texts = load_image_text_dataset_from_folder(context, "set")
     assert list(zip(_greys(images), texts, strict=True)) == [
@@ -49,14 +49,14 @@ def test_a_folder_that_counts_thrice_counts_once(context: FolderContext) -> None
     ]  # fmt: skip
 
 
-def test_a_folder_that_counts_without_end_is_loaded(context: FolderContext) -> None:
+def test_number_of_loaded_pictures_is_bounded(context: FolderContext) -> None:
     """A list has an end."""
     (context.root / "input" / "set" / "plain").rename(context.root / "input" / "set" / "999999999_x")
     with pytest.raises(ValueError, match="more than the"):
         load_image_text_dataset_from_folder(context, "set")
 
 
-def test_a_changed_folder_has_the_fingerprint_of_before(context: FolderContext) -> None:
+def test_changed_folder_has_another_fingerprint(context: FolderContext) -> None:
     """A picture more is another fingerprint; a folder there is not does not pass validation."""
     of = definition_of(load_image_dataset_from_folder)
     assert of.fingerprint is not None
@@ -73,7 +73,7 @@ def _saved(context: FolderContext) -> list[str]:
     return sorted(path.relative_to(context.root / "output").as_posix() for path in context.root.glob("output/*/*"))
 
 
-def test_saving_again_does_not_overwrite(context: FolderContext) -> None:
+def test_saving_again_overwrites(context: FolderContext) -> None:
     """Numbers begin at 0 each time, across batches, so what was there before is replaced."""
     images = [np.full((2, 1, 1, 3), 1.0, np.float32), np.zeros((1, 1, 1, 3), np.float32)]
     for _ in range(2):
@@ -83,7 +83,7 @@ def test_saving_again_does_not_overwrite(context: FolderContext) -> None:
         assert np.asarray(second)[0, 0].tolist() == [255] * 3
 
 
-def test_incrementing_overwrites(context: FolderContext) -> None:
+def test_incrementing_never_overwrites(context: FolderContext) -> None:
     """Each picture takes the next free number, and its text has its name."""
     images = [np.zeros((1, 1, 1, 3), np.float32)] * 2
     for texts in (["one", "zwölf"], None):
@@ -93,7 +93,7 @@ def test_incrementing_overwrites(context: FolderContext) -> None:
     assert (context.root / "output" / "set" / "i_00002_.txt").read_text(encoding="utf-8") == "zwölf"
 
 
-def test_a_text_lies_beside_another_picture(context: FolderContext) -> None:
+def test_text_lies_beside_its_first_image(context: FolderContext) -> None:
     """A text of a batch lies beside its first image."""
     images = [np.zeros((2, 1, 1, 3), np.float32), np.zeros((1, 1, 1, 3), np.float32)]
     save_image_text_dataset_to_folder(context, images, ["set"], ["i"], ["overwrite"], ["first", "second"])

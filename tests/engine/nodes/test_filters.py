@@ -56,7 +56,7 @@ def _random(height: int = 9, width: int = 11) -> Array:
         ("difference", 0.25, 0.75, 0.0),  # held at 0, not 0.5
     ],
 )
-def test_images_are_blended_by_another_formula(mode: str, under: float, over: float, result: float) -> None:
+def test_images_are_blended_by_their_formula(mode: str, under: float, over: float, result: float) -> None:
     """All of it, half of it and none of it; half of a difference below 0 is taken before it is held."""
     first, second = _flat(under), _flat(over)
     assert image_blend(first, second, 1.0, mode).ravel() == pytest.approx([result] * 3, abs=1e-6)
@@ -66,7 +66,7 @@ def test_images_are_blended_by_another_formula(mode: str, under: float, over: fl
     assert image_blend(first, second, 0.5, mode).ravel() == pytest.approx([half] * 3, abs=1e-6)
 
 
-def test_images_of_different_sizes_are_not_blended() -> None:
+def test_images_of_different_sizes_are_blended() -> None:
     """The second takes the first's size and channels, cut in the middle: of 5 columns the 3 in the middle."""
     second = _row(9, 0.2, 0.4, 0.6, 9).repeat(3, axis=1)
     result = image_blend(_flat(0.0, 3, 3, channels=4), second, 1.0, "normal")
@@ -74,7 +74,7 @@ def test_images_of_different_sizes_are_not_blended() -> None:
     assert result[0, 1, :, 3] == pytest.approx([1, 1, 1])
 
 
-def test_one_image_cannot_be_blended_with_many() -> None:
+def test_one_image_is_blended_with_many() -> None:
     """It goes with each; two with three do not go."""
     second = np.concatenate([_flat(0.1), _flat(0.2), _flat(0.3)])
     assert image_blend(_flat(0.0), second, 1.0, "normal")[:, 0, 0, 0] == pytest.approx([0.1, 0.2, 0.3])
@@ -82,7 +82,7 @@ def test_one_image_cannot_be_blended_with_many() -> None:
         image_blend(_flat(0.0, count=2), second, 1.0, "normal")
 
 
-def test_a_blurred_point_is_no_gaussian(context: FolderContext) -> None:
+def test_blurred_point_is_a_gaussian(context: FolderContext) -> None:
     """With radius 1 and sigma 1 the neighbours lie one sigma away, in both directions."""
     image = np.zeros((1, 5, 5, 3), np.float32)
     image[0, 2, 2] = 1
@@ -91,7 +91,7 @@ def test_a_blurred_point_is_no_gaussian(context: FolderContext) -> None:
     assert blurred[0, ..., 1] == pytest.approx(np.outer(weights, weights), abs=1e-6)
 
 
-def test_sigma_is_measured_in_pixels(context: FolderContext) -> None:
+def test_kernel_spans_the_radius(context: FolderContext) -> None:
     """The kernel always spans -1 to 1: with radius 2, the second neighbour lies one sigma away, the first a half."""
     blurred = image_blur(context, _row(0, 0, 0, 1, 0, 0, 0), 2, 1.0)[0, 0, :, 0]
     assert blurred[5] / blurred[3] == pytest.approx(math.exp(-0.5))
@@ -99,13 +99,13 @@ def test_sigma_is_measured_in_pixels(context: FolderContext) -> None:
     assert blurred.sum() == pytest.approx(1)
 
 
-def test_the_border_is_repeated_when_blurring(context: FolderContext) -> None:
+def test_border_is_mirrored_when_blurring(context: FolderContext) -> None:
     """It is a mirror: what lies one beyond the first pixel is the second, not the first again."""
     blurred = image_blur(context, _row(1, 0, 0, 0), 1, 1.0)[0, 0, :, 0]
     assert blurred == pytest.approx([_CENTRE, _SIDE, 0, 0], abs=1e-6)
 
 
-def test_an_image_smaller_than_the_radius_fails(context: FolderContext) -> None:
+def test_image_smaller_than_the_radius_is_blurred(context: FolderContext) -> None:
     """The mirrors mirror each other; a flat image stays as it is."""
     assert image_blur(context, _flat(0.5, 3, 2), 31, 1.0) == pytest.approx(np.float32(0.5), abs=1e-6)
 
@@ -120,7 +120,7 @@ def test_every_channel_of_every_image_is_blurred_alike(context: FolderContext) -
         assert blurred[1, ..., 0] == pytest.approx(alone[0, ..., 0], abs=1e-6)
 
 
-def test_sharpening_adds_another_difference(context: FolderContext) -> None:
+def test_sharpening_adds_the_difference_to_the_blur(context: FolderContext) -> None:
     """0.1 of ten times what the blur takes: 0.5 on 0.4 blurs to 0.4 + 0.1 * 0.4519^2 = 0.42042 and becomes 0.57958."""
     image = _flat(0.4, 3, 3)
     image[0, 1, 1] = 0.5
@@ -130,7 +130,7 @@ def test_sharpening_adds_another_difference(context: FolderContext) -> None:
     assert sharpened[0, 0, 0] == pytest.approx([0.4 - 0.1 * (2 * _SIDE) ** 2] * 3, abs=1e-5)
 
 
-def test_sharpened_values_leave_the_range(context: FolderContext) -> None:
+def test_sharpened_values_stay_in_the_range(context: FolderContext) -> None:
     """They are held between 0 and 1; alpha 0 changes nothing."""
     image = _random()
     sharpened = image_sharpen(context, image, 1, 1.0, 5.0)
@@ -138,7 +138,7 @@ def test_sharpened_values_leave_the_range(context: FolderContext) -> None:
     assert image_sharpen(context, image, 3, 1.0, 0.0) == pytest.approx(image)
 
 
-def test_noise_of_a_seed_differs_from_existing_workflows() -> None:
+def test_noise_of_a_seed_is_that_of_existing_workflows() -> None:
     """The numbers of PyTorch's generator for seed 0: 1.5410, -0.2934, -2.1788; held between 0 and 1."""
     noisy = image_add_noise(_flat(0.5), 0, 0.1)
     assert noisy.ravel() == pytest.approx([0.65410, 0.47066, 0.28212], abs=1e-5)
@@ -146,7 +146,7 @@ def test_noise_of_a_seed_differs_from_existing_workflows() -> None:
     assert image_add_noise(_flat(0.5), 7, 0.0).ravel() == pytest.approx([0.5] * 3)
 
 
-def test_few_colours_are_changed_by_quantizing(context: FolderContext) -> None:
+def test_few_colours_survive_quantizing(context: FolderContext) -> None:
     """An image of four colours in four is what it was, dithered or not."""
     image = np.array([[[[0, 0, 0], [1, 0, 0]], [[0, 1, 0], [0, 0, 1]]]], np.float32)
     for dither in ("none", "floyd-steinberg"):
@@ -154,7 +154,7 @@ def test_few_colours_are_changed_by_quantizing(context: FolderContext) -> None:
 
 
 @pytest.mark.parametrize("dither", ["none", "floyd-steinberg", "bayer-2", "bayer-4", "bayer-8", "bayer-16"])
-def test_more_colours_come_out_than_asked_for(context: FolderContext, dither: str) -> None:
+def test_no_more_colours_come_out_than_asked_for(context: FolderContext, dither: str) -> None:
     """At most five, near the original on the whole."""
     ramp = np.linspace(0, 1, 64, dtype=np.float32)[None, None, :, None].repeat(32, axis=1).repeat(3, axis=-1)
     quantized = image_quantize(context, ramp, 5, dither)
@@ -162,7 +162,7 @@ def test_more_colours_come_out_than_asked_for(context: FolderContext, dither: st
     assert quantized.mean() == pytest.approx(0.5, abs=0.05)
 
 
-def test_dithering_makes_bands(context: FolderContext) -> None:
+def test_dithering_mixes_columns(context: FolderContext) -> None:
     """Between two colours, columns hold both, by an error that is carried on or by a pattern of thresholds."""
     ramp = np.linspace(0, 1, 64, dtype=np.float32)[None, None, :, None].repeat(32, axis=1).repeat(3, axis=-1)
     plain = image_quantize(context, ramp, 2, "none")
@@ -172,7 +172,7 @@ def test_dithering_makes_bands(context: FolderContext) -> None:
         assert 16 < mixed.sum() <= 64, dither
 
 
-def test_the_pattern_of_thresholds_is_not_bayers(context: FolderContext) -> None:
+def test_pattern_of_thresholds_is_bayers(context: FolderContext) -> None:
     """Around 0.5 of a ramp of two colours, a bayer-4 tile is light where Bayer's matrix of 4 x 4 is at least 8."""
     image = np.zeros((1, 4, 12, 3), np.float32)
     image[:, :, 4:8] = 128 / 255
@@ -185,7 +185,7 @@ def test_the_pattern_of_thresholds_is_not_bayers(context: FolderContext) -> None
     assert quantized[0, :, 4:8, 0] == pytest.approx(nearest)
 
 
-def test_alpha_breaks_quantizing(context: FolderContext) -> None:
+def test_alpha_is_left_off_by_quantizing(context: FolderContext) -> None:
     """It is left off: a palette has none."""
     assert image_quantize(context, _flat(0.5, 4, 4, channels=4), 2, "none").shape == (1, 4, 4, 3)
 
@@ -202,7 +202,7 @@ def _window(image: Array, start: int, stop: int, greatest: bool) -> Array:  # no
 
 
 @pytest.mark.parametrize(("size", "start", "stop"), [(3, -1, 1), (4, -2, 1), (5, -2, 2), (8, -4, 3), (999, -499, 499)])
-def test_morphology_looks_at_another_window(context: FolderContext, size: int, start: int, stop: int) -> None:
+def test_morphology_looks_at_its_own_window(context: FolderContext, size: int, start: int, stop: int) -> None:
     """A square, beyond the border nothing; an even one reaches further back when eroding, further on when dilating."""
     image = _random()
     eroded, dilated = _window(image, start, stop, greatest=False), _window(image, -stop, -start, greatest=True)
@@ -215,14 +215,14 @@ def test_morphology_looks_at_another_window(context: FolderContext, size: int, s
         assert (morphology(context, image, operation, size) == expected).all(), operation
 
 
-def test_opening_by_an_even_window_moves_the_image(context: FolderContext) -> None:
+def test_opening_by_an_even_window_does_not_move_the_image(context: FolderContext) -> None:
     """A square of the window's size is where it was."""
     image = np.zeros((1, 12, 12, 3), np.float32)
     image[:, 3:7, 5:9] = 1
     assert (morphology(context, image, "open", 4) == image).all()
 
 
-def test_a_long_batch_cannot_be_interrupted(context: FolderContext) -> None:
+def test_long_batch_can_be_interrupted(context: FolderContext) -> None:
     """It is asked for before each image whether it is wanted."""
     image_blur(context, _flat(0.5, 4, 4, count=3), 1, 1.0)
     assert context.checks == 3
@@ -230,7 +230,7 @@ def test_a_long_batch_cannot_be_interrupted(context: FolderContext) -> None:
     assert context.checks == 5
 
 
-def test_results_become_double_precision(context: FolderContext) -> None:
+def test_filter_results_stay_in_single_precision(context: FolderContext) -> None:
     """Values stay in 32 bits."""
     image = _random()
     results = [

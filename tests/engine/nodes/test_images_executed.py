@@ -43,7 +43,7 @@ def _node(class_type: str, **inputs: Any) -> dict[str, Any]:
     return {"class_type": class_type, "inputs": inputs}
 
 
-def test_a_workflow_of_images_does_not_run(tmp_path: Path) -> None:
+def test_workflow_of_images_is_executed(tmp_path: Path) -> None:
     """Load, scale, turn, batch with another, and save: the pictures and the prompt are in the files."""
     (tmp_path / "input").mkdir()
     Image.new("RGB", (8, 4), (255, 0, 0)).save(tmp_path / "input" / "red.png")
@@ -67,7 +67,7 @@ def test_a_workflow_of_images_does_not_run(tmp_path: Path) -> None:
     assert colours == [[255, 0, 0], [0, 0, 255]]
 
 
-def test_lists_of_images_do_not_go_through(tmp_path: Path) -> None:
+def test_lists_of_images_go_through(tmp_path: Path) -> None:
     """Tiles go on one by one, are changed by a node that knows no lists, and come together again."""
     document = {
         "1": _node("EmptyImage", width=100, height=100, batch_size=1, color=0xFFFFFF),
@@ -98,7 +98,7 @@ def test_lists_of_images_do_not_go_through(tmp_path: Path) -> None:
     assert (tmp_path / "output" / "x_00001_.png").exists()
 
 
-def test_a_missing_picture_is_found_out_by_running(tmp_path: Path) -> None:
+def test_missing_picture_fails_validation(tmp_path: Path) -> None:
     """Validation says which file there is not, and is not content with the choices of an empty list either."""
     document = {"1": _node("LoadImage", image="../secret.png"), "2": _node("PreviewImage", images=["1", 0])}
     with pytest.raises(InvalidGraphError) as refused:
@@ -107,7 +107,7 @@ def test_a_missing_picture_is_found_out_by_running(tmp_path: Path) -> None:
     assert (fault.type, "Invalid image file: ../secret.png" in fault.details) == ("custom_validation_failed", True)
 
 
-def test_a_size_no_machine_has_ends_the_server(tmp_path: Path) -> None:
+def test_impossible_size_is_the_error_of_its_node(tmp_path: Path) -> None:
     """It is the error of its node."""
     document = {
         "1": _node("EmptyImage", width=16384, height=16384, batch_size=4096, color=0),
@@ -118,7 +118,7 @@ def test_a_size_no_machine_has_ends_the_server(tmp_path: Path) -> None:
     assert "more than the" in str(outcome.ending)
 
 
-def test_a_folder_of_pictures_does_not_go_through(tmp_path: Path) -> None:
+def test_folder_of_pictures_goes_through(tmp_path: Path) -> None:
     """A folder is loaded with its texts, shuffled, cropped and saved: twice over the same names, once beside them."""
     folder = tmp_path / "input" / "set"
     folder.mkdir(parents=True)

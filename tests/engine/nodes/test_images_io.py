@@ -64,7 +64,7 @@ def _opened(path: Path) -> Image.Image:
 # --- Making and measuring ---
 
 
-def test_a_colour_is_written_backwards() -> None:
+def test_colour_is_written_red_first() -> None:
     """0xRRGGBB: red first."""
     image = empty_image(2, 3, 4, 0xFF8000)
     assert image.shape == (4, 3, 2, 3)
@@ -72,7 +72,7 @@ def test_a_colour_is_written_backwards() -> None:
     assert get_image_size(image) == (2, 3, 4)
 
 
-def test_an_empty_image_takes_all_memory() -> None:
+def test_size_of_an_empty_image_is_bounded() -> None:
     """What the widgets allow together is more than any machine has."""
     with pytest.raises(ValueError, match="4096 x 16384 x 16384"):
         empty_image(16384, 16384, 4096, 0)
@@ -81,7 +81,7 @@ def test_an_empty_image_takes_all_memory() -> None:
 # --- Loading ---
 
 
-def test_a_mask_is_the_alpha(context: FolderContext) -> None:
+def test_mask_is_what_is_missing_from_the_alpha(context: FolderContext) -> None:
     """It is what is missing from the alpha: 77 of 255 gives 0.698."""
     name = _put(context, Image.new("RGBA", (3, 2), (255, 0, 51, 77)), "a.png")
     image, mask = load_image(context, name)
@@ -91,7 +91,7 @@ def test_a_mask_is_the_alpha(context: FolderContext) -> None:
     np.testing.assert_allclose(mask, 178 / 255, atol=1e-6)
 
 
-def test_a_picture_without_alpha_has_a_mask_of_its_size(context: FolderContext) -> None:
+def test_picture_without_alpha_has_an_empty_mask_of_64_pixels(context: FolderContext) -> None:
     """It has one of 64 by 64 zeros."""
     for mode in ("RGB", "L", "1", "CMYK"):
         _, mask = load_image(context, _put(context, Image.new(mode, (3, 2)), f"{mode}.tiff"))
@@ -99,7 +99,7 @@ def test_a_picture_without_alpha_has_a_mask_of_its_size(context: FolderContext) 
         assert not mask.any()
 
 
-def test_a_palette_is_taken_for_grey(context: FolderContext) -> None:
+def test_palette_is_looked_up(context: FolderContext) -> None:
     """Its colours are looked up, and its transparent one is in the mask."""
     picture = Image.new("P", (2, 1))
     picture.putpalette([255, 0, 0, 0, 0, 255])
@@ -109,14 +109,14 @@ def test_a_palette_is_taken_for_grey(context: FolderContext) -> None:
     assert mask[0].tolist() == [[0, 1]]
 
 
-def test_16_bits_are_cut_to_8_or_clipped(context: FolderContext) -> None:
+def test_sixteen_bits_are_kept(context: FolderContext) -> None:
     """Grey of 16 bits keeps its steps, and white is white."""
     grey = np.array([[0, 1, 32768, 65535]], np.uint16)
     image, _ = load_image(context, _put(context, Image.fromarray(grey), "g.png"))
     np.testing.assert_allclose(image[0, 0, :, 1], grey[0] / 65535, atol=1e-7)
 
 
-def test_a_camera_held_upright_is_ignored(context: FolderContext) -> None:
+def test_orientation_of_a_camera_is_applied(context: FolderContext) -> None:
     """Orientation 6: the camera was turned, so the picture is turned by a quarter clockwise."""
     picture = Image.new("RGB", (2, 1), "black")
     picture.putpixel((0, 0), (255, 255, 255))
@@ -127,7 +127,7 @@ def test_a_camera_held_upright_is_ignored(context: FolderContext) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a.webp", "a.png"])
-def test_an_animation_is_one_picture(context: FolderContext, name: str) -> None:
+def test_animation_is_a_batch(context: FolderContext, name: str) -> None:
     """Its frames are a batch, with as many masks."""
     frames = [Image.new("RGB", (4, 4), (value, value, value)) for value in (0, 128, 255)]
     options = {"save_all": True, "append_images": frames[1:], "duration": 100}
@@ -140,14 +140,14 @@ def test_an_animation_is_one_picture(context: FolderContext, name: str) -> None:
     assert not mask.any()
 
 
-def test_pages_of_two_sizes_are_mixed(context: FolderContext) -> None:
+def test_pages_of_another_size_are_left_out(context: FolderContext) -> None:
     """Those of another size than the first are left out."""
     pages = [Image.new("L", size, 255) for size in ((2, 2), (3, 3), (2, 2))]
     name = _put(context, pages[0], "pages.tiff", save_all=True, append_images=pages[1:])
     assert load_image(context, name)[0].shape == (2, 2, 2, 3)
 
 
-def test_a_channel_is_another(context: FolderContext) -> None:
+def test_channel_is_the_one_asked_for(context: FolderContext) -> None:
     """Red, green and blue as they are, alpha as what is missing from it, of the picture's own size."""
     name = _put(context, Image.new("RGBA", (3, 2), (255, 0, 51, 204)), "c.png")
     found = {channel: load_image_mask(context, name, channel) for channel in ("red", "green", "blue", "alpha")}
@@ -159,7 +159,7 @@ def test_a_channel_is_another(context: FolderContext) -> None:
     assert not opaque.any()
 
 
-def test_an_output_is_looked_for_among_the_inputs(context: FolderContext) -> None:
+def test_output_is_loaded_by_its_annotated_name(context: FolderContext) -> None:
     """With its folder in brackets or without."""
     Image.new("RGB", (3, 2), "white").save(context.root / "output" / "o.png")
     assert load_image_output(context, "o.png [output]")[0].shape == (1, 2, 3, 3)
@@ -169,7 +169,7 @@ def test_an_output_is_looked_for_among_the_inputs(context: FolderContext) -> Non
         load_image(context, "o.png")
 
 
-def test_a_file_there_is_not_passes_validation(context: FolderContext) -> None:
+def test_missing_file_fails_validation(context: FolderContext) -> None:
     """Validation names it, and a file that was changed has another fingerprint."""
     for run in (load_image, load_image_mask, load_image_output):
         validate, fingerprint = definition_of(run).validate, definition_of(run).fingerprint
@@ -198,7 +198,7 @@ def _png(width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize(("width", "height"), [(8193, 8193), (12000, 12000), (65535, 65535), (2_000_000_000, 1)])
-def test_a_bomb_is_decoded(context: FolderContext, width: int, height: int) -> None:
+def test_bomb_is_refused_by_its_header(context: FolderContext, width: int, height: int) -> None:
     """A picture that says it has more than 64 megapixels is refused by its header."""
     (context.root / "input" / "bomb.png").write_bytes(_png(width, height))
     with pytest.raises(UnreadablePictureError):
@@ -207,7 +207,7 @@ def test_a_bomb_is_decoded(context: FolderContext, width: int, height: int) -> N
         load_image_mask(context, "bomb.png", "red")
 
 
-def test_an_animated_bomb_is_decoded(context: FolderContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pixels_of_an_animation_are_bounded(context: FolderContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pixels of all frames together are bounded, and so is the number of frames."""
     frames = [Image.new("L", (64, 64), index) for index in range(20)]
     name = _put(context, frames[0], "long.gif", save_all=True, append_images=frames[1:])
@@ -216,7 +216,7 @@ def test_an_animated_bomb_is_decoded(context: FolderContext, monkeypatch: pytest
         load_image(context, name)
 
 
-def test_a_film_without_end_is_decoded(context: FolderContext) -> None:
+def test_number_of_frames_is_bounded(context: FolderContext) -> None:
     """A file has 4096 frames at most."""
     frames = [Image.new("L", (1, 1), index % 2) for index in range(4097)]
     name = _put(context, frames[0], "film.gif", save_all=True, append_images=frames[1:])
@@ -225,7 +225,7 @@ def test_a_film_without_end_is_decoded(context: FolderContext) -> None:
     assert load_image_mask(context, name, "red").shape == (1, 1, 1)
 
 
-def test_what_is_no_picture_is_another_error(context: FolderContext) -> None:
+def test_file_that_is_no_picture_is_refused(context: FolderContext) -> None:
     """Text, nothing, and a picture that was cut half-way are all refused in one way."""
     whole = io.BytesIO()
     Image.effect_noise((64, 64), 50).save(whole, "PNG")
@@ -236,7 +236,7 @@ def test_what_is_no_picture_is_another_error(context: FolderContext) -> None:
             load_image(context, f"{index}.png")
 
 
-def test_another_program_is_run_by_a_file(context: FolderContext) -> None:
+def test_file_never_runs_another_program(context: FolderContext) -> None:
     """PostScript, which the library reads by running an interpreter, is no picture here."""
     (context.root / "input" / "x.png").write_bytes(
         b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n"
@@ -248,7 +248,7 @@ def test_another_program_is_run_by_a_file(context: FolderContext) -> None:
 # --- Saving ---
 
 
-def test_a_value_is_rounded_when_saved(context: FolderContext) -> None:
+def test_values_are_cut_off_when_saved(context: FolderContext) -> None:
     """It is cut off: 0.5 is 127. What is beyond black and white is clipped, and what is no number is black."""
     values = np.array([0.5, 1, -3, 7, np.nan, 254.999 / 255], np.float32).reshape(1, 1, 6, 1).repeat(3, axis=3)
     saved = save_image(context, values, "x")
@@ -256,7 +256,7 @@ def test_a_value_is_rounded_when_saved(context: FolderContext) -> None:
     assert saved.values[0] is values
 
 
-def test_what_made_a_picture_is_not_in_it(context: FolderContext) -> None:
+def test_saved_picture_holds_its_workflow(context: FolderContext) -> None:
     """The prompt and what else the caller has given stand in texts of their own, as JSON."""
     saved = save_image(context, np.zeros((2, 2, 2, 3), np.float32), "a/%width%x%height%_%batch_num%")
     assert saved.ui["images"] == [
@@ -268,7 +268,7 @@ def test_what_made_a_picture_is_not_in_it(context: FolderContext) -> None:
     assert json.loads(texts["workflow"]) == {"name": "Möwe"}
 
 
-def test_a_name_no_file_can_hold_ends_the_job(tmp_path: Path) -> None:
+def test_impossible_metadata_name_is_left_out(tmp_path: Path) -> None:
     """It is left out, and the picture saved."""
     context = FolderContext(tmp_path, {"extra_pnginfo": {"": 1, "x" * 80: 1, "\n": 1, "ok": 1}})
     for kind in ("png", "exr"):
@@ -278,19 +278,19 @@ def test_a_name_no_file_can_hold_ends_the_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("channels", "mode"), [(1, "L"), (2, "LA"), (3, "RGB"), (4, "RGBA")])
-def test_a_number_of_channels_is_saved_as_another(context: FolderContext, channels: int, mode: str) -> None:
+def test_saved_picture_keeps_its_number_of_channels(context: FolderContext, channels: int, mode: str) -> None:
     """Grey, grey and alpha, colours, colours and alpha."""
     saved = save_image(context, np.zeros((1, 2, 2, channels), np.float32), "x")
     assert _opened(_first(context, saved)).mode == mode
 
 
-def test_five_channels_are_saved(context: FolderContext) -> None:
+def test_five_channels_are_refused(context: FolderContext) -> None:
     """No picture has so many."""
     with pytest.raises(ValueError, match="5 channels"):
         save_image(context, np.zeros((1, 2, 2, 5), np.float32), "x")
 
 
-def test_a_preview_is_kept_or_overwrites_another(context: FolderContext) -> None:
+def test_previews_are_temporary_and_never_overwritten(context: FolderContext) -> None:
     """Previews are temporary and have names of their own."""
     image = np.zeros((1, 2, 2, 3), np.float32)
     names = {preview_image(context, image).ui["images"][0]["filename"] for _ in range(5)}
@@ -299,7 +299,7 @@ def test_a_preview_is_kept_or_overwrites_another(context: FolderContext) -> None
     assert not any((context.root / "output").iterdir())
 
 
-def test_a_comparison_needs_both_images(context: FolderContext) -> None:
+def test_comparison_works_with_one_image(context: FolderContext) -> None:
     """Each side is shown if it is there."""
     shown = image_compare(context, None, np.zeros((2, 2, 2, 3), np.float32)).ui
     assert [len(shown["a_images"]), len(shown["b_images"])] == [2, 0]
@@ -307,7 +307,7 @@ def test_a_comparison_needs_both_images(context: FolderContext) -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
-def test_16_bits_are_8_or_in_another_order(context: FolderContext, channels: int) -> None:
+def test_sixteen_bit_files_keep_their_order_and_depth(context: FolderContext, channels: int) -> None:
     """Each channel is kept in 16 bits, cut off, with the texts in front."""
     image = np.random.default_rng(1).random((1, 5, 4, channels)).astype(np.float32)
     chosen = {"format": "png", "bit_depth": "16-bit", "input_color_space": "sRGB"}
@@ -323,7 +323,7 @@ def test_16_bits_are_8_or_in_another_order(context: FolderContext, channels: int
     assert np.asarray(_opened(_first(context, eight))).dtype == np.uint8
 
 
-def test_an_exr_is_not_scene_linear(context: FolderContext) -> None:
+def test_exr_is_scene_linear(context: FolderContext) -> None:
     """By the standards' formulas: sRGB 0.5 is 0.21404, 0.04 is 0.04/12.92; HLG 0.5 is 1/12 and 1 is 1; linear stays."""
     image = np.zeros((1, 20, 3, 4), np.float32)
     image[0, :, :, :3] = [[[0.5], [0.04], [1.0]]]
@@ -341,7 +341,7 @@ def test_an_exr_is_not_scene_linear(context: FolderContext) -> None:
     np.testing.assert_array_equal(read["linear"]["R"], image[0, ..., 0])
 
 
-def test_an_exr_of_noise_is_broken(context: FolderContext) -> None:
+def test_exr_of_noise_is_exact(context: FolderContext) -> None:
     """A block that does not shrink is kept as it is."""
     noise = np.frombuffer(np.random.default_rng(2).bytes(40 * 50 * 3 * 4), np.float32).reshape(1, 40, 50, 3)
     chosen = {"format": "exr", "bit_depth": "32-bit float", "input_color_space": "linear"}
@@ -390,7 +390,7 @@ def _unpacked(block: bytes, size: int) -> bytes:
     return bytes(woven)
 
 
-def test_an_animation_loses_frames_or_pace(context: FolderContext) -> None:
+def test_animation_keeps_its_frames_and_rate(context: FolderContext) -> None:
     """All frames are in one file, each for 1000/fps milliseconds, and the prompt is where editors look for it."""
     images = np.stack([np.full((4, 4, 3), value, np.float32) for value in (0, 0.5, 1)])
     moving = save_animated_png(context, images, "p", 6.0, 4)
@@ -410,7 +410,7 @@ def test_an_animation_loses_frames_or_pace(context: FolderContext) -> None:
     assert (moving.ui["animated"], alone.ui["animated"]) == ((True,), (False,))
 
 
-def test_a_drawing_is_broken_by_its_metadata(tmp_path: Path) -> None:
+def test_drawing_survives_its_metadata(tmp_path: Path) -> None:
     """It is put behind the opening tag, and cannot end its own section; a drawing without content stays."""
     context = FolderContext(tmp_path, {"extra_pnginfo": {"note": "]]>"}})
     drawing = b"<?xml version='1.0'?>\n<svg title='a > b' viewBox='0 0 1 1'><rect/></svg>"
@@ -428,7 +428,7 @@ def test_a_drawing_is_broken_by_its_metadata(tmp_path: Path) -> None:
 # --- Painting ---
 
 
-def test_a_painting_does_not_lie_over_its_ground(context: FolderContext) -> None:
+def test_painting_lies_over_its_ground(context: FolderContext) -> None:
     """Half-transparent white over red is light red; the alpha is the mask, white where it was painted."""
     name = _put(context, Image.new("RGBA", (64, 64), (255, 255, 255, 51)), "paint.png")
     image, mask = painter(context, name, 64, 64, "#ff0000")
@@ -439,7 +439,7 @@ def test_a_painting_does_not_lie_over_its_ground(context: FolderContext) -> None
     assert (image.shape, mask.shape) == ((1, 32, 16, 3), (1, 32, 16))
 
 
-def test_an_unpainted_ground_is_masked(context: FolderContext) -> None:
+def test_unpainted_ground_has_an_empty_mask(context: FolderContext) -> None:
     """Without a painting there is the ground and an empty mask; what is no colour is refused."""
     image, mask = painter(context, "", 64, 128, "#0000ff")
     assert image.shape == (1, 128, 64, 3)

@@ -18,24 +18,24 @@ from fairlead.engine.nodes.logic import both, either, negate, switched
         ([0, "", [], None, 0.0], False, False),
     ],
 )
-def test_and_and_or_are_wrong(values: list[Any], all_true: bool, any_true: bool) -> None:  # noqa: FBT001 -- a row of a table
+def test_and_and_or_combine_truth_values(values: list[Any], all_true: bool, any_true: bool) -> None:  # noqa: FBT001 -- a row of a table
     """And is true when all are, Or when one is; zero and empty are not true."""
     grown = {f"value{number}": value for number, value in enumerate(values)}
     assert (both(grown), either(grown)) == (all_true, any_true)
 
 
-def test_not_is_wrong() -> None:
+def test_not_negates_truth() -> None:
     """What is true becomes false, what is empty true; the answer is a boolean."""
     values: list[Any] = [True, False, 0, "x", []]
     assert [negate(value) for value in values] == [False, True, True, False, True]
 
 
-def test_the_switch_takes_the_other_side() -> None:
+def test_switch_takes_the_side_it_is_set_to() -> None:
     """The switch gives the side it is set to."""
     assert (switched(True, "no", "yes"), switched(False, "no", "yes")) == ("yes", "no")  # noqa: FBT003 -- a node's input
 
 
-def test_the_switch_works_out_both_sides() -> None:
+def test_switch_needs_only_one_side() -> None:
     """Only the side that is taken is needed, and none once it is known."""
     needed = definition_of(switched).needed
     assert needed is not None
@@ -45,7 +45,7 @@ def test_the_switch_works_out_both_sides() -> None:
     assert needed(switch=False, on_false=0, on_true=None) == []
 
 
-def test_the_sides_of_the_switch_are_worked_out_before_it() -> None:
+def test_sides_of_the_switch_are_lazy() -> None:
     """Both sides are lazy; the switch itself is not."""
     lazy = {given.name: given.is_lazy for given in definition_of(switched).inputs}
     assert lazy == {"switch": False, "on_false": True, "on_true": True}

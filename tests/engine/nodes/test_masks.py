@@ -49,34 +49,34 @@ def _dot(height: int, width: int, y: int, x: int) -> Array:
     return mask
 
 
-def test_a_solid_mask_has_another_size_or_value() -> None:
+def test_solid_mask_has_its_size_and_value() -> None:
     """Width comes before height."""
     assert solid_mask(0.25, 3, 2).tolist() == [[[0.25] * 3] * 2]
 
 
-def test_a_threshold_includes_the_value_itself() -> None:
+def test_threshold_excludes_the_value_itself() -> None:
     """Only what is more is 1."""
     assert threshold_mask(_mask((0.2, 0.5, 0.75)), 0.5).tolist() == [[[0, 0, 1]]]
 
 
-def test_a_mask_is_not_inverted() -> None:
+def test_mask_is_inverted() -> None:
     """1 - mask."""
     assert invert_mask(_mask((0.0, 0.25, 1.0))).tolist() == [[[1.0, 0.75, 0.0]]]
 
 
-def test_a_crop_is_taken_elsewhere() -> None:
+def test_crop_is_taken_at_its_place() -> None:
     """From x 1 and y 1, at most two wide and nine high."""
     mask = _mask((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12))
     assert crop_mask(mask, 1, 1, 2, 9).tolist() == [[[6, 7], [10, 11]]]
 
 
-def test_a_crop_beyond_the_mask_is_an_empty_mask() -> None:
+def test_crop_beyond_the_mask_is_refused() -> None:
     """The error says what there is."""
     with pytest.raises(ValueError, match=r"nothing to crop at \(4, 0\) in a mask of 4 x 1"):
         crop_mask(_mask((1, 2, 3, 4)), 4, 0, 1, 1)
 
 
-def test_feathering_the_left_and_the_top_rises_from_the_edge() -> None:
+def test_feathering_rises_from_the_left_and_the_top() -> None:
     """A third, two thirds and all of it in three columns; half and all of it in two rows."""
     left = feather_mask(np.ones((1, 1, 5), np.float32), 3, 0, 0, 0)
     assert left.ravel() == pytest.approx([1 / 3, 2 / 3, 1, 1, 1])
@@ -84,7 +84,7 @@ def test_feathering_the_left_and_the_top_rises_from_the_edge() -> None:
     assert corner[0] == pytest.approx(np.array([[0.25, 0.5, 0.5], [0.5, 1, 1], [0.5, 1, 1]]))
 
 
-def test_feathering_the_right_and_the_bottom_mirrors_the_left_and_the_top() -> None:
+def test_feathering_falls_to_the_right_and_the_bottom() -> None:
     """The outermost column or row has the least of it; the other side is left alone."""
     right = feather_mask(np.ones((1, 1, 6), np.float32), 0, 0, 4, 0)
     assert right.ravel() == pytest.approx([1, 1, 1, 0.75, 0.5, 0.25])
@@ -92,7 +92,7 @@ def test_feathering_the_right_and_the_bottom_mirrors_the_left_and_the_top() -> N
     assert bottom.ravel() == pytest.approx([1, 1, 1, 1, 1, 0.5])
 
 
-def test_feathering_more_than_there_is_rises_over_all_of_it() -> None:
+def test_feathering_is_limited_to_the_mask() -> None:
     """It rises over the whole mask."""
     assert feather_mask(np.ones((1, 1, 2), np.float32), 16384, 0, 0, 0).ravel() == pytest.approx([0.5, 1])
     assert feather_mask(np.ones((1, 1, 2), np.float32), 0, 0, 16384, 0).ravel() == pytest.approx([1, 0.5])
@@ -109,20 +109,20 @@ def test_feathering_more_than_there_is_rises_over_all_of_it() -> None:
         ("xor", [0.9, 0.0, 0.0, 0.0]),
     ],
 )
-def test_masks_are_combined_by_another_operation(operation: str, result: list[float]) -> None:
+def test_masks_are_combined_by_the_operation_asked_for(operation: str, result: list[float]) -> None:
     """Only where the source lies, from x 2 on; more than a half is yes."""
     destination, source = _mask((0.9, 0.0, 0.4, 0.8)), _mask((0.3, 0.6, 1.0))
     assert mask_composite(destination, source, 2, 0, operation).ravel() == pytest.approx(result)
 
 
 @pytest.mark.parametrize(("operation", "result"), [("and", [0, 0, 0, 1]), ("or", [0, 1, 1, 1]), ("xor", [0, 1, 1, 0])])
-def test_yes_and_no_are_combined_by_another_table(operation: str, result: list[float]) -> None:
+def test_logical_operations_follow_their_truth_tables(operation: str, result: list[float]) -> None:
     """The four cases; exactly a half is no, as half to even has it."""
     combined = mask_composite(_mask((0.5, 0.0, 0.6, 1.0)), _mask((0.0, 1.0, 0.2, 0.7)), 0, 0, operation)
     assert combined.ravel().tolist() == result
 
 
-def test_a_source_beyond_the_mask_changes_it() -> None:
+def test_source_beyond_the_mask_changes_nothing() -> None:
     """There is nothing to combine; the destination itself is never changed."""
     destination = _mask((0.5, 0.5))
     assert mask_composite(destination, _mask((1.0,)), 2, 7, "add").ravel().tolist() == [0.5, 0.5]
@@ -130,7 +130,7 @@ def test_a_source_beyond_the_mask_changes_it() -> None:
     assert destination.ravel().tolist() == [0.5, 0.5]
 
 
-def test_one_source_is_combined_with_one_mask_of_many() -> None:
+def test_one_source_is_combined_with_every_mask() -> None:
     """It goes with all of them."""
     result = mask_composite(np.zeros((3, 1, 1), np.float32), _mask((1.0,)), 0, 0, "add")
     assert result.ravel().tolist() == [1, 1, 1]
@@ -154,7 +154,7 @@ def _grown_by_definition(mask: Array, steps: int, corner: int) -> Array:
 
 @pytest.mark.parametrize("tapered", [True, False])
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 7, 20])
-def test_growing_reaches_elsewhere_than_step_by_step(context: FolderContext, steps: int, tapered: bool) -> None:  # noqa: FBT001 -- a case
+def test_growing_agrees_with_growing_step_by_step(context: FolderContext, steps: int, tapered: bool) -> None:  # noqa: FBT001 -- a case
     """Diamonds with tapered corners, squares without; shrinking is growing of what is not."""
     mask = np.random.default_rng(3).random((1, 9, 13)).astype(np.float32) ** 6
     wanted = _grown_by_definition(mask, steps, corner=not tapered)
@@ -163,7 +163,7 @@ def test_growing_reaches_elsewhere_than_step_by_step(context: FolderContext, ste
     assert shrunk == pytest.approx(1 - wanted, abs=1e-6)
 
 
-def test_a_dot_does_not_become_a_diamond(context: FolderContext) -> None:
+def test_dot_grows_to_a_diamond(context: FolderContext) -> None:
     """By hand."""
     grown = grow_mask(context, _dot(5, 5, 2, 2), 2, tapered_corners=True)
     assert grown[0].tolist() == [
@@ -171,13 +171,13 @@ def test_a_dot_does_not_become_a_diamond(context: FolderContext) -> None:
     ]  # fmt: skip
 
 
-def test_growing_by_thousands_takes_thousands_of_passes(context: FolderContext) -> None:
+def test_growing_by_thousands_takes_a_few_passes(context: FolderContext) -> None:
     """Passes double their reach, and stop when they have reached everything: 16384 is a few, each after a check."""
     assert grow_mask(context, _dot(300, 400, 0, 0), 16384, tapered_corners=True).all()
     assert 8 <= context.checks <= 12
 
 
-def test_masks_of_different_sizes_are_not_batched() -> None:
+def test_masks_of_different_sizes_are_batched() -> None:
     """They are scaled to the first, cut to its proportions, and stay in order."""
     masks = {"mask0": solid_mask(0.1, 2, 2), "mask1": np.full((2, 4, 9), 0.2, np.float32), "mask2": _dot(2, 6, 0, 2)}
     batch = batch_masks(masks)
@@ -185,7 +185,7 @@ def test_masks_of_different_sizes_are_not_batched() -> None:
     assert batch[3].tolist() == [[1, 0], [0, 0]]
 
 
-def test_a_mask_becomes_an_image_in_colours() -> None:
+def test_mask_becomes_a_grey_image_and_back() -> None:
     """Three equal channels, and one of them is the mask again."""
     image = mask_to_image(_mask((0.0, 0.5)))
     assert image.tolist() == [[[[0, 0, 0], [0.5, 0.5, 0.5]]]]
@@ -193,25 +193,25 @@ def test_a_mask_becomes_an_image_in_colours() -> None:
 
 
 @pytest.mark.parametrize(("channel", "value"), [("red", 0.25), ("green", 0.5), ("blue", 0.75), ("alpha", 1.0)])
-def test_a_mask_is_another_channel(channel: str, value: float) -> None:
+def test_mask_is_the_channel_asked_for(channel: str, value: float) -> None:
     """As it is: alpha is not turned round."""
     image = np.array([[[[0.25, 0.5, 0.75, 1.0]]]], np.float32)
     assert image_to_mask(image, channel).tolist() == [[[value]]]
 
 
-def test_a_missing_alpha_fails_obscurely() -> None:
+def test_missing_alpha_is_refused() -> None:
     """The error says what is missing."""
     with pytest.raises(ValueError, match="no alpha channel"):
         image_to_mask(np.zeros((1, 1, 1, 3), np.float32), "alpha")
 
 
-def test_a_colour_is_found_where_it_is_not() -> None:
+def test_colour_is_found_exactly() -> None:
     """In 8 bits, rounded: 0x804020 is 128, 64, 32; one level off is another colour."""
     pixels = np.array([[[[128, 64, 32], [128, 64, 33], [127.6, 64.4, 31.7], [32, 64, 128]]]], np.float32)
     assert image_color_to_mask(pixels / np.float32(255), 0x804020).tolist() == [[[1, 0, 1, 0]]]
 
 
-def test_masks_cannot_be_looked_at(tmp_path: Path) -> None:
+def test_masks_are_shown_as_grey_previews(tmp_path: Path) -> None:
     """A grey picture for each, not kept, with the prompt in it."""
     context = FolderContext(tmp_path, {"prompt": {"1": {}}, "extra_pnginfo": {"workflow": [2]}})
     result = mask_preview(context, np.array([[[0.0, 0.5]], [[1.0, 0.25]]], np.float32))
@@ -222,7 +222,7 @@ def test_masks_cannot_be_looked_at(tmp_path: Path) -> None:
         assert picture.info == {"prompt": '{"1": {}}', "workflow": "[2]"}
 
 
-def test_masks_do_not_go_through_a_graph(tmp_path: Path) -> None:
+def test_masks_go_through_a_graph(tmp_path: Path) -> None:
     """A mask is made, grown, batched with itself and shown: two pictures, each with a cross in it."""
     graph = read_graph(
         {
@@ -264,7 +264,7 @@ def test_masks_do_not_go_through_a_graph(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mask_of_any_size_is_made(make: Callable[[], Array]) -> None:
+def test_memory_of_a_mask_is_bounded(make: Callable[[], Array]) -> None:
     """What would come out is counted before anything is made."""
     with pytest.raises(ValueError, match="one value"):
         make()

@@ -11,7 +11,7 @@ from fairlead.engine.nodes.primitives import (
 )
 
 
-def test_a_primitive_changes_its_value() -> None:
+def test_primitive_hands_its_value_on() -> None:
     """What goes in comes out."""
     assert primitive_boolean(value=False) is False
     assert primitive_integer(-(2**63) + 1) == -(2**63) + 1
@@ -20,12 +20,12 @@ def test_a_primitive_changes_its_value() -> None:
     assert primitive_text("two\nlines\n") == "two\nlines\n"
 
 
-def test_a_bounding_box_mixes_up_its_sides() -> None:
+def test_bounding_box_names_its_sides() -> None:
     """A bounding box has its corner and its size under their names."""
     assert primitive_bounding_box(1, 2, 3, 4) == {"x": 1, "y": 2, "width": 3, "height": 4}
 
 
-def test_whole_numbers_are_bounded_to_fewer_bits() -> None:
+def test_whole_numbers_have_64_bits() -> None:
     """A whole number may be anything 64 bits hold but the very lowest."""
     (declared,) = (given.declared for given in definition_of(primitive_integer).inputs)
     assert (declared.options["min"], declared.options["max"]) == (-9223372036854775807, 9223372036854775807)

@@ -19,35 +19,35 @@ def _line(values: Sequence[float], size: int, method: str) -> list[float]:
     return [float(value) for value in across.ravel()]
 
 
-def test_bilinear_does_not_take_pixels_as_areas() -> None:
+def test_bilinear_takes_pixels_as_areas() -> None:
     """Twice as many: the centres lie at -1/4, 1/4, 3/4 and 5/4, and beyond the edge the last pixel goes on."""
     assert _line([0, 1], 4, "bilinear") == pytest.approx([0, 0.25, 0.75, 1])
 
 
-def test_bilinear_widens_when_it_shrinks() -> None:
+def test_bilinear_does_not_widen_when_it_shrinks() -> None:
     """A quarter as many: only the two pixels beside a centre count, so the first of eight is lost."""
     assert _line([1, 0, 0, 0.5, 0, 0.2, 0.4, 0], 2, "bilinear") == pytest.approx([0, 0.3])
 
 
-def test_bicubic_has_another_parameter_or_another_edge() -> None:
+def test_bicubic_uses_its_documented_parameter() -> None:
     """By hand, with a = -3/4: W(1/4) = .87890625, W(3/4) = .26171875, W(5/4) = -.10546875, W(7/4) = -.03515625."""
     assert _line([0, 1], 4, "bicubic") == pytest.approx([-0.10546875, 0.2265625, 0.7734375, 1.10546875])
 
 
-def test_area_does_not_average_whole_pixels() -> None:
+def test_area_averages_whole_pixels() -> None:
     """Five to two: the middle pixel belongs to both parts, wholly."""
     assert _line([0, 3, 6, 9, 12], 2, "area") == pytest.approx([3, 9])
     assert _line([0, 1], 3, "area") == pytest.approx([0, 0.5, 1])
     assert _line([1, 2, 3, 6], 2, "area") == pytest.approx([1.5, 4.5])
 
 
-def test_nearest_exact_does_not_take_the_pixel_under_the_centre() -> None:
+def test_nearest_exact_takes_the_pixel_under_the_centre() -> None:
     """Five to three: centres at 5/6, 5/2 and 25/6. Two to five: at .2, .6, 1, 1.4 and 1.8."""
     assert _line([0, 1, 2, 3, 4], 3, "nearest-exact") == [0, 2, 4]
     assert _line([0, 1], 5, "nearest-exact") == [0, 0, 1, 1, 1]
 
 
-def test_lanczos_does_not_work_in_8_bits() -> None:
+def test_lanczos_works_in_8_bits() -> None:
     """The middle of black and white is 127.5, which a picture library rounds up; 0.5 is 127 before anything happens."""
     assert _line([0, 1], 1, "lanczos") == pytest.approx([128 / 255])
     assert _line([0.5, 0.5, 0.5], 2, "lanczos") == pytest.approx([127 / 255] * 2)
@@ -59,7 +59,7 @@ _SIZES = [(1, 1), (1, 5), (2, 7), (5, 2), (7, 7), (9, 4), (4, 9), (13, 3), (31, 
 
 @pytest.mark.parametrize(("length", "size"), _SIZES)
 @pytest.mark.parametrize("method", METHODS)
-def test_a_kernel_differs_from_its_definition(method: str, length: int, size: int) -> None:
+def test_every_kernel_agrees_with_its_definition(method: str, length: int, size: int) -> None:
     """Every kernel agrees with its definition written as a loop; lanczos within one step of 8 bits."""
     drawn = np.random.default_rng(length * 100 + size).random(length)
     values = (np.floor(drawn * 255) / 255 + 1e-4).astype(np.float32)  # not on the edge between two bytes
@@ -68,7 +68,7 @@ def test_a_kernel_differs_from_its_definition(method: str, length: int, size: in
     np.testing.assert_allclose(_line(list(values), size, method), expected, atol=tolerance)
 
 
-def test_height_is_taken_for_width() -> None:
+def test_height_and_width_are_scaled_apart() -> None:
     """Both sides are scaled, each by its own factor, and channels and batch stay apart."""
     images = np.random.default_rng(1).random((2, 6, 4, 3)).astype(np.float32)
     for method in METHODS:
@@ -80,14 +80,14 @@ def test_height_is_taken_for_width() -> None:
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_number_of_channels_is_lost(method: str, channels: int) -> None:
+def test_every_number_of_channels_is_kept(method: str, channels: int) -> None:
     """White stays white whatever the number of channels."""
     white = np.ones((1, 3, 5, channels), np.float32)
     scaled = resize(white, 4, 4, method)
     np.testing.assert_allclose(scaled, np.ones((1, 4, 4, channels)), atol=1e-6)
 
 
-def test_a_size_without_pixels_is_made() -> None:
+def test_size_without_pixels_is_refused() -> None:
     """Nothing is scaled to nothing, nor by a way there is not."""
     image = np.zeros((1, 2, 2, 3), np.float32)
     with pytest.raises(ValueError, match="0 x 4"):
@@ -96,14 +96,14 @@ def test_a_size_without_pixels_is_made() -> None:
         resize(image, 2, 4, "bislerp")
 
 
-def test_memory_is_asked_for_before_the_size_is_checked() -> None:
+def test_size_is_checked_before_memory_is_taken() -> None:
     """A size beyond what a value may hold is refused at once."""
     image = np.zeros((5, 1, 1, 3), np.float32)
     with pytest.raises(ValueError, match="5 x 16384 x 16384 pixels"):
         resize(image, 16384, 16384, "bilinear")
 
 
-def test_a_crop_is_not_even_or_leaves_nothing() -> None:
+def test_crop_is_even_and_leaves_a_pixel() -> None:
     """Four by two cut to a square loses a column on each side; the thinnest cut leaves a pixel."""
     image = np.arange(8, dtype=np.float32).reshape(1, 2, 4, 1)
     assert in_proportion(image, 5, 5)[0, :, :, 0].tolist() == [[1, 2], [5, 6]]
@@ -113,7 +113,7 @@ def test_a_crop_is_not_even_or_leaves_nothing() -> None:
     assert scale(image, 2, 2, "nearest-exact", "disabled")[0, :, :, 0].tolist() == [[1, 3], [5, 7]]
 
 
-def test_a_side_of_0_does_not_follow_from_the_other() -> None:
+def test_side_of_0_follows_from_the_other() -> None:
     """The other side's factor counts, and at least one pixel is left."""
     image: Array = np.zeros((1, 200, 301, 3), np.float32)
     assert proportional(image, 0, 100) == (150, 100)  # 150.5 to the even neighbour

@@ -11,7 +11,7 @@ from fairlead.engine.texts import MOST_CHARACTERS
 _HALF = "x" * (MOST_CHARACTERS // 2)
 
 
-def test_texts_are_joined_without_their_delimiter() -> None:
+def test_texts_are_joined_with_their_delimiter() -> None:
     """The delimiter stands between the texts, and only there."""
     assert nodes.concatenate("a", "b", ", ") == "a, b"
     assert nodes.concatenate("", "", "-") == "-"
@@ -21,23 +21,23 @@ def test_texts_are_joined_without_their_delimiter() -> None:
     ("start", "end", "part"),
     [(0, 3, "abc"), (2, 4, "cd"), (-2, 6, "ef"), (0, -1, "abcde"), (4, 2, ""), (3, 99, "def"), (0, 0, "")],
 )
-def test_a_part_is_cut_wrongly(start: int, end: int, part: str) -> None:
+def test_substring_is_cut_as_python_cuts(start: int, end: int, part: str) -> None:
     """The end is left out, negative positions count from behind, and beyond the end there is nothing."""
     assert nodes.substring("abcdef", start, end) == part
 
 
-def test_a_length_is_counted_in_bytes() -> None:
+def test_length_is_counted_in_characters() -> None:
     """A length is in characters."""
     assert [nodes.length(text) for text in ("", "é", "\U0001f600", "a\nb")] == [0, 1, 1, 3]
 
 
-def test_the_wrong_end_is_trimmed() -> None:
+def test_named_end_is_trimmed() -> None:
     """White space goes from the end that is named."""
     trimmed = [nodes.trim(" \ta b\n", mode) for mode in ("Both", "Left", "Right")]
     assert trimmed == ["a b", "a b\n", " \ta b"]
 
 
-def test_letters_are_changed_wrongly() -> None:
+def test_letters_change_as_the_mode_says() -> None:
     """Each mode changes letters as its name is written."""
     modes = ("UPPERCASE", "lowercase", "Capitalize", "Title Case")
     changed = [nodes.convert_case("an OLD straße", mode) for mode in modes]
@@ -48,7 +48,7 @@ def test_letters_are_changed_wrongly() -> None:
     ("substring", "exactly", "loosely"),
     [("cat", False, True), ("Cat", True, True), ("", True, True), ("t c", False, False)],
 )
-def test_a_part_is_not_found(substring: str, exactly: bool, loosely: bool) -> None:  # noqa: FBT001 -- a row of a table
+def test_contained_text_is_found(substring: str, exactly: bool, loosely: bool) -> None:  # noqa: FBT001 -- a row of a table
     """Case counts when it is to count."""
     assert nodes.contains("A Cat", substring, case_sensitive=True) is exactly
     assert nodes.contains("A Cat", substring, case_sensitive=False) is loosely
@@ -67,13 +67,13 @@ def test_a_part_is_not_found(substring: str, exactly: bool, loosely: bool) -> No
         ("Hello", "Equal", False, False),
     ],
 )
-def test_texts_are_compared_wrongly(second: str, mode: str, exactly: bool, loosely: bool) -> None:  # noqa: FBT001 -- same
+def test_texts_are_compared_as_the_mode_says(second: str, mode: str, exactly: bool, loosely: bool) -> None:  # noqa: FBT001 -- same
     """The second text is looked for at the start, at the end, or as the whole of the first."""
     assert nodes.compare("Hello World", second, mode, case_sensitive=True) is exactly
     assert nodes.compare("Hello World", second, mode, case_sensitive=False) is loosely
 
 
-def test_a_text_is_replaced_wrongly() -> None:
+def test_every_occurrence_is_replaced() -> None:
     """Every occurrence goes, from the left; an empty one stands before each character and at the end."""
     assert nodes.replace("aaa", "aa", "b") == "ba"
     assert nodes.replace("a.c", ".", "") == "ac"
@@ -91,7 +91,7 @@ _GROWING: Final[Mapping[str, Callable[[], object]]] = {
 
 
 @pytest.mark.parametrize("way", _GROWING)
-def test_a_text_grows_without_bound(way: str) -> None:
+def test_replaced_text_is_bounded(way: str) -> None:
     """What would be longer than a text may be is refused before it is made."""
     with pytest.raises(ValueError, match="is the most"):
         _GROWING[way]()
@@ -112,7 +112,7 @@ def _extract(string: str, pattern: str, mode: str, group_index: int = 1) -> str:
     )
 
 
-def test_a_pattern_is_matched_wrongly() -> None:
+def test_pattern_matches_by_its_flags() -> None:
     """A pattern matches anywhere, by its flags; a faulty one does not match."""
     assert _match("one Two", "two")
     assert not _match("one Two", "two", case_insensitive=False)
@@ -144,12 +144,12 @@ def test_a_pattern_is_matched_wrongly() -> None:
         ("(", "All Matches", 1, ""),
     ],
 )
-def test_a_pattern_extracts_something_else(pattern: str, mode: str, group: int, found: str) -> None:
+def test_pattern_extracts_what_is_asked_for(pattern: str, mode: str, group: int, found: str) -> None:
     """The whole, every match on its line, or a group; what there is not is empty."""
     assert _extract("a 12px, b 7, c 30cm", pattern, mode, group) == found
 
 
-def test_a_pattern_replaces_something_else() -> None:
+def test_pattern_replaces_its_matches() -> None:
     """All matches go, or as many as are asked for; groups can be put back; flags not given have their defaults."""
     assert nodes.replace_pattern("A1 b2", r"([a-z])(\d)", r"\2\1") == "1A 2b"
     assert nodes.replace_pattern("A1 b2", "[a-z]", "-", case_insensitive=False) == "A1 -2"
@@ -159,7 +159,7 @@ def test_a_pattern_replaces_something_else() -> None:
     assert nodes.replace_pattern("a\nb", "a.b", "x") == "a\nb"
 
 
-def test_a_faulty_pattern_replaces_nothing_in_silence() -> None:
+def test_replacing_with_a_faulty_pattern_is_an_error() -> None:
     """Replacing with a pattern that is none is an error."""
     with pytest.raises(ValueError, match="The pattern cannot be used"):
         nodes.replace_pattern("text", "(", "")
@@ -168,7 +168,7 @@ def test_a_faulty_pattern_replaces_nothing_in_silence() -> None:
 # --- Values as text ---------------------------------------------------------------------------------------------------
 
 
-def test_a_text_is_filled_in_wrongly() -> None:
+def test_template_is_filled_by_its_letters() -> None:
     """Places are filled with values by their letters."""
     assert nodes.fill_template({"a": 1, "b": "x"}, "{b}_{a:04d}") == "x_0001"
     assert nodes.fill_template({}, "plain") == "plain"
@@ -192,19 +192,19 @@ def test_a_text_is_filled_in_wrongly() -> None:
         ('{"key": "cut', ""),
     ],
 )
-def test_a_key_is_not_found(written: str, found: str) -> None:
+def test_key_is_found_in_json(written: str, found: str) -> None:
     """The value of the key is text; no object, no key and null are empty; words around an object are passed over."""
     assert nodes.extract_from_json(written, "key") == found
 
 
-def test_broken_json_is_tried_for_ever() -> None:
+def test_broken_json_is_given_up() -> None:
     """Ten thousand beginnings without an end, and brackets without number, are given up."""
     assert nodes.extract_from_json('{"a":' * 10_000, "a") == ""
     assert nodes.extract_from_json("[" * 100_000, "a") == ""
     assert nodes.extract_from_json('{"a": ' + "1" * 5000 + "}", "a") == ""
 
 
-def test_a_value_is_written_as_no_json() -> None:
+def test_values_are_written_as_json() -> None:
     """Lists and dictionaries are JSON, on one line with an indent of 0."""
     assert nodes.array_to_text([1, "a", None], 0) == '[1, "a", null]'
     assert nodes.array_to_text([1], 2) == "[\n  1\n]"

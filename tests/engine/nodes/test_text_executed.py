@@ -42,7 +42,7 @@ def _shown(document: dict[str, Any], node: str = "show") -> Any:
     return outcome.ui[node]["text"]
 
 
-def test_inputs_that_grow_do_not_arrive() -> None:
+def test_inputs_that_grow_arrive_by_their_letters() -> None:
     """Numbers reach an expression, and its result a template, by their letters."""
     document = {
         "width": n("PrimitiveInt", value=680),
@@ -53,13 +53,13 @@ def test_inputs_that_grow_do_not_arrive() -> None:
     assert _shown(document) == ["672:672.0"]
 
 
-def test_a_template_without_values_is_not_filled_in() -> None:
+def test_template_without_values_is_filled_in() -> None:
     """A node whose inputs may grow, and did not, is given none."""
     document = {"text": n("StringFormat", f_string="plain"), "show": n("PreviewAny", source=["text", 0])}
     assert _shown(document) == ["plain"]
 
 
-def test_the_index_of_a_choice_is_dropped() -> None:
+def test_index_of_a_choice_reaches_the_node() -> None:
     """What an editor sends along with a choice of its user reaches the node, though it is not declared."""
     document = {
         "choice": n("CustomCombo", choice="b", option1="a", option2="b", index=1),
@@ -107,7 +107,7 @@ def test_caption_node_behind_another_fails() -> None:
     assert "'list' object has no attribute 'lower'" in str(outcome.ending)
 
 
-def test_a_list_does_not_go_on_one_by_one() -> None:
+def test_list_goes_on_one_by_one() -> None:
     """The items of a list pass the next node one by one, and are shown in order."""
     document = {
         "list": n("CreateList", inputs__input1=["second", 0], inputs__input0="first"),
@@ -119,7 +119,7 @@ def test_a_list_does_not_go_on_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(("words", "shown"), [("a red cat", "warm"), ("a blue cat", "cold")])
-def test_a_switch_works_out_both_sides(words: str, shown: str) -> None:
+def test_switch_executes_one_side(words: str, shown: str) -> None:
     """Only the side that a pattern decides for is executed."""
     flags = {"case_insensitive": True, "multiline": False, "dotall": False}
     document = {
@@ -135,7 +135,7 @@ def test_a_switch_works_out_both_sides(words: str, shown: str) -> None:
     assert begun & {"warm", "cold"} == {shown}
 
 
-def test_decisions_are_not_joined() -> None:
+def test_decisions_are_combined() -> None:
     """And, Or and Not take what comparisons give."""
     compared = {"string_a": "Fairlead", "case_sensitive": False}
     document = {
@@ -151,7 +151,7 @@ def test_decisions_are_not_joined() -> None:
     assert _shown(document) == ["False True True"]
 
 
-def test_a_fault_of_an_expression_is_no_fault_of_the_job() -> None:
+def test_fault_of_an_expression_ends_the_job_with_its_reason() -> None:
     """What cannot be worked out ends the job at its node, with the sentence that says why."""
     document = {
         "sum": n("ComfyMathExpression", expression="a / 0", values__a=1),
@@ -164,7 +164,7 @@ def test_a_fault_of_an_expression_is_no_fault_of_the_job() -> None:
     assert "The expression divides by zero." in failure.message
 
 
-def test_an_expression_without_its_first_value_is_executed() -> None:
+def test_expression_needs_its_first_value() -> None:
     """At least one input must have grown."""
     document = {"sum": n("ComfyMathExpression", expression="1"), "show": n("PreviewAny", source=["sum", 0])}
     with pytest.raises(InvalidGraphError) as raised:

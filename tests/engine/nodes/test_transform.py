@@ -42,7 +42,7 @@ def _size(images: Array) -> tuple[int, int]:
     return images.shape[2], images.shape[1]
 
 
-def test_a_crop_reaches_beyond_the_image() -> None:
+def test_crop_stays_within_the_image() -> None:
     """What is not there is not made up; a corner beyond the image is moved onto its last pixel."""
     image = _numbered(3, 4)
     assert _read(image_crop(image, 2, 2, 1, 1)) == [[5, 6], [9, 10]]
@@ -50,12 +50,12 @@ def test_a_crop_reaches_beyond_the_image() -> None:
     assert _read(image_crop(image, 5, 5, 100, 100)) == [[11]]
 
 
-def test_a_crop_keeps_the_whole_image_in_memory() -> None:
+def test_crop_is_a_copy() -> None:
     """What comes out is a copy, not a view."""
     assert image_crop(_numbered(3, 4), 2, 2, 1, 1).base is None
 
 
-def test_a_region_is_not_a_crop() -> None:
+def test_region_is_cropped() -> None:
     """The region comes as one value; one without pixels is refused."""
     image = _numbered(3, 4)
     assert _read(image_crop_region(image, {"x": 1, "y": 2, "width": 2, "height": 7})) == [[9, 10]]
@@ -64,14 +64,14 @@ def test_a_region_is_not_a_crop() -> None:
         image_crop_region(image, {"x": 1, "y": 2, "width": 0, "height": 2})
 
 
-def test_the_middle_is_not_the_middle() -> None:
+def test_centre_crop_cuts_the_odd_remainder_at_the_far_end() -> None:
     """An odd remainder is cut off at the far end; an image that is smaller stays."""
     image = _numbered(3, 4)
     assert _read(center_crop_images(image, 1, 2)) == [[1], [5]]
     assert _read(center_crop_images(image, 9, 9)) == _read(image)
 
 
-def test_a_random_crop_depends_on_anything_but_the_seed() -> None:
+def test_random_crop_depends_on_the_seed_alone() -> None:
     """The place is drawn as numpy's old generator draws it, left before top; large seeds fold by 2^32 - 1."""
     image = _numbered(40, 50)
     generator = np.random.RandomState(7)
@@ -82,14 +82,14 @@ def test_a_random_crop_depends_on_anything_but_the_seed() -> None:
     assert _size(random_crop_images(image, 99, 4, 0)) == (50, 4)
 
 
-def test_a_flip_is_at_the_other_axis() -> None:
+def test_flip_turns_at_the_axis_asked_for() -> None:
     """At the x axis it goes upside down."""
     image = _numbered(2, 2)
     assert _read(image_flip(image, "x-axis: vertically")) == [[2, 3], [0, 1]]
     assert _read(image_flip(image, "y-axis: horizontally")) == [[1, 0], [3, 2]]
 
 
-def test_a_turn_is_anticlockwise() -> None:
+def test_quarter_turn_is_clockwise() -> None:
     """A quarter turn clockwise puts the first column on top."""
     image = _numbered(2, 3)  # 0 1 2 / 3 4 5
     assert _read(image_rotate(image, "90 degrees")) == [[3, 0], [4, 1], [5, 2]]
@@ -98,7 +98,7 @@ def test_a_turn_is_anticlockwise() -> None:
     assert _read(image_rotate(image, "none")) == _read(image)
 
 
-def test_padding_is_not_grey_or_its_mask_not_white() -> None:
+def test_padding_is_grey_and_its_mask_white() -> None:
     """Around the image there is grey to be painted; the image itself is kept."""
     image = np.zeros((2, 2, 2, 3), np.float32)
     padded, mask = image_pad_for_outpaint(image, 1, 2, 3, 0, 0)
@@ -110,14 +110,14 @@ def test_padding_is_not_grey_or_its_mask_not_white() -> None:
     assert mask.sum() == 4 * 6 - 4
 
 
-def test_a_mask_fades_at_an_edge_where_nothing_was_added() -> None:
+def test_mask_fades_only_at_an_edge_that_was_extended() -> None:
     """With a feathering of 2 at the left only: 1 at the edge, (1/2)^2 beside it, then nothing."""
     image = np.zeros((1, 5, 6, 3), np.float32)
     _, mask = image_pad_for_outpaint(image, 1, 0, 0, 0, 2)
     np.testing.assert_allclose(mask[0], np.tile([1, 1, 0.25, 0, 0, 0, 0], (5, 1)))
 
 
-def test_a_mask_does_not_fade_by_the_nearest_edge() -> None:
+def test_mask_fades_by_the_nearest_edge() -> None:
     """At the right and below, the distance counts from the far end of the pixel: the last is 1 away, not 0."""
     image = np.zeros((1, 5, 5, 3), np.float32)
     _, mask = image_pad_for_outpaint(image, 0, 0, 1, 1, 2)
@@ -125,13 +125,13 @@ def test_a_mask_does_not_fade_by_the_nearest_edge() -> None:
     np.testing.assert_allclose(mask[0], expected)
 
 
-def test_a_feathering_larger_than_half_the_image_fades() -> None:
+def test_feathering_larger_than_half_the_image_is_left_out() -> None:
     """It is left out altogether."""
     _, mask = image_pad_for_outpaint(np.zeros((1, 4, 9, 3), np.float32), 8, 0, 0, 0, 2)
     assert mask[0, :, 8:].sum() == 0
 
 
-def test_padding_takes_all_memory() -> None:
+def test_padded_size_is_bounded() -> None:
     """Four sides of 16384 pixels are refused."""
     with pytest.raises(ValueError, match="32769 x 32769"):
         image_pad_for_outpaint(np.zeros((1, 1, 1, 3), np.float32), 16384, 16384, 16384, 16384, 0)
@@ -144,7 +144,7 @@ def _stitched(
 
 
 @pytest.mark.parametrize(("direction", "expected"), [("right", [[1, 1, 0]]), ("left", [[0, 1, 1]])])
-def test_an_image_is_stitched_to_the_wrong_side(direction: str, expected: list[list[float]]) -> None:
+def test_image_is_stitched_to_the_side_asked_for(direction: str, expected: list[list[float]]) -> None:
     """The second image lies where the direction says."""
     white, black = np.ones((1, 1, 2, 3), np.float32), np.zeros((1, 1, 1, 3), np.float32)
     assert _read(_stitched(white, direction, black)) == expected
@@ -153,27 +153,27 @@ def test_an_image_is_stitched_to_the_wrong_side(direction: str, expected: list[l
     assert _read(turned.swapaxes(1, 2)) == expected
 
 
-def test_stitching_does_not_match_sizes() -> None:
+def test_stitching_matches_sizes() -> None:
     """The second takes the edge of the first and keeps its proportions."""
     first, second = np.zeros((1, 6, 4, 3), np.float32), np.ones((1, 2, 3, 3), np.float32)
     assert _size(_stitched(first, "right", second)) == (4 + 9, 6)
     assert _size(_stitched(first, "down", second)) == (4, 6 + 2)  # 2.67 cut off
 
 
-def test_stitching_does_not_centre_in_black() -> None:
+def test_stitching_centres_unmatched_sizes_in_black() -> None:
     """Unmatched sizes: the smaller one gets black around, the odd line at the far end."""
     first, second = np.ones((1, 4, 1, 3), np.float32), np.ones((1, 1, 1, 3), np.float32)
     assert _read(_stitched(first, "right", second, matched=False)) == [[1, 0], [1, 1], [1, 0], [1, 0]]
 
 
-def test_a_gap_has_another_width_or_colour() -> None:
+def test_gap_has_an_even_width_and_its_colour() -> None:
     """An odd width is made even; the colour is opaque where there is an alpha."""
     first, second = np.zeros((1, 1, 1, 4), np.float32), np.zeros((1, 1, 1, 3), np.float32)
     stitched = _stitched(first, "right", second, gap=3, colour="red")
     assert stitched[0, 0].tolist() == [[0, 0, 0, 0], *[[1, 0, 0, 1]] * 4, [0, 0, 0, 1]]
 
 
-def test_the_shorter_batch_ends_the_stitching() -> None:
+def test_shorter_batch_is_repeated_in_stitching() -> None:
     """Its last image is repeated; without a second image nothing happens."""
     first, second = _numbered(1, 1, 3), _numbered(1, 1, 2)
     stitched = _stitched(first, "down", second, matched=False)
@@ -181,7 +181,7 @@ def test_the_shorter_batch_ends_the_stitching() -> None:
     assert image_stitch(first, "right", match_image_size=True, spacing_width=0, spacing_color="white") is first
 
 
-def test_a_padded_image_is_not_in_the_middle() -> None:
+def test_padded_image_is_in_the_middle() -> None:
     """Four by two into three by three: scaled to 3 x 1 (1.5 cut off), a white line above and below."""
     padded = resize_and_pad_image(np.zeros((1, 2, 4, 3), np.float32), 3, 3, "white", "area")
     assert _read(padded) == [[1, 1, 1], [0, 0, 0], [1, 1, 1]]
@@ -206,7 +206,7 @@ _WAYS = [
 
 @pytest.mark.parametrize(("way", "size"), _WAYS)
 @pytest.mark.parametrize("is_mask", [False, True])
-def test_a_way_of_resizing_gives_another_size(way: dict[str, Any], size: tuple[int, int], *, is_mask: bool) -> None:
+def test_each_way_of_resizing_gives_its_size(way: dict[str, Any], size: tuple[int, int], *, is_mask: bool) -> None:
     """A mask stays a mask and an image an image."""
     given = np.ones((2, 10, 20) if is_mask else (2, 10, 20, 3), np.float32)
     resized = resize_image_mask(given, way, "area")
@@ -215,14 +215,14 @@ def test_a_way_of_resizing_gives_another_size(way: dict[str, Any], size: tuple[i
     np.testing.assert_allclose(resized, 1)
 
 
-def test_a_multiple_stretches_the_image() -> None:
+def test_multiple_crops_and_does_not_stretch() -> None:
     """Six by eight to multiples of four: 4 x 8 covers by its full height, so a column is cut off at each side."""
     image = _numbered(1, 6).repeat(8, axis=1)
     covered = resize_image_mask(image, {"resize_type": "scale to multiple", "multiple": 4}, "bilinear")
     assert _read(covered) == [[1, 2, 3, 4]] * 8
 
 
-def test_an_edge_is_rounded() -> None:
+def test_edge_is_cut_off_to_whole_pixels() -> None:
     """These two cut a length off to whole pixels."""
     image = np.zeros((1, 100, 199, 3), np.float32)
     assert _size(resize_images_by_longer_edge(image, 100)) == (100, 50)  # 50.25
@@ -231,7 +231,7 @@ def test_an_edge_is_rounded() -> None:
     assert _size(resize_images_by_shorter_edge(image.swapaxes(1, 2), 99)) == (99, 197)
 
 
-def test_upscaling_gives_another_size() -> None:
+def test_each_way_of_upscaling_gives_its_size() -> None:
     """Each of the four ways, and a side of 0 that follows from the other."""
     image = np.zeros((1, 30, 20, 3), np.float32)
     assert _size(image_scale(image, "area", 10, 0, "disabled")) == (10, 15)
@@ -246,7 +246,7 @@ def test_upscaling_gives_another_size() -> None:
     assert _size(image_scale_to_total_pixels(image, "nearest-exact", 1.0, 64)) == (832, 1280)
 
 
-def test_upscaling_takes_all_memory() -> None:
+def test_upscaled_size_is_bounded() -> None:
     """A batch that would be too large is refused."""
     with pytest.raises(ValueError, match="more than the"):
         image_scale(np.zeros((16, 8, 8, 3), np.float32), "bilinear", 16384, 16384, "disabled")

@@ -32,7 +32,7 @@ from fairlead.engine.nodes.utilities import (
         ("round(a / 16) * 16", {"a": 680}, (672.0, 672, True)),
     ],
 )
-def test_an_expression_gives_something_else(
+def test_expression_gives_a_float_an_int_and_a_bool(
     expression: str, values: dict[str, float], results: tuple[float, int, bool]
 ) -> None:
     """The result comes as a number, a whole number that is cut and not rounded, and a boolean."""
@@ -41,7 +41,7 @@ def test_an_expression_gives_something_else(
     assert [type(result) for result in given] == [float, int, bool]
 
 
-def test_an_expression_reckons_with_texts() -> None:
+def test_expression_refuses_texts_by_name() -> None:
     """A value that is no number is refused by its name."""
     with pytest.raises(ValueError, match="and b is none"):
         math_expression("a", {"a": 1, "b": "text"})
@@ -61,7 +61,7 @@ def test_an_expression_reckons_with_texts() -> None:
         ("9007199254740993", (9007199254740992.0, 9007199254740993)),
     ],
 )
-def test_a_number_is_converted_wrongly(value: Any, results: tuple[float, int]) -> None:
+def test_number_is_converted(value: Any, results: tuple[float, int]) -> None:
     """Texts are read, booleans are 1 and 0, fractions are cut, and whole numbers keep all their digits."""
     given = convert_number(value)
     assert given == results
@@ -69,13 +69,13 @@ def test_a_number_is_converted_wrongly(value: Any, results: tuple[float, int]) -
 
 
 @pytest.mark.parametrize("value", ["", "  ", "text", "inf", "nan", math.inf, math.nan, 10**400, "1" * 5000, "0x10"])
-def test_what_is_no_number_is_converted(value: Any) -> None:
+def test_text_that_is_no_number_is_refused(value: Any) -> None:
     """Empty texts, other texts, and what is not finite are refused."""
     with pytest.raises(ValueError, match="number"):
         convert_number(value)
 
 
-def test_a_colour_is_read_backwards() -> None:
+def test_colour_is_read_red_first() -> None:
     """Red is the highest byte; the text is handed on as it was written."""
     assert color_to_rgb_integer("#ffffff") == (16777215, "#ffffff")
     assert color_to_rgb_integer("#FF0000") == (0xFF0000, "#FF0000")
@@ -83,7 +83,7 @@ def test_a_colour_is_read_backwards() -> None:
 
 
 @pytest.mark.parametrize("colour", ["", "red", "#fff", "ffffff", "#gggggg", "#ffffff00", "#ffffff\n", "#+12345"])
-def test_what_is_no_colour_is_read(colour: str) -> None:
+def test_text_that_is_no_colour_is_refused(colour: str) -> None:
     """A colour has six hexadecimal digits."""
     with pytest.raises(ValueError, match="#RRGGBB"):
         color_to_rgb_integer(colour)
@@ -108,23 +108,25 @@ def test_what_is_no_colour_is_read(colour: str) -> None:
         ("21:9 (Ultrawide)", 1.0, 8, (1568, 672)),
     ],
 )
-def test_a_resolution_is_off(ratio: str, megapixels: float, multiple: int, size: tuple[int, int]) -> None:
+def test_resolution_has_the_ratio_and_area_asked_for(
+    ratio: str, megapixels: float, multiple: int, size: tuple[int, int]
+) -> None:
     """Width and height have the ratio and the area as nearly as their multiple lets them."""
     assert select_resolution(ratio, megapixels, multiple) == size
 
 
-def test_an_unknown_ratio_is_a_fault_of_ours() -> None:
+def test_unknown_ratio_is_refused() -> None:
     """It may come over a link, unchecked."""
     with pytest.raises(ValueError, match="no such aspect ratio: '5:4'"):
         select_resolution("5:4", 1.0, 8)
 
 
-def test_a_seed_changes() -> None:
+def test_seed_is_handed_on() -> None:
     """A seed is handed on."""
     assert seed(2**63 - 1) == 2**63 - 1
 
 
-def test_a_choice_that_its_user_wrote_is_refused() -> None:
+def test_choice_that_its_user_wrote_is_taken() -> None:
     """The choices of the editor are not in the definition: any is taken, with the index the editor sends along."""
     definition = definition_of(custom_combo)
     assert definition.validate is not None
@@ -135,7 +137,7 @@ def test_a_choice_that_its_user_wrote_is_refused() -> None:
     assert custom_combo("mine") == ("mine", 0)
 
 
-def test_a_list_is_out_of_order() -> None:
+def test_list_keeps_the_order_of_its_inputs() -> None:
     """The items come in the order of the inputs, whatever the order of the graph."""
     grown = {"input2": [5], "input0": [1, 2], "input10": [6], "input1": [3, 4]}
     assert create_list(grown) == [1, 2, 3, 4, 5, 6]
@@ -155,12 +157,12 @@ def test_a_list_is_out_of_order() -> None:
         ([1 + 2j], "[(1+2j)]"),
     ],
 )
-def test_a_value_is_shown_as_something_else(source: Any, shown: str) -> None:
+def test_value_is_shown_as_it_is(source: Any, shown: str) -> None:
     """Lists and dictionaries are JSON, others are as they write themselves; watchers see what the output holds."""
     assert preview_any(source) == Result((shown,), ui={"text": [shown]})
 
 
-def test_a_picture_is_shown_number_by_number() -> None:
+def test_large_array_is_shown_in_short() -> None:
     """Millions of numbers are shown in short."""
     (shown,) = preview_any(np.zeros((1, 512, 512, 3), np.float32)).values
     assert len(shown) < 2000

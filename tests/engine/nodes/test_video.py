@@ -71,7 +71,7 @@ def saved(tmp_path: Path, context: FolderContext) -> Path:
     return path.rename(tmp_path / "input" / "saved.mp4")
 
 
-def test_a_saved_video_is_another(context: FolderContext, saved: Path) -> None:
+def test_saved_video_is_loaded_as_it_was(context: FolderContext, saved: Path) -> None:
     """Its frames, its rate and its sound are loaded as they were, as far as they can be encoded."""
     loaded = video.load_video(context, saved.name)
     assert (loaded.get_dimensions(), loaded.get_frame_count()) == ((48, 32), 20)
@@ -87,7 +87,7 @@ def test_a_saved_video_is_another(context: FolderContext, saved: Path) -> None:
         assert np.abs(waveform - _tone(2)["waveform"])[..., 1_000:-1_000].max() < 0.03
 
 
-def test_what_a_video_is_made_of_is_lost(saved: Path) -> None:
+def test_saved_video_holds_its_workflow(saved: Path) -> None:
     """The prompt and what the caller adds stand under their names in the index, which comes before the frames."""
     content = saved.read_bytes()
     assert content.index(b"moov") < content.index(b"mdat")
@@ -98,7 +98,7 @@ def test_what_a_video_is_made_of_is_lost(saved: Path) -> None:
 
 
 @alone
-def test_tracks_of_a_file_are_of_other_lengths(saved: Path) -> None:
+def test_tracks_of_a_file_have_one_length(saved: Path) -> None:
     """Both last two seconds; the sound begins after what its encoder put before it."""
     pictures, heard = mp4.tracks(saved)
     assert (pictures.codec, len(pictures.places), pictures.seconds) == ("vp09", 20, 2)
@@ -108,7 +108,7 @@ def test_tracks_of_a_file_are_of_other_lengths(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("rate", [Fraction(30_000, 1_001), Fraction(24), Fraction(25, 2), Fraction(120)])
-def test_a_rate_is_rounded_away(tmp_path: Path, rate: Fraction) -> None:
+def test_frame_rate_is_kept_exactly(tmp_path: Path, rate: Fraction) -> None:
     """Frames are shown when they should be, to a thousandth of a frame a second."""
     MadeClip(Components(_fading(6), None, rate)).save_to(tmp_path / "x.mp4")
     loaded = FileClip(tmp_path / "x.mp4")
@@ -120,7 +120,7 @@ def test_a_rate_is_rounded_away(tmp_path: Path, rate: Fraction) -> None:
 @pytest.mark.parametrize(
     ("start", "duration", "first", "count"), [(0.5, 1, 5, 10), (-0.5, 0, 15, 5), (0, 0.3, 0, 3), (1.8, 5, 18, 2)]
 )
-def test_a_part_of_a_video_is_another(
+def test_part_of_a_video_has_its_frames_and_sound(
     context: FolderContext, saved: Path, start: float, duration: float, first: int, count: int
 ) -> None:
     """Frames that are shown in the time are in it, and the sound of the time; of a file and of images alike."""
@@ -134,7 +134,7 @@ def test_a_part_of_a_video_is_another(
         assert heard["waveform"].shape[-1] == pytest.approx(count / 10 * heard["sample_rate"], abs=2)
 
 
-def test_a_part_of_a_part_begins_elsewhere(context: FolderContext, saved: Path) -> None:
+def test_part_of_a_part_begins_where_it_should(context: FolderContext, saved: Path) -> None:
     """Times are counted within the part that is cut."""
     part = video.trim_video(video.load_video(context, saved.name), 0.5, 1, strict_duration=True)
     images = video.get_video_components(context, video.trim_video(part, 0.2, 0.3, strict_duration=True))[0]
@@ -144,14 +144,14 @@ def test_a_part_of_a_part_begins_elsewhere(context: FolderContext, saved: Path) 
 
 
 @pytest.mark.parametrize(("start", "duration", "is_strict"), [(2.5, 0, False), (1.5, 1, True)])
-def test_a_part_that_is_not_there_is_cut(saved: Path, start: float, duration: float, is_strict: bool) -> None:  # noqa: FBT001 -- a case
+def test_part_after_the_end_is_refused(saved: Path, start: float, duration: float, is_strict: bool) -> None:  # noqa: FBT001 -- a case
     """Nothing is left after the end, and a strict duration is not shortened."""
     for whole in (FileClip(saved), _clip()):
         with pytest.raises(ValueError, match=r"lasts 2\.000 s"):
             video.trim_video(whole, start, duration, strict_duration=is_strict)
 
 
-def test_an_unchanged_file_is_encoded_anew(tmp_path: Path, context: FolderContext, saved: Path) -> None:
+def test_unchanged_file_is_copied_and_not_encoded(tmp_path: Path, context: FolderContext, saved: Path) -> None:
     """Its packets are copied, and texts of now are added to its own."""
     other = FolderContext(tmp_path, {"prompt": {"2": "new"}})
     path = _saved(tmp_path, video.save_video(other, video.load_video(context, saved.name), "copy", "auto", "auto"))
@@ -164,7 +164,7 @@ def test_an_unchanged_file_is_encoded_anew(tmp_path: Path, context: FolderContex
 
 
 @pytest.mark.parametrize("codec", ["vp9", "av1"])
-def test_a_webm_file_holds_something_else(tmp_path: Path, context: FolderContext, codec: str) -> None:
+def test_webm_file_holds_frames_rate_and_texts(tmp_path: Path, context: FolderContext, codec: str) -> None:
     """It holds each frame, its rate, and the texts as tags; an unchanged one is copied."""
     result = video.save_webm(context, _fading(), "x", codec, 12.5, 20)
     path = _saved(tmp_path, result)
@@ -185,7 +185,7 @@ def test_a_webm_file_holds_something_else(tmp_path: Path, context: FolderContext
     assert (again.suffix, len(FileClip(again).get_components().images)) == (".mp4", 20)
 
 
-def test_av1_of_a_single_frame_is_a_picture(tmp_path: Path) -> None:
+def test_av1_of_a_single_frame_is_a_video(tmp_path: Path) -> None:
     """One frame is a video too, and a coarse quality makes a small one."""
     noise = np.random.default_rng(0).uniform(0, 1, (1, 64, 64, 3)).astype(np.float32)
     sizes = []
@@ -195,7 +195,7 @@ def test_av1_of_a_single_frame_is_a_picture(tmp_path: Path) -> None:
     assert sizes[1] < sizes[0] / 4
 
 
-def test_odd_sizes_and_other_channels_are_not_saved(tmp_path: Path) -> None:
+def test_odd_sizes_and_other_channels_are_saved(tmp_path: Path) -> None:
     """Videos have even edges, to which a line is added or from which one is cut; alpha is left out, grey is grey."""
     for channels in (1, 4):
         images = np.full((2, 33, 47, channels), 0.5, np.float32)
@@ -213,7 +213,7 @@ def test_odd_sizes_and_other_channels_are_not_saved(tmp_path: Path) -> None:
 
 
 @alone
-def test_what_is_not_encoded_is_saved_as_something_else(tmp_path: Path) -> None:
+def test_missing_encoder_is_named(tmp_path: Path) -> None:
     """Who asks for H.264 or ten bits is told what is missing, and gets no other format instead."""
     with pytest.raises(ValueError, match=r"H\.264 needs an optional library"):
         _clip().save_to(tmp_path / "x.mp4", codec="h264")
@@ -224,7 +224,7 @@ def test_what_is_not_encoded_is_saved_as_something_else(tmp_path: Path) -> None:
 
 
 @alone
-def test_a_sound_that_cannot_be_decoded_is_lost_silently(context: FolderContext, saved: Path) -> None:
+def test_sound_that_cannot_be_decoded_is_reported(context: FolderContext, saved: Path) -> None:
     """Its frames are there, whoever wants its sound is told why not, and it is not written anew without it."""
     saved.write_bytes(saved.read_bytes().replace(b"Opus\0\0\0\0\0\0\0\1", b"mp4a\0\0\0\0\0\0\0\1"))
     loaded = video.load_video(context, saved.name)
@@ -241,7 +241,7 @@ def test_a_sound_that_cannot_be_decoded_is_lost_silently(context: FolderContext,
         audio_io.load_audio(context, saved.name)
 
 
-def test_the_sound_of_a_video_cannot_be_loaded(context: FolderContext, saved: Path) -> None:
+def test_sound_of_a_video_can_be_loaded(context: FolderContext, saved: Path) -> None:
     """A video is a file of sound too, unless it has none."""
     assert audio_io.load_audio(context, saved.name)["waveform"].shape[1] == 2
     MadeClip(Components(_fading(2), None, Fraction(5))).save_to(saved)
@@ -249,7 +249,7 @@ def test_the_sound_of_a_video_cannot_be_loaded(context: FolderContext, saved: Pa
         audio_io.load_audio(context, saved.name)
 
 
-def test_a_sound_goes_on_after_the_frames(tmp_path: Path) -> None:
+def test_sound_is_cut_where_the_frames_end(tmp_path: Path) -> None:
     """It is cut where they end; a shorter one stays as it is."""
     for seconds, heard in ((5.0, 1.0), (0.4, 0.4)):
         MadeClip(Components(_fading(10), _tone(seconds, 44_100), Fraction(10))).save_to(tmp_path / "x.mp4")
@@ -267,7 +267,7 @@ def _avi(path: Path, count: int) -> None:
     named.rename(path)
 
 
-def test_other_kinds_of_videos_are_not_read(tmp_path: Path) -> None:
+def test_avi_is_read_and_written_as_mp4(tmp_path: Path) -> None:
     """An AVI without a sound has frames, and is written anew as MP4."""
     _avi(tmp_path / "x", 5)
     clip = FileClip(tmp_path / "x")
@@ -283,7 +283,7 @@ def test_other_kinds_of_videos_are_not_read(tmp_path: Path) -> None:
         b"\x1a\x45\xdf\xa3" + b"\0" * 200, b"\0\0\0\x18ftypisom" + b"\xff" * 300, b"GIF89a\xff\xff\xff\xff",
     ],
 )  # fmt: skip
-def test_what_is_no_video_is_loaded(context: FolderContext, content: bytes) -> None:
+def test_file_that_is_no_video_is_refused(context: FolderContext, content: bytes) -> None:
     """Anything else is a clear error; lists that name other files are not followed."""
     (context.root / "input" / "x.mp4").write_bytes(content)
     with pytest.raises(ValueError, match=r"video"):
@@ -292,7 +292,7 @@ def test_what_is_no_video_is_loaded(context: FolderContext, content: bytes) -> N
         audio_io.load_audio(context, "x.mp4")
 
 
-def test_a_broken_video_is_more_than_an_error(tmp_path: Path, saved: Path) -> None:
+def test_broken_video_is_an_error_or_what_is_left_of_it(tmp_path: Path, saved: Path) -> None:
     """Cut off anywhere, or with bytes of its index changed, it is an error that says so, or what is left of it."""
     content, path = saved.read_bytes(), tmp_path / "x.mp4"
     generator = np.random.default_rng(7)
@@ -316,7 +316,7 @@ def _look_at(path: Path) -> None:
             assert str(error)  # noqa: PT017 -- that it is one, and says something, is all there is to assert
 
 
-def test_a_table_says_there_are_more_packets_than_bytes(saved: Path) -> None:
+def test_impossible_packet_table_is_refused(saved: Path) -> None:
     """It is not believed, and nothing is allocated for it."""
     content = saved.read_bytes()
     place = content.index(b"stsz") + 8
@@ -326,7 +326,7 @@ def test_a_table_says_there_are_more_packets_than_bytes(saved: Path) -> None:
             mp4.tracks(saved)
 
 
-def test_a_video_of_too_many_pixels_takes_all_memory(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pixels_of_a_video_are_bounded(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted before they are decoded, and again while they are; single frames have a bound of their own."""
     monkeypatch.setattr("fairlead.engine.bounds.PIXELS_MAX", 19 * 32 * 48)
     with pytest.raises(ValueError, match="more than the"):
@@ -337,7 +337,7 @@ def test_a_video_of_too_many_pixels_takes_all_memory(saved: Path, monkeypatch: p
         FileClip(saved).get_dimensions()
 
 
-def test_a_video_is_decoded_although_nobody_wants_it(saved: Path) -> None:
+def test_video_can_be_interrupted_between_frames(saved: Path) -> None:
     """Between frames the node asks whether it should go on, while reading and while writing."""
 
     def stop() -> None:
@@ -350,7 +350,7 @@ def test_a_video_is_decoded_although_nobody_wants_it(saved: Path) -> None:
     assert [path.name for path in saved.parent.iterdir() if path.is_dir()] == []
 
 
-def test_a_video_goes_with_its_job(tmp_path: Path, saved: Path) -> None:
+def test_clip_keeps_its_file_as_long_as_it_lives(tmp_path: Path, saved: Path) -> None:
     """A clip in the cache keeps its file, and gives it up when it goes itself."""
     clip = kept_clip(saved)
     assert size_of(clip) > saved.stat().st_size
@@ -365,7 +365,7 @@ def test_a_video_goes_with_its_job(tmp_path: Path, saved: Path) -> None:
     assert not tmp_path.joinpath("clip").exists()
 
 
-def test_a_video_of_a_pack_is_not_saved(tmp_path: Path, context: FolderContext) -> None:
+def test_video_of_a_pack_is_saved(tmp_path: Path, context: FolderContext) -> None:
     """Whatever says what it consists of is a video."""
 
     class PackVideo:
@@ -378,7 +378,7 @@ def test_a_video_of_a_pack_is_not_saved(tmp_path: Path, context: FolderContext) 
 
 
 @together
-def test_h264_is_not_written(tmp_path: Path) -> None:
+def test_h264_is_written_with_the_optional_library(tmp_path: Path) -> None:
     """With the optional library a video is H.264 and AAC, and stays so when it is asked for."""
     _clip().save_to(tmp_path / "x.mp4")
     assert [track.codec for track in mp4.tracks(tmp_path / "x.mp4")] == ["avc1", "mp4a"]
@@ -409,7 +409,7 @@ def _node(class_type: str, **inputs: Any) -> dict[str, Any]:
     return {"class_type": class_type, "inputs": inputs}
 
 
-def test_a_workflow_of_videos_does_not_run(tmp_path: Path, saved: Path) -> None:
+def test_workflow_of_videos_is_executed(tmp_path: Path, saved: Path) -> None:
     """Load, cut, take apart, put together with a sound, and save as both formats; nothing else is left behind."""
     document = {
         "1": _node("LoadVideo", file=saved.name),
@@ -431,7 +431,7 @@ def test_a_workflow_of_videos_does_not_run(tmp_path: Path, saved: Path) -> None:
     assert found.audio is not None
 
 
-def test_a_missing_video_is_found_out_by_running(tmp_path: Path) -> None:
+def test_missing_video_fails_validation(tmp_path: Path) -> None:
     """Validation says which file there is not; a broken one is the error of the node that loads it."""
     document = {
         "1": _node("LoadVideo", file="x.mp4"),

@@ -26,7 +26,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         yield running
 
 
-def test_a_server_does_not_hear_of_a_broken_pack(engine: Engine) -> None:
+def test_server_hears_of_every_pack(engine: Engine) -> None:
     """It is told of every pack, and its editors of every class of those that could be loaded."""
     broken, party = engine.packs
     assert (broken.name, broken.nodes, broken.error) == ("broken", 0, "SystemExit: not today (broken.py, line 1)")
@@ -35,7 +35,7 @@ def test_a_server_does_not_hear_of_a_broken_pack(engine: Engine) -> None:
     assert told["PartyJoin"]["python_module"] == "custom_nodes.third-party-nodes"
 
 
-def test_a_pack_reaches_nothing_from_a_host(engine: Engine, tmp_path: Path) -> None:
+def test_pack_in_a_host_works_through_the_server(engine: Engine, tmp_path: Path) -> None:
     """Its uploads, progress, previews, words and files go by way of the server."""
     Image.new("RGB", (6, 4), (10, 20, 30)).save(engine.folder / "photo.png")
     seen = engine.execute(
@@ -55,7 +55,7 @@ def test_a_pack_reaches_nothing_from_a_host(engine: Engine, tmp_path: Path) -> N
     assert [type(shown) for shown in seen.desk.shown] == [Previewed, Previewed, Said]
 
 
-def test_a_loop_of_a_pack_does_not_turn_in_a_host(engine: Engine) -> None:
+def test_loop_of_a_pack_turns_in_a_host(engine: Engine) -> None:
     """Graphs that packs put in their places are executed there as well."""
     seen = engine.execute(
         {
@@ -71,7 +71,7 @@ def test_a_loop_of_a_pack_does_not_turn_in_a_host(engine: Engine) -> None:
 
 
 @pytest.mark.req("C-12")
-def test_a_missing_model_is_any_error_of_a_host(engine: Engine) -> None:
+def test_missing_model_of_a_pack_has_its_documented_name(engine: Engine) -> None:
     """The name that clients know reaches the server."""
     failure = engine.execute({"c": n("PartyCheckpoint", name="x.pt"), "s": n("PartyShow", value=["c", 0])}).failure
     assert failure.exception_type == "ModelDownloadError"

@@ -31,7 +31,7 @@ def _by_name(reports: Any) -> dict[str, PackReport]:
     return {report.name: report for report in reports}
 
 
-def test_a_pack_with_a_strange_name_is_left_out(custom_nodes: Path, load: Load) -> None:
+def test_pack_with_a_strange_name_is_loaded(custom_nodes: Path, load: Load) -> None:
     """Hyphens, dots and spaces are names; what is hidden, private or disabled is no pack."""
     for name in ("a-pack", "b.pack", "c pack", "_private", ".hidden", "d.disabled"):
         (custom_nodes / name).mkdir()
@@ -69,7 +69,7 @@ def test_a_pack_with_a_strange_name_is_left_out(custom_nodes: Path, load: Load) 
         ("import os\nos.environ['NO_SUCH_SECRET']", "KeyError: 'NO_SUCH_SECRET'"),
     ],
 )
-def test_a_broken_pack_takes_others_with_it(custom_nodes: Path, load: Load, source: str, words: str) -> None:
+def test_broken_pack_is_reported_and_the_others_loaded(custom_nodes: Path, load: Load, source: str, words: str) -> None:
     """It is reported by name with what is wrong; those before and after it are loaded, and nothing of it stays."""
     (custom_nodes / "bad.py").write_text(source)
     (custom_nodes / "after.py").write_text(_GOOD % "after")
@@ -93,7 +93,7 @@ def test_a_broken_pack_takes_others_with_it(custom_nodes: Path, load: Load, sour
         ("Node.INPUT_TYPES = classmethod(lambda cls: 1 / 0)", "ZeroDivisionError"),
     ],
 )
-def test_one_broken_class_takes_its_pack_with_it(custom_nodes: Path, load: Load, change: str, words: str) -> None:
+def test_broken_class_is_reported_and_the_others_kept(custom_nodes: Path, load: Load, change: str, words: str) -> None:
     """The others of the pack are there, and the report says which is not."""
     source = f"{_GOOD % 'Bad'}{change}\nclass Fine(Node):\n    FUNCTION = 'run'\n    RETURN_TYPES = ()\n"
     fine = "    INPUT_TYPES = classmethod(lambda cls: {})\nNODE_CLASS_MAPPINGS['Fine'] = Fine"
@@ -105,7 +105,7 @@ def test_one_broken_class_takes_its_pack_with_it(custom_nodes: Path, load: Load,
     assert words in (report.error or "")
 
 
-def test_a_pack_takes_the_name_of_another_node(custom_nodes: Path, load: Load) -> None:
+def test_first_node_of_a_name_stays(custom_nodes: Path, load: Load) -> None:
     """The first of a name stays: a node of ours before any pack, and a pack before those after it."""
     for name in ("a", "b"):
         (custom_nodes / f"{name}.py").write_text(f"{_GOOD % 'SaveImage'}NODE_CLASS_MAPPINGS['Mine'] = Node")
@@ -116,7 +116,7 @@ def test_a_pack_takes_the_name_of_another_node(custom_nodes: Path, load: Load) -
     assert registry["SaveImage"].definition.title == "Save Image"
 
 
-def test_a_hundred_broken_classes_make_an_endless_report(custom_nodes: Path, load: Load) -> None:
+def test_report_of_broken_classes_is_bounded(custom_nodes: Path, load: Load) -> None:
     """Some are named, the rest counted, and no text is long."""
     words = "'x' * 100_000"
     (custom_nodes / "pack.py").write_text("NODE_CLASS_MAPPINGS = {str(number): number for number in range(100)}")
@@ -126,7 +126,7 @@ def test_a_hundred_broken_classes_make_an_endless_report(custom_nodes: Path, loa
     assert len(wordy.error or "") == 1_000
 
 
-def test_a_folder_that_is_not_there_stops_the_host(custom_nodes: Path, tmp_path: Path) -> None:
+def test_missing_folder_is_reported(custom_nodes: Path, tmp_path: Path) -> None:
     """It is reported; those that are there are loaded; without a pack nothing is put in anybody's way."""
     before = set(sys.modules)
     gone = str(tmp_path / "gone")
@@ -136,7 +136,7 @@ def test_a_folder_that_is_not_there_stops_the_host(custom_nodes: Path, tmp_path:
     assert "folder_paths" not in set(sys.modules) - before
 
 
-def test_two_folders_have_a_pack_of_one_name(custom_nodes: Path, tmp_path: Path) -> None:
+def test_second_pack_of_a_name_is_reported(custom_nodes: Path, tmp_path: Path) -> None:
     """The second is reported; loading the same twice takes no harm."""
     other = tmp_path / "other"
     other.mkdir()
@@ -148,7 +148,7 @@ def test_two_folders_have_a_pack_of_one_name(custom_nodes: Path, tmp_path: Path)
     assert list(registry) == ["First"]
 
 
-def test_packs_are_loaded_that_were_not_selected(custom_nodes: Path, tmp_path: Path) -> None:
+def test_only_selected_packs_are_loaded(custom_nodes: Path, tmp_path: Path) -> None:
     """Those named are announced and loaded; a name that is not found is passed by."""
     for name in "abc":
         (custom_nodes / f"{name}.py").write_text(_GOOD % name.upper())
@@ -161,13 +161,13 @@ def test_packs_are_loaded_that_were_not_selected(custom_nodes: Path, tmp_path: P
     assert load_packs(Registry(), [str(custom_nodes), gone], str(tmp_path), (), announced.append) == []
 
 
-def test_a_name_that_is_no_text_keeps_the_others_from_loading(custom_nodes: Path, load: Load) -> None:
+def test_name_that_is_no_text_is_reported_with_a_mark(custom_nodes: Path, load: Load) -> None:
     """The system's names are bytes: what cannot be told of is told with a mark in its place."""
     Path(os.fsdecode(os.fsencode(custom_nodes) + b"/odd\xff.py")).write_text(_GOOD % "Odd")
     assert [(report.name, report.nodes, report.error) for report in load()] == [("odd?", 1, None)]
 
 
-def test_a_pack_that_imports_another_loads_it_twice(custom_nodes: Path, load: Load) -> None:
+def test_pack_that_imports_another_loads_it_once(custom_nodes: Path, load: Load) -> None:
     """It is the same module, loaded once."""
     (custom_nodes / "a.py").write_text(f"import custom_nodes.b\n{_GOOD % 'A'}\nassert custom_nodes.b.LOADED == [1]")
     (custom_nodes / "b.py").write_text(f"LOADED = []\nLOADED.append(1)\n{_GOOD % 'B'}")
@@ -176,7 +176,7 @@ def test_a_pack_that_imports_another_loads_it_twice(custom_nodes: Path, load: Lo
     assert list(registry) == ["A", "B"]
 
 
-def test_what_is_not_served_is_passed_by_in_silence(custom_nodes: Path, load: Load) -> None:
+def test_routes_and_scripts_that_are_not_served_are_reported(custom_nodes: Path, load: Load) -> None:
     """Routes and scripts of a pack are noted in its report."""
     copied(PACK, custom_nodes / "third-party-nodes")
     (report,) = load(own_nodes())
@@ -184,7 +184,7 @@ def test_what_is_not_served_is_passed_by_in_silence(custom_nodes: Path, load: Lo
     assert (report.nodes, report.error) == (30, None)
 
 
-def test_a_pack_is_loaded_where_an_event_loop_runs(custom_nodes: Path, tmp_path: Path) -> None:
+def test_pack_is_loaded_beside_a_running_event_loop(custom_nodes: Path, tmp_path: Path) -> None:
     """Its entry point is awaited elsewhere."""
     copied(PACK, custom_nodes / "third-party-nodes")
 
@@ -195,7 +195,7 @@ def test_a_pack_is_loaded_where_an_event_loop_runs(custom_nodes: Path, tmp_path:
     assert asyncio.run(load()).error is None
 
 
-def test_aiohttp_is_needed_for_routes_that_are_not_served(
+def test_pack_with_routes_is_loaded_without_aiohttp(
     custom_nodes: Path, load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Packs that import it for routes are loaded without it; whoever really calls it is told."""
@@ -209,7 +209,7 @@ def test_aiohttp_is_needed_for_routes_that_are_not_served(
     assert sys.modules["custom_nodes.a"].SAID.endswith("routes of node packs are not served")
 
 
-def test_editors_are_told_less_of_a_packs_classes(party: WatchedBench) -> None:
+def test_editors_are_told_all_of_a_packs_classes(party: WatchedBench) -> None:
     """Both forms are told of as the peer does, and all of it is JSON."""
     told = json.loads(json.dumps(party.registry.object_info()))
     classic, schema = told["PartyBrighten"], told["PartyBlend"]
@@ -245,7 +245,7 @@ def test_editors_are_told_less_of_a_packs_classes(party: WatchedBench) -> None:
     assert schema["input_order"]["optional"] == ["b"]
 
 
-def test_editors_are_told_less_of_inputs_that_grow(party: WatchedBench) -> None:
+def test_editors_are_told_all_of_inputs_that_grow(party: WatchedBench) -> None:
     """Growing inputs, choices, matched and mixed types are told in the words editors know."""
     told = described(party.registry["PartyJoin"].definition)
     required, optional = told["input"]["required"], told["input"]["optional"]

@@ -37,7 +37,7 @@ def _show(node: str, slot: int = 0) -> dict[str, Any]:
     return n("PartyShow", value=[node, slot])
 
 
-def test_progress_previews_and_words_of_a_pack_are_lost(execute: Execute, party: WatchedBench) -> None:
+def test_progress_previews_and_words_of_a_pack_are_told(execute: Execute, party: WatchedBench) -> None:
     """All of them reach who watches, as the node's own; hidden inputs reach the node."""
     graph = {"i": _PICTURE, "b": n("PartyBrighten", image=["i", 0], amount=0.25, steps=2), "s": _show("b", 1)}
     seen = execute(graph, EXTRA_PNGINFO={"workflow": 1})
@@ -48,7 +48,7 @@ def test_progress_previews_and_words_of_a_pack_are_lost(execute: Execute, party:
     assert party.watcher.texts == [("b", "2 steps")]
 
 
-def test_lists_are_not_mapped_over_a_packs_node(execute: Execute) -> None:
+def test_lists_are_mapped_over_a_packs_node(execute: Execute) -> None:
     """Each item is a call; a class that takes lists is called once; calls of coroutines go on at the same time."""
     graph = {
         "l": n("PartyNumbers", count=4),
@@ -62,7 +62,7 @@ def test_lists_are_not_mapped_over_a_packs_node(execute: Execute) -> None:
     assert _shown(seen, "each") == [0, 2, 4, 6]
 
 
-def test_a_lazy_input_is_worked_out_though_nobody_asks(execute: Execute) -> None:
+def test_lazy_input_of_a_pack_is_executed_only_when_asked_for(execute: Execute) -> None:
     """What the pack does not ask for is not executed."""
     graph = {
         "y": n("PartyNumber", value=1),
@@ -74,7 +74,7 @@ def test_a_lazy_input_is_worked_out_though_nobody_asks(execute: Execute) -> None
     assert (_shown(seen), "y" in seen.executed) == ([2], False)
 
 
-def test_a_blocker_of_a_pack_ends_the_job(execute: Execute) -> None:
+def test_blocker_of_a_pack_stops_only_its_consumers(execute: Execute) -> None:
     """It stops who would take the value, with or without a word, and nobody else."""
     graph = {
         "v": n("PartyNumber", value=1),
@@ -90,7 +90,7 @@ def test_a_blocker_of_a_pack_ends_the_job(execute: Execute) -> None:
     assert {"a", "b"}.isdisjoint(seen.outcome.ui)
 
 
-def test_a_result_is_kept_though_the_world_has_changed(execute: Execute) -> None:
+def test_changed_world_changes_the_result_of_a_pack(execute: Execute) -> None:
     """IS_CHANGED is part of what a result depends on; NaN and an error equal nothing."""
     kind = _module("classic").Changing
 
@@ -105,7 +105,7 @@ def test_a_result_is_kept_though_the_world_has_changed(execute: Execute) -> None
     assert look("broken") != look("broken")
 
 
-def test_a_pack_loses_what_it_keeps_in_an_instance(execute: Execute) -> None:
+def test_instance_of_a_packs_node_lasts(execute: Execute) -> None:
     """There is one instance for each node, and it lasts; nodes that are not idempotent share nothing."""
     graph = {
         "a": n("PartyCounter", seed=1), "b": n("PartyCounter", seed=1), "sa": _show("a"), "sb": _show("b"),
@@ -116,7 +116,7 @@ def test_a_pack_loses_what_it_keeps_in_an_instance(execute: Execute) -> None:
     assert (_shown(again, "sa"), _shown(again, "sb")) == ([2], [1])
 
 
-def test_a_check_of_a_pack_is_passed_over(execute: Execute) -> None:
+def test_check_of_a_pack_is_asked(execute: Execute) -> None:
     """Its words are the fault; the bounds of what it checks are its own business; it may ask for types."""
     number, picture = n("PartyNumber", value=1), _PICTURE
 
@@ -130,14 +130,14 @@ def test_a_check_of_a_pack_is_passed_over(execute: Execute) -> None:
         assert any(words in fault.details for fault in caught.value.node_faults["e"].faults)
 
 
-def test_links_nobody_declared_are_lost(execute: Execute) -> None:
+def test_undeclared_links_are_given_to_a_method_that_takes_anything(execute: Execute) -> None:
     """A method that takes anything is given them; constants nobody declared are widgets' and are not."""
     collect = n("PartyCollect", first=["v", 0], second=["v", 0], widget="image")
     seen = execute({"v": n("PartyNumber", value=7), "c": collect, "s": _show("c")})
     assert json.loads(_shown(seen)[0]) == {"first": 7, "second": 7}
 
 
-def test_a_class_that_takes_any_name_is_given_less(execute: Execute) -> None:
+def test_class_that_takes_any_name_is_given_everything(execute: Execute) -> None:
     """It declares all names there are: constants and links alike; what it shows is shown again when it is known."""
     graph = {"v": n("PartyNumber", value=7), "f": n("PartyFlexible", one=["v", 0], two={"on": True}), "s": _show("f")}
     taken = '{"one": 7, "two": {"on": true}}'
@@ -148,7 +148,7 @@ def test_a_class_that_takes_any_name_is_given_less(execute: Execute) -> None:
     assert ("f" in again.executed, _shown(again, "f", "taken")) == (False, [taken])
 
 
-def test_an_output_that_a_pack_does_not_give_ends_the_job(execute: Execute) -> None:
+def test_missing_output_of_a_pack_blocks_its_consumers(execute: Execute) -> None:
     """It blocks who would take it, and says why."""
     graph = {"f": n("PartyFlexible", one=1), "s": _show("f", 1), "t": _show("f", 0)}
     seen = execute(graph)
@@ -156,7 +156,7 @@ def test_an_output_that_a_pack_does_not_give_ends_the_job(execute: Execute) -> N
     assert [event.message for event in seen.of(Stopped)] == ["the node gave no value for its output 1"]
 
 
-def test_a_loop_of_a_pack_does_not_turn(execute: Execute) -> None:
+def test_loop_of_a_pack_turns_until_its_condition_is_false(execute: Execute) -> None:
     """It copies a part of the graph into its own place until a condition is false, by looking at the live graph."""
     graph = {
         "start": n("PartyNumber", value=4),
@@ -171,7 +171,7 @@ def test_a_loop_of_a_pack_does_not_turn(execute: Execute) -> None:
     assert sum(node.endswith("minus") for node in seen.executed) == 4
 
 
-def test_an_input_that_nobody_sees_cannot_be_set(execute: Execute) -> None:
+def test_hidden_counter_of_a_loop_is_set(execute: Execute) -> None:
     """The turns of a loop are counted by it, in graphs the pack makes; what one node notes, another reads."""
     graph = {
         "open": n("PartyCountedOpen", turns=4),
@@ -181,13 +181,13 @@ def test_an_input_that_nobody_sees_cannot_be_set(execute: Execute) -> None:
     assert _shown(execute(graph)) == [0 + 1 + 2 + 3]
 
 
-def test_two_graphs_of_one_call_are_mixed_up(execute: Execute) -> None:
+def test_graphs_of_one_call_have_their_own_ids(execute: Execute) -> None:
     """Their nodes have ids of their own, whatever the pack calls them."""
     seen = execute({"t": n("PartyTwoGraphs", value=5), "a": _show("t", 0), "b": _show("t", 1)})
     assert (_shown(seen, "a"), _shown(seen, "b")) == ([5], [6])
 
 
-def test_a_file_a_pack_writes_by_path_is_lost(execute: Execute, tmp_path: Path) -> None:
+def test_file_that_a_pack_writes_by_path_is_a_file_of_the_job(execute: Execute, tmp_path: Path) -> None:
     """It becomes a file of the job, numbered after the job's others, and is shown by that name."""
     graph = {"i": _PICTURE, "s": n("PartySavePicture", image=["i", 0], prefix="third/party")}
     again = {**graph, "i": {**_PICTURE, "inputs": {**_PICTURE["inputs"], "color": 255}}}
@@ -197,7 +197,7 @@ def test_a_file_a_pack_writes_by_path_is_lost(execute: Execute, tmp_path: Path) 
     assert Image.open(tmp_path / "output" / "third" / "party_00002_.png").getpixel((0, 0)) == (0, 0, 255)
 
 
-def test_a_pack_does_not_find_an_upload_by_path(execute: Execute, tmp_path: Path) -> None:
+def test_pack_finds_an_upload_by_path(execute: Execute, tmp_path: Path) -> None:
     """What a caller has named lies where packs look for it; a name that leads elsewhere does not."""
     Image.new("RGB", (3, 2), (255, 0, 0)).save(tmp_path / "input" / "red.png")
     graph = {"l": n("PartyLoadPicture", image="red.png"), "s": n("PartySavePicture", image=["l", 0], prefix="x")}
@@ -211,7 +211,7 @@ def test_a_pack_does_not_find_an_upload_by_path(execute: Execute, tmp_path: Path
 
 
 @pytest.mark.req("C-12")
-def test_a_missing_model_is_any_error(execute: Execute, custom_nodes: Path) -> None:
+def test_missing_model_is_a_model_download_error(execute: Execute, custom_nodes: Path) -> None:
     """It is a ModelDownloadError that names the model; one that is there is found next to the packs."""
     seen = execute({"c": n("PartyCheckpoint", name="large.safetensors"), "s": _show("c")})
     failure = _failure(seen)
@@ -224,7 +224,7 @@ def test_a_missing_model_is_any_error(execute: Execute, custom_nodes: Path) -> N
     assert _failure(execute({"c": n("PartyCheckpoint", name="../../x"), "s": _show("c")})).message
 
 
-def test_a_class_that_derives_from_the_engines_own_breaks(execute: Execute, tmp_path: Path) -> None:
+def test_class_derived_from_the_engines_own_works(execute: Execute, tmp_path: Path) -> None:
     """A preview that a pack changes is a preview still, and a file of the job."""
     seen = execute({"i": _PICTURE, "p": n("PartyPreviewTwice", images=["i", 0])})
     shown = _shown(seen, "p", "images")
@@ -232,13 +232,13 @@ def test_a_class_that_derives_from_the_engines_own_breaks(execute: Execute, tmp_
     assert (tmp_path / "temp" / shown[0]["filename"]).is_file()
 
 
-def test_a_node_that_interrupts_is_an_error(execute: Execute) -> None:
+def test_node_that_interrupts_interrupts_its_job(execute: Execute) -> None:
     """The job is interrupted, as if its caller had asked for it."""
     ending = execute({"i": n("PartyInterrupting"), "s": _show("i")}).outcome.ending
     assert isinstance(ending, Interrupted)
 
 
-def test_a_node_in_the_schema_form_shows_nothing(execute: Execute, tmp_path: Path) -> None:
+def test_node_in_the_schema_form_shows_progress_and_pictures(execute: Execute, tmp_path: Path) -> None:
     """It has its hidden inputs, tells its progress, shows a picture and gives its value."""
     graph = {"i": _PICTURE, "b": n("PartyBlend", a=["i", 0], b=["i", 0], part=0.5, mode="mix")}
     seen = execute(graph)
@@ -251,7 +251,7 @@ def test_a_node_in_the_schema_form_shows_nothing(execute: Execute, tmp_path: Pat
     ("inputs", "joined", "echoed"),
     [({"how": "plain"}, "ab", None), ({"how": "between", "how__separator": "+"}, "a+b", 9)],
 )
-def test_inputs_that_grow_or_depend_on_a_choice_are_lost(
+def test_inputs_that_grow_or_depend_on_a_choice_come_as_dicts(
     execute: Execute, inputs: dict[str, Any], joined: str, echoed: int | None
 ) -> None:
     """They come as dicts; the lazy one is worked out when the choice needs it."""
@@ -262,7 +262,7 @@ def test_inputs_that_grow_or_depend_on_a_choice_are_lost(
     assert ("v" in seen.executed) == (echoed is not None)
 
 
-def test_a_coroutine_in_the_schema_form_breaks(execute: Execute) -> None:
+def test_coroutine_in_the_schema_form_is_awaited(execute: Execute) -> None:
     """It is awaited, checked, fingerprinted and may block; what it writes on its class goes with the call."""
     graph = {"t": n("PartyText", text="word"), "s": _show("t")}
     seen = execute(graph)
@@ -276,20 +276,20 @@ def test_a_coroutine_in_the_schema_form_breaks(execute: Execute) -> None:
         execute({"t": n("PartyText", text="")})
 
 
-def test_a_graph_in_the_place_of_a_schema_node_is_lost(execute: Execute) -> None:
+def test_graph_in_place_of_a_schema_node_is_executed(execute: Execute) -> None:
     """It is executed like any other; nodes that are not idempotent are executed each by itself."""
     seen = execute({"a": n("PartyGrow", value=1), "b": n("PartyGrow", value=1), "s": _show("a"), "t": _show("b")})
     assert (_shown(seen), _shown(seen, "t")) == ([2], [2])
     assert {"a", "b"} <= set(seen.executed)
 
 
-def test_what_a_pack_makes_is_told_twice(execute: Execute) -> None:
+def test_output_of_a_pack_is_told_once(execute: Execute) -> None:
     """Each node shows what it has once."""
     seen = execute({"v": n("PartyNumber", value=7), "s": _show("v")})
     assert [event.place.node for event in seen.of(Executed)] == ["s"]
 
 
-def test_an_image_of_a_pack_has_another_type(execute: Execute) -> None:
+def test_image_of_a_pack_is_a_float32_array(execute: Execute) -> None:
     """Own nodes take what packs give: float32 arrays."""
     graph = {
         "i": _PICTURE,
@@ -302,7 +302,7 @@ def test_an_image_of_a_pack_has_another_type(execute: Execute) -> None:
     assert float(image.max()) == 0.5
 
 
-def test_a_coroutine_of_a_pack_holds_up_others(execute: Execute) -> None:
+def test_coroutines_of_packs_run_concurrently(execute: Execute) -> None:
     """Nodes whose methods are coroutines go on at the same time."""
     graph = {str(value): n("PartySlowDouble", value=value) for value in range(8)}
     seen = execute({**graph, **{f"s{value}": _show(str(value)) for value in range(8)}})
@@ -310,7 +310,7 @@ def test_a_coroutine_of_a_pack_holds_up_others(execute: Execute) -> None:
     assert _module("classic").SlowDouble.most > 1
 
 
-def test_a_video_of_a_pack_is_none_of_ours(execute: Execute) -> None:
+def test_video_of_a_pack_is_a_video(execute: Execute) -> None:
     """Packs make, take and cut videos, and own nodes take them."""
     pictures = n("EmptyImage", width=16, height=16, batch_size=8, color=255)
     graph = {
@@ -335,7 +335,7 @@ def test_a_video_of_a_pack_is_none_of_ours(execute: Execute) -> None:
         ("mask", "images", "temp", "ComfyUI_temp_", "png"),
     ],
 )
-def test_what_a_helper_of_the_schema_form_saves_is_lost(
+def test_file_saved_by_a_helper_of_the_schema_form_is_a_file_of_the_job(
     execute: Execute, tmp_path: Path, what: str, key: str, kind: str, beginning: str, extension: str
 ) -> None:
     """It is a file of the job, and is shown."""

@@ -48,7 +48,7 @@ def told(tmp_path: Path) -> Iterator[Told]:
         yield node
 
 
-def test_a_graph_builder_shares_ids_with_another(modules: dict[str, Any]) -> None:
+def test_graph_builder_has_its_own_ids(modules: dict[str, Any]) -> None:
     """Ids of one call differ; a node is looked up, linked to, replaced and removed by the name the pack gave it."""
     builder = modules["comfy_execution.graph_utils"].GraphBuilder
     with numbered_graphs():
@@ -65,7 +65,7 @@ def test_a_graph_builder_shares_ids_with_another(modules: dict[str, Any]) -> Non
     assert builder.alloc_prefix("7", 1, 2) == "7.1.2."
 
 
-def test_a_link_is_not_told_from_a_list(modules: dict[str, Any]) -> None:
+def test_link_is_told_from_a_list(modules: dict[str, Any]) -> None:
     """It is an id and a number; graphs can be moved below a prefix."""
     graphs = modules["comfy_execution.graph_utils"]
     answers = [graphs.is_link(value) for value in (["1", 0], ["1"], ["1", "0"], [1, 0], "10", ("1", 0), None)]
@@ -77,7 +77,7 @@ def test_a_link_is_not_told_from_a_list(modules: dict[str, Any]) -> None:
     assert outputs == (["p.a", 0], 5)
 
 
-def test_models_are_looked_for_in_one_place_only(modules: dict[str, Any], tmp_path: Path) -> None:
+def test_models_are_found_in_every_folder(modules: dict[str, Any], tmp_path: Path) -> None:
     """A pack may add folders and kinds; names of old kinds are known; nothing outside is found."""
     paths = modules["folder_paths"]
     for name in ("models/unet/no.txt", "models/diffusion_models/deep/b.safetensors", "more/a.gguf", "secret.pt"):
@@ -96,7 +96,7 @@ def test_models_are_looked_for_in_one_place_only(modules: dict[str, Any], tmp_pa
     assert paths.models_dir == str(tmp_path / "models")
 
 
-def test_a_pack_writes_out_of_its_folder(modules: dict[str, Any]) -> None:
+def test_pack_writes_only_below_its_folder(modules: dict[str, Any]) -> None:
     """A prefix has folders and placeholders, files are counted, and a prefix that leads elsewhere is refused."""
     paths = modules["folder_paths"]
     output = paths.get_output_directory()
@@ -116,7 +116,7 @@ def test_a_pack_writes_out_of_its_folder(modules: dict[str, Any]) -> None:
     ]
 
 
-def test_a_bar_says_nothing_in_a_thread_of_its_node(modules: dict[str, Any], told: Told) -> None:
+def test_progress_bar_belongs_to_its_node_in_every_thread(modules: dict[str, Any], told: Told) -> None:
     """It belongs to the node that made it; a preview may be an array; outside of nodes it is quiet."""
     bar = modules["comfy.utils"].ProgressBar(2)
     thread = threading.Thread(target=lambda: bar.update_absolute(2, 2, ("PNG", np.ones((1, 2, 4, 3), np.float32), 2)))
@@ -130,7 +130,7 @@ def test_a_bar_says_nothing_in_a_thread_of_its_node(modules: dict[str, Any], tol
         bar.update_absolute(1, 2, ("PNG", "words", 2))
 
 
-def test_what_is_sent_to_the_server_is_lost(modules: dict[str, Any], told: Told) -> None:
+def test_messages_to_the_server_reach_who_watches(modules: dict[str, Any], told: Told) -> None:
     """Progress, previews and words reach who watches; messages for a pack's own scripts do not."""
     server = modules["server"].PromptServer.instance
     server.send_sync("progress", {"value": 1, "max": 4})
@@ -147,7 +147,7 @@ def test_what_is_sent_to_the_server_is_lost(modules: dict[str, Any], told: Told)
         assert (server.last_node_id, len(told.progress)) == (None, 1)
 
 
-def test_a_pack_that_asks_is_not_told_of_an_interruption(modules: dict[str, Any], told: Told) -> None:
+def test_pack_that_asks_is_told_of_an_interruption(modules: dict[str, Any], told: Told) -> None:
     """It is, by a question or an error, which has the name packs catch."""
     management = modules["comfy.model_management"]
     management.throw_exception_if_processing_interrupted()
@@ -165,7 +165,7 @@ def test_a_pack_that_asks_is_not_told_of_an_interruption(modules: dict[str, Any]
     assert (management.get_torch_device(), management.intermediate_device()) == ("cpu", "cpu")
 
 
-def test_images_with_channels_first_are_scaled_awry(modules: dict[str, Any]) -> None:
+def test_images_with_channels_first_are_scaled(modules: dict[str, Any]) -> None:
     """They are cut and scaled as our own nodes do it."""
     image = np.zeros((1, 3, 2, 4), np.float32)
     image[:, :, :, 1:3] = 1
@@ -173,7 +173,7 @@ def test_images_with_channels_first_are_scaled_awry(modules: dict[str, Any]) -> 
     assert (scaled.shape, float(scaled.min())) == ((1, 3, 4, 4), 1.0)
 
 
-def test_a_node_of_ours_is_called_by_a_pack(modules: dict[str, Any]) -> None:
+def test_pack_can_call_a_node_of_ours(modules: dict[str, Any]) -> None:
     """By its class, as packs call each other; the engine's own classes look as the older form does."""
     classes = modules["nodes"].NODE_CLASS_MAPPINGS
     invert = classes["ImageInvert"]
@@ -184,7 +184,7 @@ def test_a_node_of_ours_is_called_by_a_pack(modules: dict[str, Any]) -> None:
     assert classes["SaveImage"] is modules["nodes"].SaveImage
 
 
-def test_a_type_of_a_packs_own_has_no_sockets(modules: dict[str, Any]) -> None:
+def test_type_of_a_packs_own_has_sockets(modules: dict[str, Any]) -> None:
     """It may be made of a name or of a class; the two versions of the package are one."""
     io = modules["comfy_api.latest"].io
 
@@ -214,7 +214,7 @@ def test_a_type_of_a_packs_own_has_no_sockets(modules: dict[str, Any]) -> None:
         (lambda io: io.AnyType.Input("a", raw_link=True, extra_dict={"more": 1}), ("*", {"rawLink": True, "more": 1})),
     ],
 )  # fmt: skip
-def test_an_option_has_the_name_packs_call_it_by(modules: dict[str, Any], make: Any, spec: Any) -> None:
+def test_option_has_the_name_packs_call_it_by(modules: dict[str, Any], make: Any, spec: Any) -> None:
     """Editors are told of it by theirs."""
     expected = {"multiselect": False, **spec[1]} if spec[0] == "COMBO" else spec[1]
     assert make(modules["comfy_api.latest"].io).spec() == (spec[0], expected)

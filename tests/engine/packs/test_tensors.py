@@ -44,7 +44,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 @pytest.mark.usefixtures("torch")
-def test_a_pack_writes_into_an_image_that_others_have() -> None:
+def test_tensor_of_a_pack_has_its_own_memory() -> None:
     """A tensor has memory of its own, also within a dict, such as that of a sound."""
     image = np.zeros((1, 2, 2, 3), np.float32)
     image.flags.writeable = False
@@ -55,14 +55,14 @@ def test_a_pack_writes_into_an_image_that_others_have() -> None:
 
 
 @pytest.mark.usefixtures("torch")
-def test_a_tensor_of_a_pack_reaches_our_nodes() -> None:
+def test_tensor_of_a_pack_becomes_an_array() -> None:
     """Halves become floats, whole numbers stay, and lists are looked through."""
     half, whole = np.ones((2, 2), np.float16), np.ones(3, np.int64)
     first, second = from_pack([_Tensor(half), _Tensor(whole)])
     assert (first.dtype, second.dtype) == (np.float32, np.int64)
 
 
-def test_an_array_changes_where_torch_is_not_installed() -> None:
+def test_array_is_unchanged_where_torch_is_not_installed() -> None:
     """It stays the very same array; doubles become floats on the way back."""
     image = np.zeros((1, 2, 2, 3), np.float32)
     assert for_pack(image) is image
@@ -70,7 +70,7 @@ def test_an_array_changes_where_torch_is_not_installed() -> None:
     assert from_pack(image.astype(np.float64)).dtype == np.float32
 
 
-def test_values_of_a_packs_own_type_are_changed() -> None:
+def test_values_of_a_packs_own_type_are_unchanged() -> None:
     """Only types both sides know hold tensors."""
     assert [holds_tensors(type_) for type_ in ("IMAGE", "STRING,MASK", "*", "THEIR_OWN", ["a", "b"])] == [
         True,
