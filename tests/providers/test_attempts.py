@@ -49,7 +49,7 @@ def failure(reading: Outcome | Accepted) -> Failed:
 
 
 @pytest.mark.parametrize("status", [425, 429, 500, 502, 503])
-def test_a_bad_moment_fails_a_call(plain: Provider, partner: FakePartner, status: int) -> None:
+def test_transient_refusal_is_tried_again(plain: Provider, partner: FakePartner, status: int) -> None:
     """What the partner says no to for a moment is sent again, with the same bytes and no more than told."""
     partner.script("/json", reply(status), reply(status), reply(200, b'{"a":1}'))
     reading, pauses = sent(plain)
@@ -57,7 +57,7 @@ def test_a_bad_moment_fails_a_call(plain: Provider, partner: FakePartner, status
     assert (len(pauses), [request.body for request in partner.requests("/json")]) == (2, [b"{}"] * 3)
 
 
-def test_tries_have_no_end(plain: Provider, partner: FakePartner) -> None:
+def test_number_of_tries_is_bounded(plain: Provider, partner: FakePartner) -> None:
     """After the tries of the provider file the last failure stands."""
     partner.script("/json", reply(503))
     reading, pauses = sent(plain)
@@ -72,7 +72,7 @@ def test_tries_have_no_end(plain: Provider, partner: FakePartner) -> None:
     [reply(400), reply(401), reply(404), reply(408), reply(422), reply(501), reply(504), half(b"{", 9), drop(), hang()],
     ids=["400", "401", "404", "408", "422", "501", "504", "half", "drop", "hang"],
 )
-def test_what_may_have_been_done_is_sent_again(
+def test_work_that_may_have_been_done_is_not_sent_again(
     plain: Provider, partner: FakePartner, call: str, behaviour: Behaviour
 ) -> None:
     """What will not change, and what the partner may have worked on, is sent once."""
@@ -83,13 +83,13 @@ def test_what_may_have_been_done_is_sent_again(
     assert (pauses, len(partner.requests())) == ([], 1)
 
 
-def test_an_absent_partner_is_asked_once(plain: Provider) -> None:
+def test_failed_connection_is_tried_again(plain: Provider) -> None:
     """A connection that could not be made may be tried again: nothing was sent."""
     reading, pauses = sent(plain.at("http://127.0.0.1:1"))
     assert (failure(reading).reached, len(pauses)) == (Reached.NOTHING, 2)
 
 
-def test_a_broken_connection_costs_a_partner_that_knows_keys_the_run(patient: Provider, partner: FakePartner) -> None:
+def test_broken_connection_is_tried_again_under_an_idempotency_key(patient: Provider, partner: FakePartner) -> None:
     """Under its idempotency key an order may go again even where it may have been taken."""
     partner.script("/json", drop(), half(b"{", 9), reply(200, b'{"a":1}'))
     reading, _ = sent(patient)
@@ -99,23 +99,21 @@ def test_a_broken_connection_costs_a_partner_that_knows_keys_the_run(patient: Pr
 
 @pytest.mark.req("R-14", "R-29")
 @pytest.mark.parametrize("then", [reply(503), reply(429), reply(401)], ids=["503", "429", "401"])
-def test_a_later_refusal_makes_an_earlier_try_undone(patient: Provider, partner: FakePartner, then: Behaviour) -> None:
+def test_later_refusal_leaves_an_earlier_try_unknown(patient: Provider, partner: FakePartner, then: Behaviour) -> None:
     """Where one try may have been taken, nothing is certain any more: no other provider may be asked."""
     partner.script("/json", drop(), then)
     assert failure(sent(patient)[0]).reached is Reached.UNKNOWN
 
 
 @pytest.mark.req("R-24")
-def test_a_timeout_is_repeated(patient: Provider, partner: FakePartner) -> None:
+def test_timeout_is_not_repeated(patient: Provider, partner: FakePartner) -> None:
     """A caller waits for one time-out, not for three."""
     partner.script("/hasty", hang())
     assert sent(patient, "hasty") == (Failed(ProviderTimeout(), None, Reached.UNKNOWN), [])
 
 
 @pytest.mark.parametrize(("told", "at_least"), [("1", 1.0), ("0", 1.0)])
-def test_a_partner_that_says_when_is_asked_before(
-    plain: Provider, partner: FakePartner, told: str, at_least: float
-) -> None:
+def test_retry_after_is_honoured(plain: Provider, partner: FakePartner, told: str, at_least: float) -> None:
     """`Retry-After` is honoured where there is patience for it."""
     partner.script("/json", reply(429, Retry_After=told), reply())
     reading, pauses = sent(plain)
@@ -123,14 +121,14 @@ def test_a_partner_that_says_when_is_asked_before(
     assert pauses == [at_least]
 
 
-def test_a_long_wait_is_waited(plain: Provider, partner: FakePartner) -> None:
+def test_wait_beyond_our_patience_ends_the_call(plain: Provider, partner: FakePartner) -> None:
     """A partner that wants more patience than there is is not asked again: its words go to the caller."""
     partner.script("/json", reply(429, Retry_After="2"))
     full = ServiceUnavailable("The provider is at capacity.", 2, Upstream(429))
     assert sent(plain) == (Failed(full, 429, Reached.REFUSED), [])
 
 
-def test_pauses_do_not_grow(plain: Provider, partner: FakePartner) -> None:
+def test_pauses_grow_to_their_bound(plain: Provider, partner: FakePartner) -> None:
     """Each pause is at most twice the one before, at least half of that, and never above the bound."""
     partner.script("/json", reply(503))
     _, pauses = sent(replace(plain, retry=Retry(times=5, first=0.01, at_most=0.04)))
@@ -138,7 +136,7 @@ def test_pauses_do_not_grow(plain: Provider, partner: FakePartner) -> None:
         assert most / 2 <= pause <= most
 
 
-def test_a_second_credential_lies_idle(plain: Provider, partner: FakePartner) -> None:
+def test_other_credential_serves_during_a_cooldown(plain: Provider, partner: FakePartner) -> None:
     """When one of our credentials rests, the other serves; when both rest, nothing is sent."""
     partner.script("/json", reply(503))
 
@@ -156,7 +154,7 @@ def test_a_second_credential_lies_idle(plain: Provider, partner: FakePartner) ->
     assert [health for _, health in our.rests] == [Health.RESTING] * 2
 
 
-def test_a_try_goes_to_the_credential_that_failed(plain: Provider, partner: FakePartner) -> None:
+def test_further_try_takes_the_next_credential(plain: Provider, partner: FakePartner) -> None:
     """A further try takes the next credential in turn."""
     partner.script("/json", reply(503), reply())
     assert isinstance(sent(plain, "json", *_TWICE)[0], Completed)
@@ -164,7 +162,7 @@ def test_a_try_goes_to_the_credential_that_failed(plain: Provider, partner: Fake
 
 
 @pytest.mark.parametrize("behaviour", [reply(401), reply(403), reply(429, retry_after="600")])
-def test_a_second_credential_is_not_tried_when_the_first_is_refused(
+def test_refused_credential_is_replaced_by_the_next(
     plain: Provider, partner: FakePartner, behaviour: Behaviour
 ) -> None:
     """A partner that does not want one of our credentials, or not now, is shown the next one at once."""
@@ -176,14 +174,14 @@ def test_a_second_credential_is_not_tried_when_the_first_is_refused(
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_refused_credentials_are_tried_for_ever(plain: Provider, partner: FakePartner, status: int) -> None:
+def test_refused_credentials_end_the_call(plain: Provider, partner: FakePartner, status: int) -> None:
     """When every credential was refused, the call has failed: nothing changes by asking again."""
     partner.script("/json", reply(status))
     reading, pauses = sent(plain, "json", *_TWICE)
     assert (failure(reading).upstream_status, pauses, len(partner.requests())) == (status, [0.0], 2)
 
 
-def test_a_rest_hides_what_the_partner_said(plain: Provider, partner: FakePartner) -> None:
+def test_cooldown_between_tries_keeps_the_partners_answer(plain: Provider, partner: FakePartner) -> None:
     """A credential that begins to rest between two tries does not change what the caller is told."""
     partner.script("/json", reply(503))
     reading, _ = sent(replace(plain, cooldown=Cooldown(after=1, seconds=60)))
@@ -192,9 +190,7 @@ def test_a_rest_hides_what_the_partner_said(plain: Provider, partner: FakePartne
 
 
 @pytest.mark.parametrize("fault", [InvalidInput, None])
-def test_a_callers_mistake_makes_a_partner_rest(
-    plain: Provider, partner: FakePartner, fault: type[Fault] | None
-) -> None:
+def test_callers_mistake_starts_no_cooldown(plain: Provider, partner: FakePartner, fault: type[Fault] | None) -> None:
     """What a partner answers in good health says that it is there, and ends the count of its failures."""
     healthy = reply(200) if fault is None else reply(404)
     partner.script("/json", *[reply(500), healthy] * 3, reply())
@@ -211,7 +207,7 @@ def test_a_callers_mistake_makes_a_partner_rest(
 
 
 @pytest.mark.req("R-17")
-def test_a_callers_bad_key_makes_ours_rest(plain: Provider, partner: FakePartner) -> None:
+def test_callers_key_and_ours_cool_down_apart(plain: Provider, partner: FakePartner) -> None:
     """What becomes of a caller's own credential says nothing of ours, and ours resting says nothing of his."""
     partner.script("/json", reply(401))
 
@@ -240,7 +236,7 @@ def order_with(our: Desk, text: str) -> Order:
     return Order(order.provider, order.call, order.model, order.body, order.key, credential)
 
 
-def test_an_accepted_task_is_submitted_again(plain: Provider, partner: FakePartner) -> None:
+def test_accepted_task_is_not_submitted_again(plain: Provider, partner: FakePartner) -> None:
     """A handle ends the tries, and tells which credential the work was taken under."""
     partner.script("/tasks", reply(503), reply_json({"id": "t1"}))
     reading, pauses = sent(plain, "task", Secret("first"))

@@ -141,7 +141,7 @@ def _cancelled(provider: Provider, call: str, handle: str = "t1", **options: Any
     return agreed
 
 
-def test_every_partner_can_be_asked_to_stop(kind: Provider) -> None:
+def test_only_calls_whose_file_says_so_can_be_cancelled(kind: Provider) -> None:
     """Only a call whose file says so can be cancelled; nobody asks a stranger."""
 
     def known(our: Desk) -> list[tuple[bool, bool]]:
@@ -155,7 +155,7 @@ def test_every_partner_can_be_asked_to_stop(kind: Provider) -> None:
 
 
 @pytest.mark.req("R-35")
-def test_a_wish_to_cancel_is_not_passed_on(kind: Provider, partner: FakePartner) -> None:
+def test_cancellation_is_passed_on_once(kind: Provider, partner: FakePartner) -> None:
     """The partner is asked once, with our credential and fixed headers, and with no body there is no type of one."""
     partner.script("/base/a-model/a%2Fb/stop", reply(204, b""))
     assert _cancelled(kind, "posted", "a/b")
@@ -168,7 +168,7 @@ def test_a_wish_to_cancel_is_not_passed_on(kind: Provider, partner: FakePartner)
     assert "idempotency-key" not in headers
 
 
-def test_a_cancellation_with_a_body_goes_elsewhere(kind: Provider, partner: FakePartner) -> None:
+def test_cancellation_follows_the_partners_address(kind: Provider, partner: FakePartner) -> None:
     """A path may go on behind an address the partner gave, and a body is filled in like that of a poll."""
     partner.script("/t/1/cancel", reply_json({"status": "requested"}, 202))
     handle = f'{{"id":"a\\"b","url":"{partner.url}/t/1"}}'
@@ -178,7 +178,7 @@ def test_a_cancellation_with_a_body_goes_elsewhere(kind: Provider, partner: Fake
     assert request.headers["content-type"] == "application/json"
 
 
-def test_a_cancellation_brings_our_credential_to_a_stranger(kind: Provider, partner: FakePartner) -> None:
+def test_cancellation_never_shows_our_credential_to_a_stranger(kind: Provider, partner: FakePartner) -> None:
     """An address outside the hosts of the file is not gone to."""
     assert not _cancelled(kind, "told", '{"id":"a","url":"https://evil.example/t"}')
     assert partner.requests() == []
@@ -193,20 +193,20 @@ def test_a_cancellation_brings_our_credential_to_a_stranger(kind: Provider, part
         pytest.param(half(b"{", 9), id="half"),
     ],
 )
-def test_a_refused_cancellation_was_agreed_to(kind: Provider, partner: FakePartner, answer: Behaviour) -> None:
+def test_refused_cancellation_is_no_agreement(kind: Provider, partner: FakePartner, answer: Behaviour) -> None:
     """What is not a 2xx is no agreement, nothing is raised, and the partner is not pestered."""
     partner.script("/base/a-model/t1/stop", answer)
     assert not _cancelled(kind, "posted")
     assert len(partner.requests()) == 1
 
 
-def test_an_unreachable_partner_breaks_the_cancelling(kind: Provider) -> None:
+def test_unreachable_partner_agrees_to_nothing(kind: Provider) -> None:
     """A partner nobody can reach agrees to nothing, and that is all."""
     assert not _cancelled(kind.at("http://127.0.0.1:1"), "posted")
     assert not _cancelled(kind.at("http://127.0.0.1:1"), "deleted")
 
 
-def test_a_silent_partner_holds_up_the_cancelling(
+def test_wait_for_a_cancellation_is_bounded(
     kind: Provider, partner: FakePartner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer is waited for no longer than that of a poll."""
@@ -216,14 +216,16 @@ def test_a_silent_partner_holds_up_the_cancelling(
 
 
 @pytest.mark.parametrize(("call", "handle"), [("sound", "t1"), ("steadfast", "t1"), ("told", "t1"), ("told", "{}")])
-def test_what_cannot_be_cancelled_is_asked_about(kind: Provider, partner: FakePartner, call: str, handle: str) -> None:
+def test_call_that_cannot_be_cancelled_is_not_asked_about(
+    kind: Provider, partner: FakePartner, call: str, handle: str
+) -> None:
     """A call without a word for it, or a handle that cannot be read, leads to no request at all."""
     assert not _cancelled(kind, call, handle)
     assert partner.requests() == []
 
 
 @pytest.mark.req("R-17")
-def test_work_is_cancelled_under_a_strange_credential(kind: Provider, partner: FakePartner) -> None:
+def test_work_is_cancelled_under_its_own_credential(kind: Provider, partner: FakePartner) -> None:
     """The credential is the one the work was taken under, or the caller's own; without one nothing is sent."""
     partner.script("/base/a-model/t1/stop", reply())
     pair = [Secret("first"), Secret("second")]
@@ -248,7 +250,7 @@ def test_work_is_cancelled_under_a_strange_credential(kind: Provider, partner: F
     assert len(partner.requests()) == 3
 
 
-def test_a_credential_of_another_form_breaks_the_cancelling(kind: Provider, partner: FakePartner) -> None:
+def test_malformed_credential_cancels_nothing(kind: Provider, partner: FakePartner) -> None:
     """Where our credential cannot be shown nothing is sent, and nothing is raised."""
     paired = replace(kind, auth=Auth(Scheme.PAIR, ("X-Id", "X-Secret")))
     assert not _cancelled(paired, "posted", secrets=[Secret("no-colon")])
@@ -256,7 +258,7 @@ def test_a_credential_of_another_form_breaks_the_cancelling(kind: Provider, part
     assert partner.requests() == []
 
 
-def test_a_delete_is_sent_without_a_look(kind: Provider, partner: FakePartner) -> None:
+def test_work_is_looked_at_before_it_is_deleted(kind: Provider, partner: FakePartner) -> None:
     """Where cancelling is a DELETE, the work is looked at first, and deleted while it goes on."""
     partner.script("/base/things/t1", _RUNNING, reply(204, b""))
     assert _cancelled(kind, "deleted")
@@ -272,7 +274,7 @@ def test_a_delete_is_sent_without_a_look(kind: Provider, partner: FakePartner) -
         pytest.param(reply_json({"message": "No such task."}, 404), id="cancelled"),
     ],
 )
-def test_a_late_cancellation_deletes_the_result(kind: Provider, partner: FakePartner, seen: Behaviour) -> None:
+def test_late_cancellation_leaves_the_result(kind: Provider, partner: FakePartner, seen: Behaviour) -> None:
     """Work that has ended is left as it is: its result is to be paid, and to be had."""
     partner.script("/base/things/t1", seen)
     assert _cancelled(kind, "deleted")
@@ -280,7 +282,7 @@ def test_a_late_cancellation_deletes_the_result(kind: Provider, partner: FakePar
 
 
 @pytest.mark.parametrize("seen", [reply(503), drop()])
-def test_work_that_cannot_be_seen_is_deleted(kind: Provider, partner: FakePartner, seen: Behaviour) -> None:
+def test_work_that_cannot_be_seen_is_not_deleted(kind: Provider, partner: FakePartner, seen: Behaviour) -> None:
     """A look that says nothing of the work is no reason to delete it; the wish may be passed on again."""
     partner.script("/base/things/t1", seen)
     assert not _cancelled(kind, "deleted")
@@ -289,7 +291,7 @@ def test_work_that_cannot_be_seen_is_deleted(kind: Provider, partner: FakePartne
 
 @pytest.mark.req("R-35")
 @pytest.mark.parametrize("state", ["stopped", "gone"])
-def test_cancelled_work_has_failed(kind: Provider, partner: FakePartner, state: str) -> None:
+def test_cancelled_work_ends_as_cancelled(kind: Provider, partner: FakePartner, state: str) -> None:
     """Work that was cancelled ends as cancelled, with the status of the poll that said so."""
     partner.script("/base/a-model/t1/stop", reply())
     partner.script("/base/tasks/t1", _RUNNING, _RUNNING, reply_json({"state": state}))
@@ -297,7 +299,7 @@ def test_cancelled_work_has_failed(kind: Provider, partner: FakePartner, state: 
 
 
 @pytest.mark.req("R-35")
-def test_finished_work_is_lost_to_a_cancellation(kind: Provider, partner: FakePartner) -> None:
+def test_finished_work_survives_a_cancellation(kind: Provider, partner: FakePartner) -> None:
     """A partner that agreed to stop and finished all the same has finished."""
     partner.script("/base/a-model/t1/stop", reply())
     partner.script("/base/tasks/t1", _RUNNING, _RUNNING, reply_json({"state": "done"}))
@@ -319,7 +321,7 @@ def _followed(provider: Provider, call: str) -> Outcome:
 
 
 @pytest.mark.req("R-35")
-def test_deleted_work_is_a_failure(kind: Provider) -> None:
+def test_deleted_work_is_cancelled_where_the_file_says_so(kind: Provider) -> None:
     """A partner that does not know the work any more has deleted it, where its file says so."""
     gone = read_here(Reply(404, {"content-type": "application/json"}, b'{"message": "There is no such task."}'))
     call = kind.calls["deleted"]
@@ -331,7 +333,7 @@ def test_deleted_work_is_a_failure(kind: Provider) -> None:
     assert classify_poll(kind, call, call.polling, other) == failed
 
 
-def test_work_is_cancelled_before_it_was_taken(kind: Provider) -> None:
+def test_cancellation_in_the_first_answer_is_a_refusal(kind: Provider) -> None:
     """What means a cancellation in a poll means what it always did in the answer to the call itself."""
     gone = read_here(Reply(404, {"content-type": "application/json"}, b'{"message": "There is no such task."}'))
     reading = classify_answer(kind, kind.calls["deleted"], gone)

@@ -40,14 +40,14 @@ every_leg = pytest.mark.parametrize(
 
 
 @every_model
-def test_an_operation_has_no_sample(model: Model) -> None:
+def test_every_operation_has_a_sample(model: Model) -> None:
     """Each operation of each leg has a body that means it."""
     tried = {sample.operation.name for sample in samples(model)}
     assert {operation for leg in model.legs for operation in leg.calls} == tried
 
 
 @every_sample
-def test_a_sample_is_no_body_of_its_model(sample: Sample) -> None:
+def test_every_sample_is_a_valid_body(sample: Sample) -> None:
     """Samples are valid, and name no field that the schema does not know."""
     schema = sample.model.input_schema
     assert schema is not None
@@ -57,7 +57,7 @@ def test_a_sample_is_no_body_of_its_model(sample: Sample) -> None:
 
 
 @every_sample
-def test_a_schema_takes_garbage(sample: Sample) -> None:
+def test_every_schema_refuses_garbage(sample: Sample) -> None:
     """A field of a sample with a value of the wrong kind is a violation that names the field."""
     schema = sample.model.input_schema
     assert schema is not None
@@ -79,7 +79,7 @@ def _other(value: Any) -> Any:
 
 
 @every_model
-def test_a_schema_asks_for_nothing(model: Model) -> None:
+def test_every_schema_refuses_an_empty_body(model: Model) -> None:
     """No model runs on nothing at all, unless its vendor says so: an empty body is refused before anybody pays."""
     assert model.input_schema is not None
     assert model.input_schema.violations({}) != () or model.id in _ASK_NOTHING
@@ -97,14 +97,14 @@ def test_estimate_of_a_model_begins_above_nothing() -> None:
 
 
 @every_leg
-def test_a_leg_costs_nothing(sample: Sample, leg: Leg) -> None:
+def test_every_leg_costs_something(sample: Sample, leg: Leg) -> None:
     """Each sample is held a price for on each leg, below what a day's work costs."""
     hold = planned(sample, leg).hold
     assert 0 < hold < 10_000_000_000
 
 
 @every_leg
-def test_a_leg_sends_no_json_object(sample: Sample, leg: Leg) -> None:
+def test_every_leg_sends_one_json_object(sample: Sample, leg: Leg) -> None:
     """What is sent is an object with each field once, and nothing of a sample that can be said is dropped."""
     plan = planned(sample, leg)
     pairs: list[tuple[str, Any]] = json.loads(plan.body, object_pairs_hook=lambda found: found)
@@ -113,7 +113,7 @@ def test_a_leg_sends_no_json_object(sample: Sample, leg: Leg) -> None:
 
 
 @every_leg
-def test_a_form_uploads_a_link(sample: Sample, leg: Leg) -> None:
+def test_forms_of_the_samples_upload_inline_files(sample: Sample, leg: Leg) -> None:
     """Samples whose pictures go into a form hold them themselves, so that the catalog runs without the internet."""
     plan = planned(sample, leg)
     form = _PROVIDERS[leg.provider].calls[plan.call].form
@@ -122,7 +122,7 @@ def test_a_form_uploads_a_link(sample: Sample, leg: Leg) -> None:
     assert [value for value in files if isinstance(value, str) and not value.startswith("data:")] == []
 
 
-def test_a_sample_is_of_no_model() -> None:
+def test_every_sample_belongs_to_a_model() -> None:
     """Every file among the samples is read as a sample."""
     from_files = {path for model in shipped_catalog().models.values() for path in sample_files(model)}
     assert set(SAMPLES.glob("*/*.json")) == from_files

@@ -128,7 +128,7 @@ def polling_of(call: Call) -> Polling:
 
 
 @every_recording
-def test_a_documented_answer_is_misread(name: str, recording: Recording) -> None:
+def test_every_documented_answer_is_understood(name: str, recording: Recording) -> None:
     """Each answer means to a caller what the vendor says it means."""
     provider, expected = _PROVIDERS[name], recording.expected
     call = provider.calls[recording.call]
@@ -170,7 +170,7 @@ def _wanted(expected: Expected, told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(_PROVIDERS))
-def test_a_provider_file_lacks_a_kind_of_recording(name: str) -> None:
+def test_every_provider_file_has_all_kinds_of_recordings(name: str) -> None:
     """Each provider has its successes, failures, refusals, validation errors, limits and crashes on record."""
     provider = _PROVIDERS[name]
     found = {recording.kind for owner, _, recording in RECORDINGS if owner == name}
@@ -182,13 +182,13 @@ def test_a_provider_file_lacks_a_kind_of_recording(name: str) -> None:
     assert (wanted | ({"cancelled"} if ends_early else set())) - found == set()
 
 
-def test_a_recording_is_of_no_provider() -> None:
+def test_every_recording_belongs_to_a_provider() -> None:
     """Every folder belongs to a provider file, and each provider has one."""
     assert {owner for owner, _, _ in RECORDINGS} == set(_PROVIDERS)
 
 
 @pytest.mark.parametrize("name", sorted(_PROVIDERS))
-def test_a_meaning_of_a_provider_file_is_never_shown(name: str) -> None:
+def test_every_meaning_of_a_provider_file_is_recorded(name: str) -> None:
     """Each meaning that the signs of a file give has an answer on record that has it."""
     buckets = {
         "invalid": "invalid_input",
@@ -204,13 +204,13 @@ def test_a_meaning_of_a_provider_file_is_never_shown(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(_PROVIDERS))
-def test_a_subject_is_no_word_of_the_vocabulary(name: str) -> None:
+def test_every_subject_is_in_the_vocabulary(name: str) -> None:
     """Whatever side a file can name is one of the closed vocabulary (R-20)."""
     named = {side for sign in _PROVIDERS[name].signs for side in (sign.side, *sign.subjects.values())}
     assert named - {None} <= REFUSAL_SUBJECTS
 
 
-def test_a_documented_link_leads_to_a_foreign_host() -> None:
+def test_documented_links_lead_to_known_hosts() -> None:
     """The links of documented results, where assets are copied from, are at hosts that the provider file knows."""
     rules: dict[str, set[Any]] = {}
     for model in shipped_catalog().models.values():
@@ -244,7 +244,7 @@ def test_a_documented_link_leads_to_a_foreign_host() -> None:
     ],
 )
 @every_call
-def test_garbage_is_a_result(provider: Provider, call: Call, reply: Reply) -> None:
+def test_garbage_is_never_a_result(provider: Provider, call: Call, reply: Reply) -> None:
     """What no documentation shows is the provider's failure at every stage, and never a result."""
     stages = ["submit", *(["poll"] if call.polling is not None else [])]
     for stage in stages:
@@ -273,7 +273,7 @@ def _may_mean_pending(call: Call, stage: str, reply: Reply) -> bool:
     ],
 )
 @every_call
-def test_a_gateways_page_is_misread(provider: Provider, call: Call, status: int, wanted: type) -> None:
+def test_page_of_a_gateway_is_read_by_its_status(provider: Provider, call: Call, status: int, wanted: type) -> None:
     """A page of whatever stands before the vendor is read by its status alone."""
     reading = read(provider, call, "submit", Reply(status, {"content-type": "text/html"}, _PAGE))
     assert isinstance(reading, Failed)
@@ -283,7 +283,7 @@ def test_a_gateways_page_is_misread(provider: Provider, call: Call, status: int,
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 429, 500, 502, 503, 504])
 @every_task
-def test_a_failed_poll_is_the_callers_mistake(provider: Provider, call: Call, status: int) -> None:
+def test_failed_poll_is_never_the_callers_mistake(provider: Provider, call: Call, status: int) -> None:
     """A poll carries nothing of the caller's: its own failure is the vendor's, and the work counts as taken."""
     reading = read(provider, call, "poll", Reply(status, {"content-type": "text/html"}, _PAGE))
     assert isinstance(reading, Failed)
@@ -291,7 +291,7 @@ def test_a_failed_poll_is_the_callers_mistake(provider: Provider, call: Call, st
     assert reading.reached is Reached.ACCEPTED
 
 
-def test_a_call_promises_bytes_and_json() -> None:
+def test_call_promises_either_bytes_or_json() -> None:
     """Only calls that answer with bytes name media types, and all of those do."""
     calls = [call for provider in _PROVIDERS.values() for call in provider.calls.values()]
     assert {bool(call.media_types) for call in calls if call.protocol is Protocol.SYNC_BYTES} == {True}

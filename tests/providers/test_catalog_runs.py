@@ -25,7 +25,7 @@ _INLINE: Final = {"gemini-interactions", "openai", "veo"}
 
 
 @pytest.mark.timeout(120)
-def test_a_model_of_the_catalog_does_not_run(tmp_path: Path) -> None:
+def test_every_model_of_the_catalog_runs(tmp_path: Path) -> None:
     """Every model completes over every leg, is priced, and is described by its output schema; the books add up."""
     made = run_catalog(tmp_path / "data")
     assert unsampled() == []
@@ -38,7 +38,7 @@ def test_a_model_of_the_catalog_does_not_run(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(120)
 @pytest.mark.req("R-32", "R-34")
-def test_a_model_ends_otherwise_through_the_queue(tmp_path: Path) -> None:
+def test_every_model_ends_alike_through_the_queue(tmp_path: Path) -> None:
     """Every model over every leg ends in the same bytes, type, credits and dropped fields; bytes are refused."""
     compared = compare_queued(tmp_path)
     assert [one.row() for one in compared if one.difference or one.status != 200] == []
@@ -51,7 +51,7 @@ def _queueable() -> set[str]:
 
 
 @pytest.mark.req("R-36")
-def test_an_expired_link_costs_the_result(tmp_path: Path) -> None:
+def test_result_with_an_expired_link_is_delivered(tmp_path: Path) -> None:
     """A result whose assets cannot be copied is told all the same, priced, and with the vendor's own links."""
     wanted = list(_with_expired_links())
     made = run_calls(tmp_path / "data", wanted)

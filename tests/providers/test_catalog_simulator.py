@@ -207,14 +207,14 @@ def world(shared_world: World) -> Iterator[World]:
 
 
 @pytest.mark.parametrize("provider", sorted(_PROVIDERS))
-def test_a_call_of_a_provider_file_is_never_tried(provider: str) -> None:
+def test_every_call_of_a_provider_file_is_tried(provider: str) -> None:
     """Every call of every file is reached by a sample, so that what follows tests them all."""
     reached = {case.call for case in CASES if case.provider == provider}
     assert provider == LOCAL or reached == set(_PROVIDERS[provider].calls)
 
 
 @every_call
-def test_a_call_completes(world: World, case: Case) -> None:
+def test_every_call_completes(world: World, case: Case) -> None:
     """What the provider file sends is taken, and what comes back is read as a result."""
     outcome = world.ask(case)
     assert isinstance(outcome, Completed), outcome
@@ -223,7 +223,7 @@ def test_a_call_completes(world: World, case: Case) -> None:
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.leg is case.sample.model.native and case.sample.model.assets.at], ids=str
 )
-def test_a_result_lacks_the_links_that_are_copied(world: World, case: Case) -> None:
+def test_result_has_the_links_that_are_copied(world: World, case: Case) -> None:
     """The places from which a native model's assets are copied exist in what the vendor answers (R-36)."""
     outcome = world.ask(case)
     assert isinstance(outcome, Completed), outcome
@@ -234,7 +234,7 @@ def test_a_result_lacks_the_links_that_are_copied(world: World, case: Case) -> N
 
 @pytest.mark.req("R-20")
 @every_call
-def test_a_refused_input_is_no_policy_violation(world: World, case: Case) -> None:
+def test_refused_input_is_a_policy_violation(world: World, case: Case) -> None:
     """What the vendor's moderation refuses is told as a content policy violation, and never as of the output."""
     outcome = world.ask(case, "refused")
     assert isinstance(outcome, Failed), outcome
@@ -245,7 +245,7 @@ def test_a_refused_input_is_no_policy_violation(world: World, case: Case) -> Non
 
 @pytest.mark.req("R-20")
 @every_call
-def test_a_refused_output_is_no_policy_violation(world: World, case: Case) -> None:
+def test_refused_output_is_a_policy_violation(world: World, case: Case) -> None:
     """What the vendor made and then withheld is a content policy violation too."""
     outcome = world.ask(case, "refused-output")
     if case.provider in _BLACKENED:
@@ -257,7 +257,7 @@ def test_a_refused_output_is_no_policy_violation(world: World, case: Case) -> No
 
 @pytest.mark.req("R-21")
 @every_call
-def test_a_rejected_body_is_the_vendors_failure(world: World, case: Case) -> None:
+def test_rejected_body_is_the_callers_mistake(world: World, case: Case) -> None:
     """A validation error of the vendor is the caller's to mend, with the vendor's reason."""
     outcome = world.ask(case, "invalid", "The seed is odd")
     assert isinstance(outcome, Failed), outcome
@@ -269,7 +269,7 @@ def test_a_rejected_body_is_the_vendors_failure(world: World, case: Case) -> Non
 
 @pytest.mark.req("R-39")
 @every_call
-def test_a_full_vendor_says_nothing_of_when_to_come_back(world: World, case: Case) -> None:
+def test_rate_limit_of_a_vendor_says_when_to_come_back(world: World, case: Case) -> None:
     """A rate limit is unavailability with the vendor's own `Retry-After`, and certainly no work taken."""
     outcome = world.ask(case, "rate-limited", "7")
     assert isinstance(outcome, Failed), outcome
@@ -280,7 +280,7 @@ def test_a_full_vendor_says_nothing_of_when_to_come_back(world: World, case: Cas
 
 @pytest.mark.parametrize("status", ["500", "502", "503"])
 @every_call
-def test_a_vendors_crash_is_told_as_something_else(world: World, case: Case, status: str) -> None:
+def test_crash_of_a_vendor_is_its_failure(world: World, case: Case, status: str) -> None:
     """A 5xx in the vendor's words is the vendor's failure, or that it has no room."""
     outcome = world.ask(case, "server-error", status)
     assert isinstance(outcome, Failed), outcome
@@ -290,7 +290,7 @@ def test_a_vendors_crash_is_told_as_something_else(world: World, case: Case, sta
 
 
 @every_call
-def test_a_refused_key_of_ours_is_the_callers_mistake(world: World, case: Case) -> None:
+def test_refused_key_of_ours_is_the_vendors_failure(world: World, case: Case) -> None:
     """A vendor that does not know our key has failed as far as the caller can tell."""
     outcome = world.ask(case, "unauthorized")
     assert isinstance(outcome, Failed), outcome
@@ -300,7 +300,7 @@ def test_a_refused_key_of_ours_is_the_callers_mistake(world: World, case: Case) 
 @pytest.mark.req("R-26")
 @pytest.mark.parametrize("fault", ["malformed", "html", "half-body"])
 @every_call
-def test_a_garbled_answer_is_a_result(world: World, case: Case, fault: str) -> None:
+def test_garbled_answer_is_never_a_result(world: World, case: Case, fault: str) -> None:
     """Half an answer, a page or broken JSON is nobody's result."""
     outcome = world.ask(case, fault)
     assert isinstance(outcome, Failed), outcome
@@ -309,13 +309,13 @@ def test_a_garbled_answer_is_a_result(world: World, case: Case, fault: str) -> N
 
 @pytest.mark.req("R-24")
 @every_call
-def test_a_silent_vendor_is_no_timeout(world: World, case: Case) -> None:
+def test_silent_vendor_times_out(world: World, case: Case) -> None:
     """A vendor that never answers is given up at the call's own bound."""
     assert world.ask(case, "hang", timeout=_HASTY_SECONDS) == Failed(ProviderTimeout())
 
 
 @every_call
-def test_failed_work_is_no_failure(world: World, case: Case) -> None:
+def test_failed_work_is_the_vendors_failure(world: World, case: Case) -> None:
     """Work that the vendor says has failed is the vendor's failure."""
     outcome = world.ask(case, "failed")
     assert isinstance(outcome, Failed), outcome
@@ -323,7 +323,7 @@ def test_failed_work_is_no_failure(world: World, case: Case) -> None:
 
 
 @every_call
-def test_an_expired_link_costs_the_result(world: World, case: Case) -> None:
+def test_result_with_an_expired_link_completes(world: World, case: Case) -> None:
     """A result whose links answer no more is still a result, with the vendor's links in it."""
     outcome = world.ask(case, "expired-link")
     assert isinstance(outcome, Completed), outcome
@@ -331,14 +331,14 @@ def test_an_expired_link_costs_the_result(world: World, case: Case) -> None:
 
 @pytest.mark.parametrize("fault", ["server-error", "rate-limited", "half-body"])
 @every_task
-def test_one_bad_poll_ends_the_work(world: World, case: Case, fault: str) -> None:
+def test_one_bad_poll_does_not_end_the_work(world: World, case: Case, fault: str) -> None:
     """A poll that fails says nothing of the work, which goes on."""
     outcome = world.ask_with_bad_poll(case, fault)
     assert isinstance(outcome, Completed), outcome
 
 
 @every_task
-def test_stuck_work_is_followed_for_ever(world: World, case: Case) -> None:
+def test_stuck_work_times_out(world: World, case: Case) -> None:
     """Work that never ends is given up when the provider file says so, as the vendor's time-out."""
     polling = _polling(world.partners.providers[case.provider].calls[case.call])
     outcome = world.ask(case, "stuck", polling=replace(polling, give_up_after=0.2))
@@ -348,7 +348,7 @@ def test_stuck_work_is_followed_for_ever(world: World, case: Case) -> None:
 
 @pytest.mark.req("R-35")
 @every_stoppable
-def test_a_vendor_goes_on_with_cancelled_work(slow_world: World, case: Case) -> None:
+def test_cancelled_work_is_stopped_by_the_vendor(slow_world: World, case: Case) -> None:
     """A vendor that can cancel agrees to it, and the poll that follows says so."""
     agreed, outcome = slow_world.ask_and_cancel(case)
     assert agreed

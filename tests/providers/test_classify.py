@@ -81,7 +81,7 @@ def test_json_result_is_kept_as_it_came(content: bytes) -> None:
 
 
 @pytest.mark.req("R-10")
-def test_a_bytes_result_loses_its_media_type() -> None:
+def test_bytes_keep_their_media_type() -> None:
     """Bytes keep the partner's content type, parameters and all."""
     reading = _answered("bytes", _reply(200, b"RIFF", "Audio/WAV; rate=44100"))
     assert isinstance(reading, Completed)
@@ -89,12 +89,12 @@ def test_a_bytes_result_loses_its_media_type() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 206, 299])
-def test_a_success_of_another_number_is_a_failure(status: int) -> None:
+def test_every_2xx_can_carry_a_result(status: int) -> None:
     """Every 2xx can carry a result."""
     assert isinstance(_answered("json", _reply(status, {})), Completed)
 
 
-def test_a_vendor_media_type_is_not_json() -> None:
+def test_vendor_media_type_is_json() -> None:
     """`application/problem+json` and capital letters are JSON too."""
     for content_type in ("application/vnd.fake+json", "Application/JSON"):
         assert isinstance(_answered("json", _reply(200, {}, content_type)), Completed)
@@ -125,12 +125,12 @@ def test_a_vendor_media_type_is_not_json() -> None:
         pytest.param("task", _reply(200, {"id": "a\0b"}), id="a handle no database keeps"),
     ],
 )
-def test_an_unreadable_result_is_delivered(call: str, reply: Reply) -> None:
+def test_unreadable_result_is_the_partners_failure(call: str, reply: Reply) -> None:
     """A success that cannot be read as the result the call promises is the partner's failure."""
     assert _fault(call, reply) == ProviderError(_UNREADABLE, Upstream(200))
 
 
-def test_a_link_that_looks_odd_breaks_the_reading() -> None:
+def test_link_is_recognised_by_its_scheme_alone() -> None:
     """Links are recognised by their scheme alone, and need not be there; what else is in them is the caller's to open.
 
     What must be there is said by `require`.
@@ -143,7 +143,7 @@ def test_a_link_that_looks_odd_breaks_the_reading() -> None:
 @pytest.mark.parametrize(
     ("found", "handle"), [("task/1 ä", "task/1 ä"), (17, "17"), ("x" * HANDLE_MAX, "x" * HANDLE_MAX)]
 )
-def test_a_handle_is_lost(found: Any, handle: str) -> None:
+def test_texts_and_numbers_are_handles(found: Any, handle: str) -> None:
     """Texts and numbers name a task."""
     assert _answered("task", _reply(202, {"id": found})) == Accepted(handle)
 
@@ -163,7 +163,7 @@ _STATUSES: Final[list[tuple[int, Fault]]] = [
 
 
 @pytest.mark.parametrize(("status", "fault"), _STATUSES)
-def test_a_status_is_read_as_something_else(status: int, fault: Fault) -> None:
+def test_status_without_a_sign_has_its_fault(status: int, fault: Fault) -> None:
     """What no sign claims is read by its status; our own credentials being refused is never the caller's fault."""
     assert _fault("json", _reply(status, b"", "text/plain")) == fault
 
@@ -183,14 +183,14 @@ def test_a_status_is_read_as_something_else(status: int, fault: Fault) -> None:
         ("\u0661", 1),
     ],
 )
-def test_a_partner_at_capacity_names_no_sane_wait(told: str, seconds: int) -> None:
+def test_retry_after_of_a_full_partner_is_1_second_to_an_hour(told: str, seconds: int) -> None:
     """`Retry-After` of a 429 is passed on as whole seconds from 1 to an hour."""
     assert _fault("json", _reply(429, b"", **{"retry-after": told})) == ServiceUnavailable(
         "The provider is at capacity.", seconds, Upstream(429)
     )
 
 
-def test_a_sign_behind_another_wins() -> None:
+def test_first_sign_that_matches_wins() -> None:
     """Signs are looked for in the order of the file: the first that matches decides."""
     assert isinstance(_fault("json", _failed("refused", 422)), ContentPolicyViolation)
     assert _fault("json", _failed("late", 400)) == ProviderTimeout(Upstream(400))
@@ -206,20 +206,20 @@ def test_a_sign_behind_another_wins() -> None:
         ("refused", ContentPolicyViolation(None, Upstream(500))),
     ],
 )
-def test_a_sign_means_something_else(code: str, fault: Fault) -> None:
+def test_each_meaning_of_a_sign_is_one_fault(code: str, fault: Fault) -> None:
     """Each meaning is one fault, whatever the status was."""
     assert _fault("json", _failed(code, 500)) == fault
 
 
 @pytest.mark.req("R-20")
-def test_a_refusal_inside_a_success_is_a_result() -> None:
+def test_refusal_inside_a_success_is_a_refusal() -> None:
     """A partner that says no with 200 is understood, and its reason may be shown."""
     reading = _fault("json", _reply(200, {"state": "rejected", "why": "too  many\nfingers"}))
     assert reading == InvalidInput("too many fingers", Upstream(200, "too many fingers"))
 
 
 @pytest.mark.req("R-20")
-def test_a_refusal_without_words_has_an_empty_reason() -> None:
+def test_refusal_without_words_has_no_reason() -> None:
     """No reason, or one that is no text, is absent."""
     words: list[Any] = [None, 7, {}, "", "\0\n"]
     for message in words:
@@ -237,14 +237,14 @@ def test_a_refusal_without_words_has_an_empty_reason() -> None:
         ("9" * 400, ("body", int("9" * REASON_MAX))),
     ],
 )
-def test_a_rejected_field_is_not_named(param: str, loc: tuple[str | int, ...]) -> None:
+def test_rejected_field_is_named(param: str, loc: tuple[str | int, ...]) -> None:
     """A partner's validation error passes through: its field as a path, its words, its kind."""
     reply = _failed("x", 422, param=param, message="no", kind="too_wide")
     assert _fault("json", reply) == InputRejected((Violation(loc, "no", "too_wide"),), Upstream(422))
 
 
 @pytest.mark.req("R-21")
-def test_a_rejected_field_needs_words_and_a_kind() -> None:
+def test_rejected_field_is_completed_with_words_and_a_kind() -> None:
     """Where the partner names only the field, the entry is still complete."""
     violation = Violation(("body", "width"), "The provider rejected this value.", "value_error")
     assert _fault("json", _failed("x", 422, param="width")) == InputRejected((violation,), Upstream(422))
@@ -254,12 +254,12 @@ def test_a_rejected_field_needs_words_and_a_kind() -> None:
     ("side", "subject"),
     [("prompt", "input_text"), ("picture", "output_image"), ("unheard", None), ("unknown", None), (7, None)],
 )
-def test_a_subject_is_in_the_partners_words(side: Any, subject: str | None) -> None:
+def test_refusal_subject_is_of_the_closed_vocabulary(side: Any, subject: str | None) -> None:
     """The refused side is of the closed vocabulary or absent, also where the provider file says otherwise."""
     assert _fault("json", _failed("refused", side=side)) == ContentPolicyViolation(subject, Upstream(400))
 
 
-def test_the_vocabulary_of_subjects_has_grown() -> None:
+def test_vocabulary_of_subjects_has_ten_values() -> None:
     """Ten values and no more."""
     kinds = ("text", "image", "video", "audio")
     assert {"input", "output"} | {
@@ -268,12 +268,12 @@ def test_the_vocabulary_of_subjects_has_grown() -> None:
 
 
 @pytest.mark.parametrize("state", ["queued", "running"])
-def test_a_task_under_way_has_ended(state: str) -> None:
+def test_pending_state_keeps_the_task_going(state: str) -> None:
     """The pending states keep the polling going."""
     assert _polled(_reply(200, {"state": state})) == Pending()
 
 
-def test_a_finished_task_has_no_result() -> None:
+def test_finished_task_has_its_result_byte_for_byte() -> None:
     """The answer of the poll that says so is the result, byte for byte."""
     reading = _polled(_reply(200, b'{"state":"done"  }'))
     assert isinstance(reading, Completed)
@@ -284,13 +284,13 @@ def test_a_finished_task_has_no_result() -> None:
 @pytest.mark.parametrize(
     "document", [{"state": "melted"}, {"state": None}, {"state": []}, {"state": {}}, {"state": 3}, {}, [], b"<html>"]
 )
-def test_a_task_in_no_known_state_is_waited_for(document: Any) -> None:
+def test_task_in_an_unknown_state_has_failed(document: Any) -> None:
     """A state outside the provider file's lists is an answer that cannot be read."""
     unreadable = ProviderError(_UNREADABLE, Upstream(200))
     assert _polled(_reply(200, document)) == Failed(unreadable, 200, Reached.ACCEPTED)
 
 
-def test_a_failed_task_is_the_callers_fault() -> None:
+def test_failed_task_is_the_partners_failure() -> None:
     """A failed task is the partner's failure; a poll itself carries no input that could be rejected."""
     for reply in (_reply(200, {"state": "failed"}), _reply(404, {}), _failed("anything", 422, param="width")):
         failure = ProviderError(upstream=Upstream(reply.status))
@@ -298,13 +298,13 @@ def test_a_failed_task_is_the_callers_fault() -> None:
 
 
 @pytest.mark.req("R-20")
-def test_a_task_rejected_for_its_input_loses_its_reason() -> None:
+def test_task_rejected_for_its_input_keeps_its_reason() -> None:
     """A failed-task poll answered 200 with the reason in its body is the caller's input refused, reason included."""
     rejected = _polled(_reply(200, {"state": "rejected", "why": "x"}))
     assert rejected == Failed(InvalidInput("x", Upstream(200, "x")), 200, Reached.ACCEPTED)
 
 
-def test_a_policy_refusal_of_a_task_is_a_failure() -> None:
+def test_task_can_be_refused_by_policy() -> None:
     """A task can be refused on content grounds long after it was accepted."""
     refusal = _reply(200, {"state": "failed", "error": {"code": "refused", "side": "picture"}})
     assert _polled(refusal) == Failed(ContentPolicyViolation("output_image", Upstream(200)), 200, Reached.ACCEPTED)
@@ -328,14 +328,14 @@ def test_a_policy_refusal_of_a_task_is_a_failure() -> None:
         (7, None),
     ],
 )
-def test_a_partners_words_are_shown_raw(words: Any, shown: str | None) -> None:
+def test_partners_words_are_sanitized(words: Any, shown: str | None) -> None:
     """Reasons are one line, without control characters and without what may be secret in a link, and bounded."""
     assert sanitized(words) == shown
 
 
 @pytest.mark.req("R-20")
 @given(st.text(max_size=3 * REASON_MAX))
-def test_a_text_exists_that_is_not_made_safe(words: str) -> None:
+def test_every_text_is_made_safe(words: str) -> None:
     """Whatever a partner writes: bounded, printable, and no link with a query."""
     shown = sanitized(words)
     if shown is not None:
@@ -376,7 +376,7 @@ _REPLIES: Final = st.builds(
 
 
 @given(st.sampled_from(sorted(_PROVIDER.calls)), _REPLIES)
-def test_an_answer_exists_that_cannot_be_read(call: str, reply: Reply) -> None:
+def test_every_answer_can_be_read(call: str, reply: Reply) -> None:
     """Reading never raises and always ends in one of its readings, whatever a partner answers."""
     reading = _answered(call, reply)
     assert isinstance(reading, Completed | Failed | Accepted)
@@ -384,7 +384,7 @@ def test_an_answer_exists_that_cannot_be_read(call: str, reply: Reply) -> None:
 
 
 @given(_REPLIES)
-def test_a_poll_exists_that_cannot_be_read(reply: Reply) -> None:
+def test_every_poll_can_be_read(reply: Reply) -> None:
     """The same of polls, which never end in a handle or in the caller's fault."""
     reading = _polled(reply)
     assert isinstance(reading, Completed | Failed | Pending)

@@ -137,7 +137,7 @@ def _resulted(document: Any, status: int = 200) -> Any:
         ({"items": [{"flag": "nsfw"}], "score": 1}, "output"),
     ],
 )
-def test_a_sign_with_conditions_is_overlooked(document: Any, subject: str) -> None:
+def test_sign_holds_when_all_its_conditions_do(document: Any, subject: str) -> None:
     """All conditions must hold; the subject is the mapped code, or the sign's own side."""
     failed = _answered("now", document)
     assert isinstance(failed, Failed)
@@ -155,12 +155,12 @@ def test_a_sign_with_conditions_is_overlooked(document: Any, subject: str) -> No
         {"items": [{"flag": 7, "id": 1}], "score": 9},
     ],
 )
-def test_half_a_sign_is_enough(document: Any) -> None:
+def test_half_a_sign_does_not_hold(document: Any) -> None:
     """Where one condition does not hold the answer is a result."""
     assert isinstance(_answered("now", document), Completed)
 
 
-def test_a_sign_of_one_call_is_read_in_another() -> None:
+def test_sign_of_one_call_says_nothing_in_another() -> None:
     """A sign limited to some calls says nothing elsewhere."""
     refused, unknown = _answered("other", {}, 418), _answered("now", {}, 418)
     assert isinstance(refused.fault, ContentPolicyViolation)
@@ -169,7 +169,7 @@ def test_a_sign_of_one_call_is_read_in_another() -> None:
 
 
 @pytest.mark.req("R-20", "R-21")
-def test_words_in_a_list_are_lost() -> None:
+def test_words_are_found_in_the_first_of_many_places() -> None:
     """Reasons and fields are found in the first of many places."""
     named = _answered("now", {"problems": [{"words": "too wide", "field": "size.width"}, {"words": "too high"}]})
     assert isinstance(named.fault, InputRejected)
@@ -181,7 +181,7 @@ def test_words_in_a_list_are_lost() -> None:
 
 
 @pytest.mark.req("R-26")
-def test_one_of_many_links_is_overlooked() -> None:
+def test_every_link_of_a_list_must_be_one() -> None:
     """Every link of a list must be one; what is required must stand in the list somewhere."""
     good = {"id": 1, "url": "https://x.example/a"}
     assert isinstance(_answered("now", {"items": [good, {"url": None}]}), Completed)
@@ -189,7 +189,7 @@ def test_one_of_many_links_is_overlooked() -> None:
         assert isinstance(_answered("now", {"items": items}), Failed)
 
 
-def test_a_handle_of_parts_is_torn() -> None:
+def test_parts_of_a_handle_are_kept_together() -> None:
     """All parts are kept together, and read again as they were."""
     accepted = _answered("later", {"items": [{"id": 17}], "status_url": 'http://x/"y"'}, 202)
     assert isinstance(accepted, Accepted)
@@ -197,7 +197,7 @@ def test_a_handle_of_parts_is_torn() -> None:
     assert read_handle(_call("later"), accepted.handle) == {"id": "17", "status": 'http://x/"y"'}
 
 
-def test_a_plain_handle_is_wrapped() -> None:
+def test_plain_handle_is_kept_as_written() -> None:
     """The only part of a handle is kept as the partner wrote it, even where it looks like another kind."""
     for text in ("task-1", '{"id":"x"}', "[]"):
         assert write_handle({"handle": text}) == text
@@ -216,7 +216,7 @@ def test_a_plain_handle_is_wrapped() -> None:
         {"items": [{"id": 1.5}], "status_url": "http://x"},
     ],
 )
-def test_a_handle_lacks_a_part(document: Any) -> None:
+def test_handle_without_a_part_is_unreadable(document: Any) -> None:
     """Without every one of its parts work cannot be followed; it may have been taken all the same."""
     failed = _answered("later", document)
     assert isinstance(failed, Failed)
@@ -224,19 +224,19 @@ def test_a_handle_lacks_a_part(document: Any) -> None:
 
 
 @pytest.mark.parametrize("document", [{}, {"done": False}, {"done": None}, {"done": "false"}, {"done": "absent"}])
-def test_an_absent_status_has_ended(document: Any) -> None:
+def test_absent_status_can_mean_pending(document: Any) -> None:
     """A status that is not there, or false, can mean that the work goes on."""
     assert _polled(document) == Pending()
 
 
 @pytest.mark.parametrize("document", [{"done": True}, {"done": "true"}, {"done": 3}])
-def test_a_status_of_another_type_is_unknown(document: Any) -> None:
+def test_statuses_are_compared_as_json_writes_them(document: Any) -> None:
     """Statuses are compared as JSON writes them; the result is asked for where it stands."""
     assert _polled(document) == Ended()
 
 
 @pytest.mark.parametrize("document", [{"done": -1}, {"done": "null"}])
-def test_a_failed_status_is_unknown(document: Any) -> None:
+def test_failed_status_of_any_type_is_a_failure(document: Any) -> None:
     """A failed status is the partner's failure, whatever its type."""
     failed = _polled(document)
     assert (isinstance(failed.fault, ProviderError), failed.fault.detail) == (True, ProviderError().detail)
@@ -245,19 +245,19 @@ def test_a_failed_status_is_unknown(document: Any) -> None:
 
 @pytest.mark.parametrize("document", [{}, {"done": True}, b"", b"<html>"])
 @pytest.mark.parametrize("status", [202, 404])
-def test_a_pending_status_has_ended(document: Any, status: int) -> None:
+def test_pending_http_status_means_pending(document: Any, status: int) -> None:
     """An HTTP status that means pending does, whatever the body says."""
     assert _polled(document, status) == Pending()
 
 
-def test_a_pending_status_hides_a_failure() -> None:
+def test_sign_of_failure_is_stronger_than_a_pending_status() -> None:
     """A sign is stronger than the status."""
     failed = _polled({"ended": True}, 202)
     assert isinstance(failed.fault, ProviderTimeout)
     assert failed.reached is Reached.ACCEPTED
 
 
-def test_a_result_elsewhere_is_the_poll() -> None:
+def test_result_is_fetched_where_it_stands() -> None:
     """The answer to the second call is the result, by the same rules as any."""
     result = _resulted(b'{"a":1 }')
     assert isinstance(result, Completed)
@@ -265,7 +265,7 @@ def test_a_result_elsewhere_is_the_poll() -> None:
 
 
 @pytest.mark.req("R-20")
-def test_a_refusal_with_the_result_is_lost() -> None:
+def test_refusal_in_place_of_the_result_is_told() -> None:
     """How work failed may stand only in the answer that should hold its result, whatever its status."""
     words = {"problems": [{"words": "too wide"}]}
     for status in (200, 422):
@@ -275,7 +275,7 @@ def test_a_refusal_with_the_result_is_lost() -> None:
 
 
 @pytest.mark.parametrize(("document", "status"), [({}, 404), ({}, 500), ({}, 503), ([], 200), (b"<html>", 200)])
-def test_a_result_that_cannot_be_had_is_one(document: Any, status: int) -> None:
+def test_result_that_cannot_be_had_is_a_failure(document: Any, status: int) -> None:
     """Anything else than a result is the partner's failure, of work that it has taken."""
     failed = _resulted(document, status)
     assert isinstance(failed, Failed)
@@ -301,7 +301,7 @@ def test_a_result_that_cannot_be_had_is_one(document: Any, status: int) -> None:
         (b"<html>", 200, Reached.UNKNOWN),
     ],
 )
-def test_a_failure_says_too_much_of_the_work(call: str, document: Any, status: int, reached: Reached) -> None:
+def test_failure_says_how_far_the_work_got(call: str, document: Any, status: int, reached: Reached) -> None:
     """A refusal is certain; an answer out of time, or one nobody can read, leaves open whether the work was taken."""
     failed = _answered(call, document, status)
     assert isinstance(failed, Failed)
@@ -311,14 +311,14 @@ def test_a_failure_says_too_much_of_the_work(call: str, document: Any, status: i
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize("status", [200, 400, 401, 408, 429, 500, 503, 504])
 @pytest.mark.parametrize("document", [{}, {"state": "failed"}, {"state": "?"}, {"ended": True}, {"problems": [1]}])
-def test_a_failed_poll_forgets_that_the_work_was_taken(status: int, document: Any) -> None:
+def test_failed_poll_keeps_the_work_accepted(status: int, document: Any) -> None:
     """Whatever goes wrong after a handle, the partner has the work."""
     failed = _polled(document, status, "simple")
     assert isinstance(failed, Failed)
     assert failed.reached is Reached.ACCEPTED
 
 
-def test_a_full_partner_has_lost_the_work() -> None:
+def test_busy_partner_still_has_the_work() -> None:
     """A partner that is too busy to be asked still has the work: the poll failed, and no one is told to come back."""
     busy = classify_poll(
         _PROVIDER, _call("later"), replace(_polling(), pending_status=frozenset()), read_here(_reply({}, 503))

@@ -41,7 +41,7 @@ def _anybody(_: Credential) -> bool:
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5))
-def test_a_credential_is_taken_more_often_than_its_weight(weights: list[int]) -> None:
+def test_credentials_are_taken_by_their_weights(weights: list[int]) -> None:
     """In every round of as many turns as all weights together, each is taken as often as it weighs."""
     secrets = [Secret(f"key-{number}", weight) for number, weight in enumerate(weights)]
     credentials = Credentials({"fake": _BEARER}, {"fake": secrets})
@@ -50,7 +50,7 @@ def test_a_credential_is_taken_more_often_than_its_weight(weights: list[int]) ->
         assert Counter(one.text for one in turns if one) == {one.text: one.weight for one in secrets}
 
 
-def test_a_heavy_credential_is_taken_in_a_row() -> None:
+def test_turns_of_a_heavy_credential_are_spread() -> None:
     """Turns are spread: with weights 2, 1 and 1 nobody is taken twice running."""
     secrets = [Secret("a", 2), Secret("b"), Secret("c")]
     credentials = Credentials({"fake": _BEARER}, {"fake": secrets})
@@ -59,7 +59,7 @@ def test_a_heavy_credential_is_taken_in_a_row() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.sampled_from("abc"))
-def test_a_rest_starves_a_credential(resting: list[str], last: str) -> None:
+def test_cooldown_never_starves_a_credential(resting: list[str], last: str) -> None:
     """Whoever rested for a while, everybody is taken again afterwards, and nobody who may not is ever taken."""
     secrets = [Secret("a", 3), Secret("b", 2), Secret("c")]
     credentials = Credentials({"fake": _BEARER}, {"fake": secrets})
@@ -70,14 +70,14 @@ def test_a_rest_starves_a_credential(resting: list[str], last: str) -> None:
     assert {one.text for one in (credentials.next("fake", _anybody) for _ in range(60)) if one} == {"a", "b", "c"}
 
 
-def test_nobody_is_taken_when_nobody_may() -> None:
+def test_no_credential_is_taken_when_none_may() -> None:
     """Without a credential that may be shown there is none."""
     for texts in ((), ("a",), ("a", "b")):
         assert _of(_BEARER, *texts).next("fake", lambda _: False) is None
     assert _of(_BEARER).next("gone", _anybody) is None
 
 
-def test_a_partner_is_configured_without_a_credential() -> None:
+def test_partner_without_its_credential_is_not_configured() -> None:
     """A partner that wants one has none until an operator gives it; one that wants none always has it."""
     assert (_of(_BEARER).has("fake"), _of(_BEARER, "a").has("fake"), _of(_BEARER).has("gone")) == (False, True, False)
     open_to_all = _of(_with(Auth(Scheme.NONE)))
@@ -85,7 +85,7 @@ def test_a_partner_is_configured_without_a_credential() -> None:
     assert open_to_all.headers(_only(open_to_all)) == {}
 
 
-def test_a_label_tells_a_credential() -> None:
+def test_label_identifies_a_credential_without_showing_it() -> None:
     """A label is short, the same after a restart, another for every key, and no plain digest of it."""
     one, again, other = (_only(_of(_BEARER, text)).label for text in ("key-1", "key-1", "key-2"))
     assert one == again != other
@@ -96,7 +96,7 @@ def test_a_label_tells_a_credential() -> None:
         assert "key-1" not in repr(shown)
 
 
-def test_work_goes_on_under_another_credential() -> None:
+def test_work_goes_on_under_its_own_credential() -> None:
     """Work is asked about under the credential it was taken with; where that is gone, under another of ours."""
     credentials = _of(_BEARER, "a", "b")
     first, second = credentials.all("fake")
@@ -105,13 +105,13 @@ def test_work_goes_on_under_another_credential() -> None:
     assert credentials.labelled("gone", second.label) is None
 
 
-def test_a_pair_is_shown_as_one() -> None:
+def test_pair_is_shown_as_two_headers() -> None:
     """Both parts go into headers of their own; only the first colon parts them."""
     credentials = _of(_with(Auth(Scheme.PAIR, ("X-Id", "X-Secret"))), "id:se:cret")
     assert credentials.headers(_only(credentials)) == {"X-Id": "id", "X-Secret": "se:cret"}
 
 
-def test_a_callers_own_is_kept() -> None:
+def test_callers_credential_has_the_partners_form() -> None:
     """A caller's own credential has the partner's form and a label that is nobody's."""
     credentials = _of(_BEARER, "ours")
     own = credentials.own("fake", "own-key")
@@ -133,14 +133,14 @@ def _claims(headers: dict[str, str], key: Any, algorithm: str, audience: str | N
     return found
 
 
-def test_a_signed_token_is_no_token() -> None:
+def test_token_is_signed_with_the_second_part() -> None:
     """HS256: issued by the first part, signed with the second, valid from a moment ago for the file's time."""
     credentials = _of(_with(Auth(Scheme.JWT, prefix="Bearer ", lifetime=1800)), f"issuer:{_HMAC}")
     claims = _claims(credentials.headers(_only(credentials)), _HMAC, "HS256")
     assert claims == {"iss": "issuer", "nbf": _NOW - 5, "exp": _NOW + 1800}
 
 
-def test_an_expired_token_is_shown() -> None:
+def test_token_is_renewed_a_minute_before_its_end() -> None:
     """A token is used again until a minute before its end, then made anew."""
     credential = Credential("label", Auth(Scheme.JWT, prefix="Bearer ", lifetime=600), f"issuer:{_HMAC}")
     first = credential.headers(_NOW)
@@ -161,7 +161,7 @@ def account() -> tuple[str, Any]:
     return json.dumps(document), key.public_key()
 
 
-def test_a_service_account_signs_nothing(account: tuple[str, Any]) -> None:
+def test_service_account_signs_its_own_token(account: tuple[str, Any]) -> None:
     """RS256: a token of the account itself, for the audience of the file, naming its key."""
     text, public = account
     auth = Auth(Scheme.JWT, prefix="Bearer ", algorithm="RS256", audience="https://x.example/", lifetime=3600)
@@ -192,7 +192,7 @@ def test_a_service_account_signs_nothing(account: tuple[str, Any]) -> None:
         (Auth(Scheme.JWT, algorithm="RS256"), "[]"),
     ],
 )
-def test_a_bad_credential_is_shown_or_told(auth: Auth, text: str) -> None:
+def test_malformed_credential_is_found_at_the_start(auth: Auth, text: str) -> None:
     """A credential of another form is found at the start, in words that say the form and nothing of it."""
     credentials = _of(_with(auth), text)
     with pytest.raises(BadCredentialError) as caught:
@@ -202,7 +202,7 @@ def test_a_bad_credential_is_shown_or_told(auth: Auth, text: str) -> None:
     assert (provider, problem) == ("fake", str(caught.value))
 
 
-def test_a_good_credential_is_complained_of(account: tuple[str, Any]) -> None:
+def test_good_credential_passes_the_check(account: tuple[str, Any]) -> None:
     """The check at the start is silent about credentials that can be used."""
     auth = Auth(Scheme.JWT, algorithm="RS256")
     assert list(_of(_with(auth), account[0]).check()) == []

@@ -17,7 +17,7 @@ _NOT_CONFIGURED = ServiceUnavailable("The provider fake is not configured on thi
 _BROKEN_OFF = "The connection to the provider broke off before its answer was complete."
 
 
-def test_a_partner_is_asked_without_key_or_credential(partner: FakePartner, ask: Ask) -> None:
+def test_call_carries_key_credential_headers_and_body(partner: FakePartner, ask: Ask) -> None:
     """A call carries our credential, the run's idempotency key, the fixed headers, and the body as it is."""
     partner.script("/json", reply())
     ask("json", b'{"a" : 1}')
@@ -32,7 +32,7 @@ def test_a_partner_is_asked_without_key_or_credential(partner: FakePartner, ask:
     assert (request.method, request.body) == ("POST", b'{"a" : 1}')
 
 
-def test_a_partner_without_idempotency_is_sent_a_key(partner: FakePartner) -> None:
+def test_partner_without_idempotency_is_sent_no_key(partner: FakePartner) -> None:
     """A key means nothing to a partner that does not know them, and a repeat is then never safe."""
     provider = load_provider(provider_text(partner.url, repeats_safely=False), "fake.toml")
     partner.script("/json", reply())
@@ -46,7 +46,7 @@ def test_a_partner_without_idempotency_is_sent_a_key(partner: FakePartner) -> No
     assert "idempotency-key" not in partner.requests("/json")[0].headers
 
 
-def test_a_repeat_is_safe_with_a_stranger(provider: Provider) -> None:
+def test_repeat_is_safe_only_where_the_file_says_so(provider: Provider) -> None:
     """Only a partner whose file says so may be asked twice."""
 
     async def run() -> tuple[bool, bool]:
@@ -57,33 +57,33 @@ def test_a_repeat_is_safe_with_a_stranger(provider: Provider) -> None:
 
 
 @pytest.mark.req("R-38")
-def test_a_partner_is_asked_without_its_credential(partner: FakePartner, ask: Ask) -> None:
+def test_nothing_is_sent_without_our_credential(partner: FakePartner, ask: Ask) -> None:
     """Where our credential is missing nothing is sent, and the caller learns that the server lacks it."""
     assert ask("json", secrets=()) == Failed(_NOT_CONFIGURED, None, Reached.NOTHING)
     assert partner.requests() == []
 
 
 @pytest.mark.req("R-24")
-def test_a_slow_partner_is_a_partner_that_failed(partner: FakePartner, ask: Ask) -> None:
+def test_slow_partner_times_out(partner: FakePartner, ask: Ask) -> None:
     """A partner that passes its own bound is `provider_timeout`, without a status it never gave."""
     partner.script("/hasty", hang())
     assert ask("hasty") == Failed(ProviderTimeout())
 
 
 @pytest.mark.req("R-26")
-def test_a_cut_answer_is_a_result(partner: FakePartner, ask: Ask) -> None:
+def test_cut_answer_is_a_failure(partner: FakePartner, ask: Ask) -> None:
     """Half an answer is none."""
     partner.script("/json", half(b'{"a":', 100))
     assert ask("json") == Failed(ProviderError(_BROKEN_OFF, Upstream(200)))
 
 
-def test_an_absent_partner_is_a_crash(provider: Provider, ask: Ask) -> None:
+def test_absent_partner_is_a_failure_that_took_nothing(provider: Provider, ask: Ask) -> None:
     """A partner nobody can reach is the partner's failure, and certainly has not begun."""
     outcome = ask("json", of=provider.at("http://127.0.0.1:1"))
     assert outcome == Failed(ProviderError("The provider could not be reached."), None, Reached.NOTHING)
 
 
-def test_a_handle_is_not_reported_before_it_is_used(partner: FakePartner, ask: Ask, handles: list[str]) -> None:
+def test_handle_is_reported_once_before_it_is_used(partner: FakePartner, ask: Ask, handles: list[str]) -> None:
     """Work that was accepted is named once, then followed to its result; submission carries the key, polls do not."""
     partner.script("/tasks", reply_json({"id": "t1"}, 202))
     partner.script("/tasks/t1", reply_json({"state": "queued"}), reply(200, b'{"state":"done"  }'))
@@ -97,7 +97,7 @@ def test_a_handle_is_not_reported_before_it_is_used(partner: FakePartner, ask: A
     assert len(partner.requests("/tasks")) == 1
 
 
-def test_a_handle_leads_to_another_path(partner: FakePartner, ask: Ask) -> None:
+def test_handle_is_one_segment_of_the_path(partner: FakePartner, ask: Ask) -> None:
     """A handle is one segment of the poll's path, whatever characters it is made of."""
     handle = "../a b?c#d/é%2e"
     quoted = "/tasks/..%2Fa%20b%3Fc%23d%2F%C3%A9%252e"
@@ -107,7 +107,7 @@ def test_a_handle_leads_to_another_path(partner: FakePartner, ask: Ask) -> None:
     assert [request.target for request in partner.requests(method="GET")] == [quoted]
 
 
-def test_transient_trouble_ends_a_task(partner: FakePartner, ask: Ask) -> None:
+def test_transient_trouble_does_not_end_a_task(partner: FakePartner, ask: Ask) -> None:
     """A poll that fails says nothing of the task: the next may succeed, and patience starts anew with each answer."""
     partner.script("/tasks", reply_json({"id": "t1"}))
     partner.script(
@@ -122,7 +122,7 @@ def test_transient_trouble_ends_a_task(partner: FakePartner, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_patience_has_no_end(partner: FakePartner, ask: Ask, status: int) -> None:
+def test_patience_with_a_task_is_bounded(partner: FakePartner, ask: Ask, status: int) -> None:
     """More misses in a row than the file's patience (2) end the run with the last of them."""
     partner.script("/tasks", reply_json({"id": "t1"}))
     partner.script("/tasks/t1", reply(status))
@@ -133,7 +133,7 @@ def test_patience_has_no_end(partner: FakePartner, ask: Ask, status: int) -> Non
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 422, 501])
-def test_a_lost_task_is_polled_on(partner: FakePartner, ask: Ask, status: int) -> None:
+def test_lost_task_ends_the_run_at_once(partner: FakePartner, ask: Ask, status: int) -> None:
     """An answer that will not change ends the run at once, and is never the caller's fault."""
     partner.script("/tasks", reply_json({"id": "t1"}))
     partner.script("/tasks/t1", reply(status))
@@ -141,7 +141,7 @@ def test_a_lost_task_is_polled_on(partner: FakePartner, ask: Ask, status: int) -
     assert len(partner.requests("/tasks/t1")) == 1
 
 
-def test_a_failed_task_is_asked_about_again(partner: FakePartner, ask: Ask) -> None:
+def test_failed_task_is_not_asked_about_again(partner: FakePartner, ask: Ask) -> None:
     """A task that failed has failed: the patience for failed polls is not spent on it."""
     partner.script("/tasks", reply_json({"id": "t1"}))
     partner.script("/tasks/t1", reply_json({"state": "failed"}))
@@ -150,7 +150,7 @@ def test_a_failed_task_is_asked_about_again(partner: FakePartner, ask: Ask) -> N
 
 
 @pytest.mark.req("R-24")
-def test_a_task_that_never_ends_is_polled_for_ever(provider: Provider, partner: FakePartner) -> None:
+def test_task_that_never_ends_times_out(provider: Provider, partner: FakePartner) -> None:
     """A task still pending when the file gives up is the partner's time-out; the pauses grow to their bound."""
     partner.script("/tasks/t1", reply_json({"state": "running"}))
     outcome, pauses = asyncio.run(_followed(provider, every=0.01, slower_by=2.0, at_most_every=0.04, give_up=0.5))
@@ -159,7 +159,7 @@ def test_a_task_that_never_ends_is_polled_for_ever(provider: Provider, partner: 
     assert len(pauses) == len(partner.requests("/tasks/t1"))
 
 
-def test_work_is_followed_that_cannot_be(provider: Provider) -> None:
+def test_work_that_cannot_be_followed_is_an_error(provider: Provider) -> None:
     """A call without polling, or a partner whose credential is gone, cannot be followed."""
 
     async def follow(call: str, *secrets: Secret) -> object:

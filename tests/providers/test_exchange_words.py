@@ -157,7 +157,7 @@ def asked(
     return asyncio.run(ask())
 
 
-def test_a_body_is_sent_bare(odd: Provider, partner: FakePartner) -> None:
+def test_body_is_wrapped_in_an_array(odd: Provider, partner: FakePartner) -> None:
     """A partner that takes arrays gets one, with the body's bytes in it."""
     partner.script("/base/array", reply())
     asked(odd, "array", b'{"a" : 1}')
@@ -173,14 +173,14 @@ def test_a_body_is_sent_bare(odd: Provider, partner: FakePartner) -> None:
         ("{model}", "/base/v1/%7Bmodel%7D/run?a=b"),
     ],
 )
-def test_a_models_name_leads_elsewhere(odd: Provider, partner: FakePartner, model: str, target: str) -> None:
+def test_name_of_a_model_cannot_change_the_path(odd: Provider, partner: FakePartner, model: str, target: str) -> None:
     """The provider's name of a model stands in the path, slashes and all, and nothing of it ends the path."""
     partner.script(target.partition("?")[0], reply(200, b"ID3", "audio/mpeg"))
     assert isinstance(asked(odd, "named", model=model), Completed)
     assert [request.target for request in partner.requests()] == [target]
 
 
-def test_a_call_has_no_headers_of_its_own(odd: Provider, partner: FakePartner) -> None:
+def test_headers_of_a_call_win_over_the_providers(odd: Provider, partner: FakePartner) -> None:
     """A call's headers join the provider's and win over them; other calls do not have them."""
     partner.script("/base/v1/m/run", reply(200, b"ID3", "audio/mpeg"))
     partner.script("/base/array", reply())
@@ -191,7 +191,7 @@ def test_a_call_has_no_headers_of_its_own(odd: Provider, partner: FakePartner) -
     assert (array.get("x-extra"), array["x-fixed"], array.get("accept")) == (None, "always", None)
 
 
-def test_a_poll_with_a_body_is_torn(odd: Provider, partner: FakePartner) -> None:
+def test_parts_of_a_handle_stand_in_a_body_as_texts(odd: Provider, partner: FakePartner) -> None:
     """Parts of a handle stand in a body as the texts they are, whatever characters they have."""
     handle = 'models/x/"op"\\é, {model}'
     partner.script("/base/posted", reply_json({"name": handle}))
@@ -209,7 +209,7 @@ def _links(status: str, result: str = "") -> Any:
     return reply_json({"id": "t", "urls": {"status": status, "result": result or status}})
 
 
-def test_an_address_of_the_partners_own_is_refused(odd: Provider, partner: FakePartner) -> None:
+def test_address_of_the_partners_own_is_followed(odd: Provider, partner: FakePartner) -> None:
     """Addresses in an answer are asked where the partner itself is, with our credential, and the result is the last."""
     partner.script("/base/linked", _links(f"{partner.url}/s?t=1", f"{partner.url}/r"))
     partner.script(
@@ -262,7 +262,7 @@ def test_work_without_an_address_is_asked_about_at_the_partners_own(
     ],
 )
 @pytest.mark.parametrize("at", ["status", "result"])
-def test_an_answer_sends_our_credential_elsewhere(
+def test_answer_cannot_send_our_credential_elsewhere(
     odd: Provider, partner: FakePartner, other: FakePartner, link: str, at: str
 ) -> None:
     """An address outside the hosts of the provider file is not gone to, be it another provider's of this server."""
@@ -277,7 +277,7 @@ def test_an_answer_sends_our_credential_elsewhere(
     assert other.accepted == 0
 
 
-def test_a_named_host_leads_to_a_private_address(odd: Provider, partner: FakePartner, other: FakePartner) -> None:
+def test_named_host_cannot_lead_to_a_private_address(odd: Provider, partner: FakePartner, other: FakePartner) -> None:
     """Being named in the provider file does not make a private address one that an answer may send us to."""
     partner.script("/base/linked", _links(f"https://127.0.0.1:{port_of(other.url)}/s"))
     outcome = asked(odd, "linked")
@@ -285,7 +285,7 @@ def test_a_named_host_leads_to_a_private_address(odd: Provider, partner: FakePar
     assert other.accepted == 0
 
 
-def test_parts_of_a_handle_are_mixed_up(odd: Provider, partner: FakePartner) -> None:
+def test_parts_of_a_handle_stand_where_the_file_says(odd: Provider, partner: FakePartner) -> None:
     """Every part stands where the file says, each as one segment; the result may be asked for with a body."""
     partner.script("/base/split", reply_json({"id": "a/b", "kind": 7}))
     partner.script("/base/7/a%2Fb", reply_json({"status": "done"}))
@@ -296,7 +296,7 @@ def test_parts_of_a_handle_are_mixed_up(odd: Provider, partner: FakePartner) -> 
 
 
 @pytest.mark.parametrize("handle", ["", "t", "[]", '{"id":"a"}', '{"id":"a","kind":1}', '{"id":"a","kind":"b","x":""}'])
-def test_a_strange_handle_is_asked_about(odd: Provider, partner: FakePartner, handle: str) -> None:
+def test_unknown_handle_is_not_asked_about(odd: Provider, partner: FakePartner, handle: str) -> None:
     """What another form of the call has kept cannot be followed, and nobody is asked."""
 
     async def follow() -> Outcome:
@@ -311,7 +311,7 @@ def test_a_strange_handle_is_asked_about(odd: Provider, partner: FakePartner, ha
 
 @pytest.mark.req("R-17")
 @pytest.mark.parametrize(("own", "kind"), [(True, InvalidInput), (False, ServiceUnavailable)])
-def test_a_credential_of_another_form_is_sent(odd: Provider, partner: FakePartner, *, own: bool, kind: type) -> None:
+def test_malformed_credential_is_never_sent(odd: Provider, partner: FakePartner, *, own: bool, kind: type) -> None:
     """A caller's own that has another form is the caller's mistake, one of ours is ours; nothing is sent of either."""
     paired = replace(odd, auth=Auth(Scheme.PAIR, ("X-Id", "X-Secret")))
 
@@ -331,7 +331,7 @@ def test_a_credential_of_another_form_is_sent(odd: Provider, partner: FakePartne
     assert partner.requests() == []
 
 
-def test_many_polls_are_sent_at_once(odd: Provider, partner: FakePartner) -> None:
+def test_polls_of_all_work_are_bounded_in_number(odd: Provider, partner: FakePartner) -> None:
     """The more work is followed, the longer each pause: all of it together asks a bounded number of times a second."""
     partner.script("/base/k/t", reply_json({"status": "done"}))
     partner.script("/base/results", reply_json({}))

@@ -85,7 +85,7 @@ async def _no_download(url: str) -> tuple[str, bytes]:
     raise UnusableFileError(f"nothing is downloaded here, {url} neither")
 
 
-def test_a_file_is_sent_as_text(editor: Provider, partner: FakePartner) -> None:
+def test_data_uri_is_sent_as_a_file(editor: Provider, partner: FakePartner) -> None:
     """Data URIs become files with their media types, wherever they stand; scalars and containers become fields."""
     body = {
         "prompt": "a hät",
@@ -108,19 +108,19 @@ def test_a_file_is_sent_as_text(editor: Provider, partner: FakePartner) -> None:
     ]
 
 
-def test_a_single_file_is_lost(editor: Provider, partner: FakePartner) -> None:
+def test_single_file_is_sent_where_many_may_stand(editor: Provider, partner: FakePartner) -> None:
     """One file where many may stand is sent under the same name."""
     sent(editor, {"image": data_uri(b"one")})
     assert form_of(partner) == [("image[]", "file.png", "image/png", b"one")]
 
 
-def test_a_form_without_files_is_refused(editor: Provider, partner: FakePartner) -> None:
+def test_form_may_be_without_files(editor: Provider, partner: FakePartner) -> None:
     """A body that names no file is a form all the same."""
     sent(editor, {"prompt": "x"})
     assert form_of(partner) == [("prompt", None, "text/plain", b"x")]
 
 
-def test_a_link_shows_our_credential(editor: Provider, partner: FakePartner, files: FakePartner) -> None:
+def test_link_is_downloaded_without_our_credential(editor: Provider, partner: FakePartner, files: FakePartner) -> None:
     """A file behind a link is downloaded without our credential, and sent with the media type it came with."""
     files.script("/a.png", reply(200, b"picture", "image/png; x=y"))
     files.script("/b", reply(200, b"something", "text/html"))
@@ -142,7 +142,7 @@ def test_a_link_shows_our_credential(editor: Provider, partner: FakePartner, fil
     "link",
     ["{files}/a.png", "http://localhost:{port}/a.png", "http://[::1]:{port}/a.png", "HTTP://0.0.0.0:{port}/a.png"],
 )
-def test_a_caller_reads_a_private_address_through_a_form(
+def test_private_address_is_never_read_through_a_form(
     editor: Provider, partner: FakePartner, files: FakePartner, link: str
 ) -> None:
     """A link of the caller's goes to public addresses only: nothing private is opened, nothing is sent on."""
@@ -154,7 +154,7 @@ def test_a_caller_reads_a_private_address_through_a_form(
     assert (files.accepted, partner.requests()) == (0, [])
 
 
-def test_a_redirect_leads_a_download_elsewhere(editor: Provider, partner: FakePartner, files: FakePartner) -> None:
+def test_redirect_of_a_download_is_refused(editor: Provider, partner: FakePartner, files: FakePartner) -> None:
     """A link that is answered with anything but a file is refused with what it answered."""
     files.script("/a", redirect("/b"))
     files.script("/b", reply(200, b"picture", "image/png"))
@@ -166,7 +166,7 @@ def test_a_redirect_leads_a_download_elsewhere(editor: Provider, partner: FakePa
     assert partner.requests() == []
 
 
-def test_a_download_has_no_end(
+def test_download_is_bounded(
     editor: Provider, partner: FakePartner, files: FakePartner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file larger than the bound is given up."""
@@ -189,7 +189,9 @@ def test_a_download_has_no_end(
         ("", "a data: URI or a link"),
     ],
 )
-def test_a_file_that_is_none_is_sent(editor: Provider, partner: FakePartner, value: str, reason: str) -> None:
+def test_text_that_is_no_file_is_refused_at_its_place(
+    editor: Provider, partner: FakePartner, value: str, reason: str
+) -> None:
     """What is no file is the caller's mistake, told with its place; the partner is not asked."""
     outcome = sent(editor, {"image": [data_uri(b"fine"), value]})
     assert isinstance(outcome, Failed)
@@ -199,7 +201,7 @@ def test_a_file_that_is_none_is_sent(editor: Provider, partner: FakePartner, val
     assert partner.requests() == []
 
 
-def test_files_have_no_end(editor: Provider, partner: FakePartner) -> None:
+def test_number_of_files_is_bounded(editor: Provider, partner: FakePartner) -> None:
     """Up to so many files are sent, and no more."""
     outcome = sent(editor, {"image": [data_uri(b"x")] * (FILES_MAX + 1)})
     assert isinstance(outcome, Failed)
@@ -212,7 +214,7 @@ def test_files_have_no_end(editor: Provider, partner: FakePartner) -> None:
     "media_type",
     ["image/png\r\nX-Evil: 1", "image/png\nX-Evil: 1", 'text/html"; x="', "", "image/png\r\n\r\nbody", "IMAGE/PNG"],
 )
-def test_a_media_type_writes_headers(editor: Provider, partner: FakePartner, media_type: str) -> None:
+def test_unknown_media_type_is_sent_as_plain_bytes(editor: Provider, partner: FakePartner, media_type: str) -> None:
     """Only media types we know are written; any other is plain bytes."""
     sent(editor, {"image": data_uri(b"x", media_type)})
     ((name, _, written, content),) = form_of(partner)
@@ -228,7 +230,7 @@ def test_a_media_type_writes_headers(editor: Provider, partner: FakePartner, med
         max_size=4,
     )
 )
-def test_a_field_breaks_out_of_its_form(document: dict[str, Any]) -> None:
+def test_field_cannot_break_out_of_its_form(document: dict[str, Any]) -> None:
     """Whatever fields are called and say, the form has as many parts as the body fields, and no header of theirs."""
     document.pop("image", None)
     written = asyncio.run(write_form(_FORM, json.dumps(document).encode(), _no_download))

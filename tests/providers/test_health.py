@@ -40,7 +40,7 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_a_place_rests_too_early_or_too_late(desk: Desk) -> None:
+def test_cooldown_begins_after_enough_failures_in_a_row(desk: Desk) -> None:
     """Not before so many failures in a row, and then for so long."""
     for _ in range(RULES.after - 1):
         desk.call(fails=True)
@@ -52,7 +52,7 @@ def test_a_place_rests_too_early_or_too_late(desk: Desk) -> None:
     assert desk.healths.seconds_left(HERE) == 30
 
 
-def test_old_failures_are_counted(desk: Desk) -> None:
+def test_healthy_answer_ends_the_count_of_failures(desk: Desk) -> None:
     """An answer in good health ends the count."""
     for _ in range(5):
         desk.call(fails=True)
@@ -61,7 +61,7 @@ def test_old_failures_are_counted(desk: Desk) -> None:
     assert (desk.healths.of(HERE), desk.told) == (Health.WELL, [])
 
 
-def test_another_place_rests_with_it(desk: Desk) -> None:
+def test_other_credentials_and_partners_do_not_cool_down(desk: Desk) -> None:
     """Another credential of the same partner, and another partner, go on."""
     desk.rest()
     for place in (("fake", "other"), ("other", "label")):
@@ -69,7 +69,7 @@ def test_another_place_rests_with_it(desk: Desk) -> None:
         assert desk.healths.seconds_left(place) == 0
 
 
-def test_a_rest_has_no_end(desk: Desk) -> None:
+def test_one_probe_ends_a_cooldown(desk: Desk) -> None:
     """When the time is up exactly one call goes there; the others wait for what it brings."""
     desk.rest()
     desk.now += 29.9
@@ -81,7 +81,7 @@ def test_a_rest_has_no_end(desk: Desk) -> None:
     assert not desk.healths.may_call(HERE)
 
 
-def test_a_place_stays_ill_that_is_well(desk: Desk) -> None:
+def test_answered_probe_opens_the_leg(desk: Desk) -> None:
     """A probe that is answered opens the place for everybody, with a count from nought."""
     desk.rest()
     desk.now += 30
@@ -92,7 +92,7 @@ def test_a_place_stays_ill_that_is_well(desk: Desk) -> None:
     assert desk.healths.may_call(HERE)
 
 
-def test_a_failed_probe_opens_a_place(desk: Desk) -> None:
+def test_failed_probe_starts_the_next_cooldown(desk: Desk) -> None:
     """One failure after a rest is enough for the next rest."""
     desk.rest()
     desk.now += 30
@@ -101,7 +101,7 @@ def test_a_failed_probe_opens_a_place(desk: Desk) -> None:
     assert (desk.healths.may_call(HERE), desk.healths.seconds_left(HERE)) == (False, 30)
 
 
-def test_a_lost_probe_shuts_a_place_for_good(desk: Desk) -> None:
+def test_lost_probe_is_given_up(desk: Desk) -> None:
     """A probe that never reports back is given up after another rest, and the next call is one."""
     desk.rest()
     desk.now += 30
@@ -114,7 +114,7 @@ def test_a_lost_probe_shuts_a_place_for_good(desk: Desk) -> None:
     assert desk.healths.of(HERE) is Health.WELL
 
 
-def test_a_late_answer_is_lost(desk: Desk) -> None:
+def test_late_healthy_answer_ends_a_cooldown(desk: Desk) -> None:
     """A call that began before the rest and is answered in good health ends it."""
     desk.healths.begins(HERE, RULES)
     desk.rest()
@@ -123,7 +123,7 @@ def test_a_late_answer_is_lost(desk: Desk) -> None:
     assert desk.told == [Health.RESTING, Health.WELL]
 
 
-def test_a_place_without_trouble_is_remembered(desk: Desk) -> None:
+def test_only_legs_with_failures_are_remembered(desk: Desk) -> None:
     """Only places with failures take memory, and those lose it when they are well."""
     for number in range(100):
         desk.call(fails=False, place=("fake", str(number)))

@@ -23,7 +23,7 @@ def _without(fragment: str) -> str:
     return "\n".join(line for line in _GOOD.splitlines() if fragment not in line)
 
 
-def test_a_good_file_is_refused() -> None:
+def test_good_file_is_loaded() -> None:
     """The file of the fake partner loads, with its calls in their shapes and its signs in order."""
     provider = load_provider(_GOOD, "fake.toml")
     assert provider.name == "fake"
@@ -39,25 +39,25 @@ def test_a_good_file_is_refused() -> None:
     assert provider.calls["json"].answer_limit == 1024 * 1024
 
 
-def test_a_file_of_ours_does_not_load() -> None:
+def test_every_file_of_ours_loads() -> None:
     """Every provider file in the package is usable, and the built-in partner is among them."""
     assert "local" in load_providers(SPECS)
 
 
-def test_a_provider_at_another_address_keeps_its_old_one() -> None:
+def test_provider_can_be_moved_to_another_address() -> None:
     """`at` moves a provider, and a slash at the end is not doubled."""
     moved = load_provider(_GOOD, "fake.toml").at("https://elsewhere.example/api/")
     assert moved.base_url == "https://elsewhere.example/api"
     assert moved.calls == load_provider(_GOOD, "fake.toml").calls
 
 
-def test_a_header_scheme_sends_a_bearer_word() -> None:
+def test_header_scheme_has_its_own_prefix() -> None:
     """A partner with a header of its own gets its own prefix, or none."""
     text = _GOOD.replace('scheme = "bearer"', 'scheme = "header"\nheader = "X-Token"\nprefix = "Key "')
     assert load_provider(text, "fake.toml").auth == Auth(Scheme.HEADER, ("X-Token",), "Key ")
 
 
-def test_a_partner_without_credentials_is_sent_one() -> None:
+def test_partner_without_credentials_wants_none() -> None:
     """The scheme `none` wants none."""
     assert not load_provider(_GOOD.replace('"bearer"', '"none"'), "fake.toml").wants_credential
     assert load_provider(_GOOD, "fake.toml").wants_credential
@@ -118,7 +118,7 @@ _MISTAKES: Final = [
 
 
 @pytest.mark.parametrize(("make", "told"), _MISTAKES)
-def test_a_mistake_is_told_without_its_line_or_reason(make: Callable[[], str], told: tuple[str, str]) -> None:
+def test_mistake_is_told_with_its_line_and_reason(make: Callable[[], str], told: tuple[str, str]) -> None:
     """A bad file is refused with its name, the line of the mistake and what is wrong there."""
     text = make()
     fragment, reason = told
@@ -130,20 +130,20 @@ def test_a_mistake_is_told_without_its_line_or_reason(make: Callable[[], str], t
 
 
 @pytest.mark.parametrize("missing", ["provider =", "title =", "base_url =", "scheme =", 'protocol = "sync-bytes"'])
-def test_a_file_without_a_needed_field_loads(missing: str) -> None:
+def test_missing_field_is_named(missing: str) -> None:
     """What every provider has to say is asked for by name."""
     with pytest.raises(BadFileError, match=f"missing required field `{missing.partition(' ')[0]}`"):
         load_provider(_without(missing), "fake.toml")
 
 
-def test_a_file_without_calls_loads() -> None:
+def test_file_without_calls_is_refused() -> None:
     """A partner that can do nothing is a mistake."""
     text = 'provider = "idle"\ntitle = "Idle"\nbase_url = "http://x"\ncalls = {}\n[auth]\nscheme = "none"\n'
     with pytest.raises(BadFileError, match=r"^idle\.toml:4: calls: .*length >= 1"):
         load_provider(text, "idle.toml")
 
 
-def test_two_files_declare_one_provider(tmp_path: Path) -> None:
+def test_provider_declared_twice_is_refused(tmp_path: Path) -> None:
     """The second file that names a provider is refused."""
     for name in ("a.toml", "b.toml"):
         (tmp_path / name).write_text(_GOOD)
@@ -151,7 +151,7 @@ def test_two_files_declare_one_provider(tmp_path: Path) -> None:
         load_providers(tmp_path)
 
 
-def test_a_file_in_another_encoding_ends_in_a_traceback(tmp_path: Path) -> None:
+def test_file_in_another_encoding_is_a_mistake(tmp_path: Path) -> None:
     """A file that is not UTF-8 is a mistake like any other."""
     (tmp_path / "latin.toml").write_bytes(b'title = "\xe9t\xe9"')
     with pytest.raises(BadFileError, match=r"^latin\.toml:1: cannot be read"):
@@ -159,7 +159,7 @@ def test_a_file_in_another_encoding_ends_in_a_traceback(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R-20")
-def test_a_refusal_subject_is_invented() -> None:
+def test_refusal_subject_outside_the_vocabulary_is_refused() -> None:
     """A subject outside the closed vocabulary is refused when the file is loaded."""
     text = _GOOD.replace('picture = "output_image"', 'picture = "the picture itself"')
     with pytest.raises(BadFileError, match=rf"fake.toml:{_line('the picture itself', text)}: .*is no refusal subject"):

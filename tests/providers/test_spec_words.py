@@ -88,7 +88,7 @@ def odd() -> Provider:
     return load_provider(_GOOD, "odd.toml")
 
 
-def test_a_word_of_the_whole_file_is_lost(odd: Provider) -> None:
+def test_every_word_of_a_file_is_read(odd: Provider) -> None:
     """What a partner is, how it is authenticated to, and how much patience there is with it."""
     assert odd.auth == Auth(Scheme.JWT, ("X-Token",), "Bearer ", "RS256", "https://x.example/", 900)
     assert (odd.retry, odd.cooldown) == (Retry(1, 0.25, 2.0), Cooldown(7, 12.0))
@@ -99,7 +99,7 @@ def test_a_word_of_the_whole_file_is_lost(odd: Provider) -> None:
     )
 
 
-def test_a_word_of_a_call_is_lost(odd: Provider) -> None:
+def test_every_word_of_a_call_is_read(odd: Provider) -> None:
     """How a call is sent, and how submitted work is asked about."""
     edit, later = odd.calls["edit"], odd.calls["later"]
     assert (edit.form, edit.headers, edit.accept, edit.in_array) == (
@@ -119,7 +119,7 @@ def test_a_word_of_a_call_is_lost(odd: Provider) -> None:
     assert (edit.cancel, later.cancel) == (None, Asking("PUT", "{status}/stop?now={model}", '{"stop":"{id}"}'))
 
 
-def test_a_word_of_a_sign_is_lost(odd: Provider) -> None:
+def test_every_word_of_a_sign_is_read(odd: Provider) -> None:
     """When a sign holds, where, and what it says of the refused side."""
     first, second = odd.signs
     assert first.when == (
@@ -147,7 +147,7 @@ def test_fields_of_the_address_and_headers_of_polls_are_read() -> None:
         load_provider(both, "odd.toml")
 
 
-def test_what_a_file_leaves_out_is_unknown() -> None:
+def test_absent_fields_have_their_defaults() -> None:
     """A file that says only what it must: no alternate, no hosts, the usual patience."""
     text = (
         'provider = "bare"\ntitle = "Bare"\nbase_url = "http://x"\n[auth]\nscheme = "pair"\nheaders = ["X-A", "X-B"]\n'
@@ -159,7 +159,7 @@ def test_what_a_file_leaves_out_is_unknown() -> None:
     assert (bare.retry, bare.cooldown) == (Retry(2, 0.5, 8.0), Cooldown(5, 30.0))
 
 
-def test_an_address_is_half_given(odd: Provider) -> None:
+def test_missing_parts_of_an_address_are_named(odd: Provider) -> None:
     """A partner misses the parts of its address that nobody gave; another address needs none."""
     assert odd.missing == ("region", "project")
     half = odd.given({"region": "eu", "strange": "x"})
@@ -191,14 +191,14 @@ def test_an_address_is_half_given(odd: Provider) -> None:
         ("", False, False),
     ],
 )
-def test_an_answer_sends_us_anywhere(odd: Provider, url: str, *, with_credential: bool, without: bool) -> None:
+def test_only_known_hosts_may_be_followed(odd: Provider, url: str, *, with_credential: bool, without: bool) -> None:
     """Only named hosts under https, and the partner's own address, may be followed; those of assets without us."""
     provider = odd.given({"region": "eu", "project": "p"})
     assert provider.may_follow(url, with_credential=True) is with_credential
     assert provider.may_follow(url, with_credential=False) is without
 
 
-def test_any_host_is_any_address() -> None:
+def test_star_opens_asset_links_and_not_our_credential() -> None:
     """`*` opens asset links to every host under https, and nothing to our credential."""
     open_to_all = load_provider(_GOOD.replace('["files.example"]', '["*"]'), "odd.toml")
     assert open_to_all.may_follow("https://anything.example/a", with_credential=False)
@@ -206,7 +206,7 @@ def test_any_host_is_any_address() -> None:
     assert not open_to_all.may_follow("http://anything.example/a", with_credential=False)
 
 
-def test_the_partners_own_address_is_foreign() -> None:
+def test_partner_may_name_its_own_address() -> None:
     """A partner on this machine may name its own address, scheme and port included."""
     text = _GOOD.replace("https://{region}.x.example/{project}/api", "http://127.0.0.1:9").replace(
         '["region", "project"]', "[]"
@@ -289,7 +289,7 @@ def test_the_partners_own_address_is_foreign() -> None:
         ("status = [400]\n", "", 'subject = "/code"', "always holds"),
     ],
 )
-def test_a_contradiction_is_told_without_its_line(old: str, new: str, at: str, reason: str) -> None:
+def test_contradiction_is_told_with_its_line(old: str, new: str, at: str, reason: str) -> None:
     """Every mistake is told with its file, the nearest line that can be named, and what is wrong there."""
     assert old in _GOOD
     text = _GOOD.replace(old, new, 1)
