@@ -1,7 +1,7 @@
 """Every model of the catalog over every leg, synchronously and through the queue: the same bytes both times (R-34).
 
 The vendors are those of the partner simulator and the built-in partner, behind a partner that tells their answers again
-(replaying_partner.py). Links to our own copies are signed anew for every run, so each is compared by what it leads to.
+(replaying_partner.py). Links to our own copies are signed again for every run, so each is compared by what it leads to.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ def _program(module: str, *arguments: str) -> Iterator[str]:
 
 
 def _at(url: str, catalog: CatalogFolder) -> dict[str, str]:
-    """Write every provider file anew, for a partner at another address that is polled without pauses; the settings."""
+    """Write every provider file again, for a partner at another address that is polled without pauses; the settings."""
     env: dict[str, str] = {}
     simulated = partners(Settings(), None, url)
     for name, provider in shipped_providers().items():

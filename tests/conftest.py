@@ -39,7 +39,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Hide the tests from the garbage collector: fifteen thousand of them, which it would look at for ever."""
+    """Hide the tests from the garbage collector: fifteen thousand of them, which it would look at forever."""
     gc.collect()
     gc.freeze()
 
@@ -112,7 +112,7 @@ def database(database_url: str, run: Run) -> Iterator[Database]:
 
 
 async def _connected(database: Database) -> None:
-    """Have a connection at hand: on a machine that is busy with other tests the first may take its time."""
+    """Have a connection available: on a machine that is busy with other tests the first may take its time."""
     for _ in range(_CONNECTS_MOST):
         with suppress(DatabaseUnavailableError):
             return await database.read(lambda _: None)

@@ -94,7 +94,7 @@ class Postgres:
         return name
 
     def drop(self, name: str) -> None:
-        """Remove a database, whoever is still connected."""
+        """Remove a database, no matter who is still connected."""
         self._let_go(name)
         self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 

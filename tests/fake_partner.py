@@ -1,6 +1,6 @@
 """A partner made of sockets: it answers what a test scripts, byte by byte, and remembers every request.
 
-Scripts are per path. A path with several behaviours plays them in order and repeats the last one for ever.
+Scripts are per path. A path with several behaviours plays them in order and repeats the last one forever.
 """
 
 import asyncio

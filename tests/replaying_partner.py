@@ -1,6 +1,6 @@
 """A partner that says the same twice: it passes calls on and remembers the answers, then tells those again.
 
-Simulated vendors name their work anew with every call, as real ones do, so that two runs of one body never end in the
+Simulated vendors name their work again with every call, as real ones do, so that two runs of one body never end in the
 same bytes. Behind this partner they do, whichever way they were asked for.
 """
 

@@ -179,7 +179,7 @@ def serving(
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Our environment without the settings of whoever runs the tests, who ask faster than any caller may.
+    """Our environment without the settings of anyone who runs the tests, who ask faster than any caller may.
 
     Most tests execute no workflow, and are spared the processes for it. Where root runs them, packs are loaded as root:
     a setting of its own, which an operator has to give.

@@ -120,7 +120,7 @@ def _check_bounds(shares: FairShares, callers: _Callers, places: int, waiting_ma
 def test_places_are_bounded_never_lost_and_shared_before_they_are_doubled(
     places: int, waiting_max: int, share_max: int | None, steps: list[tuple[str, str, int]]
 ) -> None:
-    """Whoever comes, ends or is cancelled: bounds hold, no place is idle while one may have it, each gets one first."""
+    """Callers come, end or are cancelled: bounds hold, no place is idle while one may have it, each gets one first."""
     asyncio.run(_play(places, waiting_max, share_max, steps))
 
 

@@ -69,7 +69,7 @@ def _check_photo(folder: Path) -> None:
     assert len(re.findall(r"^  (?:hold|post) +local/", shown.stdout, re.MULTILINE)) == 12
 
 
-def test_a_photo_that_is_no_picture_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_photo_that_is_no_picture_is_refused_in_one_line(tmp_path: Path) -> None:
     """Nothing is started for it."""
     (tmp_path / "notes.txt").write_text("not a picture")
 
@@ -80,7 +80,7 @@ def test_a_photo_that_is_no_picture_is_refused_in_one_line(tmp_path: Path) -> No
     assert not (tmp_path / "demo-data").exists()
 
 
-def test_a_photo_that_is_too_large_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_photo_that_is_too_large_is_refused_in_one_line(tmp_path: Path) -> None:
     """The limit is named."""
     PIL.Image.new("L", (4097, 1)).save(tmp_path / "panorama.png")
 

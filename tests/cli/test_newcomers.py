@@ -94,7 +94,7 @@ def test_make_says_which_python_is_needed(tmp_path: Path) -> None:
 
 
 def test_doctor_reports_a_variable_that_is_no_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the log of a server is not at hand."""
+    """Where the log of a server is not available."""
     monkeypatch.setenv("FAIRLEAD_QUEUE_PLACE", "3")
     told = CliRunner().invoke(commands, ["doctor", "--data", str(tmp_path), "--json"]).stdout
     assert [row["detail"] for row in json.loads(told) if row["check"] == "settings"] == [

@@ -151,7 +151,7 @@ def test_words_of_a_workflow_cannot_control_the_terminal(ran: Ran) -> None:
 
 
 def test_engine_is_loaded_only_by_workflow_commands() -> None:
-    """Whoever does not run workflows does not wait for it."""
+    """Anyone who does not run workflows does not wait for it."""
     script = "import sys, fairlead.cli; print([name for name in ('numpy', 'cv2', 'PIL') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -51,7 +51,7 @@ def _end(vendor: FakePartner, order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def test_page_can_be_followed_from_files_to_charges(tmp_path: Path, paintbox: FakePartner) -> None:
-    """Whoever types the page into two terminals sees what it says, from the files to the books."""
+    """Anyone who types the page into two terminals sees what it says, from the files to the books."""
     for block in blocks(_PAGE):
         if block.name:
             path = tmp_path / block.name

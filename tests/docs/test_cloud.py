@@ -56,7 +56,7 @@ executing nothing more
 @pytest.mark.timeout(120)
 @pytest.mark.req("C-02", "C-04", "C-05", "C-06", "C-11", "C-13")
 def test_workflow_walkthrough_prints_what_the_page_says(tmp_path: Path) -> None:
-    """Whoever types the walk into a terminal sees what the page says, one command after the other."""
+    """Anyone who types the walk into a terminal sees what the page says, one command after the other."""
     _keep_files(tmp_path)
     (start, told), *pairs = commands(_PAGE)
     env = with_commands(environment({"FAIRLEAD_PORT": "0", "FAIRLEAD_ENGINE": "true"}))

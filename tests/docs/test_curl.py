@@ -13,7 +13,7 @@ _PAGE: Final = "curl.md"
 
 @pytest.mark.req("R-12", "R-13", "R-14", "R-18", "R-24")
 def test_every_curl_command_prints_what_the_page_says(tmp_path: Path) -> None:
-    """Whoever types the page into a terminal sees what it says, one command after the other."""
+    """Anyone who types the page into a terminal sees what it says, one command after the other."""
     (start, told), *pairs = commands(_PAGE)
     env = with_commands(environment({"FAIRLEAD_PORT": "0"}))
     with started(start, tmp_path, env, "simulated at") as (url, printed):

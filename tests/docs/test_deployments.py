@@ -13,7 +13,7 @@ _PAGE: Final = "deployments.md"
 
 @pytest.mark.req("J-10", "J-15")
 def test_deployment_walkthrough_prints_what_the_page_says(tmp_path: Path) -> None:
-    """Whoever types the walk into a terminal sees what the page says, one command after the other."""
+    """Anyone who types the walk into a terminal sees what the page says, one command after the other."""
     (start, told), *pairs = commands(_PAGE)
     settings = {"FAIRLEAD_PORT": "0", "FAIRLEAD_LOCAL_PARTNER": "false", "FAIRLEAD_ENGINE": "true"}
     env = with_commands(environment(settings))

@@ -13,7 +13,7 @@ _PAGE: Final = "queue.md"
 
 @pytest.mark.req("R-30", "R-31", "R-32", "R-33", "R-34", "R-35")
 def test_queue_walkthrough_prints_what_the_page_says(tmp_path: Path) -> None:
-    """Whoever types the walk into a terminal sees what the page says, one command after the other."""
+    """Anyone who types the walk into a terminal sees what the page says, one command after the other."""
     (start, told), *pairs = commands(_PAGE)
     env = with_commands(environment({"FAIRLEAD_PORT": "0"}))
     with started(start, tmp_path, env, "simulated at") as (url, printed):

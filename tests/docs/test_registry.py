@@ -13,7 +13,7 @@ _PAGE: Final = "registry.md"
 
 @pytest.mark.req("G-01", "G-03")
 def test_registry_walkthrough_prints_what_the_page_says(tmp_path: Path) -> None:
-    """Whoever types the walk into a terminal sees what the page says, one command after the other."""
+    """Anyone who types the walk into a terminal sees what the page says, one command after the other."""
     (start, told), *pairs = commands(_PAGE)
     env = with_commands(environment({"FAIRLEAD_PORT": "0", "FAIRLEAD_LOCAL_PARTNER": "false"}))
     with started(start, tmp_path, env, "API key") as (url, printed):

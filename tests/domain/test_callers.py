@@ -79,7 +79,7 @@ def test_earlier_of_two_refusals_is_told(first: int) -> None:
     "text", ["o", "org_01H8ZK", "0191d3a5-7c5e-7b7e-8f35-0c6f6a4b1c2d", "acme.example/eu", "é" * 100]
 )
 def test_organization_id_may_have_any_printable_form(text: str) -> None:
-    """Whoever names organizations has names of any form."""
+    """Anyone who names organizations has names of any form."""
     assert is_organization_id(text)
 
 

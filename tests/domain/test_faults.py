@@ -55,7 +55,7 @@ def test_faults_that_share_invalid_input_stay_apart(fault: Fault) -> None:
 @pytest.mark.req("R-19")
 @pytest.mark.parametrize("fault", ALSO_UNPAID, ids=lambda fault: type(fault).__name__)
 def test_call_that_cannot_be_paid_is_insufficient_credits(fault: Fault) -> None:
-    """Whoever has no money left for a call, the workspace or its key, is told the same bucket."""
+    """Anyone who has no money left for a call, the workspace or its key, is told the same bucket."""
     assert bucket(fault) == "insufficient_credits"
 
 

@@ -25,7 +25,7 @@ _ADDED: Final[set[tuple[JobStatus, JobStatus]]] = {
     ("canceling", "succeeded"),
     ("canceling", "failed"),
 }
-"""Ours: what waits ends at once, a dead server's jobs begin anew, and who is canceled too late has ended already."""
+"""Ours: what waits ends at once, a dead server's jobs start again, and who is canceled too late has ended already."""
 
 
 @pytest.mark.req("J-06")

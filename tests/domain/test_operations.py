@@ -80,7 +80,7 @@ def test_roles_select_the_operation_and_media_kinds_the_price(
 
 
 @pytest.mark.req("R-16")
-def test_a_model_with_one_operation_is_priced_by_it() -> None:
+def test_model_with_one_operation_is_priced_by_it() -> None:
     """Where there is only one, prices know no operations."""
     assert model().operation({"image": "x"}) is SOLE
     assert model().billed_operation({}, SOLE) is None

@@ -255,7 +255,7 @@ def test_true_is_not_taken_for_the_number_one() -> None:
     assert body_of(one, "one", {"n": 2, "b": 0}) == {"n": 2, "b": False}
 
 
-def test_a_choice_without_a_default_can_be_left_unmade() -> None:
+def test_choice_without_a_default_can_be_left_unmade() -> None:
     """An editor always sends a choice: `not set` is the one that is none."""
     one = node("PartnerIdeogramV3")
     choice = next(input_ for input_ in one.inputs if input_.name == "resolution")
@@ -263,7 +263,7 @@ def test_a_choice_without_a_default_can_be_left_unmade() -> None:
     assert body_of(one, "ideogram-v3", {"prompt": "x", "resolution": NOT_SET}) == {"prompt": "x"}
 
 
-def test_a_number_without_a_default_is_a_socket_that_may_stay_empty() -> None:
+def test_number_without_a_default_is_a_socket_that_may_stay_empty() -> None:
     """There is no number that means none."""
     widgets = {input_.name: input_ for input_ in node("PartnerOpenaiGpt5").inputs}
     assert widgets["max_completion_tokens"].options["forceInput"] is True
@@ -311,7 +311,7 @@ def test_masks_are_shown_as_the_partner_reads_them(name: str, colour: MaskColour
     assert found.media.mask is colour
 
 
-def test_a_conversation_has_its_pictures_before_the_prompt_and_the_system_in_front() -> None:
+def test_conversation_has_its_pictures_before_the_prompt_and_the_system_in_front() -> None:
     """The order that partners ask for, however the inputs stand in the node."""
     values = {"prompt": "What is it?", "images": ["data:image/png;base64,AA=="], "system": "Be brief."}
     assert body_of(node("PartnerOpenaiGpt5"), "gpt-5", values)["messages"] == [
@@ -358,7 +358,7 @@ def test_too_many_pictures_are_refused_with_their_number() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "many", [1], None.__class__])
-def test_a_value_that_is_no_number_is_refused_with_its_name(value: Any) -> None:
+def test_value_that_is_no_number_is_refused_with_its_name(value: Any) -> None:
     """A link may bring anything; JSON has no word for some of it."""
     with pytest.raises(BadInputError, match="cfg_scale"):
         body_of(node("PartnerKlingV3"), "kling-v3", {"prompt": "x", "cfg_scale": value})
@@ -388,7 +388,7 @@ def test_any_schema_makes_a_node_with_distinct_input_names(document: Any) -> Non
     assert names[-1] == EXTRA_BODY
 
 
-def test_a_model_without_a_schema_takes_its_whole_body_as_extra() -> None:
+def test_model_without_a_schema_takes_its_whole_body_as_extra() -> None:
     """Its node is of use to who knows the partner."""
     model = Model("acme/bare", (Leg("acme", {"run": "now"}, {}, ()),), "no", Document(b"{}", '""'))
     one = partner_nodes([model])[0]
@@ -403,7 +403,7 @@ def test_only_web_links_of_results_are_fetched_and_each_once() -> None:
     assert links_of(places, {"result": {"urls": links}}) == ("https://a.example/1",)
 
 
-def test_a_clip_with_its_last_frame_is_two_outputs() -> None:
+def test_clip_with_its_last_frame_is_two_outputs() -> None:
     """Which a user can link separately."""
     assert [output.kind for output in node("PartnerByteplusSeedance1").outputs] == [Kind.VIDEO, Kind.IMAGE]
     assert node("PartnerByteplusSeedance1").category == "api node/video/byteplus"

@@ -26,7 +26,7 @@ Access = Literal["credential", "public", "link"]
 class Attack:
     """One request of the intruder, and the status that tells him nothing.
 
-    `access` says who may ask: whoever has a credential, everybody, or whoever has a signed link. `known` marks what the
+    `access` says who may ask: holders of a credential, everybody, or holders of a signed link. `known` marks what the
     owner has made public: an intruder may learn that it is there, and still must not change it.
     """
 

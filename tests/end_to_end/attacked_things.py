@@ -201,7 +201,7 @@ def _keep(client: WorkflowClient, names: Things) -> None:
 
 
 def _jobs(client: WorkflowClient, names: Things) -> tuple[list[str], str]:
-    """One job that has ended, one that is executed for ever, one that waits; and the file that the first has made.
+    """One job that has ended, one that is executed forever, one that waits; and the file that the first has made.
 
     The first and the last have ids that the owner has chosen.
     """

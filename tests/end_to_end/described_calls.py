@@ -1,7 +1,7 @@
 """For every operation of the OpenAPI document, a call that does what the operation is for, aimed at what there is.
 
 What a call has in its path is looked up among the names of what the caller has, unless the table says otherwise. Where
-an operation takes something away, it is made anew each time.
+an operation takes something away, it is made again each time.
 """
 
 import itertools

@@ -508,7 +508,7 @@ def _started_and_stopped(data: Path, *arguments: str, by: int = signal.SIGTERM) 
 
 
 def test_server_stopped_as_soon_as_it_is_ready_ends_well(tmp_path: Path) -> None:
-    """Whoever has read that it is ready may stop it in the same moment: it ends in good order."""
+    """Anyone who has read that it is ready may stop it in the same moment: it ends in good order."""
     command = [*COMMAND, "serve", "--data", str(tmp_path / "data"), "--port", "0", "--no-local-partner", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as process:
         assert process.stdout is not None

@@ -70,7 +70,7 @@ def test_more_jobs_than_may_wait_are_refused(client: WorkflowClient) -> None:
     assert [client.ended(job)["status"] for job in jobs] == ["cancelled", "cancelled"]
 
 
-def test_what_has_ended_is_forgotten_when_its_time_is_up(tmp_path: Path) -> None:
+def test_ended_jobs_are_forgotten_when_their_time_is_up(tmp_path: Path) -> None:
     """With what it made for keeps; the links that were given out lead nowhere then."""
     env = {**ENV, "FAIRLEAD_JOBS_HOURS": str(1.5 / 3600), "FAIRLEAD_ENGINE_HOSTS": "1"}
     with serving(tmp_path / "data", env=env) as server:

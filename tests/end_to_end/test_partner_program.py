@@ -14,7 +14,7 @@ MODEL = "/v2/models/local/procedural-text-1"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    """A server of its own, with the built-in partner at hand."""
+    """A server of its own, with the built-in partner available."""
     with serving(tmp_path / "data") as started:
         yield started
 

@@ -1,7 +1,7 @@
 """Planted secrets do not leave: not in an answer, a log line, a metric, a trace, a webhook or the database (S-10).
 
 The partner repeats whatever it is shown, in every place of an answer and in several spellings; every route of every API
-is called besides, with and without a credential. Then everything that left is searched for every secret.
+is also called, with and without a credential. Then everything that left is searched for every secret.
 """
 
 import base64

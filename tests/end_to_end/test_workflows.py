@@ -79,7 +79,7 @@ def client(clients: Clients) -> WorkflowClient:
 
 
 @pytest.mark.req("C-02", "C-04", "C-05", "C-06", "C-15")
-def test_a_picture_is_uploaded_scaled_and_downloaded(client: WorkflowClient) -> None:
+def test_picture_is_uploaded_scaled_and_downloaded(client: WorkflowClient) -> None:
     """Every step as the specification describes it, and the picture is what the nodes say."""
     graph = {
         "1": node("LoadImage", image=client.upload(picture())),
@@ -108,7 +108,7 @@ def test_sound_and_video_are_made_and_downloaded(client: WorkflowClient) -> None
 
 
 @pytest.mark.req("C-10")
-def test_what_is_known_is_not_executed_again(client: WorkflowClient) -> None:
+def test_cached_nodes_are_not_executed_again(client: WorkflowClient) -> None:
     """The nodes are named as cached, also under other ids, and outputs are shown again."""
     graph = shown("Slowly", value=3)
     first = client.run(graph)
@@ -122,7 +122,7 @@ def test_what_is_known_is_not_executed_again(client: WorkflowClient) -> None:
 
 @pytest.mark.req("C-10")
 def test_cache_of_one_workspace_is_not_known_to_another(clients: Clients, client: WorkflowClient) -> None:
-    """The same workflow is executed anew: a cache never crosses workspaces."""
+    """The same workflow is executed again: a cache never crosses workspaces."""
     graph = shown("Slowly", value=2)
     client.run(graph)
     other = clients()
@@ -132,7 +132,7 @@ def test_cache_of_one_workspace_is_not_known_to_another(clients: Clients, client
 
 
 @pytest.mark.req("C-13")
-def test_a_tier_decides_how_many_jobs_run_at_once(clients: Clients) -> None:
+def test_tier_decides_how_many_jobs_run_at_once(clients: Clients) -> None:
     """One of a standard subscription; the others wait in the order in which they came."""
     client = clients("--subscription", "standard")
     jobs = [client.submit(shown("Slowly", value=4 + number)) for number in range(3)]
@@ -157,7 +157,7 @@ def test_jobs_of_one_workspace_run_at_the_same_time(clients: Clients) -> None:
 
 
 @pytest.mark.req("C-13", "C-14")
-def test_a_workspace_without_an_active_subscription_is_refused(clients: Clients) -> None:
+def test_workspace_without_an_active_subscription_is_refused(clients: Clients) -> None:
     """With 429, as the specification wants it, and nothing is left of the job."""
     client = clients("--subscription", "free")
     answer = client.post(shown("PrimitiveInt", value=1))
@@ -180,7 +180,7 @@ def _failure(client: WorkflowClient, graph: Any, **beside: Any) -> dict[str, Any
     ("class_type", "value", "kind"),
     [("Hog", 200, "OOMError"), ("Modelled", 1, "ModelDownloadError"), ("Crash", 3, "EngineCrashError")],
 )
-def test_an_error_has_the_kind_of_its_cause(client: WorkflowClient, class_type: str, value: int, kind: str) -> None:
+def test_error_has_the_kind_of_its_cause(client: WorkflowClient, class_type: str, value: int, kind: str) -> None:
     """And the node it happened in; the server and the next job do not notice."""
     failure = _failure(client, shown(class_type, value=value))
     assert (failure["exception_type"], failure["node_id"], failure["node_type"]) == (kind, "1", class_type)
@@ -188,7 +188,7 @@ def test_an_error_has_the_kind_of_its_cause(client: WorkflowClient, class_type: 
 
 
 @pytest.mark.req("C-12")
-def test_a_picture_behind_a_link_that_cannot_be_fetched_is_an_error_of_its_own(client: WorkflowClient) -> None:
+def test_picture_behind_a_link_that_cannot_be_fetched_is_an_error_of_its_own(client: WorkflowClient) -> None:
     """Private addresses are refused like any that does not answer."""
     answer = client.post(
         {"1": node("LoadImage", image="http://127.0.0.1:9/x.png"), "2": node("PreviewImage", images=["1", 0])}
@@ -201,8 +201,8 @@ def test_a_picture_behind_a_link_that_cannot_be_fetched_is_an_error_of_its_own(c
 
 
 @pytest.mark.req("C-12", "C-13")
-def test_a_subscription_that_ends_while_a_job_waits_ends_the_job(server: Server, clients: Clients) -> None:
-    """It is told why, instead of waiting for ever."""
+def test_subscription_that_ends_while_a_job_waits_ends_the_job(server: Server, clients: Clients) -> None:
+    """It is told why, instead of waiting forever."""
     client = clients("--subscription", "standard")
     first, second = (client.submit(shown("Slowly", value=8 + number)) for number in range(2))
     server.cli("workspaces", "change", client.workspace, "--subscription", "free")
@@ -210,7 +210,7 @@ def test_a_subscription_that_ends_while_a_job_waits_ends_the_job(server: Server,
     assert client.ended(first)["status"] == "completed"
 
 
-def test_a_node_that_never_ends_is_stopped_by_its_owner(client: WorkflowClient) -> None:
+def test_node_that_never_ends_is_stopped_by_its_owner(client: WorkflowClient) -> None:
     """An interrupt ends the process where the node does not listen."""
     job = client.submit(shown("Stuck", value=1))
     wait_until(lambda: client.status(job) == "in_progress", "it is executed")
@@ -244,7 +244,7 @@ def test_nodes_see_none_of_the_servers_files(server: Server, client: WorkflowCli
 
 
 @pytest.mark.req("C-04")
-def test_an_id_is_used_once(client: WorkflowClient) -> None:
+def test_id_is_used_once(client: WorkflowClient) -> None:
     """A second submission under the same id is a conflict, and the first job stays what it is."""
     chosen = "0a1b2c3d-1111-4222-8333-444455556666"
     first = client.post(shown("PrimitiveInt", value=1), prompt_id=chosen)
@@ -254,7 +254,7 @@ def test_an_id_is_used_once(client: WorkflowClient) -> None:
 
 
 @pytest.mark.req("C-11", "C-15")
-def test_a_partner_node_is_run_through_the_router_and_paid_once(server: Server, client: WorkflowClient) -> None:
+def test_partner_node_is_run_through_the_router_and_paid_once(server: Server, client: WorkflowClient) -> None:
     """By the key in extra_data; the same workflow again costs nothing, for its result is known."""
     graph = {
         "1": node("PartnerLocalProceduralImage1", **_PROMPT, seed=5),

@@ -28,7 +28,7 @@ class Seen:
 
     @property
     def executed(self) -> list[str]:
-        """The nodes that were executed, in order; once more for each time they began anew."""
+        """The nodes that were executed, in order; once more for each time they started again."""
         return [event.place.node for event in self.of(Executing)]
 
     @property

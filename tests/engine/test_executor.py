@@ -46,15 +46,15 @@ def _calls(work: Callable[[], object]) -> int:
 
 
 def test_work_of_a_chain_grows_linearly(execute: Execute) -> None:
-    """Twice as many nodes take twice the work, both anew and when they are known, which takes less of it."""
+    """Twice as many nodes take twice the work, at first and from the cache, which takes less of it."""
     execute(chain(1))
-    anew, known = [], []
+    first, known = [], []
     for nodes in (400, 800):
         work = partial(execute, chain(nodes) | {"0": n("Number", value=nodes)})  # that no node of the other is known
-        anew.append(_calls(work))
+        first.append(_calls(work))
         known.append(_calls(work))
-    assert max(anew[1] / anew[0], known[1] / known[0]) < 2.5
-    assert known[1] < anew[1] / 2
+    assert max(first[1] / first[0], known[1] / known[0]) < 2.5
+    assert known[1] < first[1] / 2
 
 
 def test_node_two_nodes_need_is_executed_once(execute: Execute) -> None:
@@ -115,7 +115,7 @@ def test_empty_list_calls_no_node(execute: Execute) -> None:
 
 
 def test_lazy_input_is_executed_only_when_asked_for(execute: Execute) -> None:
-    """Only the side that is asked for is executed; the node begins anew when it has it."""
+    """Only the side that is asked for is executed; the node starts again when it has it."""
     graph = {
         "yes": n("Number", value=1),
         "no": n("Fail", value="boom"),

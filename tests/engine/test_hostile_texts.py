@@ -1,4 +1,4 @@
-"""Texts that were made to be searched for ever: each is a megabyte for which a search by squares would take hours."""
+"""Texts that were made to be searched forever: each is a megabyte for which a search by squares would take hours."""
 
 from pathlib import Path
 from typing import Any

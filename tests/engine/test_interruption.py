@@ -77,7 +77,7 @@ def test_interruption_before_the_start_executes_nothing(bench: Bench, execute: E
 
 @pytest.mark.parametrize("bench", [False], indirect=True, ids=["in a thread"])
 def test_execution_ends_with_its_task(bench: Bench) -> None:
-    """When whoever runs it is cancelled, a node that works hears of it and ends. In a spare loop nobody else runs."""
+    """When its task is cancelled, a node that works hears of it and ends. In a spare loop nobody else runs."""
 
     async def cancelled() -> None:
         document = {"w": n("Work", steps=1_000_000), "s": n("Show", value=["w", 0])}

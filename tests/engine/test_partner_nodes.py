@@ -188,7 +188,7 @@ def test_every_shipped_partner_node_is_registered_beside_the_engines_own() -> No
     json.dumps(registry.object_info(), allow_nan=False)
 
 
-def test_a_text_is_run_with_the_words_of_the_node_and_comes_as_a_string(bench: Bench, run: Run) -> None:
+def test_text_is_run_with_the_words_of_the_node_and_comes_as_a_string(bench: Bench, run: Run) -> None:
     """The node is named to the server, and those who watch are told that it waits."""
     partner = Partner(lambda _model, body: {"text": body["prompt"].upper()})
     assert shown_by(bench, run, partner, _TEXT, prompt="a story", max_characters=400, seed=5) == "A STORY"
@@ -196,7 +196,7 @@ def test_a_text_is_run_with_the_words_of_the_node_and_comes_as_a_string(bench: B
     assert partner.said == ["1: procedural-text-1 is running", "1: procedural-text-1 has answered"]
 
 
-def test_the_chosen_variant_is_run(bench: Bench, run: Run) -> None:
+def test_chosen_variant_is_run(bench: Bench, run: Run) -> None:
     """By its id in the catalog, with a body that does not name it twice."""
     partner = Partner(lambda _model, _body: {"choices": [{"message": {"content": "Yes."}}]})
     assert shown_by(bench, run, partner, "PartnerOpenaiGpt5", model="gpt-5-nano", prompt="Is it?") == "Yes."
@@ -204,7 +204,7 @@ def test_the_chosen_variant_is_run(bench: Bench, run: Run) -> None:
     assert partner.calls[0][3] == {"messages": [{"role": "user", "content": [{"type": "text", "text": "Is it?"}]}]}
 
 
-def test_the_same_inputs_are_run_once_and_another_seed_again(bench: Bench, run: Run) -> None:
+def test_same_inputs_are_run_once_and_another_seed_again(bench: Bench, run: Run) -> None:
     """What a partner has made is in the cache like anything else, and costs nothing twice."""
     partner = Partner(lambda _model, body: {"text": str(body["seed"])})
     for seed in (1, 1, 2):
@@ -226,7 +226,7 @@ def test_models_of_one_workflow_run_at_the_same_time(bench: Bench, run: Run) -> 
     assert seen.shown("show") == seen.shown("other") == ["done"]
 
 
-def test_a_picture_goes_as_a_data_uri_and_pictures_come_as_a_batch(bench: Bench, run: Run) -> None:
+def test_picture_goes_as_a_data_uri_and_pictures_come_as_a_batch(bench: Bench, run: Run) -> None:
     """8 bits a channel, cut off as everywhere; pictures of another size than the first cannot be in its batch."""
     pictures_made = [png((255, 0, 0)), png((0, 0, 255, 128)), png((0, 0, 0), (9, 9))]
     partner = Partner(lambda _model, _body: {"data": [{"b64_json": b64(content)} for content in pictures_made]})
@@ -239,7 +239,7 @@ def test_a_picture_goes_as_a_data_uri_and_pictures_come_as_a_batch(bench: Bench,
     assert made[1, 0, 0].tolist() == pytest.approx([0, 0, 1, 128 / 255])
 
 
-def test_a_batch_goes_into_a_list_picture_by_picture(bench: Bench, run: Run) -> None:
+def test_batch_goes_into_a_list_picture_by_picture(bench: Bench, run: Run) -> None:
     """And a single picture into a list of one."""
     partner = Partner(lambda _model, _body: {"data": [{"b64_json": b64(png((1, 2, 3)))}]})
     shown_by(bench, run, partner, "PartnerOpenaiGptImage2", prompt="x", image=["two", 0])
@@ -254,9 +254,7 @@ def test_a_batch_goes_into_a_list_picture_by_picture(bench: Bench, run: Run) -> 
         ("PartnerBriaImageEditErase", [[255, 0]]),
     ],
 )
-def test_a_mask_shows_what_is_meant_as_the_partner_reads_it(
-    bench: Bench, run: Run, class_type: str, pixels: Any
-) -> None:
+def test_mask_shows_what_is_meant_as_the_partner_reads_it(bench: Bench, run: Run, class_type: str, pixels: Any) -> None:
     """Transparent, black or white; the mask of the engine is 1 where something is meant."""
     result = {"url": "https://a.example/1"}
     reply = {"data": [result], "result": {"image_url": "https://a.example/1"}}
@@ -273,7 +271,7 @@ def reply_with(body: Any, content: bytes, folder: Path, link: str = "https://a.e
     return ModelReply(msgspec.json.encode(body), {link: path})
 
 
-def test_what_a_partner_takes_as_a_link_only_is_marked_for_the_server(bench: Bench, run: Run) -> None:
+def test_media_a_partner_takes_only_as_a_link_is_marked_for_the_server(bench: Bench, run: Run) -> None:
     """The host has no address that a partner could ask."""
     reply = {"assets": {"image": "https://a.example/1"}}
     partner = Partner(lambda _model, _body: reply_with(reply, png((1, 2, 3)), bench.folder))
@@ -283,7 +281,7 @@ def test_what_a_partner_takes_as_a_link_only_is_marked_for_the_server(bench: Ben
     assert first == second
 
 
-def test_a_sound_goes_as_wav_and_comes_as_a_waveform(bench: Bench, run: Run, tmp_path: Path) -> None:
+def test_sound_goes_as_wav_and_comes_as_a_waveform(bench: Bench, run: Run, tmp_path: Path) -> None:
     """An answer that is a file and nothing else is the result."""
     path = tmp_path / "sound"
     soundfile.write(path, np.full((200, 1), 0.25, np.float32), RATE, format="WAV")
@@ -301,7 +299,7 @@ def test_a_sound_goes_as_wav_and_comes_as_a_waveform(bench: Bench, run: Run, tmp
     assert (samples.shape, rate) == ((100, 2), RATE)
 
 
-def test_a_clip_goes_as_mp4_and_comes_as_one_that_outlives_its_job(bench: Bench, run: Run, tmp_path: Path) -> None:
+def test_clip_goes_as_mp4_and_comes_as_one_that_outlives_its_job(bench: Bench, run: Run, tmp_path: Path) -> None:
     """The files of an answer go with the job; what is in the cache has a file of its own, and leaves none behind."""
     clip().save_to(tmp_path / "clip.mp4")
     content = (tmp_path / "clip.mp4").read_bytes()
@@ -320,9 +318,7 @@ def test_a_clip_goes_as_mp4_and_comes_as_one_that_outlives_its_job(bench: Bench,
     assert not path.exists()
 
 
-def test_an_output_the_model_made_nothing_for_stops_who_wants_it_and_nobody_else(
-    bench: Bench, run: Run, tmp_path: Path
-) -> None:
+def test_missing_output_of_a_model_stops_only_its_consumers(bench: Bench, run: Run, tmp_path: Path) -> None:
     """A clip without its last frame is a clip."""
     clip().save_to(tmp_path / "clip.mp4")
     content = (tmp_path / "clip.mp4").read_bytes()
@@ -341,7 +337,7 @@ def test_an_output_the_model_made_nothing_for_stops_who_wants_it_and_nobody_else
     assert "frame" not in seen.outcome.ui
 
 
-def test_a_mesh_is_saved_among_the_outputs_and_told_by_its_name(bench: Bench, run: Run, tmp_path: Path) -> None:
+def test_mesh_is_saved_among_the_outputs_and_told_by_its_name(bench: Bench, run: Run, tmp_path: Path) -> None:
     """No other node need want it: the node is an output."""
     reply = {"model_urls": {"glb": "https://a.example/1"}}
     partner = Partner(lambda _model, _body: reply_with(reply, b"glTF\x02\x00\x00\x00mesh", tmp_path))
@@ -374,7 +370,7 @@ def test_inputs_that_make_no_body_are_the_nodes_error_and_nothing_is_run(
     assert partner.calls == []
 
 
-def test_what_the_server_declines_is_the_nodes_error_by_its_own_name(bench: Bench, run: Run) -> None:
+def test_refusal_by_the_server_is_the_nodes_error_by_its_own_name(bench: Bench, run: Run) -> None:
     """As InsufficientFundsError (C-12)."""
     partner = Partner(lambda _model, _body: NamedFaultError("InsufficientFundsError", "0.00 US dollars are left."))
     assert failure_of(bench, run, partner, _TEXT, prompt="x") == (
@@ -393,14 +389,14 @@ def test_what_the_server_declines_is_the_nodes_error_by_its_own_name(bench: Benc
         ({"data": [{"b64_json": 7}]}, "The provider answered without a result that can be used."),
     ],
 )
-def test_an_answer_that_cannot_be_used_is_the_providers_error(bench: Bench, run: Run, answer: Any, words: str) -> None:
+def test_answer_that_cannot_be_used_is_the_providers_error(bench: Bench, run: Run, answer: Any, words: str) -> None:
     """It says what is wrong, whatever a partner sends."""
     kind, message = failure_of(bench, run, Partner(lambda _model, _body: answer), _IMAGE, prompt="x")
     assert kind == "ProviderError"
     assert message.startswith(words)
 
 
-def test_a_picture_larger_than_a_host_may_say_is_refused_with_the_bound(
+def test_picture_larger_than_a_host_may_say_is_refused_with_the_bound(
     bench: Bench, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rather than the host being ended for what it says."""
@@ -410,7 +406,7 @@ def test_a_picture_larger_than_a_host_may_say_is_refused_with_the_bound(
     assert message.startswith("A model is given at most 50 bytes of media")
 
 
-def test_a_text_without_media_of_a_model_that_says_nothing_is_empty(bench: Bench, run: Run) -> None:
+def test_text_of_a_model_that_says_nothing_is_empty(bench: Bench, run: Run) -> None:
     """A model that only calls tools has said nothing: that is no error."""
     partner = Partner(lambda _model, _body: {"choices": [{"message": {"content": None}}]})
     assert shown_by(bench, run, partner, "PartnerOpenaiO3", prompt="x") == ""

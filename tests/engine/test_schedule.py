@@ -138,6 +138,6 @@ def _reachable(start: int, sources: list[list[int]]) -> set[int]:
 
 
 def test_asking_for_a_cycle_where_there_is_none_fails() -> None:
-    """Asked for a way round where there is none, it says so instead of going on for ever."""
+    """Asked for a way round where there is none, it says so instead of going on forever."""
     with pytest.raises(AssertionError):
         way_round(["a"], lambda _: [])

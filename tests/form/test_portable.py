@@ -37,7 +37,7 @@ def test_every_pinned_name_has_a_hash(lock: Path) -> None:
 
 
 def test_no_file_names_the_place_it_was_written_in() -> None:
-    """Neither this checkout's location nor the home folder of whoever runs the tests stands in any file."""
+    """Neither this checkout's location nor the home folder of anyone who runs the tests stands in any file."""
     private = re.compile("|".join(_whole_path(path) for path in (ROOT, Path.home()) if path.parts[1:]))
     assert _places(private) == []
 

@@ -125,7 +125,7 @@ def _closing_at_second() -> tuple[Handler, list[bytes]]:
 @LOOPS
 @pytest.mark.req("R-26")
 def test_post_on_a_stale_connection_is_not_sent_twice(loop: str) -> None:
-    """Whoever closes at our request may have begun with it: nobody asks twice for what costs money."""
+    """Anyone who closes at our request may have begun with it: nobody asks twice for what costs money."""
     handle, seen = _closing_at_second()
 
     async def work() -> None:
@@ -235,7 +235,7 @@ def test_oldest_idle_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> N
 @LOOPS
 @pytest.mark.parametrize("content", [b"{}", b"x" * _LARGE], ids=["waiting", "writing"])
 def test_cancelled_request_closes_its_connection(loop: str, content: bytes) -> None:
-    """Whoever gives up closes: a late answer must not find another request."""
+    """Anyone who gives up closes: a late answer must not find another request."""
 
     async def handle(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

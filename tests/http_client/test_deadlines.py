@@ -1,4 +1,4 @@
-"""Bounds of waits: whoever is late is told, in order; whoever was in time is not, and holds nobody up."""
+"""Bounds of waits: anyone who is late is told, in order; anyone who was in time is not, and holds nobody up."""
 
 import asyncio
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def test_only_late_waits_are_told() -> None:
 
 
 def test_wait_that_began_later_is_told() -> None:
-    """The timer goes on to waits that began while it ran, and begins anew after all have ended."""
+    """The timer goes on to waits that began while it ran, and starts again after all have ended."""
 
     async def scenario() -> None:
         deadlines, told = Deadlines(), Told()

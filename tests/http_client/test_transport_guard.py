@@ -17,7 +17,7 @@ _ANY = "0.0.0.0"  # noqa: S104 -- nothing is bound to it: a connection to it rea
 
 
 def _knows(*answers: Sequence[str]) -> tuple[Resolver, list[str]]:
-    """A resolver that gives each answer once, and the last for ever; and the names it was asked for."""
+    """A resolver that gives each answer once, and the last forever; and the names it was asked for."""
     asked: list[str] = []
 
     async def resolver(host: str, _: int) -> Sequence[str]:

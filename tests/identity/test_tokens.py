@@ -315,7 +315,7 @@ def test_garbage_in_a_token_is_refused(verify: Verify, keys: Any, forge: Any, te
 
 @pytest.mark.req("R-37", "R-38")
 def test_giant_token_is_refused(verify: Verify, keys: Any, sign: Any) -> None:
-    """A token has at most 8 KiB, whoever signed it."""
+    """A token has at most 8 KiB, no matter who signed it."""
     assert refusal(verify, sign(keys.rsa, padding="x" * 8192)) == "the token is too long"
     assert refusal(verify, "." * 10**6) == "the token is too long"
     assert verify(sign(keys.rsa, padding="x" * 5000)).subject == "ada"

@@ -99,7 +99,7 @@ def test_waiting_for_a_verdict_is_bounded(tmp_path: Path, run: Run, monkeypatch:
 
 @pytest.mark.req("J-14")
 def test_workspace_with_many_files_does_not_delay_the_others(tmp_path: Path, run: Run) -> None:
-    """Who has sent much waits behind who has sent one file, whoever came first."""
+    """Who has sent much waits behind who has sent one file, no matter who came first."""
 
     async def check() -> None:
         async with moderators(tmp_path, processes=1) as made:

@@ -123,7 +123,7 @@ def test_every_missing_right_refuses(
 
 @pytest.mark.req("R-38")
 def test_rights_are_checked_before_the_body(new_caller: NewCaller, refusal: Refusal) -> None:
-    """Whoever may not run a model learns that, not what is wrong with the body."""
+    """Anyone who may not run a model learns that, not what is wrong with the body."""
     assert isinstance(refusal(new_caller(models=("b/*",)), body=b"not json"), Forbidden)
 
 

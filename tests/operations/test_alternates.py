@@ -151,7 +151,7 @@ def test_run_with_the_callers_key_is_not_billed(
 def test_run_without_a_key_of_the_callers_shows_ours(
     server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:
-    """Our credential serves whoever has stored none."""
+    """Our credential serves anyone who has stored none."""
     assert run(server.answer(caller, "locked")).charge == 10 * CENT
     assert partner.credentials == [f"Bearer {OURS}"]
 
@@ -256,7 +256,7 @@ def test_takeover_answers_in_the_form_that_was_asked_for(
     *,
     translated: bool,
 ) -> None:
-    """Strict or translated, at the provider that was asked for: whoever takes over answers in the same form."""
+    """Strict or translated, at the provider that was asked for: the server that takes over answers in the same form."""
     native = {"status": "done", "data": 1, "pictures": [{"link": "https://cdn.example/a"}]}
     partner.answers["/spare/later/task-7"] = native
     run(crash(server, partner, caller, "said-later", 2, wish=wish, key=KEY))
@@ -290,7 +290,7 @@ def test_takeover_repeats_a_call_byte_for_byte(
 def test_takeover_charges_the_admitted_operation(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
-    """A run is charged as the operation it was admitted as, whoever ends it."""
+    """A run is charged as the operation it was admitted as, no matter who ends it."""
     run(crash(server, partner, caller, "editor", 1, body={"image": "data:,"}))
     assert (books.state()["operation"], books.state()["hold"]) == ("edit", 50 * CENT)
     run(take_over(start_server("server-2")))

@@ -39,7 +39,7 @@ def _both(server: Server, caller: Caller, id_: str = FIRST) -> list[Coroutine[An
 
 @pytest.mark.req("R-33", "R-34")
 def test_run_is_told_as_it_stands(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
-    """Waiting, under way and completed, to whoever asks for the status or for the result."""
+    """Waiting, under way and completed, to anyone who asks for the status or for the result."""
     run(enqueue(server, caller))
     waiting = RequestStatus(FIRST, MODEL, QueueStatus.IN_QUEUE, 1, 0)
     assert [run(asked) for asked in _both(server, caller)] == [waiting, waiting]

@@ -96,7 +96,7 @@ def test_asset_without_its_bytes_is_not_sent(room: Room, run: Run) -> None:
 @pytest.mark.req("S-08", "J-14")
 @pytest.mark.parametrize("lost", ["damaged", "missing"])
 def test_lost_bytes_are_not_known_until_they_are_sent_again(room: Room, lost: str, run: Run) -> None:
-    """Nobody makes an asset of bytes that cannot be had; whoever sends them mends what others have of them."""
+    """Nobody makes an asset of bytes that cannot be had; anyone who sends them mends what others have of them."""
 
     async def check() -> None:
         asset = await room.send(b"whole")

@@ -32,7 +32,7 @@ _ME: Final = Caller(LAB, "lab")
 
 @pytest.mark.req("J-13")
 def test_newcomer_sees_the_newest_preview(run: Run) -> None:
-    """The newest preview of a job is at hand for as long as it is executed; one of an unknown job is not kept."""
+    """The newest preview of a job is available for as long as it is executed; one of an unknown job is not kept."""
 
     async def told() -> list[bytes | None]:
         newsroom = Newsroom()

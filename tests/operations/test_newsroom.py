@@ -91,7 +91,7 @@ def test_subscribers_hear_of_their_workspace_alone(run: Run) -> None:
 
 
 def test_waiting_subscriber_is_woken(run: Run) -> None:
-    """Whoever waits for news is told of them as soon as they are there."""
+    """Anyone who waits for news is told of them as soon as they are there."""
 
     async def scene() -> None:
         newsroom = Newsroom()
@@ -105,7 +105,7 @@ def test_waiting_subscriber_is_woken(run: Run) -> None:
 
 
 def test_closed_subscription_is_forgotten(run: Run) -> None:
-    """A subscription that is closed is forgotten, and ends whoever waits for it."""
+    """A subscription that is closed is forgotten, and ends anyone who waits for it."""
 
     async def scene() -> None:
         newsroom = Newsroom(FEW)

@@ -122,7 +122,7 @@ def declined(run: Run, work: Coroutine[Any, Any, Any]) -> DeclinedError:
 
 
 @pytest.mark.parametrize("model", ["plain-now", "plain-later"])
-def test_a_node_has_its_model_run_once_and_paid_by_the_key(
+def test_model_of_a_node_is_run_once_and_paid_by_the_key(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run, model: str
 ) -> None:
     """Through the queue, held and charged like any other run of the workspace."""
@@ -135,7 +135,7 @@ def test_a_node_has_its_model_run_once_and_paid_by_the_key(
     assert json.loads(partner.bodies[0])["n"] == 2
 
 
-def test_a_job_that_is_executed_again_finds_its_run_and_pays_nothing_twice(
+def test_job_that_is_executed_again_finds_its_run_and_pays_nothing_twice(
     start_server: Start, server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """The server dies while the partner works; another one has the job executed again."""
@@ -169,7 +169,7 @@ def test_another_turn_and_another_body_are_other_runs(
     assert books.figures(caller.workspace_id) == (DOLLAR - 30 * CENT, 0, 0)
 
 
-def test_a_model_that_waits_is_withdrawn_when_its_job_is_interrupted(
+def test_model_that_waits_is_withdrawn_when_its_job_is_interrupted(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """It is never dispatched, and nothing is charged."""
@@ -191,7 +191,7 @@ def test_a_model_that_waits_is_withdrawn_when_its_job_is_interrupted(
     assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
 
 
-def test_a_model_under_way_is_told_that_its_job_is_interrupted(
+def test_model_under_way_is_told_that_its_job_is_interrupted(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """The node does not wait for the partner's end; what the partner completes all the same is paid for."""
@@ -204,7 +204,7 @@ def test_a_model_under_way_is_told_that_its_job_is_interrupted(
     assert books.figures(caller.workspace_id) == (DOLLAR - 10 * CENT, 0, 0)
 
 
-def test_a_workspace_without_money_is_refused_before_the_partner_is_asked(
+def test_workspace_without_money_is_refused_before_the_partner_is_asked(
     server: Server, new_caller: Callable[..., Caller], partner: Partner, books: Books, run: Run
 ) -> None:
     """402 of the router, InsufficientFundsError of the job (C-12)."""
@@ -226,7 +226,7 @@ def test_a_workspace_without_money_is_refused_before_the_partner_is_asked(
         ("plain-now", {"x": LINK_WANTED + "data:image/png;base64,%"}, "A file that is to become a link is not base64."),
     ],
 )
-def test_what_the_router_refuses_is_a_validation_error_in_its_words(
+def test_refusal_by_the_router_is_a_validation_error_in_its_words(
     server: Server, caller: Caller, partner: Partner, run: Run, model: str, body: Any, words: str
 ) -> None:
     """The user of a node mends it as a caller of the router would."""
@@ -235,7 +235,7 @@ def test_what_the_router_refuses_is_a_validation_error_in_its_words(
     assert partner.calls == []
 
 
-def test_a_model_the_key_is_not_entitled_to_is_refused(
+def test_model_the_key_is_not_entitled_to_is_refused(
     server: Server, new_caller: Callable[..., Caller], partner: Partner, run: Run
 ) -> None:
     """What the router refuses to the key, its nodes cannot do either."""
@@ -255,7 +255,7 @@ def test_a_model_the_key_is_not_entitled_to_is_refused(
         (500, "ProviderError", None),
     ],
 )
-def test_the_failure_of_a_partner_is_the_error_of_the_node_and_costs_nothing(
+def test_failure_of_a_partner_is_the_error_of_the_node_and_costs_nothing(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run, status: int, kind: str, words: str | None
 ) -> None:
     """Each with a name of its own (C-12)."""
@@ -266,7 +266,7 @@ def test_the_failure_of_a_partner_is_the_error_of_the_node_and_costs_nothing(
     assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
 
 
-def test_a_model_that_answers_with_bytes_gives_a_file(
+def test_model_that_answers_with_bytes_gives_a_file(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """It cannot be queued, and is charged and told again like any other."""
@@ -313,7 +313,7 @@ def test_bytes_of_a_job_that_is_interrupted_are_not_waited_for(
     run(server.executor.drain(5))
 
 
-def test_a_full_backlog_is_waited_for(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_full_backlog_delays_a_node(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """A node among many of its workspace gets its turn instead of an error."""
     gate = gate_of(partner)
     runner = runner_of(server, backlog=1)
@@ -390,7 +390,7 @@ def test_results_that_were_not_copied_are_downloaded(
 
 
 @pytest.mark.parametrize(("status", "limit"), [(404, 1000), (200, 10)])
-def test_a_result_that_cannot_be_had_is_an_error_that_names_it_without_what_may_be_secret(
+def test_unavailable_result_is_an_error_that_hides_possible_secrets(
     server: Server, caller: Caller, partner: Partner, run: Run, status: int, limit: int
 ) -> None:
     """Gone, or larger than assets may be; a query may be a credential."""
@@ -402,7 +402,7 @@ def test_a_result_that_cannot_be_had_is_an_error_that_names_it_without_what_may_
     assert "hidden" not in error.message
 
 
-def test_a_link_that_the_partner_may_not_send_us_to_is_not_followed(
+def test_link_outside_the_partners_hosts_is_not_followed(
     server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:
     """An answer must not make us ask another host for anything, least of all one of our own network."""
@@ -412,14 +412,14 @@ def test_a_link_that_the_partner_may_not_send_us_to_is_not_followed(
     assert error.message == "The provider's link http://127.0.0.1/secret leads where none of its may."
 
 
-def test_a_forged_link_of_ours_gives_no_file(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
-    """Only a signature of ours opens an asset, whoever writes the link into an answer."""
+def test_forged_link_of_ours_gives_no_file(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+    """Only a signature of ours opens an asset, no matter who writes the link into an answer."""
     query = "expires=9999999999&disposition=inline&name=a.png&signature=forged"
     partner.answers["/now"] = {**DONE, "images": [{"url": f"{BASE_URL}/assets/other?{query}"}]}
     assert declined(run, asked(server, caller, "plain-pictures")).exception_type == "ProviderError"
 
 
-def test_an_answer_with_too_many_files_is_refused(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
+def test_answer_with_too_many_files_is_refused(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """A bound on what one answer can make us fetch."""
     links = [{"url": f"https://a.example/{number}"} for number in range(FILES_MAX + 1)]
     runner = runner_of(server)
@@ -427,7 +427,7 @@ def test_an_answer_with_too_many_files_is_refused(server: Server, caller: Caller
     assert "more than 64 files" in declined(run, asked(server, caller, "plain-pictures", runner=runner)).message
 
 
-def test_a_picture_that_the_partner_wants_as_a_link_is_sent_as_one_that_opens_it(
+def test_picture_wanted_as_a_link_is_sent_as_a_signed_link(
     server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:
     """It is signed, is good for two days, and belongs to the workspace."""
@@ -444,14 +444,14 @@ def test_a_picture_that_the_partner_wants_as_a_link_is_sent_as_one_that_opens_it
         run(reader_of(server).find(parts.path.rpartition("/")[2], **dict(parse_qsl(parts.query))))
 
 
-def test_a_picture_larger_than_assets_may_be_is_refused(server: Server, caller: Caller, run: Run) -> None:
+def test_picture_larger_than_assets_may_be_is_refused(server: Server, caller: Caller, run: Run) -> None:
     """Before anything is admitted."""
     text = LINK_WANTED + "data:image/png;base64," + base64.b64encode(PNG * 100).decode()
     error = declined(run, asked(server, caller, body={"image": text}, runner=runner_of(server, limit=1000)))
     assert (error.exception_type, error.message) == ("ValidationError", "A file has more than 1000 bytes.")
 
 
-def test_the_end_of_a_run_is_found_although_the_database_was_away_meanwhile(
+def test_end_of_a_run_is_found_although_the_database_was_away_meanwhile(
     server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:
     """A node does not lose a result that is paid for because one look at the books failed."""

@@ -91,7 +91,7 @@ async def published(registry: Registry, caller: Caller = LAB, id_: str = "acme",
 
 @pytest.mark.req("G-03")
 def test_published_entry_can_be_read_by_anybody(registry: Registry, run: Run) -> None:
-    """A publisher, its node and the node's versions are what was said of them, by whoever asks."""
+    """A publisher, its node and the node's versions are what was said of them, by anyone who asks."""
     run(published(registry, LAB, "acme", "blur"))
     newest = run(registry.publish_version(LAB, "acme", "blur", version("2.0.0-rc.1", changelog="Faster.")))
     found = run(registry.publisher("acme"))
@@ -134,14 +134,14 @@ def test_deleting_a_node_leaves_the_others(registry: Registry, books: Books, run
 
 @pytest.mark.req("G-01")
 def test_version_number_of_a_deleted_node_is_never_used_again(registry: Registry, run: Run) -> None:
-    """A node that is made anew has none of its old versions, and can have none of their numbers."""
+    """A node that is made again has none of its old versions, and can have none of their numbers."""
     run(published(registry, LAB, "acme", "blur"))
     assert fault_of(run, registry.publish_version(LAB, "acme", "blur", version())) == VersionTaken("blur", "1.0.0")
     run(registry.delete_node(LAB, "acme", "blur"))
     missing = registry.publish_version(LAB, "acme", "blur", version("1.0.1"))
     assert fault_of(run, missing) == NotThere(Kind.NODE, "blur")
-    anew = run(registry.create_node(LAB, "acme", node(description="Again.")))
-    assert (anew.latest, anew.document["description"]) == (None, "Again.")
+    again = run(registry.create_node(LAB, "acme", node(description="Again.")))
+    assert (again.latest, again.document["description"]) == (None, "Again.")
     assert run(registry.versions("blur", None, 10)).entries == []
     assert fault_of(run, registry.publish_version(LAB, "acme", "blur", version())) == VersionTaken("blur", "1.0.0")
     assert run(registry.publish_version(LAB, "acme", "blur", version("1.0.1"))).place == 2
@@ -185,7 +185,7 @@ def test_deleting_a_publisher_deletes_its_nodes(registry: Registry, books: Books
 
 @pytest.mark.req("G-02")
 def test_refused_deletion_changes_nothing(registry: Registry, books: Books, run: Run) -> None:
-    """Whoever is not the owner, or names what is not there or another publisher's, changes nothing."""
+    """Anyone who is not the owner, or names what is not there or another publisher's, changes nothing."""
     run(published(registry, LAB, "acme", "blur"))
     run(published(registry, LAB, "second", "sharpen"))
     run(published(registry, OTHER, "other", "theirs"))
@@ -210,7 +210,7 @@ def test_refused_deletion_changes_nothing(registry: Registry, books: Books, run:
 def test_banned_entry_cannot_be_changed_or_created_again(
     registry: Registry, database: Database, books: Books, run: Run
 ) -> None:
-    """What is banned is shown nowhere, and is not changed, deleted or made anew before the ban ends."""
+    """What is banned is shown nowhere, and is not changed, deleted or made again before the ban ends."""
     run(published(registry, LAB, "acme", "blur", "sharpen"))
     run(registry.delete_node(LAB, "acme", "sharpen"))
 
@@ -250,7 +250,7 @@ def test_banned_entry_cannot_be_changed_or_created_again(
 
 
 def test_banned_publisher_cannot_return_by_being_deleted(registry: Registry, database: Database, run: Run) -> None:
-    """A publisher that was banned after it had been deleted is not made anew."""
+    """A publisher that was banned after it had been deleted is not made again."""
     run(published(registry))
     run(registry.delete_publisher(LAB, "acme"))
     run(operations.set_banned(database, Kind.PUBLISHER, "acme", _CLOCK, banned=True))

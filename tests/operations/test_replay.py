@@ -373,7 +373,7 @@ def test_result_outlives_its_server(
 def test_run_that_was_taken_over_leaves_its_result(
     server: Server, start_server: Callable[..., Server], caller: Caller, partner: Partner, run: Run
 ) -> None:
-    """Killed while the partner works: whoever takes over keeps the result for the key."""
+    """Killed while the partner works: the server that takes over keeps the result for the key."""
     run(server.admit(caller, "careful-now", key=KEY))
     successor = start_server("server-2")
     run(successor.recovery.take_over())

@@ -52,7 +52,7 @@ def test_watch_of_a_completed_run_ends_with_one_status(
 
 
 def test_change_on_this_server_is_told_at_once(server: Server, caller: Caller, watcher: Watcher, run: Run) -> None:
-    """A claim and an end wake whoever watches, each of them, at once."""
+    """A claim and an end wake anyone who watches, each of them, at once."""
 
     async def follow() -> list[list[str]]:
         await enqueue(server, caller)
@@ -108,7 +108,7 @@ def test_silence_is_told_as_a_sign_of_life(
 def test_number_of_watches_is_bounded(
     server: Server, new_caller: Callable[..., Caller], watcher: Watcher, run: Run
 ) -> None:
-    """So many watches a workspace; whoever leaves makes room, and other workspaces have their own."""
+    """So many watches a workspace; anyone who leaves makes room, and other workspaces have their own."""
     caller, other = new_caller(), new_caller(name="office")
 
     async def follow() -> None:

@@ -122,7 +122,7 @@ def test_each_workspace_has_its_own_secret(books: Books, office: Office, receive
 def test_receiver_that_failed_is_asked_again_after_each_pause(
     books: Books, office: Office, receiver: FakePartner, run: Run
 ) -> None:
-    """After each pause it is asked once more: the same bytes and id, signed anew; no redirect is followed."""
+    """After each pause it is asked once more: the same bytes and id, signed again; no redirect is followed."""
     answers = [reply(500), redirect(f"{receiver.url}/elsewhere"), reply(429, Retry_After="1"), reply(201)]
     receiver.script(HOOK, *answers)
     queue(books, run_id(1), receiver.url + HOOK)
@@ -276,7 +276,7 @@ def test_crash_between_post_and_record_posts_again_under_the_same_id(
 def test_cancelled_try_is_left_to_the_next_claim(
     books: Books, new_office: MakeOffice, receiver: FakePartner, run: Run
 ) -> None:
-    """A server that stops in the middle of a try leaves it to whoever claims it next."""
+    """A server that stops in the middle of a try leaves it to anyone who claims it next."""
     office = new_office(seconds=30)
     receiver.script(HOOK, hang(), reply(200))
     queue(books, run_id(1), receiver.url + HOOK)

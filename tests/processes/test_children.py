@@ -45,7 +45,7 @@ async def _started(tmp_path: Path, how: str) -> tuple[Child, asyncio.StreamReade
 
 
 @pytest.mark.req("S-07")
-def test_what_a_child_has_started_ends_with_it(tmp_path: Path, run: Run) -> None:
+def test_processes_started_by_a_child_end_with_it(tmp_path: Path, run: Run) -> None:
     """When it ends by itself, and nobody has asked it to; its folder is removed."""
 
     async def check() -> None:

@@ -60,7 +60,7 @@ def test_turns_of_a_heavy_credential_are_spread() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.sampled_from("abc"))
 def test_cooldown_never_starves_a_credential(resting: list[str], last: str) -> None:
-    """Whoever rested for a while, everybody is taken again afterwards, and nobody who may not is ever taken."""
+    """Anyone who rested for a while, everybody is taken again afterwards, and nobody who may not is ever taken."""
     secrets = [Secret("a", 3), Secret("b", 2), Secret("c")]
     credentials = Credentials({"fake": _BEARER}, {"fake": secrets})
     for one in [*resting, last]:
@@ -141,7 +141,7 @@ def test_token_is_signed_with_the_second_part() -> None:
 
 
 def test_token_is_renewed_a_minute_before_its_end() -> None:
-    """A token is used again until a minute before its end, then made anew."""
+    """A token is used again until a minute before its end, then made again."""
     credential = Credential("label", Auth(Scheme.JWT, prefix="Bearer ", lifetime=600), f"issuer:{_HMAC}")
     first = credential.headers(_NOW)
     assert credential.headers(_NOW + 539) == first

@@ -108,7 +108,7 @@ def test_handle_is_one_segment_of_the_path(partner: FakePartner, ask: Ask) -> No
 
 
 def test_transient_trouble_does_not_end_a_task(partner: FakePartner, ask: Ask) -> None:
-    """A poll that fails says nothing of the task: the next may succeed, and patience starts anew with each answer."""
+    """A poll that fails says nothing of the task: the next may succeed, and patience starts again with each answer."""
     partner.script("/tasks", reply_json({"id": "t1"}))
     partner.script(
         "/tasks/t1",

@@ -82,7 +82,7 @@ def test_one_probe_ends_a_cooldown(desk: Desk) -> None:
 
 
 def test_answered_probe_opens_the_leg(desk: Desk) -> None:
-    """A probe that is answered opens the place for everybody, with a count from nought."""
+    """A probe that is answered opens the place for everybody, with a count from zero."""
     desk.rest()
     desk.now += 30
     desk.call(fails=False)

@@ -305,7 +305,7 @@ def test_every_leg_that_takes_strict_bodies_is_tried() -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30, phases=_PHASES)
-def test_what_is_made_of_a_strict_body_is_never_worth_more_than_its_hold(
+def test_work_of_a_strict_body_is_never_worth_more_than_its_hold(
     simulator: Simulator, case: Case, data: st.DataObject
 ) -> None:
     """Whatever a body says, the vendor makes no more of it, at the prices of the card, than was held for."""

@@ -1,4 +1,4 @@
-"""A server's life in a simulation: whatever it does passes here, and stands still for ever once it is dead."""
+"""A server's life in a simulation: whatever it does passes here, and stands still forever once it is dead."""
 
 import asyncio
 
@@ -37,7 +37,7 @@ class Process:
         await self.alive()
 
     async def alive(self) -> None:
-        """Stand still for ever in a process that is dead."""
+        """Stand still forever in a process that is dead."""
         if self.is_dead:
             await asyncio.shield(self._never)
 

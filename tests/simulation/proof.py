@@ -188,7 +188,7 @@ class Proof:
             self._expect(len(rows) <= 1, f"{key} was taken in as {[row['id'] for row in rows]}")
 
     def _hooks(self, due: dict[str, int | None]) -> None:
-        """Whoever wanted to be told of a run's end is to be told."""
+        """Anyone who wanted to be told of a run's end is to be told."""
         for call in self._notebook.calls.values():
             if call.has_hook and call.run_id in self._rows:
                 self._expect(due.get(call.run_id) is not None, f"nobody will tell the end of {call.run_id}")

@@ -254,7 +254,7 @@ def test_file_that_was_just_written_is_not_remembered(tmp_path: Path) -> None:
 @pytest.mark.req("S-08")
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads what it may not")
 def test_blob_without_read_permission_is_still_read(tmp_path: Path, run: Run) -> None:
-    """Whoever takes the server's rights to its own file away takes nothing from callers."""
+    """Anyone who takes the server's rights to its own file away takes nothing from callers."""
     shelf = Shelf(tmp_path, "folder")
     name = shelf.put(b"bytes")
     blob_file(tmp_path / "blobs", name).chmod(0)

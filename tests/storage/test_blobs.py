@@ -306,7 +306,7 @@ def test_adopted_file_has_a_new_mode_and_age(local: StoredBlobs, tmp_path: Path,
 def test_blob_of_an_adopted_file_is_an_inode_of_the_server_alone(
     local: StoredBlobs, tmp_path: Path, where: str, run: Run
 ) -> None:
-    """Whoever has kept a descriptor or a mapping of the file it handed over writes to that file, not to the blob."""
+    """Anyone who has kept a descriptor or a mapping of the file it handed over writes to that file, not to the blob."""
     folder, elsewhere = tmp_path, where == "another file system"
     if elsewhere:
         if not SHARED_MEMORY.is_dir():

@@ -180,7 +180,7 @@ def test_deleted_file_is_never_written_to(
 def test_replaced_file_is_noticed(
     sqlite: SqliteDatabase, sqlite_file: Path, run: Run, tmp_path: Path, first_to_see: str
 ) -> None:
-    """Whoever sees the new file first is refused; nobody writes into the old one, and then the new one is used."""
+    """Anyone who sees the new file first is refused; nobody writes into the old one, and then the new one is used."""
     run(sqlite.read(servers))
     dead = tmp_path / "dead"
     for suffix in ("", "-wal", "-shm"):

@@ -212,7 +212,7 @@ def test_labels_of_the_previous_version_are_migrated(empty_database_url: str) ->
 
 
 def test_concurrent_changes_lose_no_labels(books: Books, database: Database, run: Run) -> None:
-    """Both change the same rows: neither overwrites what the other has written, and none waits for ever."""
+    """Both change the same rows: neither overwrites what the other has written, and none waits forever."""
     labels = dict.fromkeys("abcd", "1")
     submitted(books, *(submission(f"old-{number}", labels) for number in range(40)))
     ended(books, *(f"old-{number}" for number in range(40)))

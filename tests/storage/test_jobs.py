@@ -139,7 +139,7 @@ def test_workspace_without_a_subscription_submits_nothing(books: Books) -> None:
 
 @pytest.mark.req("C-13")
 def test_jobs_of_an_ended_subscription_are_claimed_and_refused(books: Books) -> None:
-    """They would wait for ever otherwise."""
+    """They would wait forever otherwise."""
     written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     allow(books, 0)
     assert sorted(written(books, JobRelease(LAB)).released) == [("b", LAB), ("c", LAB)]
@@ -148,7 +148,7 @@ def test_jobs_of_an_ended_subscription_are_claimed_and_refused(books: Books) -> 
 
 @pytest.mark.req("C-13")
 def test_raised_subscription_is_noticed_at_once(books: Books) -> None:
-    """The workspace is found by whoever looks for room."""
+    """The workspace is found by anyone who looks for room."""
     written(books, *(submission(name) for name in "abcd"))
     allow(books, 3)
     assert books.do(lambda c: jobs.workspaces_with_job_room(c, 10)) == [LAB]

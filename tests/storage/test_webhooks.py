@@ -132,7 +132,7 @@ def test_failure_after_its_lease_does_not_move_the_next_try(books: Books) -> Non
 
 
 def test_success_after_its_lease_ends_the_delivery(books: Books) -> None:
-    """Whoever was told was told: nothing is posted again, and what the other server says comes too late."""
+    """A receiver that was told was told: nothing is posted again, and what the other server says comes too late."""
     queue(books, run_id(1))
     end(books, run_id(1))
     (late,) = claim(books)

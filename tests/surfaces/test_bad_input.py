@@ -228,7 +228,7 @@ def test_body_that_grows_too_large_is_cut_off(connection: _Raw) -> None:
 
 @pytest.mark.req("R-26")
 def test_sender_is_checked_before_the_body_is_read(connection: _Raw) -> None:
-    """Whoever may not run the model is told so before a byte of the body is sent."""
+    """Anyone who may not run the model is told so before a byte of the body is sent."""
     connection.head("Content-Length: 1000", path="/v2/models/fake/none-1")
     assert connection.answer()[0] == 404
 

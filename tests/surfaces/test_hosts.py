@@ -106,7 +106,7 @@ def refusal(access: MetricsAccess, scope: dict[str, Any]) -> type | None:
 def test_metrics_are_for_the_machine_itself(
     public: str | None, proxies: tuple[str, ...], client: str, headers: dict[str, str], expected: type | None
 ) -> None:
-    """Without a token only callers whose own address is allowed read them, whoever stands between."""
+    """Without a token only callers whose own address is allowed read them, no matter who stands between."""
     base_urls = BaseUrls(public, tuple(ip_network(one) for one in proxies))
     access = MetricsAccess(_LOOPBACK, KnownHosts(base_urls))
     assert refusal(access, scope_of(client=client, **headers)) is expected

@@ -288,7 +288,7 @@ def test_replay_needs_neither_money_nor_a_slot(legs: Server, partner: FakePartne
 
 
 def test_replay_needs_the_right_to_run(legs: Server, new_name: NewName) -> None:
-    """A replay is a call like any other: whoever may no longer run the model is not told its result."""
+    """A replay is a call like any other: anyone who may no longer run the model is not told its result."""
     name = new_name()
     call = asker(legs, legs.new_workspace(name))
     assert call().status_code == 200
@@ -379,7 +379,7 @@ def test_late_failure_is_told_as_itself(strict_server: Server, partner: FakePart
 
 
 def test_caller_that_left_collects_its_result(legs: Server, partner: FakePartner, new_name: NewName) -> None:
-    """Whoever lost the connection gets the result with the same key."""
+    """Anyone who lost the connection gets the result with the same key."""
     call = asker(legs, api_key := legs.new_workspace(new_name()))
     partner.script(NATIVE, partner.held(native("https://cdn.example/x.png")))
     headers = {"X-API-Key": api_key, "Idempotency-Key": "once", "Content-Type": "application/json"}

@@ -194,7 +194,7 @@ def test_cancellation_by_the_partner_is_its_failure(client: Client, partner: Fak
 
 
 def test_work_that_fails_after_a_cancel_has_failed(client: Client, partner: FakePartner) -> None:
-    """What failed has failed, whoever wished it to stop before."""
+    """What failed has failed, no matter who wished it to stop before."""
     at_work(partner, _RUNNING)
     request_id = client.queued(_BRAKE)
     wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")

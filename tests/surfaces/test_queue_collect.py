@@ -28,7 +28,7 @@ def _collected(client: Client, model: str = "fake/json-1", body: Any = None, **o
 
 
 def _is_the_same(collected: httpx.Response, synchronous: httpx.Response) -> None:
-    """Assert that two answers are the same to whoever asked for the result, byte by byte."""
+    """Assert that two answers are the same to anyone who asked for the result, byte by byte."""
     assert (collected.status_code, collected.content) == (synchronous.status_code, synchronous.content)
     for name in (*_OF_THE_RESULT, _DROPPED, "x-service-error-type", "x-service-upstream-status"):
         assert collected.headers.get(name) == synchronous.headers.get(name), name

@@ -65,7 +65,7 @@ def full(new_client: NewClient, partner: FakePartner) -> tuple[Client, str]:
 
 
 def test_every_change_is_streamed_once(full: tuple[Client, str], partner: FakePartner) -> None:
-    """Whoever watches is told each place and each status, once, and the stream ends with the run."""
+    """Anyone who watches is told each place and each status, once, and the stream ends with the run."""
     client, _ = full
     second, third = client.queued(), client.queued()
     seen: list[tuple[str, int]] = []
@@ -105,7 +105,7 @@ def test_event_is_the_status_byte_by_byte(client: Client) -> None:
 
 
 def test_stream_tells_the_end(full: tuple[Client, str], partner: FakePartner) -> None:
-    """Whoever watches is told how a run ends that was under way before."""
+    """Anyone who watches is told how a run ends that was under way before."""
     client, request_id = full
     with ThreadPoolExecutor(1) as pool:
         watching = pool.submit(_told, client, request_id)
@@ -148,7 +148,7 @@ def test_silent_stream_sends_comments(full: tuple[Client, str]) -> None:
 
 
 def test_streams_of_a_workspace_are_bounded(full: tuple[Client, str], new_client: NewClient) -> None:
-    """So many streams a workspace; the next is 429 before any event, others go on, and whoever leaves makes room."""
+    """So many streams a workspace; the next is 429 before any event, others go on, and anyone who leaves makes room."""
     client, request_id = full
     with ExitStack() as stack:
         many = stack.enter_context(httpx.Client(timeout=30, limits=httpx.Limits(max_connections=None)))

@@ -187,7 +187,7 @@ def test_caller_that_left_is_billed(router: Server, partner: FakePartner, new_na
 
 @pytest.mark.req("R-25")
 def test_caller_that_waits_is_not_recorded_as_gone(router: Server, new_name: NewName) -> None:
-    """Whoever got the answer was there, also on a connection that is used again."""
+    """Anyone who got the answer was there, also on a connection that is used again."""
     name = new_name()
     key = router.new_workspace(name)
     with httpx.Client(base_url=router.url, headers={"X-API-Key": key}) as client:
@@ -198,7 +198,7 @@ def test_caller_that_waits_is_not_recorded_as_gone(router: Server, new_name: New
 
 @pytest.mark.req("R-25")
 def test_body_that_is_cut_off_is_logged_as_a_disconnect(router: Server) -> None:
-    """Whoever closes the connection before the body is whole is recorded by that name, and begins nothing."""
+    """Anyone who closes the connection before the body is whole is recorded by that name, and begins nothing."""
     path = "/v2/models/fake/json-1"
     before = len(router.logged("FaultAnswered"))
     with socket.create_connection((httpx.URL(router.url).host, httpx.URL(router.url).port or 80)) as caller:

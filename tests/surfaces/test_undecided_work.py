@@ -31,7 +31,7 @@ def _take(partner: FakePartner) -> None:
 
 
 @pytest.mark.req("R-18", "R-22", "R-24", "R-29")
-def test_a_call_with_the_key_of_timed_out_work_gets_its_result(client: Client, partner: FakePartner) -> None:
+def test_call_with_the_key_of_timed_out_work_gets_its_result(client: Client, partner: FakePartner) -> None:
     """The work is ordered once, nothing is charged for the time-out, and the call that gets the result is charged."""
     _take(partner)
     late, later = _ask(client), _ask(client)

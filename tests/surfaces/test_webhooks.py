@@ -111,7 +111,7 @@ def test_private_webhook_address_is_refused(router: Server, partner: FakePartner
 
 
 def test_run_without_a_webhook_has_no_deliveries(opened: Server, new_name: NewName) -> None:
-    """It has none; and whoever may not see the run does not learn whether it had any."""
+    """It has none; and anyone who may not see the run does not learn whether it had any."""
     request_id = submit(opened, None).json()["request_id"]
     assert deliveries(opened, request_id) == []
     stranger = opened.new_workspace(new_name())

@@ -71,7 +71,7 @@ def test_bodies_are_read_as_they_were_sent(sizes: tuple[int, ...] | None, run: R
 
 
 def test_caller_who_leaves_in_a_large_body_is_not_waited_for(run: Run) -> None:
-    """Whoever hangs up in the middle of a large body has left; others go on."""
+    """Anyone who hangs up in the middle of a large body has left; others go on."""
 
     async def leave() -> None:
         application = Digests()

@@ -80,8 +80,8 @@ def _checked(engine: Engine, graph: dict[str, Any], packs: PackSet, workspace: s
     return engine.run(wait_for(engine.hosts.check("c", workspace, content, None, desk, packs)))
 
 
-def _prepared(engine: Engine, *packs: str, anew: bool = False) -> Prepared:
-    return engine.run(wait_for(engine.hosts.prepare(pack_set(packs), again=anew)))
+def _prepared(engine: Engine, *packs: str, again: bool = False) -> Prepared:
+    return engine.run(wait_for(engine.hosts.prepare(pack_set(packs), again=again)))
 
 
 def _failed_starts(engine: Engine) -> list[str]:

@@ -200,7 +200,7 @@ def test_host_that_starts_for_nobody_is_ended(tmp_path: Path) -> None:
 
 
 def test_stuck_workspace_does_not_block_another(tmp_path: Path) -> None:
-    """While one workspace's job goes on for ever, another's are executed; and one more waits for a place."""
+    """While one workspace's job goes on forever, another's are executed; and one more waits for a place."""
     with running_engine(tmp_path, places=2, interrupt_seconds=0.2) as engine:
 
         async def beside() -> None:
@@ -216,7 +216,7 @@ def test_stuck_workspace_does_not_block_another(tmp_path: Path) -> None:
 
 
 def test_job_that_waits_for_a_host_can_be_interrupted(tmp_path: Path) -> None:
-    """It ends as if it had never begun, and whoever waits behind it has not lost the turn."""
+    """It ends as if it had never begun, and anyone who waits behind it has not lost the turn."""
     with running_engine(tmp_path, places=1, interrupt_seconds=0.2) as engine:
 
         async def waiting() -> None:

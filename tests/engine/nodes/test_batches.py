@@ -68,7 +68,7 @@ def test_whole_batch_is_repeated_within_a_bound() -> None:
 
 
 def test_rebatched_list_keeps_its_order() -> None:
-    """Batches are taken apart and made anew; images of two sizes make no batch."""
+    """Batches are taken apart and made again; images of two sizes make no batch."""
     rebatched = rebatch_images([_batch(0, 1, 2), _batch(3), _batch(4)], [2])
     assert [_values(batch) for batch in rebatched] == [[0, 1], [2, 3], [4]]
     with pytest.raises(ValueError, match="different sizes"):

@@ -225,7 +225,7 @@ def test_missing_encoder_is_named(tmp_path: Path) -> None:
 
 @alone
 def test_sound_that_cannot_be_decoded_is_reported(context: FolderContext, saved: Path) -> None:
-    """Its frames are there, whoever wants its sound is told why not, and it is not written anew without it."""
+    """Its frames are there, no matter who wants its sound is told why not, and it is not written again without it."""
     saved.write_bytes(saved.read_bytes().replace(b"Opus\0\0\0\0\0\0\0\1", b"mp4a\0\0\0\0\0\0\0\1"))
     loaded = video.load_video(context, saved.name)
     images, heard, _, _ = video.get_video_components(context, loaded)
@@ -268,7 +268,7 @@ def _avi(path: Path, count: int) -> None:
 
 
 def test_avi_is_read_and_written_as_mp4(tmp_path: Path) -> None:
-    """An AVI without a sound has frames, and is written anew as MP4."""
+    """An AVI without a sound has frames, and is written again as MP4."""
     _avi(tmp_path / "x", 5)
     clip = FileClip(tmp_path / "x")
     assert clip.get_components().images.shape == (5, 32, 48, 3)

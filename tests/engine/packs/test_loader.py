@@ -198,7 +198,7 @@ def test_pack_is_loaded_beside_a_running_event_loop(custom_nodes: Path, tmp_path
 def test_pack_with_routes_is_loaded_without_aiohttp(
     custom_nodes: Path, load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Packs that import it for routes are loaded without it; whoever really calls it is told."""
+    """Packs that import it for routes are loaded without it; anyone who really calls it is told."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "aiohttp"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "aiohttp", None)

@@ -25,7 +25,7 @@ def task(clock: tasks.Clock, id_: str, request: Any = None) -> tasks.Task:
     return tasks.Task("bfl", id_, request or {}, {}, {}, clock)
 
 
-def test_a_task_passes_through_its_stages() -> None:
+def test_task_passes_through_its_stages() -> None:
     """A third of the time queued, then running, then ended; progress is 1 only at the end."""
     time = Time()
     one = task(time.clock(), "a")
@@ -37,7 +37,7 @@ def test_a_task_passes_through_its_stages() -> None:
     assert not one.cancel()
 
 
-def test_the_oldest_task_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_task_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """By number, by bytes and by age; the newest stays."""
     time = Time()
     clock = time.clock()
@@ -54,7 +54,7 @@ def test_the_oldest_task_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> 
     assert [kept.get("bfl", id_) is None for id_ in "de"] == [True, False]
 
 
-def test_a_deleted_task_is_found_by_its_other_id() -> None:
+def test_deleted_task_is_found_by_its_other_id() -> None:
     """A task that is forgotten is so under all of its ids, and makes room for others."""
     kept = tasks.Tasks(tasks.Clock())
     one, other = task(tasks.Clock(), "a"), task(tasks.Clock(), "b")
@@ -67,7 +67,7 @@ def test_a_deleted_task_is_found_by_its_other_id() -> None:
     assert len(kept) == 1
 
 
-def test_a_task_lets_go_of_long_strings() -> None:
+def test_task_lets_go_of_long_strings() -> None:
     """A picture in a request is cut."""
     assert len(task(tasks.Clock(), "a", {"image": ["x" * 100_000]}).request["image"][0]) == 8192
 
@@ -81,7 +81,7 @@ def test_files_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(kept) == 2
 
 
-def test_the_log_is_bounded() -> None:
+def test_log_is_bounded() -> None:
     """The last two thousand calls are kept."""
     log = calls.Calls()
     for _ in range(calls.CALLS_MAX + 5):
@@ -89,7 +89,7 @@ def test_the_log_is_bounded() -> None:
     assert len(log.documents(None)) == calls.CALLS_MAX
 
 
-def test_a_form_is_read_to_the_byte() -> None:
+def test_form_is_read_to_the_byte() -> None:
     """Line ends inside a file are the file's own."""
     content = b"\r\n--not-it\r\n\x00\xff\r\n"
     body = (

@@ -170,7 +170,7 @@ def patient(start_simulator: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def busy(start_simulator: Any) -> Iterator[Any]:
-    """Return a simulator whose work takes no time, or for ever where it is stuck."""
+    """Return a simulator whose work takes no time, or forever where it is stuck."""
     with start_simulator("--task-seconds", "0") as started:
         yield started
 

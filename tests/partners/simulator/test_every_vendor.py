@@ -32,7 +32,7 @@ def ordered(start_simulator: Any) -> Any:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_limited_rate_is_429_with_retry_after(ordered: Any, provider: str) -> None:
+def test_limited_rate_is_429_with_retry_after(ordered: Any, provider: str) -> None:
     """JSON, and the seconds ordered; Tencent puts it in its 200."""
     answer = ordered(provider, "rate-limited", 11)
     assert answer.status_code == (200 if provider == "tencent" else 429)
@@ -41,7 +41,7 @@ def test_a_limited_rate_is_429_with_retry_after(ordered: Any, provider: str) -> 
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_server_error_is_its_status_in_json(ordered: Any, provider: str) -> None:
+def test_server_error_is_its_status_in_json(ordered: Any, provider: str) -> None:
     """JSON, and the status ordered."""
     answer = ordered(provider, "server-error", 503)
     assert answer.status_code == 503
@@ -57,7 +57,7 @@ def test_no_key_and_an_unknown_address_are_refused_in_json(simulator: Any, provi
 
 
 @pytest.mark.parametrize("vendor", VENDORS, ids=PROVIDERS)
-def test_a_call_that_makes_no_sense_is_never_a_fault_of_the_simulator(simulator: Any, vendor: Any) -> None:
+def test_call_that_makes_no_sense_is_never_a_fault_of_the_simulator(simulator: Any, vendor: Any) -> None:
     """Odd bodies on every creating route are refused as odd, not with 5xx."""
     odd: list[Any] = [None, [], {}, "x", {"prompt": 5}, [{}], {"input": "x", "parameters": [], "content": [5]}]
     for route in vendor.routes:
@@ -72,14 +72,14 @@ def test_a_call_that_makes_no_sense_is_never_a_fault_of_the_simulator(simulator:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_provider_is_on_the_protocol_page_once(provider: str) -> None:
+def test_provider_is_on_the_protocol_page_once(provider: str) -> None:
     """Each provider has one row."""
     page = Path(simulator_package.__file__).with_name("PROTOCOL.md").read_text(encoding="utf-8")
     assert page.count(f"\n| `{provider}` |") == 1
 
 
 @pytest.mark.parametrize("fault", sorted(NAMES))
-def test_a_fault_is_on_the_protocol_page_once(fault: str) -> None:
+def test_fault_is_on_the_protocol_page_once(fault: str) -> None:
     """Each fault has one row."""
     page = Path(simulator_package.__file__).with_name("PROTOCOL.md").read_text(encoding="utf-8")
     assert page.count(f"\n| `{fault}` |") == 1

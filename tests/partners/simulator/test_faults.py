@@ -81,7 +81,7 @@ def test_unauthorized_and_invalid_are_the_vendors_own(simulator: Any) -> None:
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "prompt")
 
 
-def test_a_stuck_task_never_ends(simulator: Any) -> None:
+def test_stuck_task_never_ends(simulator: Any) -> None:
     """Long after its time it is still running."""
     submitted = simulator.post(SUBMIT, prompt("[[fault:stuck]]")).json()
     time.sleep(0.5)
@@ -89,7 +89,7 @@ def test_a_stuck_task_never_ends(simulator: Any) -> None:
 
 
 @pytest.mark.parametrize(("argument", "status"), [("", 403), (":404", 404)])
-def test_an_expired_link_no_longer_answers(simulator: Any, argument: str, status: int) -> None:
+def test_expired_link_no_longer_answers(simulator: Any, argument: str, status: int) -> None:
     """The task ends well, and its link is of no use."""
     done = ended(simulator, simulator.post(SUBMIT, prompt(f"[[fault:expired-link{argument}]]")).json())
     assert done["status"] == "Ready"
@@ -117,14 +117,14 @@ def test_two_faults_meet_one_call(simulator: Any) -> None:
     assert time.monotonic() - began >= 0.2
 
 
-def test_an_ordered_fault_meets_the_next_calls_and_no_more(own_simulator: Any) -> None:
+def test_ordered_fault_meets_the_next_calls_and_no_more(own_simulator: Any) -> None:
     """Two calls are limited, the third is served, and other providers never notice."""
     own_simulator.order("openai", "rate-limited", argument=3, times=2)
     assert own_simulator.post(SUBMIT, prompt("")).status_code == 200
     assert [own_simulator.post(IMAGE, prompt("")).status_code for _ in range(3)] == [429, 429, 200]
 
 
-def test_an_ordered_fault_may_wait_for_a_path(own_simulator: Any) -> None:
+def test_ordered_fault_may_wait_for_a_path(own_simulator: Any) -> None:
     """The submission passes and the poll fails."""
     own_simulator.order("bfl", "server-error", argument=502, path="get_result")
     submitted = own_simulator.post(SUBMIT, prompt("")).json()
@@ -132,7 +132,7 @@ def test_an_ordered_fault_may_wait_for_a_path(own_simulator: Any) -> None:
     assert ended(own_simulator, submitted)["status"] == "Ready"
 
 
-def test_an_ordered_fault_of_work_waits_for_work(own_simulator: Any) -> None:
+def test_ordered_fault_of_work_waits_for_work(own_simulator: Any) -> None:
     """A poll does not use up a refusal."""
     submitted = own_simulator.post(SUBMIT, prompt("")).json()
     own_simulator.order("bfl", "refused")
@@ -165,7 +165,7 @@ class _Receiver(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(("words", "count"), [("", 1), ("[[fault:duplicate-webhook]]", 2)])
-def test_a_webhook_is_posted_once_or_twice(simulator: Any, words: str, count: int) -> None:
+def test_webhook_is_posted_once_or_twice(simulator: Any, words: str, count: int) -> None:
     """The completion is posted at the end, and doubled on request."""
     with HTTPServer(("127.0.0.1", 0), _Receiver) as server:
         server.received = []  # type: ignore[attr-defined]

@@ -42,7 +42,7 @@ def test_sigterm_is_a_clean_exit(own_simulator: Any) -> None:
         assert own_simulator.process.wait(30) == 0
 
 
-def test_a_result_is_a_real_picture_under_the_callers_own_host(simulator: Any) -> None:
+def test_result_is_a_real_picture_under_the_callers_own_host(simulator: Any) -> None:
     """Addresses handed out begin with the Host the caller used, and lead to a decodable file."""
     address = finished(simulator, IMAGE)["result"]["sample"]
     assert address.startswith(simulator.url + "/files/")
@@ -52,7 +52,7 @@ def test_a_result_is_a_real_picture_under_the_callers_own_host(simulator: Any) -
     assert Image.open(BytesIO(answer.content)).size == (64, 64)
 
 
-def test_the_same_file_has_one_address_at_every_poll(simulator: Any) -> None:
+def test_same_file_has_one_address_at_every_poll(simulator: Any) -> None:
     """A finished task names the same link again."""
     submitted = simulator.post("/bfl/v1/flux-2-pro", IMAGE).json()
     simulator.until(lambda: simulator.get(submitted["polling_url"]), lambda document: document["result"])
@@ -60,7 +60,7 @@ def test_the_same_file_has_one_address_at_every_poll(simulator: Any) -> None:
     assert first == second
 
 
-def test_a_range_of_a_file_is_served(simulator: Any) -> None:
+def test_range_of_a_file_is_served(simulator: Any) -> None:
     """One part, an open end, a suffix, and a range beyond the end."""
     address = finished(simulator, IMAGE)["result"]["sample"]
     whole = httpx.get(address).content
@@ -73,12 +73,12 @@ def test_a_range_of_a_file_is_served(simulator: Any) -> None:
     assert httpx.head(address).headers["content-length"] == str(len(whole))
 
 
-def test_an_unknown_file_is_404(simulator: Any) -> None:
+def test_unknown_file_is_404(simulator: Any) -> None:
     """A made-up token opens nothing."""
     assert httpx.get(simulator.url + "/files/made-up/output.png").status_code == 404
 
 
-def test_a_video_can_be_decoded(simulator: Any, tmp_path: Any) -> None:
+def test_video_can_be_decoded(simulator: Any, tmp_path: Any) -> None:
     """The one clip is a real MP4 with frames."""
     video = simulator.post("/fal/wan/v2.6/text-to-video", {"prompt": "waves"}).json()
     simulator.until(lambda: simulator.get(video["status_url"]), lambda document: document["status"] == "COMPLETED")
@@ -90,7 +90,7 @@ def test_a_video_can_be_decoded(simulator: Any, tmp_path: Any) -> None:
     assert capture.read()[0]
 
 
-def test_the_log_keeps_calls_and_no_keys(own_simulator: Any) -> None:
+def test_log_keeps_calls_and_no_keys(own_simulator: Any) -> None:
     """A call is logged with method, path, JSON and the hash of the key; the key itself is nowhere."""
     own_simulator.client.post("/bfl/v1/flux-2-pro", json=IMAGE, headers={"x-key": "very-private"})
     answer = own_simulator.client.get("/_simulator/calls", params={"provider": "bfl"})
@@ -103,21 +103,21 @@ def test_the_log_keeps_calls_and_no_keys(own_simulator: Any) -> None:
     assert own_simulator.client.get("/_simulator/calls").json() == {"calls": []}
 
 
-def test_an_unknown_provider_is_404_and_lists_the_known(simulator: Any) -> None:
+def test_unknown_provider_is_404_and_lists_the_known(simulator: Any) -> None:
     """The first segment must be a provider."""
     answer = simulator.client.post("/nobody/v1/images", json={})
     assert answer.status_code == 404
     assert "bfl" in answer.json()["error"]
 
 
-def test_an_unknown_address_of_a_vendor_is_its_own_404(simulator: Any) -> None:
+def test_unknown_address_of_a_vendor_is_its_own_404(simulator: Any) -> None:
     """A vendor answers in its own words where it has nothing, and to the wrong method."""
     assert simulator.get("/openai/v1/nothing").json()["error"]["type"] == "invalid_request_error"
     assert simulator.get("/anthropic/v1/messages").json()["error"]["type"] == "not_found_error"
     assert simulator.get("/openai/v1/nothing").status_code == 404
 
 
-def test_a_body_over_the_limit_is_413(simulator: Any) -> None:
+def test_body_over_the_limit_is_413(simulator: Any) -> None:
     """More than 64 MiB is refused by its declared length, before it is read."""
     with socket.create_connection(("127.0.0.1", httpx.URL(simulator.url).port or 0)) as raw:
         raw.sendall(b"POST /openai/v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
@@ -135,7 +135,7 @@ def test_a_body_over_the_limit_is_413(simulator: Any) -> None:
         [],
     ],
 )
-def test_an_order_that_makes_no_sense_is_422(simulator: Any, order: Any) -> None:
+def test_order_that_makes_no_sense_is_422(simulator: Any, order: Any) -> None:
     """Ordering a fault is strict, so that a test with a slip in it fails early."""
     answer = simulator.client.post("/_simulator/faults", json=order)
     assert answer.status_code == 422

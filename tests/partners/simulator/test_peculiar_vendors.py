@@ -104,7 +104,7 @@ def test_higgsfield_takes_a_pair_of_keys_either_way(simulator: Any) -> None:
 
 
 def test_higgsfield_cancels_what_is_queued(simulator: Any) -> None:
-    """A cancelled request says so for ever."""
+    """A cancelled request says so forever."""
     headers = {"authorization": "Key id:secret"}
     _, request = post(
         simulator, "/higgsfield/kling-video/v3.0/pro/text-to-video", {"prompt": "[[fault:stuck]]"}, headers

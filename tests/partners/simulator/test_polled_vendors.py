@@ -324,7 +324,7 @@ class Partner:
 
 
 @POLLED
-def test_a_task_is_done_in_time(simulator: Any, name: str) -> None:
+def test_task_is_done_in_time(simulator: Any, name: str) -> None:
     """A submitted task is done after its time, with a file that can be fetched."""
     partner = Partner(simulator.client, name)
     ended = partner.ended(partner.submit())
@@ -336,8 +336,8 @@ def test_a_task_is_done_in_time(simulator: Any, name: str) -> None:
 
 
 @POLLED
-def test_a_finished_task_keeps_its_address(simulator: Any, name: str) -> None:
-    """Whoever asks twice is given the same link twice."""
+def test_finished_task_keeps_its_address(simulator: Any, name: str) -> None:
+    """Anyone who asks twice is given the same link twice."""
     partner = Partner(simulator.client, name)
     submitted = partner.submit()
     id_, link = at(submitted.json(), partner.facts.id), partner.facts.link or "id"
@@ -345,14 +345,14 @@ def test_a_finished_task_keeps_its_address(simulator: Any, name: str) -> None:
 
 
 @POLLED
-def test_moderation_refuses_in_the_vendor_s_own_words(simulator: Any, name: str) -> None:
+def test_moderation_refuses_in_the_vendors_own_words(simulator: Any, name: str) -> None:
     """A refused input ends as the vendor's documents say."""
     partner = Partner(simulator.client, name)
     agrees(partner.outcome("refused"), partner.facts.refused)
 
 
 @POLLED
-def test_a_refused_output_is_not_a_success_with_a_file(simulator: Any, name: str) -> None:
+def test_refused_output_is_not_a_success_with_a_file(simulator: Any, name: str) -> None:
     """What moderation holds back has no address."""
     partner = Partner(simulator.client, name)
     answer = partner.outcome("refused-output")
@@ -360,14 +360,14 @@ def test_a_refused_output_is_not_a_success_with_a_file(simulator: Any, name: str
 
 
 @POLLED
-def test_a_task_fails_in_the_vendor_s_own_words(simulator: Any, name: str) -> None:
+def test_task_fails_in_the_vendors_own_words(simulator: Any, name: str) -> None:
     """An accepted task that fails says so where the vendor says it."""
     partner = Partner(simulator.client, name)
     agrees(partner.outcome("failed"), partner.facts.failed)
 
 
 @POLLED
-def test_a_stuck_task_never_ends(simulator: Any, name: str) -> None:
+def test_stuck_task_never_ends(simulator: Any, name: str) -> None:
     """A stuck task is still pending after the time others take."""
     partner = Partner(simulator.client, name)
     answer = partner.ended(partner.submit("stuck"))
@@ -375,21 +375,21 @@ def test_a_stuck_task_never_ends(simulator: Any, name: str) -> None:
 
 
 @POLLED
-def test_a_missing_field_is_refused_with_the_vendor_s_validation_error(simulator: Any, name: str) -> None:
+def test_missing_field_is_refused_with_the_vendors_validation_error(simulator: Any, name: str) -> None:
     """A body without something required is answered in the vendor's shape."""
     partner = Partner(simulator.client, name)
     agrees(partner.submit(lacks=partner.facts.lacks), partner.facts.invalid)
 
 
 @POLLED
-def test_a_call_without_a_key_is_unauthorized(simulator: Any, name: str) -> None:
+def test_call_without_a_key_is_unauthorized(simulator: Any, name: str) -> None:
     """No key, no work."""
     partner = Partner(simulator.client, name)
     agrees(partner.submit(headers={}), partner.facts.unauthorized)
 
 
 @POLLED
-def test_an_unknown_task_is_not_found(simulator: Any, name: str) -> None:
+def test_unknown_task_is_not_found(simulator: Any, name: str) -> None:
     """An id that was never given out is answered in the vendor's way."""
     partner = Partner(simulator.client, name)
     answer = partner.poll(UUID)
@@ -398,7 +398,7 @@ def test_an_unknown_task_is_not_found(simulator: Any, name: str) -> None:
 
 
 @POLLED
-def test_a_rate_limit_says_when_to_come_back(simulator: Any, name: str) -> None:
+def test_rate_limit_says_when_to_come_back(simulator: Any, name: str) -> None:
     """The wait is in Retry-After, even where the status is 200."""
     answer = Partner(simulator.client, name).submit("rate-limited:7")
     assert answer.status_code == (200 if name == "tencent" else 429)
@@ -406,7 +406,7 @@ def test_a_rate_limit_says_when_to_come_back(simulator: Any, name: str) -> None:
 
 
 @POLLED
-def test_an_expired_link_is_a_success_that_cannot_be_fetched(simulator: Any, name: str) -> None:
+def test_expired_link_is_a_success_that_cannot_be_fetched(simulator: Any, name: str) -> None:
     """The task is done, the file is gone."""
     partner = Partner(simulator.client, name)
     ended = partner.ended(partner.submit("expired-link"))

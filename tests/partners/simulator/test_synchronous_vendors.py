@@ -140,7 +140,7 @@ def call(
 
 
 @SYNCHRONOUS
-def test_an_answer_has_the_result_in_it(simulator: Any, name: str) -> None:
+def test_answer_has_the_result_in_it(simulator: Any, name: str) -> None:
     """A call is answered with a link that can be fetched, with a text, or with the file itself."""
     answer = call(simulator, name)
     assert answer.status_code == 200, answer.text
@@ -155,45 +155,45 @@ def test_an_answer_has_the_result_in_it(simulator: Any, name: str) -> None:
 
 
 @SYNCHRONOUS
-def test_moderation_refuses_in_the_vendor_s_own_words(simulator: Any, name: str) -> None:
+def test_moderation_refuses_in_the_vendors_own_words(simulator: Any, name: str) -> None:
     """A refused input is answered as the vendor's documents say."""
     agrees(call(simulator, name, "refused"), VENDORS[name].refused)
 
 
 @SYNCHRONOUS
-def test_a_failure_is_told_in_the_vendor_s_own_words(simulator: Any, name: str) -> None:
+def test_failure_is_told_in_the_vendors_own_words(simulator: Any, name: str) -> None:
     """What could not be made has the vendor's status and shape."""
     agrees(call(simulator, name, "failed"), VENDORS[name].failed)
 
 
 @SYNCHRONOUS
-def test_a_missing_field_is_refused_with_the_vendor_s_validation_error(simulator: Any, name: str) -> None:
+def test_missing_field_is_refused_with_the_vendors_validation_error(simulator: Any, name: str) -> None:
     """A body without something required is answered in the vendor's shape."""
     agrees(call(simulator, name, lacks=VENDORS[name].lacks), VENDORS[name].invalid)
 
 
 @SYNCHRONOUS
-def test_a_call_without_a_key_is_unauthorized(simulator: Any, name: str) -> None:
+def test_call_without_a_key_is_unauthorized(simulator: Any, name: str) -> None:
     """No key, no work."""
     agrees(call(simulator, name, headers={}), VENDORS[name].unauthorized)
 
 
 @SYNCHRONOUS
-def test_a_rate_limit_says_when_to_come_back(simulator: Any, name: str) -> None:
+def test_rate_limit_says_when_to_come_back(simulator: Any, name: str) -> None:
     """The wait is in Retry-After."""
     answer = call(simulator, name, "rate-limited:7")
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
 
 
 @pytest.mark.parametrize("name", ["qwen", "ideogram", "xai", "heygen", "recraft", "gemini-interactions"])
-def test_an_expired_link_cannot_be_fetched(simulator: Any, name: str) -> None:
+def test_expired_link_cannot_be_fetched(simulator: Any, name: str) -> None:
     """The answer is a success, the file is gone."""
     answer = call(simulator, name, "expired-link")
     assert answer.status_code == 200
     assert simulator.client.get(at(answer.json(), VENDORS[name].link)).status_code == 403
 
 
-def test_an_unsafe_image_is_a_success_without_an_address(simulator: Any) -> None:
+def test_unsafe_image_is_a_success_without_an_address(simulator: Any) -> None:
     """Ideogram tells of a withheld picture inside its success."""
     agrees(call(simulator, "ideogram", "refused-output"), {"": 200, "data.0.is_image_safe": False, "data.0.url": None})
 
@@ -233,7 +233,7 @@ def test_stability_makes_sounds(simulator: Any) -> None:
     assert (answer.headers["content-type"], answer.content[:4]) == ("audio/wav", b"RIFF")
 
 
-def test_a_filtered_completion_has_no_text(simulator: Any) -> None:
+def test_filtered_completion_has_no_text(simulator: Any) -> None:
     """OpenRouter says it in the finish reason."""
     expected = {"": 200, "choices.0.finish_reason": "content_filter", "choices.0.message.content": ""}
     agrees(call(simulator, "openrouter", "refused-output"), expected)
@@ -262,7 +262,7 @@ def test_recraft_draws_vectors(simulator: Any) -> None:
         ("gemini-interactions", "response_format", {"duration": "11s"}),
     ],
 )
-def test_a_value_out_of_bounds_is_refused(simulator: Any, name: str, path: str, change: Any) -> None:
+def test_value_out_of_bounds_is_refused(simulator: Any, name: str, path: str, change: Any) -> None:
     """Enumerations, ranges and lengths are checked."""
     facts = VENDORS[name]
     body = {**facts.body, path: change}

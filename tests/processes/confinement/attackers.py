@@ -35,7 +35,7 @@ policy = msgspec.json.decode(sys.argv[1], type=Policy)
 if sys.argv[3]:
     os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(int(sys.argv[3]))
 libc = ctypes.CDLL(None, use_errno=True)
-multiprocessing.Pipe()  # whoever is nobody may not reach this Python any more
+multiprocessing.Pipe()  # the user nobody may not reach this Python any more
 subprocess.run(["/bin/true"])
 try:
     report = applying.apply(policy)
@@ -76,7 +76,7 @@ class Place:
 
 
 def place_in(folder: Path) -> Place:
-    """Make both folders; whoever runs an attack may use them as far as the system's own modes go."""
+    """Make both folders; anyone who runs an attack may use them as far as the system's own modes go."""
     folder.chmod(0o777)
     made = Place(folder / "own", folder / "outside")
     for one in (made.own, made.outside):

@@ -292,7 +292,7 @@ def test_fork_keeps_to_less_than_its_template(place: Place) -> None:
 
 
 @pytest.mark.parametrize("user", users())
-def test_what_nodes_need_works(place: Place, user: int | None) -> None:
+def test_everything_that_nodes_need_works(place: Place, user: int | None) -> None:
     """Programs, threads, event loops, pipes between processes, temporary files."""
     value = attack(
         place.policy(),

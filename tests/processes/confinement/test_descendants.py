@@ -243,7 +243,7 @@ def test_control_group_bounds_memory_that_is_shared(place: Place) -> None:
     started.tree.clear()
 
 
-def test_what_a_dead_server_left_is_ended() -> None:
+def test_processes_of_a_dead_server_are_ended() -> None:
     """By its group, which has the number of a process that is gone."""
     found = find_control_groups()
     if found is None:

@@ -317,7 +317,7 @@ def test_flood_of_small_messages_closes_the_socket(play: Play, begin: bytes, fir
 
 
 def test_answers_to_pings_are_bounded(play: Play) -> None:
-    """A client that sends pings and never reads is not answered for ever."""
+    """A client that sends pings and never reads is not answered forever."""
 
     async def scene(house: House) -> None:
         async with house.raw(buffer=4096) as client:

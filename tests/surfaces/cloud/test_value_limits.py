@@ -60,7 +60,7 @@ def test_refused_workflow_is_not_repeated(visitor: Client, prompt: Any) -> None:
 
 @pytest.mark.req("S-02", "C-04")
 def test_large_workflow_is_taken_in_as_it_was_sent(caller: Client) -> None:
-    """A submission of over 256 KiB is read by a process; whoever asks for the job finds every byte of its workflow."""
+    """A submission of over 256 KiB is read by a process; the job has every byte of its workflow."""
     text = 'é\n"' * 100_000
     graph = {"1": {"class_type": "PrimitiveString", "inputs": {"value": text}}, "2": _SHOWN}
     taken = caller.ask("POST", "/api/prompt", json={"prompt": graph, "extra_data": {"note": "x" * 300_000}})

@@ -124,7 +124,7 @@ def test_detail_has_workflow_outputs_and_end() -> None:
 def test_last_message_of_a_history_says_how_the_job_ended(
     state: JobState, ending: Event | None, kind: str, *, succeeded: bool
 ) -> None:
-    """The last message of a history says how a job has ended, with or without the events of the job at hand."""
+    """The last message of a history says how a job has ended, with or without the events of the job available."""
     job = a_job(state, failure=None if ending is None else msgspec.json.encode(ending))
     entry = told(wire.history_entry(job))
     assert entry["status"]["status_str"] == ("success" if succeeded else "error")

@@ -403,7 +403,7 @@ def test_deployment_whose_pack_no_longer_loads_is_not_ready(tmp_path: Path) -> N
 
 
 def test_broken_deployments_do_not_delay_others(tmp_path: Path) -> None:
-    """Neither a pack that takes for ever to load, nor a dozen whose pack is gone, are in the way of another."""
+    """Neither a pack that takes forever to load, nor a dozen whose pack is gone, are in the way of another."""
     packs = tmp_path / "packs"
     packs.mkdir()
     (packs / "gone.py").write_text(_ADDING)

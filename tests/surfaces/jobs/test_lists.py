@@ -122,7 +122,7 @@ def test_malformed_cursor_is_400(visitor: JobsCaller, cursor: str) -> None:
 
 @pytest.mark.req("J-03")
 def test_cursor_of_another_list_is_a_position(crowd: tuple[JobsCaller, list[str]], visitor: JobsCaller) -> None:
-    """A cursor is a position, whoever has made it: of another list, or by hand."""
+    """A cursor is a position, no matter who has made it: of another list, or by hand."""
     caller, made = crowd
     cursor = caller.get(f"{_JOBS}?limit=1&metadata[parity]=odd")["next_cursor"]
     assert listed(caller, f"cursor={cursor}") == made[2:]

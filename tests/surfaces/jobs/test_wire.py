@@ -75,7 +75,7 @@ def test_every_state_has_a_status() -> None:
 
 
 @pytest.mark.req("J-13")
-def test_what_a_job_does_not_have_is_null_or_absent() -> None:
+def test_missing_facts_of_a_job_are_null_or_absent() -> None:
     """What a job was not submitted with is absent; steps are whole numbers, as released clients read them."""
     waiting: Any = document(job(JobState.PARKED), 3)
     unknown = ("started_at", "completed_at", "progress", "error", "metrics")

@@ -72,7 +72,7 @@ def test_one_node_alone_is_deleted(publishing: Publishing, token: MakeToken, kin
 
 @pytest.mark.req("G-01")
 def test_version_number_is_published_once(publishing: Publishing) -> None:
-    """A number is refused that a node has, and one it had before it was deleted and made anew."""
+    """A number is refused that a node has, and one it had before it was deleted and made again."""
     node_id = publishing.make_node("blur")
     assert publishing.publish(node_id, "1.0.0").status_code == 201
     assert refused(publishing.publish(node_id, "1.0.0")) == (409, "version_taken")

@@ -119,7 +119,7 @@ def test_workspaces_cannot_change_each_others_entries(new_publishing: NewPublish
 
 @pytest.mark.req("G-02")
 def test_unknown_entries_are_not_found(publishing: Publishing) -> None:
-    """Unknown ids, and texts that are none, are not found, whoever asks for them."""
+    """Unknown ids, and texts that are none, are not found, no matter who asks for them."""
     node_id = publishing.make_node("blur")
     before = everything(publishing, node_id)
     for odd in ("nothing", "A", "a_b", "%00", "%2e%2e", "-", "a" * 101, "a%2fb", "%ff", "%0a"):

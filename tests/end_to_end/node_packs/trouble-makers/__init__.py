@@ -116,7 +116,7 @@ class Burglar(_Passing):
 
 
 class Hostile(_Passing):
-    """Does what a pack must not: reaches others, changes files, takes memory that nobody counts, stays for ever."""
+    """Does what a pack must not: reaches others, changes files, takes memory that nobody counts, stays forever."""
 
     RETURN_TYPES = ("STRING",)
 
