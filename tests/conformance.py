@@ -9,6 +9,7 @@ expected to fail is no proof.
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,6 +24,8 @@ PAGE: Final = ROOT / "docs" / "conformance.md"
 _SECTION: Final = re.compile(r"## (?P<letter>\S+) · (?P<title>.+)")
 _ROW: Final = re.compile(r"\| (?P<id>[^|]*) \| (?P<text>.*) \|")
 _HEADER: Final = "id"
+_SHOWN: Final = 3
+_OUTSIDE: Final = ("tests/end_to_end/", "tests/surfaces/", "tests/docs/", "tests/attacks/")
 _NOT_A_PROOF: Final = frozenset({"skip", "xfail"})
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -79,14 +82,42 @@ def proofs_in(source: str, path: str) -> set[Proof]:
 
 def page(rules: Sequence[Rule], proofs: Iterable[Proof]) -> str:
     """Write the page: a count for each section, then each section's rules with the tests that prove them."""
-    links: dict[str, list[str]] = {}
-    for proof in sorted(proofs):
-        links.setdefault(proof.rule_id, []).append(f"[{proof.test}](../{proof.path})")
+    cells = _cells(sorted(proofs))
     sections = [(title, list(members)) for title, members in groupby(rules, key=lambda rule: rule.section)]
-    counts = [_count(title, members, links) for title, members in sections]
+    counts = [_count(title, members, cells) for title, members in sections]
     parts = [_HEAD, "\n".join(["| section | rules | proven | open |", "|---|---|---|---|", *counts])]
-    parts.extend(_section(title, members, links) for title, members in sections)
+    parts.extend(_section(title, members, cells) for title, members in sections)
     return "\n\n".join(parts) + "\n"
+
+
+def _cells(proofs: Sequence[Proof]) -> dict[str, str]:
+    """Write for each rule the tests that prove it best, of different files, and how many more there are.
+
+    A test that proves few rules is the most specific proof of each; among those, one from outside comes first.
+    """
+    rules_of = Counter((proof.path, proof.test) for proof in proofs)
+    by_rule: dict[str, list[Proof]] = {}
+    for proof in proofs:
+        by_rule.setdefault(proof.rule_id, []).append(proof)
+    return {rule_id: _cell(members, rules_of) for rule_id, members in by_rule.items()}
+
+
+def _cell(proofs: Sequence[Proof], rules_of: Mapping[tuple[str, str], int]) -> str:
+    ranked = sorted(proofs, key=lambda proof: (rules_of[proof.path, proof.test], not _is_outside(proof), proof))
+    best: dict[str, Proof] = {}
+    for proof in ranked:
+        best.setdefault(proof.path, proof)
+    shown = [f"[{_sentence(proof.test)}](../{proof.path})" for proof in [*best.values()][:_SHOWN]]
+    more = len(proofs) - len(shown)
+    return "; ".join([*shown, *([f"{more} more"] if more else [])])
+
+
+def _is_outside(proof: Proof) -> bool:
+    return proof.path.startswith(_OUTSIDE)
+
+
+def _sentence(test: str) -> str:
+    return test.removeprefix("test_").replace("_", " ")
 
 
 def current_page() -> str:
@@ -97,18 +128,20 @@ def current_page() -> str:
 _HEAD: Final = """\
 # Conformance
 
-Which test proves which rule of [requirements.md](requirements.md).
-`make conformance` writes this page from the marks of the tests; a test fails when it is out of date."""
+Which tests prove which rule of [requirements.md](requirements.md).
+Each rule has up to three tests that prove it most specifically, and the number of the others.
+`make conformance` writes this page from the marks of the tests, and a test fails when it is out of date.
+`.venv/bin/python tests/conformance.py R-01` lists every test of a rule."""
 
 
-def _count(title: str, rules: Sequence[Rule], links: Mapping[str, list[str]]) -> str:
-    proven = sum(rule.id in links for rule in rules)
+def _count(title: str, rules: Sequence[Rule], cells: Mapping[str, str]) -> str:
+    proven = sum(rule.id in cells for rule in rules)
     anchor = title.lower().replace(" ", "-")
     return f"| [{title}](#{anchor}) | {len(rules)} | {proven} | {len(rules) - proven} |"
 
 
-def _section(title: str, rules: Sequence[Rule], links: Mapping[str, list[str]]) -> str:
-    rows = [f"| {rule.id} | {rule.text} | {', '.join(links.get(rule.id, ['open']))} |" for rule in rules]
+def _section(title: str, rules: Sequence[Rule], cells: Mapping[str, str]) -> str:
+    rows = [f"| {rule.id} | {rule.text} | {cells.get(rule.id, 'open')} |" for rule in rules]
     return "\n".join([f"## {title}", "", "| id | rule | tests |", "|---|---|---|", *rows])
 
 
@@ -195,11 +228,13 @@ def _uncalled(decorator: ast.expr) -> ast.expr:
     return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
-def main() -> int:
-    """Write the page."""
-    PAGE.write_text(current_page(), encoding="utf-8")
+def main(rule_ids: Sequence[str]) -> int:
+    """Write the page; or print every test of some rules."""
+    if not rule_ids:
+        PAGE.write_text(current_page(), encoding="utf-8")
+    sys.stdout.writelines(f"{one.rule_id} {one.path}::{one.test}\n" for one in read_proofs() if one.rule_id in rule_ids)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

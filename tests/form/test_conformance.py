@@ -103,14 +103,26 @@ def test_mark_that_marks_no_test_is_an_error(source: str) -> None:
         _found(source)
 
 
-def test_page_has_every_rule_and_proof() -> None:
-    """Each rule has a row with its tests linked in order, or reads open; each section has its counts."""
+def test_page_has_every_rule_with_its_most_specific_proofs() -> None:
+    """Each rule has a row with the tests of fewest rules, one of a file, and counts the others; or it reads open."""
     rules = [conformance.Rule("Jobs", "J", "J-01", "one"), conformance.Rule("Jobs", "J", "J-02", "two")]
+    rules.append(conformance.Rule("Jobs", "J", "J-03", "three"))
     proofs = [
-        conformance.Proof("tests/b/test_b.py", "test_b", "J-01"),
-        conformance.Proof("tests/a/test_a.py", "test_a", "J-01"),
+        conformance.Proof("tests/a/test_a.py", "test_of_two_rules", "J-01"),
+        conformance.Proof("tests/a/test_a.py", "test_of_two_rules", "J-02"),
+        conformance.Proof("tests/b/test_b.py", "test_first_of_b", "J-01"),
+        conformance.Proof("tests/b/test_b.py", "test_second_of_b", "J-01"),
+        conformance.Proof("tests/surfaces/test_c.py", "test_from_outside", "J-01"),
+        conformance.Proof("tests/d/test_d.py", "test_of_d", "J-01"),
     ]
     lines = conformance.page(rules, proofs).splitlines()
-    assert "| [Jobs](#jobs) | 2 | 1 | 1 |" in lines
-    assert "| J-01 | one | [test_a](../tests/a/test_a.py), [test_b](../tests/b/test_b.py) |" in lines
-    assert "| J-02 | two | open |" in lines
+    assert "| [Jobs](#jobs) | 3 | 2 | 1 |" in lines
+    shown = (
+        "[from outside](../tests/surfaces/test_c.py)",
+        "[first of b](../tests/b/test_b.py)",
+        "[of d](../tests/d/test_d.py)",
+        "2 more",
+    )
+    assert f"| J-01 | one | {'; '.join(shown)} |" in lines
+    assert "| J-02 | two | [of two rules](../tests/a/test_a.py) |" in lines
+    assert "| J-03 | three | open |" in lines

@@ -219,7 +219,7 @@ def test_takeover_goes_on_at_the_second_provider(
     calls: list[str],
     end: tuple[str, str, int],
 ) -> None:
-    """Killed while the second provider is asked: the server that takes over goes on there, or gives up, by its rules."""
+    """Killed while the second provider is asked: the server that takes over goes on there or gives up by its rules."""
     killed = asyncio.Event()
 
     async def die() -> None:
