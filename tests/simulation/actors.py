@@ -73,7 +73,7 @@ class Actor:
         self, world: World, notebook: Notebook, caller: Caller, servers: Callable[[], list[SimulatedServer]]
     ) -> None:
         self._world = world
-        self._story = world.story
+        self._scenario = world.scenario
         self._notebook = notebook
         self._caller = caller
         self._servers = servers
@@ -81,7 +81,7 @@ class Actor:
 
     async def act(self, until: float) -> None:
         """Do things until a second of the history."""
-        chance = self._story.chance
+        chance = self._scenario.chance
         loop = asyncio.get_running_loop()
         while loop.time() < until:
             await asyncio.sleep(chance.choice((0.0, 0.1, 0.5, 2.0, 6.0)))
@@ -94,7 +94,7 @@ class Actor:
             except DiedError:
                 pass  # the connection broke: what came of it is asked later
             except FaultError as error:
-                self._story.tell(f"{server.name}: answers {type(error.fault).__name__}")
+                self._scenario.tell(f"{server.name}: answers {type(error.fault).__name__}")
 
     async def submit(self, server: SimulatedServer) -> None:
         """Put a run into the queue, now and then under a key."""
@@ -108,7 +108,7 @@ class Actor:
         """Make an earlier call under its key again."""
         earlier = [call for call in self._mine if call.key is not None]
         if earlier:
-            first = self._story.chance.choice(earlier)
+            first = self._scenario.chance.choice(earlier)
             again = self._note(first.model, first.units, first.key, is_queued=first.is_queued)
             await (self.queue if again.is_queued else self.call)(server, again)
 
@@ -117,7 +117,7 @@ class Actor:
         call = self._queued()
         if call is not None and call.known_as is not None:
             is_asked = await server.ask(server.canceller.cancel(self._caller, call.model_id, call.known_as))
-            self._story.tell(f"{server.name}: {call.known_as} is cancelled: {is_asked}")
+            self._scenario.tell(f"{server.name}: {call.known_as} is cancelled: {is_asked}")
             self._notebook.calls[call.known_as].cancels.append((is_asked, self._world.clock.now_ms()))
 
     async def look(self, server: SimulatedServer) -> None:
@@ -139,18 +139,18 @@ class Actor:
             call, server, server.admitter.enqueue(self._caller, model, _command(call, wish), ticket)
         )
         call.known_as = queued.run_id
-        self._story.tell(f"{server.name}: {call.run_id} is queued as {queued.run_id}, position {queued.position}")
+        self._scenario.tell(f"{server.name}: {call.run_id} is queued as {queued.run_id}, position {queued.position}")
 
     async def call(self, server: SimulatedServer, call: Call) -> None:
         """Run synchronously and remember what was answered."""
-        wish = Wish(fallback=self._story.happens(0.7))
+        wish = Wish(fallback=self._scenario.happens(0.7))
 
         async def answered() -> Answer:
             model = server.admitter.check(self._caller, call.model_id)
             admitted = await server.admitter.admit(self._caller, model, _command(call, wish))
             if isinstance(admitted, Answer):
                 return admitted
-            self._story.tell(f"{server.name}: {call.run_id} is admitted")
+            self._scenario.tell(f"{server.name}: {call.run_id} is admitted")
             call.known_as = call.run_id
             return await server.executor.answer_in_time(server.executor.start(admitted), _DEADLINE)
 
@@ -172,7 +172,7 @@ class Actor:
         return result
 
     def _new_call(self, *, is_queued: bool) -> Call:
-        chance = self._story.chance
+        chance = self._scenario.chance
         model = chance.choice(tuple(MODELS))
         key = None
         if chance.random() < 0.4:
@@ -182,18 +182,18 @@ class Actor:
 
     def _note(self, model: str, units: int, key: IdempotencyKey | None, *, is_queued: bool) -> Call:
         call = Call(self._notebook.next_id(), self._caller, model, is_queued, units, key)
-        call.has_hook = is_queued and self._story.happens(0.3)
+        call.has_hook = is_queued and self._scenario.happens(0.3)
         self._notebook.calls[call.run_id] = call
         self._mine.append(call)
         return call
 
     def _queued(self) -> Call | None:
         queued = [call for call in self._mine if call.is_queued and call.known_as is not None]
-        return self._story.chance.choice(queued) if queued else None
+        return self._scenario.chance.choice(queued) if queued else None
 
     def _server(self) -> SimulatedServer | None:
         servers = self._servers()
-        return self._story.chance.choice(servers) if servers else None
+        return self._scenario.chance.choice(servers) if servers else None
 
 
 _STEPS: Final = (Actor.submit, Actor.run, Actor.repeat, Actor.cancel, Actor.look)

@@ -14,10 +14,10 @@ from fairlead.operations.catalog import CatalogKeeper
 from fairlead.storage.tables import runs
 from simulation.actors import Actor, Notebook
 from simulation.proof import Facts, Proof
+from simulation.scenario import Scenario
 from simulation.servers import SimulatedServer, World, read_catalog
 from simulation.storage import Store
 from simulation.timing import SimulatedLoop
-from simulation.weather import Story
 from simulation.workspaces import open_workspaces, set_slots
 
 _QUIET_SECONDS = 3_000.0
@@ -39,22 +39,22 @@ class Theatre:
 
     def play(self, seed: int) -> Facts:
         """Play the history of a seed and prove what it leaves; HistoryError."""
-        story = Story(seed)
+        scenario = Scenario(seed)
         random.seed(seed)  # the product's own dice: pauses between tries
         self._store.begin()
-        self._store.transact(lambda c: set_slots(c, story.weather.slots))
+        self._store.transact(lambda c: set_slots(c, scenario.plan.slots))
         with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
             loop = runner.get_loop()
             assert isinstance(loop, SimulatedLoop)
-            story.now = loop.time
+            scenario.now = loop.time
             try:
-                play = _Play(story, self._store, self._catalog, self._callers)
+                play = _Play(scenario, self._store, self._catalog, self._callers)
                 proof = runner.run(play.whole())
             except Exception as error:
-                raise HistoryError(f"{error!r}\n{story.text()}") from error
+                raise HistoryError(f"{error!r}\n{scenario.text()}") from error
         wrong = [*proof.wrong, *loop.unhandled]
         if wrong:
-            raise HistoryError("\n".join([*wrong, story.text()]))
+            raise HistoryError("\n".join([*wrong, scenario.text()]))
         return proof.facts()
 
     def close(self) -> None:
@@ -65,9 +65,9 @@ class Theatre:
 class _Play:
     """A history while it is played."""
 
-    def __init__(self, story: Story, store: Store, catalog: CatalogKeeper, callers: dict[str, Caller]) -> None:
-        self._story = story
-        self._world = World(story, store, catalog)
+    def __init__(self, scenario: Scenario, store: Store, catalog: CatalogKeeper, callers: dict[str, Caller]) -> None:
+        self._scenario = scenario
+        self._world = World(scenario, store, catalog)
         self._callers = callers
         self._notebook = Notebook()
         self._servers: list[SimulatedServer] = []
@@ -75,14 +75,14 @@ class _Play:
 
     async def whole(self) -> Proof:
         """Trouble, then quiet, then the proof."""
-        weather, loop = self._story.weather, asyncio.get_running_loop()
-        until = loop.time() + weather.seconds
-        keepers = [loop.create_task(self._keep_a_server()) for _ in range(weather.servers)]
+        plan, loop = self._scenario.plan, asyncio.get_running_loop()
+        until = loop.time() + plan.seconds
+        keepers = [loop.create_task(self._keep_a_server()) for _ in range(plan.servers)]
         troubles = [loop.create_task(trouble) for trouble in self._troubles()]
         everybody = list(self._callers.values())
         actors = [
             Actor(self._world, self._notebook, everybody[number % len(everybody)], self._ready).act(until)
-            for number in range(weather.actors)
+            for number in range(plan.actors)
         ]
         await asyncio.gather(*actors)
         for task in (*keepers, *troubles):
@@ -100,9 +100,9 @@ class _Play:
 
     def _start(self) -> SimulatedServer:
         self._lives += 1
-        server = SimulatedServer(self._world, f"server-{self._lives}", alone=self._story.weather.alone)
+        server = SimulatedServer(self._world, f"server-{self._lives}", alone=self._scenario.plan.alone)
         self._servers.append(server)
-        self._story.tell(f"{server.name}: starts")
+        self._scenario.tell(f"{server.name}: starts")
         return server
 
     async def _keep_a_server(self) -> None:
@@ -110,23 +110,23 @@ class _Play:
         while True:
             server = self._start()
             await asyncio.wait([server.process.died])
-            await asyncio.sleep(self._story.chance.choice((0.1, 2.0, 10.0, 30.0)))
+            await asyncio.sleep(self._scenario.chance.choice((0.1, 2.0, 10.0, 30.0)))
 
     def _troubles(self) -> list[Coroutine[Any, Any, None]]:
-        weather = self._story.weather
+        plan = self._scenario.plan
         return [
-            *(self._crash() for _ in range(weather.crashes)),
-            *(self._stop() for _ in range(weather.stops)),
-            *(self._change_limits() for _ in range(weather.limits)),
-            *(self._outage() for _ in range(weather.outages)),
-            *(self._jump() for _ in range(weather.clock_jumps)),
+            *(self._crash() for _ in range(plan.crashes)),
+            *(self._stop() for _ in range(plan.stops)),
+            *(self._change_limits() for _ in range(plan.limits)),
+            *(self._outage() for _ in range(plan.outages)),
+            *(self._jump() for _ in range(plan.clock_jumps)),
         ]
 
     async def _moment(self) -> SimulatedServer | None:
         """Wait for a moment of the history, and choose a server that lives then."""
-        await asyncio.sleep(self._story.chance.uniform(0, self._story.weather.seconds))
+        await asyncio.sleep(self._scenario.chance.uniform(0, self._scenario.plan.seconds))
         living = self._living()
-        return self._story.chance.choice(living) if living else None
+        return self._scenario.chance.choice(living) if living else None
 
     async def _crash(self) -> None:
         if server := await self._moment():
@@ -139,32 +139,32 @@ class _Play:
     async def _change_limits(self) -> None:
         """An operator changes how many runs each workspace may have in flight."""
         await self._moment()
-        chance = self._story.chance
+        chance = self._scenario.chance
         slots = (chance.choice((1, 3, 6)), chance.choice((1, 2, 4)), chance.choice((2, -1)))
-        self._story.tell(f"the limits are {slots}")
+        self._scenario.tell(f"the limits are {slots}")
         self._world.store.transact(lambda c: set_slots(c, slots))
 
     async def _outage(self) -> None:
         """A server cannot reach the database for a while, and may come to look dead or find its runs taken."""
         if server := await self._moment():
-            seconds = self._story.chance.choice((3.0, 25.0, 70.0))
-            self._story.tell(f"{server.name}: has no database for {seconds:g} s")
-            self._story.has_silence = server.database.is_away = True
+            seconds = self._scenario.chance.choice((3.0, 25.0, 70.0))
+            self._scenario.tell(f"{server.name}: has no database for {seconds:g} s")
+            self._scenario.has_silence = server.database.is_away = True
             await asyncio.sleep(seconds)
             server.database.is_away = False
 
     async def _jump(self) -> None:
         """Somebody sets the clock of the machine forward by a day."""
         await self._moment()
-        self._story.tell("the clock jumps a day ahead")
+        self._scenario.tell("the clock jumps a day ahead")
         self._world.jumped_ns += _DAY_NS
-        self._story.has_silence = True
+        self._scenario.has_silence = True
 
     async def _quiet(self) -> SimulatedServer:
         """End all trouble and perhaps every server, and wait until those that live have nothing left to do."""
-        self._story.tell("all is quiet from here on")
-        ends_alive = self._story.weather.ends_alive
-        self._story.calm()
+        self._scenario.tell("all is quiet from here on")
+        ends_alive = self._scenario.plan.ends_alive
+        self._scenario.calm()
         for server in self._living():
             server.database.is_away = False
             if server.is_stopping or not ends_alive:

@@ -16,7 +16,7 @@ from fairlead.http_client.transport import BrokenOffError, TooSlowError, Unreach
 from fairlead.providers.spec import Provider
 from fairlead.providers.spec_files import load_provider
 from simulation.process import Process
-from simulation.weather import Story
+from simulation.scenario import Scenario
 
 USED_MAX: Final = 4
 KEYED: Final = frozenset({"careful", "third"})
@@ -106,7 +106,7 @@ class Generation:
 class Partners:
     """Every partner, and the books they keep. `has_ended` says of a run whether the router is done with it."""
 
-    story: Story
+    scenario: Scenario
     has_ended: Callable[[str], bool]
     generations: list[Generation] = field(default_factory=list)
     _refused: dict[tuple[str, str], bool] = field(default_factory=dict)
@@ -124,17 +124,17 @@ class Partners:
     def order(self, provider: str, key: str | None, body: bytes) -> Generation | Reply:
         """Take an order: work is begun, or found again under its key, or refused."""
         run_id = json.loads(body)["tag"]
-        weather = self.story.weather
-        if self.story.happens(weather.busy):
-            self.story.turned_away.add(run_id)
-            return Reply(self.story.chance.choice((429, 500, 503)), _JSON, b'{"error":"busy"}')
+        plan = self.scenario.plan
+        if self.scenario.happens(plan.busy):
+            self.scenario.turned_away.add(run_id)
+            return Reply(self.scenario.chance.choice((429, 500, 503)), _JSON, b'{"error":"busy"}')
         known = self._by_key.get((provider, key)) if key is not None and provider in KEYED else None
         if known is not None:
             known.orders += 1
-            self.story.tell(f"{provider}: {run_id} is asked for again under its key")
+            self.scenario.tell(f"{provider}: {run_id} is asked for again under its key")
             return known
-        if self._refused.setdefault((provider, run_id), self.story.happens(weather.refused)):
-            return Reply(self.story.chance.choice((400, 422, 451)), _JSON, b'{"error":"refused"}')
+        if self._refused.setdefault((provider, run_id), self.scenario.happens(plan.refused)):
+            return Reply(self.scenario.chance.choice((400, 422, 451)), _JSON, b'{"error":"refused"}')
         return self._begin(provider, key, run_id)
 
     def task(self, provider: str, handle: str) -> Reply:
@@ -156,25 +156,25 @@ class Partners:
         now = asyncio.get_running_loop().time()
         if found is None or now >= found.ends_at:
             return Reply(409, _JSON, b"{}")
-        if self.story.happens(0.7):
+        if self.scenario.happens(0.7):
             found.end, found.ends_at = "cancelled", now
-        self.story.tell(f"{provider}: {found.run_id} is to stop, and is {found.end}")
+        self.scenario.tell(f"{provider}: {found.run_id} is to stop, and is {found.end}")
         return Reply(200, _JSON, b"{}")
 
     def _begin(self, provider: str, key: str | None, run_id: str) -> Generation:
-        chance = self.story.chance
-        end = chance.choice(("failed", "cancelled")) if self.story.happens(self.story.weather.failed) else "done"
+        chance = self.scenario.chance
+        end = chance.choice(("failed", "cancelled")) if self.scenario.happens(self.scenario.plan.failed) else "done"
         used = chance.randint(1, USED_MAX)
         handle = f"task-{len(self.generations)}"
-        padding = "x" * (_LARGE if self.story.happens(0.03) else 3)
+        padding = "x" * (_LARGE if self.scenario.happens(0.03) else 3)
         content = json.dumps({"data": handle, "status": "done", "used": used, "padding": padding}).encode()
         seconds = chance.choice((0.1, 1.0, 4.0, 12.0, 45.0))
         ends_at = asyncio.get_running_loop().time() + seconds
         begun = Generation(provider, run_id, handle, ends_at, end, used, content)
-        self.story.tell(f"{provider}: begins {handle} for {run_id}, to be {end} after {seconds} s")
+        self.scenario.tell(f"{provider}: begins {handle} for {run_id}, to be {end} after {seconds} s")
         self.generations.append(begun)
         if self.has_ended(run_id):  # the order of a server that had lost the run, and could not know
-            self.story.excuse(run_id, "it was over before it was begun")
+            self.scenario.excuse(run_id, "it was over before it was begun")
         self._by_handle[provider, handle] = begun
         if key is not None:
             self._by_key[provider, key] = begun
@@ -184,10 +184,10 @@ class Partners:
 class SimulatedTransport:
     """A server's lines to the partners: where the product's HTTP client would stand."""
 
-    def __init__(self, partners: Partners, process: Process, story: Story) -> None:
+    def __init__(self, partners: Partners, process: Process, scenario: Scenario) -> None:
         self._partners = partners
         self._process = process
-        self._story = story
+        self._scenario = scenario
         self._missed: Counter[str] = Counter()
 
     async def send(
@@ -209,20 +209,20 @@ class SimulatedTransport:
         await self._process.wait(self._latency())
         await self._set_out(about)
         reply = await self._answered(method, provider, address.path, headers, content)
-        await self._process.may_die(self._story.weather.crash_at_partner, "with an answer on its way")
+        await self._process.may_die(self._scenario.plan.crash_at_partner, "with an answer on its way")
         await self._come_back(about, seconds)
         await self._process.wait(self._latency())
         self._missed.pop(about, None)
         return reply
 
     async def _set_out(self, about: str) -> None:
-        weather = self._story.weather
-        await self._process.may_die(weather.crash_at_partner, "before it asked a partner")
-        if self._story.happens(weather.unreachable):
-            self._story.turned_away.add(about)
+        plan = self._scenario.plan
+        await self._process.may_die(plan.crash_at_partner, "before it asked a partner")
+        if self._scenario.happens(plan.unreachable):
+            self._scenario.turned_away.add(about)
             self._misses(about, "no connection", may_have_arrived=False)
             raise UnreachableError("no connection")
-        if self._story.happens(weather.broken_before):
+        if self._scenario.happens(plan.broken_before):
             self._misses(about, "a connection broke off")
             raise BrokenOffError("broken off on the way there")
 
@@ -231,10 +231,10 @@ class SimulatedTransport:
         self._missed[about] += 1
         if not about.startswith("/"):
             if may_have_arrived:
-                self._story.excuse(about, what)
+                self._scenario.excuse(about, what)
         elif self._missed[about] > PATIENCE:
             for run_id in self._partners.runs_of(about.split("/")[2]):
-                self._story.excuse(run_id, f"{PATIENCE} polls in a row: {what}")
+                self._scenario.excuse(run_id, f"{PATIENCE} polls in a row: {what}")
 
     async def _answered(
         self, method: str, provider: str, path: str, headers: Mapping[str, str], content: bytes | None
@@ -255,14 +255,14 @@ class SimulatedTransport:
         return Reply(200, _JSON, taken.content)
 
     async def _come_back(self, about: str, seconds: float) -> None:
-        weather = self._story.weather
-        if self._story.happens(weather.broken_after):
+        plan = self._scenario.plan
+        if self._scenario.happens(plan.broken_after):
             self._misses(about, "a connection broke off")
             raise BrokenOffError("broken off on the way back")
-        if self._story.happens(weather.too_slow):
+        if self._scenario.happens(plan.too_slow):
             self._misses(about, "an answer was too slow")
             await self._process.wait(seconds)
             raise TooSlowError("too slow")
 
     def _latency(self) -> float:
-        return self._story.chance.choice((0.001, 0.02, 0.02, 0.3))
+        return self._scenario.chance.choice((0.001, 0.02, 0.02, 0.3))

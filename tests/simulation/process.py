@@ -2,7 +2,7 @@
 
 import asyncio
 
-from simulation.weather import Story
+from simulation.scenario import Scenario
 
 
 class Process:
@@ -12,9 +12,9 @@ class Process:
     time it wants something of the world.
     """
 
-    def __init__(self, name: str, story: Story) -> None:
+    def __init__(self, name: str, scenario: Scenario) -> None:
         self.name = name
-        self._story = story
+        self._scenario = scenario
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -26,8 +26,8 @@ class Process:
     def kill(self, when: str) -> None:
         """End it as SIGKILL does."""
         if not self.is_dead:
-            self._story.tell(f"{self.name}: dies {when}")
-            self._story.has_silence = True
+            self._scenario.tell(f"{self.name}: dies {when}")
+            self._scenario.has_silence = True
             self.died.set_result(None)
 
     async def wait(self, seconds: float) -> None:
@@ -43,6 +43,6 @@ class Process:
 
     async def may_die(self, probability: float, when: str) -> None:
         """Die here, perhaps."""
-        if self._story.happens(probability):
+        if self._scenario.happens(probability):
             self.kill(when)
         await self.alive()

@@ -68,7 +68,7 @@ class Proof:
             lost=sum(1 for row in rows if row["state"] == RunState.LOST),
             withdrawn=sum(1 for row in rows if row["attempt"] == 0),
             taken_over=sum(1 for row in rows if row["attempt"] > 1),
-            text=self._world.story.text(),
+            text=self._world.scenario.text(),
         )
 
     def _expect(self, holds: object, sentence: str) -> None:
@@ -108,23 +108,25 @@ class Proof:
         done = self._done(run_id)
         if state == RunState.SUCCEEDED:
             self._expect(done and done[0].told, f"{run_id} succeeded without a result")
-        if not self._world.story.has_silence:
+        if not self._world.scenario.has_silence:
             self._expect(state != RunState.LOST and row["attempt"] <= 1, f"{run_id} was taken from a server that lived")
         if state == RunState.LOST:
             self._expect(row["handle"] is None, f"{run_id} is lost though it has the handle {row['handle']}")
             self._expect(row["provider"] not in KEYED, f"{run_id} is lost at a partner that honours keys")
             self._expect(not any(one.polls for one in begun), f"{run_id} was polled, and its handle was not kept")
         if state == RunState.FAILED and done:
-            self._expect(run_id in self._world.story.excuses, f"{run_id} failed with {reason} though it was worked on")
+            self._expect(
+                run_id in self._world.scenario.excuses, f"{run_id} failed with {reason} though it was worked on"
+            )
         if row["place"] is not None and reason == "service_unavailable":
-            is_turned_away = self._world.story.turned_away & {run_id, row["provider"]}
+            is_turned_away = self._world.scenario.turned_away & {run_id, row["provider"]}
             self._expect(is_turned_away, f"{run_id} was given up, and nobody had turned it away")
         if row["place"] is not None and row["claimed_at"] is None:
             self._expect(not begun, f"{run_id} was never claimed, but begun")
             self._expect(reason in _WITHDRAWN, f"{run_id} was never claimed, and ended as {reason}")
         if reason == "queue_timeout":
             waited = row["finished_at"] - row["created_at"]
-            self._expect(waited >= self._world.story.weather.queue_timeout_ms, f"{run_id} timed out after {waited} ms")
+            self._expect(waited >= self._world.scenario.plan.queue_timeout_ms, f"{run_id} timed out after {waited} ms")
 
     def _call(self, call: Call) -> None:
         """What a caller was told is what happened."""

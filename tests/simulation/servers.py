@@ -48,8 +48,8 @@ from fairlead.workers.queue import QueueWorker
 from operations.servers import FLAG, leg_text, model_text
 from simulation.partners import PROVIDERS, Partners, SimulatedTransport
 from simulation.process import Process
+from simulation.scenario import Scenario
 from simulation.storage import Line, MemoryBlobs, Store
-from simulation.weather import Story
 from simulation.workspaces import EPOCH_MS
 
 T = TypeVar("T")
@@ -77,12 +77,12 @@ class DiedError(Exception):
 class World:
     """What the servers of one history share: the database, the partners, the blobs, and the time of day."""
 
-    def __init__(self, story: Story, store: Store, catalog: CatalogKeeper) -> None:
-        self.story = story
+    def __init__(self, scenario: Scenario, store: Store, catalog: CatalogKeeper) -> None:
+        self.scenario = scenario
         self.store = store
         self.catalog = catalog
-        self.partners = Partners(story, self._has_ended)
-        self.blobs = MemoryBlobs(story)
+        self.partners = Partners(scenario, self._has_ended)
+        self.blobs = MemoryBlobs(scenario)
         self.bugs: list[str] = []
         self.jumped_ns = 0
         self.clock = Clock(self._now_ns)
@@ -110,8 +110,8 @@ class SimulatedServer:
 
     def __init__(self, world: World, name: str, *, alone: bool) -> None:
         self.world = world
-        self.process = Process(name, world.story)
-        self.database = Line(world.store, self.process, world.story)
+        self.process = Process(name, world.scenario)
+        self.database = Line(world.store, self.process, world.scenario)
         self._wire(alone=alone)
         self.is_ready = self.is_stopping = False
         self._janitor: asyncio.Task[None] | None = None
@@ -120,7 +120,7 @@ class SimulatedServer:
 
     def _wire(self, *, alone: bool) -> None:
         world, database, clock, observe, name = self.world, self.database, self.world.clock, self._observe, self.name
-        transport = cast("Transport", SimulatedTransport(world.partners, self.process, world.story))
+        transport = cast("Transport", SimulatedTransport(world.partners, self.process, world.scenario))
         credentials = Credentials(PROVIDERS, {})
         self.exchange = Exchange(PROVIDERS, transport, credentials, AnswerReader(document_readers()))
         self.journal = Journal(database, waiting=lambda _: None, split=self._split)
@@ -143,7 +143,7 @@ class SimulatedServer:
         self.recovery = Recovery(
             database, self.exchange, resumer, self.executor, voider, clock, observe, name, alone=alone, silent_ms=20_000
         )
-        pace, timeout_ms = Pace(), world.story.weather.queue_timeout_ms
+        pace, timeout_ms = Pace(), world.scenario.plan.queue_timeout_ms
         claimer = Claimer(
             database, self.journal, resumer, self.executor, voider, clock, observe, name, timeout_ms, WEEK_MS, pace
         )
@@ -180,14 +180,14 @@ class SimulatedServer:
 
     async def stop(self) -> None:
         """Stop as `running_server` does when it is told to: whatever takes longer is left to the next start."""
-        self.world.story.tell(f"{self.name}: is told to stop")
+        self.world.scenario.tell(f"{self.name}: is told to stop")
         self.is_stopping = True
         self.queue_worker.stop()
         for task in (self._janitor, self._worker):
             if task is not None:
                 task.cancel()
                 await asyncio.wait([task])
-        await self.executor.drain(self.world.story.chance.choice((0.5, 20.0)))
+        await self.executor.drain(self.world.scenario.chance.choice((0.5, 20.0)))
         await self.journal.close()
         self.process.kill("after it was told to stop")
 
@@ -216,16 +216,16 @@ class SimulatedServer:
         return Dispatcher(attempts, self.exchange, copier, self.world.clock, self._observe)
 
     def _rests(self, place: Place, _health: Health) -> None:
-        self.world.story.turned_away.add(place[0])
+        self.world.scenario.turned_away.add(place[0])
 
     def _observe(self, observation: Observation) -> None:
         match observation:
             case UnexpectedError(doing, error):
                 self.world.bugs.append(f"{self.name}: {doing}: {error!r}")
             case RunTakenOver(run_id, _, attempt):
-                self.world.story.tell(f"{self.name}: takes {run_id} over, attempt {attempt}")
+                self.world.scenario.tell(f"{self.name}: takes {run_id} over, attempt {attempt}")
             case RunEnded():
-                self.world.story.tell(f"{self.name}: {observation.run_id} ends: {observation.result}")
+                self.world.scenario.tell(f"{self.name}: {observation.run_id} ends: {observation.result}")
             case _:
                 pass  # the rest tells nothing of a run that the database does not
 

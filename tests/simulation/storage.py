@@ -19,7 +19,7 @@ from fairlead.storage.database import DatabaseUnavailableError
 from fairlead.storage.migrate import upgrade
 from fairlead.storage.prepared import sqlite_driver
 from simulation.process import Process
-from simulation.weather import Story
+from simulation.scenario import Scenario
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -92,29 +92,29 @@ class Store:
 class Line:
     """A server's way to the database: slow, sometimes broken, and broken off where the server dies."""
 
-    def __init__(self, store: Store, process: Process, story: Story) -> None:
+    def __init__(self, store: Store, process: Process, scenario: Scenario) -> None:
         self._store = store
         self._process = process
-        self._story = story
+        self._scenario = scenario
         self.is_away = False
 
     async def write(self, work: Work[Any]) -> Any:
         """Commit, or fail before; or commit and fail all the same, which nobody can tell apart."""
-        await self._travel(self._story.weather.commit_refused, "commit")
-        await self._process.may_die(self._story.weather.crash_before_commit, "before a commit")
+        await self._travel(self._scenario.plan.commit_refused, "commit")
+        await self._process.may_die(self._scenario.plan.crash_before_commit, "before a commit")
         result = self._store.transact(work)
-        if self._story.happens(_PROVEN_EVERY):
+        if self._scenario.happens(_PROVEN_EVERY):
             self._prove()
-        await self._process.may_die(self._story.weather.crash_after_commit, "after a commit")
-        if self._story.happens(self._story.weather.commit_unheard):
-            self._story.tell(f"{self._process.name}: a commit is not heard of")
+        await self._process.may_die(self._scenario.plan.crash_after_commit, "after a commit")
+        if self._scenario.happens(self._scenario.plan.commit_unheard):
+            self._scenario.tell(f"{self._process.name}: a commit is not heard of")
             raise DatabaseUnavailableError("away after the commit")
         await self._process.wait(self._latency())
         return result
 
     async def read(self, work: Work[Any]) -> Any:
         """Read what is there at one moment; the answer comes later."""
-        await self._travel(self._story.weather.read_refused, "read")
+        await self._travel(self._scenario.plan.read_refused, "read")
         result = self._store.look(work)
         await self._process.wait(self._latency())
         return result
@@ -124,12 +124,12 @@ class Line:
 
     async def _travel(self, refused: float, what: str) -> None:
         await self._process.wait(self._latency())
-        if self.is_away or self._story.happens(refused):
-            self._story.tell(f"{self._process.name}: a {what} is refused")
+        if self.is_away or self._scenario.happens(refused):
+            self._scenario.tell(f"{self._process.name}: a {what} is refused")
             raise DatabaseUnavailableError("away")
 
     def _latency(self) -> float:
-        return self._story.chance.choice((0.0, 0.001, 0.001, 0.004, 0.03))
+        return self._scenario.chance.choice((0.0, 0.001, 0.001, 0.004, 0.03))
 
     def _prove(self) -> None:
         found = self._store.look(ledger.disagreements)
@@ -140,13 +140,13 @@ class Line:
 class MemoryBlobs:
     """Blobs in memory, shared by all servers, whose store is sometimes away."""
 
-    def __init__(self, story: Story) -> None:
-        self._story = story
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
         self._blobs: dict[str, bytes] = {}
 
     def writer(self, _limit: int) -> "_Writer":
         """Begin a blob."""
-        return _Writer(self._story, self._blobs)
+        return _Writer(self._scenario, self._blobs)
 
     async def read(self, name: str, start: int, end: int) -> AsyncIterator[bytes]:
         """Stream the bytes of a blob."""
@@ -189,8 +189,8 @@ class MemoryBlobs:
 
 
 class _Writer:
-    def __init__(self, story: Story, blobs: dict[str, bytes]) -> None:
-        self._story = story
+    def __init__(self, scenario: Scenario, blobs: dict[str, bytes]) -> None:
+        self._scenario = scenario
         self._blobs = blobs
         self._content = b""
 
@@ -199,7 +199,7 @@ class _Writer:
 
     async def commit(self) -> str:
         await asyncio.sleep(0)
-        if self._story.happens(self._story.weather.blobs_refused):
+        if self._scenario.happens(self._scenario.plan.blobs_refused):
             raise BlobsUnavailableError("the store is away")
         name = hashlib.sha256(self._content).hexdigest()
         self._blobs[name] = self._content

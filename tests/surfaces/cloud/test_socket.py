@@ -29,11 +29,11 @@ from fairlead.operations.jobs.newsroom import NewsLimits
 from fairlead.operations.keys import revoke_key
 from fairlead.storage.database import open_database
 from fairlead.surfaces.cloud.wire import FEATURES
-from surfaces.cloud.watching import JOB, NOW, House, open_house, picture, place
+from surfaces.cloud.watching import JOB, NOW, ServerFixture, picture, place, run_server
 
 pytestmark = pytest.mark.req("C-08")
 
-Scene = Callable[[House], Awaitable[None]]
+Scene = Callable[[ServerFixture], Awaitable[None]]
 Play = Callable[..., None]
 _GARBAGE: Final = (
     "",
@@ -53,14 +53,14 @@ _GARBAGE: Final = (
 
 @pytest.fixture
 def play(sqlite_url: str) -> Iterator[Play]:
-    """Return a function that plays a scene in a house with a server, in the event loop servers use."""
+    """Return a function that plays a scene with a server, in the event loop servers use."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
 
         async def whole(scene: Scene, **options: Any) -> None:
             database = open_database(sqlite_url)
             try:
-                async with open_house(database, **options) as house:
-                    await scene(house)
+                async with run_server(database, **options) as server:
+                    await scene(server)
             finally:
                 await database.close()
 
@@ -70,11 +70,11 @@ def play(sqlite_url: str) -> Iterator[Play]:
 def test_run_is_told_in_the_documented_order(play: Play) -> None:
     """What happens to a job arrives in the order clients rely on; the last word comes after the status."""
 
-    async def scene(house: House) -> None:
-        async with house.watching() as client:
-            house.tell(Started(), Cached(["1"]), Executing(place()), Progress(place(), 1, 2))
-            house.tell(Executed(place(), {"images": []}), Finished(place()), Succeeded())
-            house.tell(QueueChanged(0), job=None)
+    async def scene(server: ServerFixture) -> None:
+        async with server.watching() as client:
+            server.tell(Started(), Cached(["1"]), Executing(place()), Progress(place(), 1, 2))
+            server.tell(Executed(place(), {"images": []}), Finished(place()), Succeeded())
+            server.tell(QueueChanged(0), job=None)
             assert await client.kinds(11) == [
                 "execution_start",
                 "execution_cached",
@@ -96,10 +96,10 @@ def test_run_is_told_in_the_documented_order(play: Play) -> None:
 def test_greeting_says_how_much_waits_and_who_the_client_is(play: Play, path: str) -> None:
     """A client is told how much waits, and who it is: whatever it says it is, or else something new."""
 
-    async def scene(house: House) -> None:
-        house.remaining = 4
+    async def scene(server: ServerFixture) -> None:
+        server.remaining = 4
         for given in ("", "me", "ä" * 500):
-            url = house.url(path, token=house.key, clientId=given)
+            url = server.url(path, token=server.key, clientId=given)
             async with connect(url, compression=None, proxy=None) as connection:
                 told = json.loads(await connection.recv())
             sid = told["data"].pop("sid")
@@ -115,9 +115,9 @@ def test_greeting_says_how_much_waits_and_who_the_client_is(play: Play, path: st
 def test_newcomer_is_told_what_is_executed(play: Play) -> None:
     """Who comes in the middle of a job is told what is executed, with the job's id."""
 
-    async def scene(house: House) -> None:
-        house.tell(Started(), Executing(place("3")))
-        async with house.watching() as client:
+    async def scene(server: ServerFixture) -> None:
+        server.tell(Started(), Executing(place("3")))
+        async with server.watching() as client:
             assert await client.message() == {
                 "type": "executing",
                 "data": {"node": "3", "display_node": "3", "prompt_id": JOB},
@@ -129,16 +129,16 @@ def test_newcomer_is_told_what_is_executed(play: Play) -> None:
 def test_sockets_of_one_client_are_all_told(play: Play) -> None:
     """All sockets of a workspace are told the same, also with the same clientId, also when the first one closes."""
 
-    async def scene(house: House) -> None:
-        _, stranger = await house.new_workspace("elsewhere")
-        async with house.watching(clientId="me") as second, house.watching(key=stranger.text) as other:
-            async with house.watching(clientId="me") as first, house.watching() as third:
-                house.tell(Started())
+    async def scene(server: ServerFixture) -> None:
+        _, stranger = await server.new_workspace("elsewhere")
+        async with server.watching(clientId="me") as second, server.watching(key=stranger.text) as other:
+            async with server.watching(clientId="me") as first, server.watching() as third:
+                server.tell(Started())
                 told = [await client.message() for client in (first, second, third)]
                 assert told == [{"type": "execution_start", "data": {"prompt_id": JOB, "timestamp": NOW}}] * 3
-            house.tell(Succeeded())
+            server.tell(Succeeded())
             assert (await second.message())["type"] == "execution_success"
-            house.tell(Notice("Only you."), job=None, workspace_id="elsewhere")
+            server.tell(Notice("Only you."), job=None, workspace_id="elsewhere")
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(other.connection.recv(), 0.05)
 
@@ -149,9 +149,9 @@ def test_sockets_of_one_client_are_all_told(play: Play) -> None:
 def test_socket_needs_a_valid_key(play: Play, query: str) -> None:
     """Without a good key nothing is opened: the answer is 401, in the envelope of the API."""
 
-    async def scene(house: House) -> None:
+    async def scene(server: ServerFixture) -> None:
         with pytest.raises(InvalidStatus) as caught:
-            async with connect(f"ws://127.0.0.1:{house.port}/ws{query}", proxy=None):
+            async with connect(f"ws://127.0.0.1:{server.port}/ws{query}", proxy=None):
                 pass
         response = caught.value.response
         assert response.status_code == 401
@@ -164,9 +164,9 @@ def test_socket_needs_a_valid_key(play: Play, query: str) -> None:
 def test_key_in_a_header_opens_a_socket(play: Play) -> None:
     """A client that can send headers may send its key there."""
 
-    async def scene(house: House) -> None:
-        for headers in ({"X-API-Key": house.key}, {"Authorization": f"Bearer {house.key}"}):
-            async with connect(house.url(), additional_headers=headers, proxy=None) as connection:
+    async def scene(server: ServerFixture) -> None:
+        for headers in ({"X-API-Key": server.key}, {"Authorization": f"Bearer {server.key}"}):
+            async with connect(server.url(), additional_headers=headers, proxy=None) as connection:
                 assert json.loads(await connection.recv())["type"] == "status"
 
     play(scene)
@@ -175,9 +175,9 @@ def test_key_in_a_header_opens_a_socket(play: Play) -> None:
 def test_socket_of_a_revoked_key_is_closed(play: Play) -> None:
     """A credential is looked at again and again; when it is not good any more, its sockets are closed."""
 
-    async def scene(house: House) -> None:
-        async with house.watching() as client:
-            await revoke_key(house.database, house.key_id, Clock())
+    async def scene(server: ServerFixture) -> None:
+        async with server.watching() as client:
+            await revoke_key(server.database, server.key_id, Clock())
             assert await client.closed() == (1008, "The credential is not valid any more.")
 
     play(scene, recheck=0.05)
@@ -186,13 +186,13 @@ def test_socket_of_a_revoked_key_is_closed(play: Play) -> None:
 def test_number_of_sockets_is_bounded(play: Play) -> None:
     """One socket too many is refused with 429, and the others go on."""
 
-    async def scene(house: House) -> None:
-        async with house.watching() as client:
+    async def scene(server: ServerFixture) -> None:
+        async with server.watching() as client:
             with pytest.raises(InvalidStatus) as caught:
-                async with house.watching():
+                async with server.watching():
                     pass
             assert caught.value.response.status_code == 429
-            house.tell(Started())
+            server.tell(Started())
             assert await client.kinds(1) == ["execution_start"]
 
     play(scene, limits=NewsLimits(per_workspace=1))
@@ -202,13 +202,13 @@ def test_number_of_sockets_is_bounded(play: Play) -> None:
 def test_client_is_sent_only_what_it_can_read(play: Play) -> None:
     """Frames have metadata for a client that has said that it reads them, from then on; the server says what it can."""
 
-    async def scene(house: House) -> None:
-        async with house.watching() as plain, house.watching() as knowing:
-            house.tell(picture(3))
+    async def scene(server: ServerFixture) -> None:
+        async with server.watching() as plain, server.watching() as knowing:
+            server.tell(picture(3))
             assert await knowing.frame() == struct.pack(">II", 1, 2) + bytes(3)
             told = await knowing.shake_hands(supports_preview_metadata=True, supports_progress_text_metadata=True)
             assert told == {"type": "feature_flags", "data": dict(FEATURES)}
-            house.tell(picture(3), ProgressText(place(), "half"))
+            server.tell(picture(3), ProgressText(place(), "half"))
             assert [struct.unpack(">I", (await knowing.frame())[:4]) for _ in range(2)] == [(4,), (3,)]
             await plain.frame()
             assert await plain.frame() == struct.pack(">II", 1, 2) + bytes(3)
@@ -220,13 +220,13 @@ def test_client_is_sent_only_what_it_can_read(play: Play) -> None:
 def test_garbage_from_a_client_is_ignored(play: Play) -> None:
     """What is no handshake is ignored, and only the first message can be one."""
 
-    async def scene(house: House) -> None:
+    async def scene(server: ServerFixture) -> None:
         for said in _GARBAGE:
-            async with house.watching() as client:
+            async with server.watching() as client:
                 await client.connection.send(said)
                 await client.connection.send('{"type":"feature_flags","data":{"supports_preview_metadata":true}}')
                 await asyncio.sleep(0.02)
-                house.tell(picture(1), Started())
+                server.tell(picture(1), Started())
                 while isinstance(content := await client.next(), str):
                     assert "feature_flags" in content
                 wants = 4 if isinstance(said, bytes) else 1
@@ -239,11 +239,11 @@ def test_garbage_from_a_client_is_ignored(play: Play) -> None:
 def test_talkative_client_is_told_everything(play: Play) -> None:
     """A client that says more than anybody wants to hear is read slowly, and told everything meanwhile."""
 
-    async def scene(house: House) -> None:
-        async with house.watching() as client:
+    async def scene(server: ServerFixture) -> None:
+        async with server.watching() as client:
             for number in range(50):
                 await client.connection.send(f'{{"type":"ping","number":{number}}}')
-            house.tell(Started(), Succeeded())
+            server.tell(Started(), Succeeded())
             assert await client.kinds(2) == ["execution_start", "execution_success"]
 
     play(scene)
@@ -252,17 +252,17 @@ def test_talkative_client_is_told_everything(play: Play) -> None:
 def test_sockets_work_under_a_server_without_extensions(play: Play) -> None:
     """Under a server that knows no extension, messages are sent as messages, and a refusal is a closing."""
 
-    async def scene(house: House) -> None:
-        for key, is_good in ((house.key, True), ("flk_wrong", False)):
+    async def scene(server: ServerFixture) -> None:
+        for key, is_good in ((server.key, True), ("flk_wrong", False)):
             said: asyncio.Queue[Any] = asyncio.Queue()
             told: asyncio.Queue[Any] = asyncio.Queue()
             said.put_nowait({"type": "websocket.connect"})
             scope = {"type": "websocket", "path": "/ws", "headers": [], "query_string": b"token=" + key.encode()}
-            served = asyncio.create_task(house.socket(scope, said.get, told.put))
+            served = asyncio.create_task(server.socket(scope, said.get, told.put))
             if is_good:
                 assert await told.get() == {"type": "websocket.accept"}
                 assert "queue_remaining" in (await told.get())["text"]
-                house.tell(picture(1), Started())
+                server.tell(picture(1), Started())
                 assert (await told.get())["bytes"] == struct.pack(">II", 1, 2) + bytes(1)
                 assert "execution_start" in (await told.get())["text"]
                 said.put_nowait({"type": "websocket.disconnect", "code": 1000})
@@ -288,12 +288,12 @@ def test_sockets_work_under_a_server_without_extensions(play: Play) -> None:
 def test_client_that_breaks_the_protocol_is_closed_alone(play: Play, first: int, content: bytes, code: int) -> None:
     """It is closed with the code of the protocol, and nobody else notices."""
 
-    async def scene(house: House) -> None:
-        async with house.watching() as neighbour, house.raw() as client:
+    async def scene(server: ServerFixture) -> None:
+        async with server.watching() as neighbour, server.raw() as client:
             await client.head()
             client.send(first, content)
             assert (await client.closing())[0] == code
-            house.tell(Started())
+            server.tell(Started())
             assert await neighbour.kinds(1) == ["execution_start"]
 
     play(scene)
@@ -307,8 +307,8 @@ def test_client_that_breaks_the_protocol_is_closed_alone(play: Play, first: int,
 def test_flood_of_small_messages_closes_the_socket(play: Play, begin: bytes, first: int, frames: int) -> None:
     """So many messages at once, or parts of one, close the socket."""
 
-    async def scene(house: House) -> None:
-        async with house.raw() as client:
+    async def scene(server: ServerFixture) -> None:
+        async with server.raw() as client:
             await client.head()
             client.writer.write(begin + (bytes([first, 0x80]) + bytes(4)) * frames)
             assert (await client.closing())[0] == 1008
@@ -319,15 +319,15 @@ def test_flood_of_small_messages_closes_the_socket(play: Play, begin: bytes, fir
 def test_answers_to_pings_are_bounded(play: Play) -> None:
     """A client that sends pings and never reads is not answered forever."""
 
-    async def scene(house: House) -> None:
-        async with house.raw(buffer=4096) as client:
+    async def scene(server: ServerFixture) -> None:
+        async with server.raw(buffer=4096) as client:
             await client.head()
             ping = b"\x89\xfd" + bytes(4) + bytes(125)
             for _ in range(20):
                 client.writer.write(ping * 4_000)
                 await asyncio.wait_for(client.writer.drain(), 10)
             await asyncio.sleep(0.05)
-            assert max(_unsent(house)) < 1_000_000
+            assert max(_unsent(server)) < 1_000_000
 
     play(scene)
 
@@ -335,17 +335,17 @@ def test_answers_to_pings_are_bounded(play: Play) -> None:
 def test_slow_client_does_not_delay_its_neighbours(play: Play) -> None:
     """A client that does not read is closed when too much waits for it; until then and after, others are told all."""
 
-    async def scene(house: House) -> None:
-        async with house.raw(buffer=4096) as slow:
+    async def scene(server: ServerFixture) -> None:
+        async with server.raw(buffer=4096) as slow:
             await slow.head()
-            async with house.watching() as quick:
+            async with server.watching() as quick:
                 said = 0
-                while said < 2_000 and _sockets(house) == 2:
-                    house.tell(Executed(place(), {"text": ["x" * 20_000]}))
+                while said < 2_000 and _sockets(server) == 2:
+                    server.tell(Executed(place(), {"text": ["x" * 20_000]}))
                     said += 1
                     assert (await quick.message())["type"] == "executed"
                 assert said < 2_000
-                house.tell(Succeeded())
+                server.tell(Succeeded())
                 assert await quick.kinds(1) == ["execution_success"]
 
     play(scene, limits=NewsLimits(waiting_bytes=200_000))
@@ -354,12 +354,12 @@ def test_slow_client_does_not_delay_its_neighbours(play: Play) -> None:
 def test_slow_client_is_told_why_it_was_closed(play: Play) -> None:
     """One that was too slow and reads on in time finds the code and the reason at the end of what was sent."""
 
-    async def scene(house: House) -> None:
-        async with house.raw(buffer=4096) as slow:
+    async def scene(server: ServerFixture) -> None:
+        async with server.raw(buffer=4096) as slow:
             await slow.head()
             said = 0
-            while said < 2_000 and _sockets(house) == 1:
-                house.tell(Executed(place(), {"text": ["x" * 20_000]}))
+            while said < 2_000 and _sockets(server) == 1:
+                server.tell(Executed(place(), {"text": ["x" * 20_000]}))
                 said += 1
                 await asyncio.sleep(0)
             assert await slow.closing() == (1013, "What happens is not read as fast as it happens.")
@@ -370,12 +370,12 @@ def test_slow_client_is_told_why_it_was_closed(play: Play) -> None:
 def test_stopping_server_closes_its_sockets(play: Play) -> None:
     """When the server stops, sockets are told so; one that never answers is cut, and does not hold the server up."""
 
-    async def scene(house: House) -> None:
-        async with house.raw() as raw:
+    async def scene(server: ServerFixture) -> None:
+        async with server.raw() as raw:
             await raw.head()
-            async with house.watching() as client:
-                house.tell(Started())
-                house.web.should_exit = True
+            async with server.watching() as client:
+                server.tell(Started())
+                server.web.should_exit = True
                 assert await client.kinds(1) == ["execution_start"]
                 assert await client.closed() == (1001, "The server stops.")
             assert (await raw.rest()).endswith(struct.pack(">H", 1001) + b"The server stops.")
@@ -386,11 +386,11 @@ def test_stopping_server_closes_its_sockets(play: Play) -> None:
 def test_silent_socket_stays_open(play: Play) -> None:
     """However long nothing happens, a socket stays; a connection that asks for nothing does not."""
 
-    async def scene(house: House) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
-        async with house.watching() as client:
+    async def scene(server: ServerFixture) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        async with server.watching() as client:
             assert await asyncio.wait_for(reader.read(), 10) == b""
-            house.tell(Started())
+            server.tell(Started())
             assert await client.kinds(1) == ["execution_start"]
         writer.close()
 
@@ -405,10 +405,10 @@ def test_silent_socket_stays_open(play: Play) -> None:
 def test_malformed_request_is_answered_and_closed(play: Play, target: bytes, headers: bytes, status: bytes) -> None:
     """It is answered, and its connection is closed."""
 
-    async def scene(house: House) -> None:
-        async with house.raw(b"/ws?token=" + target, headers=headers) as client:
+    async def scene(server: ServerFixture) -> None:
+        async with server.raw(b"/ws?token=" + target, headers=headers) as client:
             assert (await client.rest()).startswith(b"HTTP/1.1 " + status)
-            assert _sockets(house) == 0
+            assert _sockets(server) == 0
 
     play(scene)
 
@@ -416,14 +416,14 @@ def test_malformed_request_is_answered_and_closed(play: Play, target: bytes, hea
 def test_key_in_an_address_is_not_logged(play: Play, capfd: pytest.CaptureFixture[str]) -> None:
     """The address of a socket has a key in it, and is written nowhere."""
 
-    async def scene(house: House) -> None:
-        async with house.watching() as client:
-            house.tell(Started())
+    async def scene(server: ServerFixture) -> None:
+        async with server.watching() as client:
+            server.tell(Started())
             await client.kinds(1)
         with pytest.raises(InvalidStatus):
-            await connect(house.url(token="flk_wrong"), proxy=None)
+            await connect(server.url(token="flk_wrong"), proxy=None)
         written = capfd.readouterr()
-        assert house.key not in written.err + written.out
+        assert server.key not in written.err + written.out
         assert "flk_wrong" not in written.err + written.out
 
     play(scene)
@@ -432,9 +432,9 @@ def test_key_in_an_address_is_not_logged(play: Play, capfd: pytest.CaptureFixtur
 def test_failed_job_is_told_with_its_reason(play: Play) -> None:
     """An error arrives with its type and words."""
 
-    async def scene(house: House) -> None:
-        async with house.watching() as client:
-            house.tell(Failed(Failure(place(), "Load", "OOMError", "Too large.", ["line"], {}, [])))
+    async def scene(server: ServerFixture) -> None:
+        async with server.watching() as client:
+            server.tell(Failed(Failure(place(), "Load", "OOMError", "Too large.", ["line"], {}, [])))
             data = (await client.message())["data"]
             assert (data["exception_type"], data["exception_message"], data["prompt_id"]) == (
                 "OOMError",
@@ -445,11 +445,11 @@ def test_failed_job_is_told_with_its_reason(play: Play) -> None:
     play(scene)
 
 
-def _sockets(house: House) -> int:
+def _sockets(server: ServerFixture) -> int:
     """How many watch."""
-    return sum(len(listeners) for listeners in house.newsroom._subscriptions.values())
+    return sum(len(listeners) for listeners in server.newsroom._subscriptions.values())
 
 
-def _unsent(house: House) -> list[int]:
+def _unsent(server: ServerFixture) -> list[int]:
     """How many bytes wait in the server to be sent, by connection."""
-    return [connection.transport.get_write_buffer_size() for connection in house.web.server_state.connections]
+    return [connection.transport.get_write_buffer_size() for connection in server.web.server_state.connections]

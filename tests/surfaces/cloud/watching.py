@@ -46,7 +46,7 @@ def picture(size: int, node: str = "7") -> Preview:
     return Preview(place(node), "image/png", bytes(size))
 
 
-class House:
+class ServerFixture:
     """A running server, its newsroom and a workspace with a key."""
 
     def __init__(self, database: Database, limits: NewsLimits, patience: float, recheck: float) -> None:
@@ -205,19 +205,19 @@ class RawClient:
 
 
 @asynccontextmanager
-async def open_house(
+async def run_server(
     database: Database, *, limits: NewsLimits | None = None, patience: float = 60.0, recheck: float = 60.0
-) -> AsyncIterator[House]:
+) -> AsyncIterator[ServerFixture]:
     """Run a server of sockets, and stop it in good order."""
-    house = House(database, limits or NewsLimits(), patience, recheck)
-    house.workspace_id, issued = await house.new_workspace("lab")
-    house.key, house.key_id = issued.text, issued.id
-    serving = asyncio.create_task(house.web.serve(sockets=[house.listener]))
+    server = ServerFixture(database, limits or NewsLimits(), patience, recheck)
+    server.workspace_id, issued = await server.new_workspace("lab")
+    server.key, server.key_id = issued.text, issued.id
+    serving = asyncio.create_task(server.web.serve(sockets=[server.listener]))
     try:
-        while not house.web.started:  # noqa: ASYNC110 -- uvicorn has no event for it
+        while not server.web.started:  # noqa: ASYNC110 -- uvicorn has no event for it
             await asyncio.sleep(0.01)
-        yield house
+        yield server
     finally:
-        house.web.should_exit = True
+        server.web.should_exit = True
         await serving
-    assert house.seen == []
+    assert server.seen == []

@@ -9,7 +9,7 @@ _ROUGH: Final = (0.0, 0.0, 0.02, 0.3)
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
+class FaultPlan:
     """The chances and figures of one history; chances are for each single transaction, call or poll."""
 
     servers: int = 1
@@ -40,10 +40,10 @@ class Weather:
     ends_alive: bool = False
 
 
-def weather_of(chance: random.Random) -> Weather:
-    """Draw the weather of a history: most have a few troubles at once, some have none."""
+def fault_plan_of(chance: random.Random) -> FaultPlan:
+    """Draw the fault plan of a history: most have a few faults at once, some have none."""
     servers = chance.choice((1, 1, 2, 3))
-    return Weather(
+    return FaultPlan(
         servers=servers,
         alone=servers == 1 and chance.random() < 0.8,
         commit_refused=chance.choice(_CALM),
@@ -73,14 +73,14 @@ def weather_of(chance: random.Random) -> Weather:
     )
 
 
-def cleared(weather: Weather) -> Weather:
+def cleared(plan: FaultPlan) -> FaultPlan:
     """The same without any trouble, for the end of a history."""
-    return Weather(servers=1, alone=weather.alone, queue_timeout_ms=weather.queue_timeout_ms, slots=weather.slots)
+    return FaultPlan(servers=1, alone=plan.alone, queue_timeout_ms=plan.queue_timeout_ms, slots=plan.slots)
 
 
 @dataclass(slots=True)
-class Story:
-    """What everything in a history shares: its chance, its weather, and what is told of it.
+class Scenario:
+    """What everything in a history shares: its chance, its fault plan, and what is reported of it.
 
     `tellings` are lines with their simulated second; `excuses` are the runs that met something after which they may
     end without a charge though their partner worked, with what that was; `turned_away` are the runs, and the partners
@@ -89,7 +89,7 @@ class Story:
 
     seed: int
     chance: random.Random = field(init=False)
-    weather: Weather = field(init=False)
+    plan: FaultPlan = field(init=False)
     tellings: list[tuple[float, str]] = field(default_factory=list)
     excuses: dict[str, set[str]] = field(default_factory=dict)
     turned_away: set[str] = field(default_factory=set)
@@ -98,7 +98,7 @@ class Story:
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)  # noqa: S311 -- it has to be foreseen
-        self.weather = weather_of(self.chance)
+        self.plan = fault_plan_of(self.chance)
 
     def happens(self, probability: float) -> bool:
         """Whether something of this probability happens now."""
@@ -114,13 +114,13 @@ class Story:
 
     def calm(self) -> None:
         """End all trouble."""
-        self.weather = cleared(self.weather)
+        self.plan = cleared(self.plan)
 
-    def with_weather(self, **changes: Any) -> None:
-        """Change the weather from now on."""
-        self.weather = replace(self.weather, **changes)
+    def with_faults(self, **changes: Any) -> None:
+        """Change the fault plan from now on."""
+        self.plan = replace(self.plan, **changes)
 
     def text(self) -> str:
         """The whole history, a line each."""
         lines = [f"{second:9.3f}  {line}" for second, line in self.tellings]
-        return "\n".join([f"seed {self.seed}, {self.weather}", *lines])
+        return "\n".join([f"seed {self.seed}, {self.plan}", *lines])
