@@ -5,7 +5,7 @@ from typing import Final
 
 from fairlead.observing.observations import Observer
 from fairlead.operations.deployments import DeploymentKeeper
-from fairlead.workers.rounds import look_for_ever
+from fairlead.workers.periodic import run_periodically
 
 _LOOK_SECONDS: Final = 0.5
 _FORGET_EVERY: Final = 120
@@ -20,16 +20,16 @@ class DeploymentWorker:
 
     async def work(self) -> None:
         """Look after the deployments until cancelled."""
-        rounds = itertools.count()
+        turns = itertools.count()
         try:
-            await look_for_ever(
-                lambda: self._look(next(rounds)), _LOOK_SECONDS, "look after deployments", self._observe
+            await run_periodically(
+                lambda: self._look(next(turns)), _LOOK_SECONDS, "look after deployments", self._observe
             )
         finally:
             await self._keeper.close()
 
-    async def _look(self, rounds: int) -> None:
+    async def _look(self, turns: int) -> None:
         await self._keeper.look()
-        if rounds % _FORGET_EVERY == 0:
+        if turns % _FORGET_EVERY == 0:
             while await self._keeper.forget():
                 pass

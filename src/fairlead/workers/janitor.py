@@ -13,7 +13,7 @@ from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
-from fairlead.workers.rounds import look_for_ever
+from fairlead.workers.periodic import run_periodically
 
 _ROUND_SECONDS: Final = 1.0
 _STRAYS_SECONDS: Final = 30.0
@@ -47,8 +47,8 @@ class Janitor:
         """Do all of it."""
         announce_seconds = max(_ROUND_SECONDS, self._recovery.silent_ms / 1000 / _ANNOUNCED_BEFORE)
         async with asyncio.TaskGroup() as group:
-            group.create_task(look_for_ever(self._recovery.announce, announce_seconds, "announce", self._observe))
-            group.create_task(look_for_ever(self._recover, announce_seconds, "recover", self._observe))
+            group.create_task(run_periodically(self._recovery.announce, announce_seconds, "announce", self._observe))
+            group.create_task(run_periodically(self._recover, announce_seconds, "recover", self._observe))
             group.create_task(self._sweep())
             group.create_task(self._rounds())
 
@@ -66,21 +66,21 @@ class Janitor:
             await asyncio.sleep(_SWEEP_SECONDS)
             try:
                 await self._assets.sweep()
-            except Exception as error:  # noqa: BLE001 -- as in the rounds
+            except Exception as error:  # noqa: BLE001 -- as in run_periodically
                 self._observe(UnexpectedError("sweep assets", error))
 
     async def _rounds(self) -> None:
-        rounds = 0
+        turns = 0
         while True:
             try:
-                if rounds % _FORGET_EVERY == 0:
+                if turns % _FORGET_EVERY == 0:
                     await self._forget()
                 await self._windows.share()
-                if rounds:
+                if turns:
                     await asyncio.to_thread(self._catalog.reload_if_changed)
             except Exception as error:  # noqa: BLE001 -- observed; the next round tries again
                 self._observe(UnexpectedError("janitor", error))
-            rounds += 1
+            turns += 1
             await asyncio.sleep(_ROUND_SECONDS)
 
     async def _forget(self) -> None:

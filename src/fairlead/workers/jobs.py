@@ -10,8 +10,8 @@ from fairlead.operations.jobs.abandon import JobAbandoner
 from fairlead.operations.jobs.claim import JobClaimer
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.nodes import NodeCatalog
+from fairlead.workers.periodic import run_periodically
 from fairlead.workers.released import ReleasedWork
-from fairlead.workers.rounds import look_for_ever
 
 _LOOK_SECONDS: Final = 1.0
 _TAKE_OVER_EVERY: Final = 5
@@ -55,17 +55,17 @@ class JobWorker:
 
     async def work(self) -> None:
         """Look after the jobs until cancelled; from then on nothing more is claimed."""
-        rounds = itertools.count()
+        turns = itertools.count()
         try:
-            await look_for_ever(lambda: self._look(next(rounds)), _LOOK_SECONDS, "look after jobs", self._observe)
+            await run_periodically(lambda: self._look(next(turns)), _LOOK_SECONDS, "look after jobs", self._observe)
         finally:
             self.stop()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=_LOOK_SECONDS)
 
-    async def _look(self, rounds: int) -> None:
+    async def _look(self, turns: int) -> None:
         await self._nodes.follow_catalog()
-        if rounds % _TAKE_OVER_EVERY == 0:
+        if turns % _TAKE_OVER_EVERY == 0:
             await self._claimer.take_over()
         self._released.refresh(await self._claimer.find_released(self._released.last_workspace))
         self._take_next()
@@ -75,7 +75,7 @@ class JobWorker:
             pass
         while await self._abandoner.abandon():
             pass
-        if rounds % _FORGET_EVERY == 0:
+        if turns % _FORGET_EVERY == 0:
             for forget in self._forgets:
                 while await forget():
                     pass

@@ -7,8 +7,8 @@ from typing import Final
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.execute import Execution
+from fairlead.workers.periodic import run_periodically
 from fairlead.workers.released import ReleasedWork
-from fairlead.workers.rounds import look_for_ever
 
 _LOOK_SECONDS: Final = 1.0
 _CLAIMS_AT_ONCE: Final = 64
@@ -49,7 +49,7 @@ class QueueWorker:
     async def work(self) -> None:
         """Look after the queue until cancelled; from then on nothing more is claimed."""
         try:
-            await look_for_ever(self._look, _LOOK_SECONDS, "look after the queue", self._observe)
+            await run_periodically(self._look, _LOOK_SECONDS, "look after the queue", self._observe)
         finally:
             self._is_stopping, self._places = True, 0
             if self._tasks:  # a claim that is being written has its run begun, and waited for with the others
