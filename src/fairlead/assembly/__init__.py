@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.assembly.base import Base, Jobs, kept, observers, ready_base
+from fairlead.assembly.base import Base, Jobs, observers, ready_base, start_background
 from fairlead.assembly.drain import Drain
-from fairlead.assembly.faces import application
+from fairlead.assembly.http_app import application
 from fairlead.assembly.runs import Runs, ready_runs
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import Observer
@@ -44,7 +44,7 @@ class RunningServer:
 
 @asynccontextmanager
 async def running_server(settings: Settings, clock: Clock | None = None) -> AsyncIterator[RunningServer]:
-    """Start everything behind the HTTP face, and stop it in the reverse order."""
+    """Start everything behind the HTTP application, and stop it in the reverse order."""
     async with AsyncExitStack() as stack:
         _rest_collector(stack)
         metrics = Metrics()
@@ -53,11 +53,11 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
         drain = Drain(settings.drain_seconds)
         runs = ready_runs(settings, base, metrics, drain, stack)
         also.append(runs.watcher.observe)
-        kept(stack, watch_loop(metrics.loop.record))
+        start_background(stack, watch_loop(metrics.loop.record))
         await runs.recovery.announce()
-        kept(stack, runs.webhook_poster.work())
-        kept(stack, runs.queue_worker.work())
-        kept(
+        start_background(stack, runs.webhook_poster.work())
+        start_background(stack, runs.queue_worker.work())
+        start_background(
             stack,
             Janitor(runs.recovery, base.catalog, base.windows, base.assets.sweeper, runs.replayer, observe).work(),
         )

@@ -100,7 +100,7 @@ class Jobs:
 
 
 async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack: AsyncExitStack) -> Base:
-    """Make everything ready that runs and faces are built on; what the stack is given is stopped with it."""
+    """Make everything ready that runs and the HTTP application are built on; what the stack is given is stopped with it."""
     verifier = _verifier(settings, stack)
     prepare_data(settings)
     alone = lock_data(settings, stack)
@@ -148,7 +148,7 @@ def observers(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> tu
     return all_of(listening), listening
 
 
-def kept(stack: AsyncExitStack, work: Any) -> None:
+def start_background(stack: AsyncExitStack, work: Any) -> None:
     """Run something in the background until the server stops."""
     task = asyncio.get_running_loop().create_task(work)
 
@@ -176,14 +176,14 @@ def header_names(settings: Settings) -> HeaderNames:
 
 
 def _partners(settings: Settings, observe: Observer, stack: AsyncExitStack) -> Partners:
-    """Every provider where it is called; the programs among them are kept at hand."""
+    """Every provider where it is called; the programs among them are kept available."""
     programs = {
         module: PartnerProgram(module, observe)
         for module, is_wanted in ((PROCEDURAL, settings.local_partner), (SIMULATOR, settings.simulate))
         if is_wanted
     }
     for program in programs.values():
-        kept(stack, program.supervise())
+        start_background(stack, program.supervise())
     local, simulator = programs.get(PROCEDURAL), programs.get(SIMULATOR)
     return partners(
         settings,

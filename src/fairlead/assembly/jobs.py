@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.assembly.base import Base, Jobs, brand, header_names, kept, known_hosts
+from fairlead.assembly.base import Base, Jobs, brand, header_names, known_hosts, start_background
 from fairlead.assembly.confinement import Confinement, ready_confinement
 from fairlead.assembly.drain import Drain
 from fairlead.assembly.hosts import ready_hosts
@@ -117,13 +117,13 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, s
     )
     claimer = _claimer(settings, base, working)
     verbs = _verbs(settings, base, working, nodes)
-    kept(stack, DeploymentWorker(verbs.keeper, base.observe).work())
+    start_background(stack, DeploymentWorker(verbs.keeper, base.observe).work())
     forgets = (claimer.forget, working.files.forget_expired, verbs.submissions.forget)
     worker = JobWorker(claimer, _abandoner(base, working), working.executor, nodes, forgets, base.observe)
     working.journal.tell_released = worker.tell
     runs.queue_worker.awaited = working.models.awaited
     stack.push_async_callback(lambda: working.executor.drain(drain.left()))
-    kept(stack, worker.work())
+    start_background(stack, worker.work())
     public = _jobs_surface(settings, base, working, verbs)
 
     drain.tell(worker.stop)
@@ -153,7 +153,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
     files = _files(settings, base, moderation, kept_ms, stack)
     confinement = await ready_confinement(settings)
     confinement.tell(base.observe)
-    kept(stack, watch_trees())
+    start_background(stack, watch_trees())
     nodes = _partner_nodes(base.catalog.current, base, runs)
     hosts = await ready_hosts(settings, confinement, nodes, base.observe, stack)
     models = _models(settings, base, runs, transport)

@@ -2,7 +2,7 @@
 
 import click
 
-from fairlead.assembly.faces import served
+from fairlead.assembly.http_app import served
 from fairlead.cli.output import print_json
 from fairlead.settings import read_settings
 from fairlead.surfaces.openapi.document import openapi_document

@@ -50,7 +50,7 @@ class OtherSurface(Protocol):
 
 
 class Application:
-    """The whole HTTP face of a server. A path that no other surface serves is the router's."""
+    """The whole HTTP application of a server. A path that no other surface serves is the router's."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The HTTP face: every surface's handlers, with what each needs."""
+"""The HTTP application: every surface's handlers, with what each needs."""
 
 from fairlead import __version__
 from fairlead.assembly.base import Base, Jobs, brand, header_names, known_hosts
