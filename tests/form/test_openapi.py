@@ -15,7 +15,7 @@ from fairlead.surfaces.cloud import routes as cloud_routes
 from fairlead.surfaces.jobs import description as jobs
 from fairlead.surfaces.jobs import routes as jobs_routes
 from fairlead.surfaces.jobs.documents import JobsErrorCode
-from fairlead.surfaces.openapi import beside as service
+from fairlead.surfaces.openapi import service_routes as service
 from fairlead.surfaces.openapi.document import openapi_document
 from fairlead.surfaces.openapi.served import Served
 from fairlead.surfaces.registry import description as registry

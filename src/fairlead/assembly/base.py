@@ -100,7 +100,7 @@ class Jobs:
 
 
 async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack: AsyncExitStack) -> Base:
-    """Make everything ready that runs and the HTTP application are built on; what the stack is given is stopped with it."""
+    """Make ready what runs and the HTTP application are built on; what the stack is given is stopped with it."""
     verifier = _verifier(settings, stack)
     prepare_data(settings)
     alone = lock_data(settings, stack)

@@ -47,10 +47,10 @@ class Refusal:
 
 
 def refused(
-    status: int, content: bytes, result: str, *, retry_after: int | None = None, beside: Headers | None = None
+    status: int, content: bytes, result: str, *, retry_after: int | None = None, more_headers: Headers | None = None
 ) -> Refusal:
     """A refusal in JSON, which nobody on the way may keep. `retry_after` in seconds, told as one at least."""
-    headers: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), *(beside or [])]
+    headers: Headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), *(more_headers or [])]
     if retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, retry_after)))
     return Refusal(status, headers, content, result)
@@ -131,11 +131,11 @@ class Surface:
         response = await route.endpoint(Request(scope, receive))
         await response(scope, receive, send)
 
-    async def refuse(self, scope: Scope, send: Send, error: Exception, beside: Headers | None = None) -> None:
+    async def refuse(self, scope: Scope, send: Send, error: Exception, more_headers: Headers | None = None) -> None:
         """Answer a call that has failed before any route had it, with more headers where there are some."""
         refusal = self._worded(error, scope)
         name = (self._request_id, scope[REQUEST_ID].encode())
-        await answer(scope, send, refusal.status, [*refusal.headers, name, *(beside or [])], refusal.content)
+        await answer(scope, send, refusal.status, [*refusal.headers, name, *(more_headers or [])], refusal.content)
 
     def _worded(self, error: Exception, scope: Scope) -> Refusal:
         refusal = self._refusal(error, scope)

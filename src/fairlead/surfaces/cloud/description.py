@@ -51,7 +51,7 @@ from fairlead.surfaces.openapi.description import (
     Operation,
     Parameter,
 )
-from fairlead.surfaces.shapes import AnyObject, Upload
+from fairlead.surfaces.schemas import AnyObject, Upload
 
 _FORM: Final = "multipart/form-data"
 _BYTES: Final = "application/octet-stream"

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, Typed
 
 import msgspec
 
-from fairlead.surfaces.shapes import AnyObject, Hash, Milliseconds, Time, Upload, Uuid, Workflow
+from fairlead.surfaces.schemas import AnyObject, Hash, Milliseconds, Time, Upload, Uuid, Workflow
 
 JOBS_MAX: Final = 1_000
 """How many jobs one answer lists, and one body names."""

@@ -90,10 +90,10 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
         same = {"code": told.get("type"), "message": told.get("message")}
         body = {"error": told, "node_errors": error.fault.node_errors, **same}
         return refused(400, fitted(body), "invalid_workflow")
-    worded, beside = _worded(error, scope)
+    worded, more_headers = _worded(error, scope)
     content = fitted(error_document(worded.type, worded.message))
     result = worded.result or worded.type
-    return refused(worded.status, content, result, retry_after=worded.retry_after, beside=beside)
+    return refused(worded.status, content, result, retry_after=worded.retry_after, more_headers=more_headers)
 
 
 def error_document(type_: str, message: str) -> CloudError:

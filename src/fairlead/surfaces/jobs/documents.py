@@ -9,7 +9,7 @@ from fairlead.domain.deployments import NAME_MAX, NAME_PATTERN, PACK_NAME_MAX, P
 from fairlead.domain.jobs.assets import EXPIRES_MAX, EXPIRES_MIN, TAG_MAX, TAGS_MAX
 from fairlead.domain.jobs.labels import LABELS_MAX
 from fairlead.domain.jobs.statuses import JobStatus
-from fairlead.surfaces.shapes import AnyObject, Hash, Link, Time, Upload, Uuid, Workflow
+from fairlead.surfaces.schemas import AnyObject, Hash, Link, Time, Upload, Uuid, Workflow
 
 PATH_MAX: Final = 1_024
 """How many characters the path of an asset may have."""

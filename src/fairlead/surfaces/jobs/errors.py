@@ -142,14 +142,14 @@ _NOT_HERE: Final[Mapping[type[Exception], _Worded]] = {
 
 def refusal(error: Exception, scope: Scope) -> Refusal:
     """Word anything that goes wrong in the jobs API."""
-    worded, beside = _worded(error, scope)
+    worded, more_headers = _worded(error, scope)
     told: JobsErrorTold = {"code": worded.code, "message": worded.message}
     if worded.organization_id is not None:
         told["organization_id"] = worded.organization_id
     if worded.details:
         told["details"] = worded.details
     content = fitted(JobsError(error=told))
-    return refused(worded.status, content, worded.code, retry_after=worded.retry_after, beside=beside)
+    return refused(worded.status, content, worded.code, retry_after=worded.retry_after, more_headers=more_headers)
 
 
 def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: PLR0911 -- one table, a row an error

@@ -8,7 +8,6 @@ import msgspec
 
 from fairlead.surfaces.cloud.description import describe_cloud
 from fairlead.surfaces.jobs.description import describe_jobs
-from fairlead.surfaces.openapi.beside import describe_beside
 from fairlead.surfaces.openapi.description import (
     ERRORS,
     HEADERS,
@@ -21,6 +20,7 @@ from fairlead.surfaces.openapi.description import (
     Parameter,
 )
 from fairlead.surfaces.openapi.served import Served
+from fairlead.surfaces.openapi.service_routes import describe_service_routes
 from fairlead.surfaces.registry.description import describe_registry
 from fairlead.surfaces.router.description import describe_router
 
@@ -46,7 +46,7 @@ _EITHER: Final[Sequence[Mapping[str, Sequence[str]]]] = ({"apiKey": ()}, {"beare
 def descriptions(served: Served) -> Sequence[Description]:
     """Every surface that an installation has."""
     workflows = (describe_jobs(), describe_cloud()) if served.workflows else ()
-    return (describe_router(), *workflows, describe_registry(served.registry_prefix), describe_beside())
+    return (describe_router(), *workflows, describe_registry(served.registry_prefix), describe_service_routes())
 
 
 def openapi_document(served: Served) -> Mapping[str, Any]:

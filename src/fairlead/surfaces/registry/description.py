@@ -29,7 +29,7 @@ from fairlead.surfaces.registry.wire import (
     ShownPublisher,
     ShownVersion,
 )
-from fairlead.surfaces.shapes import Upload
+from fairlead.surfaces.schemas import Upload
 
 _PAGE: Final = (
     Parameter("limit", "How many at most; 20 where it is absent.", Annotated[int, msgspec.Meta(ge=1, le=LIMIT_MAX)]),

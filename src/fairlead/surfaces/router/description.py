@@ -41,7 +41,7 @@ from fairlead.surfaces.router.wire import (
     QueueStatusResponse,
     QueueSubmitResponse,
 )
-from fairlead.surfaces.shapes import AnyObject, Day, Link
+from fairlead.surfaces.schemas import AnyObject, Day, Link
 
 _COMMITTED: Final = ("x-committed-spend-limit", "x-committed-spend-current", "x-committed-spend-remaining")
 _CONCURRENCY: Final = ("x-concurrency-limit", "x-concurrency-current", "x-concurrency-remaining")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, Typed
 import msgspec
 
 from fairlead.domain.billing.usage import UsedKey
-from fairlead.surfaces.shapes import Day, Link, Time
+from fairlead.surfaces.schemas import Day, Link, Time
 
 Dollars: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^-?[0-9]+([.][0-9]+)?$"})]
 """An amount of US dollars, as text."""

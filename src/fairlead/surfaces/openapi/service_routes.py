@@ -1,4 +1,4 @@
-"""What is said of the routes that belong to no API."""
+"""The OpenAPI descriptions of the routes that belong to no API."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from fairlead.surfaces.openapi.description import (
 )
 from fairlead.surfaces.router.documents import RouterError
 from fairlead.surfaces.routes import ROUTES
-from fairlead.surfaces.shapes import AnyObject
+from fairlead.surfaces.schemas import AnyObject
 
 
 class Alive(TypedDict):
@@ -94,7 +94,7 @@ _PATH: Final = {
 }
 
 
-def describe_beside() -> Description:
+def describe_service_routes() -> Description:
     """The routes beside those of the APIs; their errors look as the router's."""
     return Description(
         name="service",

@@ -1,4 +1,4 @@
-"""Shapes of values on the wire that documents of several surfaces share, as `/openapi.json` shows them."""
+"""Schemas of values on the wire that documents of several APIs share, as `/openapi.json` shows them."""
 
 from typing import Annotated, Any, Final, TypeAlias
 
