@@ -23,6 +23,7 @@ _PROGRAM: Final = Program("fairlead.documents.program", is_tied=True)
 _READ_SECONDS: Final = 30.0
 _PIECE_BYTES: Final = 2**18
 _JOINED_BYTES: Final = 2**20
+_NICENESS: Final = 10
 
 F = TypeVar("F")
 
@@ -46,8 +47,10 @@ class _Reader:
     async def ask(self, question: bytes, content: bytes) -> tuple[bytes, Sequence[bytes]]:
         """What is found of a document, and parts of it; ConnectionError where the process does not live to answer."""
         loop = asyncio.get_running_loop()
-        for piece in (LENGTH.pack(len(question)), question, LENGTH.pack(len(content)), content):
-            await loop.sock_sendall(self._line, piece)
+        for message in (LENGTH.pack(len(question)), question, LENGTH.pack(len(content)), content):
+            for start in range(0, len(message), _PIECE_BYTES):
+                await loop.sock_sendall(self._line, message[start : start + _PIECE_BYTES])
+                await asyncio.sleep(0)  # a reader that keeps up leaves no other moment for others
         found = await self._message()
         return found, [await self._message() for _ in range(await self._number())]
 
@@ -66,6 +69,8 @@ class _Reader:
                 raise ConnectionResetError
             pieces.append(piece)
             left -= len(piece)
+            if left:
+                await asyncio.sleep(0)
         if size <= _JOINED_BYTES:
             return b"".join(pieces)
         return await asyncio.to_thread(b"".join, pieces)  # without the interpreter lock
@@ -166,7 +171,9 @@ class DocumentReaders:
                 return reader
             reader.end("it has ended")
         try:
-            return _Reader(*await Child.start_connected(_PROGRAM))
+            child, line = await Child.start_connected(_PROGRAM)
         except OSError as error:
             self._report(f"{type(error).__name__} at its start")
             raise NoReaderError from error
+        child.tree.give_way(_NICENESS)
+        return _Reader(child, line)

@@ -12,6 +12,7 @@ from conftest import Run
 from fairlead.processes.child import Child, Program
 from fairlead.processes.exits import Exit
 from fairlead.processes.restarts import Restarts
+from fairlead.processes.tree import NICENESS
 from servers import is_alive, wait_until_async
 
 _SPEAKS = """
@@ -55,6 +56,22 @@ def test_processes_started_by_a_child_end_with_it(tmp_path: Path, run: Run) -> N
         assert ended == Exit(None, 4)
         await wait_until_async(lambda: not is_alive(other), "what it has started has ended")
         await wait_until_async(lambda: not (tmp_path / "own").exists(), "its folder is removed")
+        writer.close()
+
+    run(check())
+
+
+@pytest.mark.req("S-02")
+def test_child_gives_way_to_the_server(tmp_path: Path, run: Run) -> None:
+    """Processors that are short go to the process that answers everybody."""
+
+    async def check() -> None:
+        child, _, writer = await _started(tmp_path, "waits")
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        assert os.getpriority(os.PRIO_PROCESS, child.pid) == min(own + NICENESS, 19)
+        child.tree.give_way(2 * NICENESS)
+        assert os.getpriority(os.PRIO_PROCESS, child.pid) == min(own + 2 * NICENESS, 19)
+        await child.end("it is wanted no more", seconds=0)
         writer.close()
 
     run(check())

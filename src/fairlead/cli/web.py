@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import httptools
 import uvicorn
-from uvicorn._types import ASGIVersions, HTTPScope
+from uvicorn._types import ASGISendEvent, ASGIVersions, HTTPScope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from fairlead.assembly.drain import Drain
@@ -25,8 +25,10 @@ _ASGI: Final[ASGIVersions] = {"version": "3.0", "spec_version": "2.3"}
 _TICK_SECONDS: Final = 0.1
 _TICKS_BETWEEN_LOOKS: Final = 10
 """uvicorn ticks ten times a second."""
-_JOINED_MAX: Final = 64 * 1024
-"""A larger answer is not copied to be one with its head, in bytes."""
+_WHOLE_MAX: Final = 64 * 1024
+"""A larger answer is not written at once, in bytes: the kernel would take it for as long as the caller reads."""
+_SLICE_BYTES: Final = 256 * 1024
+"""How much of it is."""
 HEAD_BYTES: Final = 64 * 1024
 """What the address and the headers of a request may have together."""
 TARGET_BYTES: Final = 16 * 1024
@@ -99,6 +101,8 @@ class WebExchange(RequestResponseCycle):
         """Write a response at once; False where it has to go through `send`, which knows what to do or to refuse."""
         if self.response_started or self.flow.write_paused or self.scope["method"] == "HEAD":
             return False
+        if len(content) > _WHOLE_MAX:
+            return False
         lines = [name + b": " + value for name, value in (*self.default_headers, *headers)]
         together = b"".join(lines)
         if not (together.isascii() and together.decode().isprintable()):
@@ -106,18 +110,25 @@ class WebExchange(RequestResponseCycle):
         if not self.disconnected:
             self.response_started = self.response_complete = True
             end = b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n"
-            self._write(STATUS_LINE[status] + b"\r\n".join(lines) + end, content)
+            self.transport.write(STATUS_LINE[status] + b"\r\n".join(lines) + end + content)
+            self.message_event.set()
+            if not self.keep_alive:
+                self.transport.close()
+            self.on_response()
         return True
 
-    def _write(self, head: bytes, content: bytes) -> None:
-        if len(content) > _JOINED_MAX:
-            self.transport.writelines((head, content))
-        else:
-            self.transport.write(head + content)
-        self.message_event.set()
-        if not self.keep_alive:
-            self.transport.close()
-        self.on_response()
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send a message; a long body in slices, between which others run however fast the caller reads."""
+        body = message.get("body", b"")
+        if len(body) <= _SLICE_BYTES:
+            return await super().send(message)
+        last = (len(body) - 1) // _SLICE_BYTES * _SLICE_BYTES
+        for start in range(0, len(body), _SLICE_BYTES):
+            more = start < last or message.get("more_body", False)
+            piece = body[start : start + _SLICE_BYTES]
+            await super().send({"type": "http.response.body", "body": piece, "more_body": more})
+            await asyncio.sleep(0)
+        return None
 
 
 class WebProtocol(HttpToolsProtocol):

@@ -167,6 +167,11 @@ class Connection(asyncio.Protocol):
             elif self._streams:
                 self._hold_back_reading(reader)
                 self._wake()
+            elif len(data) >= _SLICE and self._reading and self._transport is not None:
+                # The event loop would read on for as long as there is more, which may be megabytes.
+                self._reading = False
+                self._transport.pause_reading()
+                self.loop.call_soon(self._read_on)
 
     def eof_received(self) -> None:
         """The partner has said all it will say; over TLS that counts only if it says so itself."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final, NoReturn
 
 from fairlead.processes.confinement.cgroups import ControlGroup, ControlGroups
@@ -20,6 +21,9 @@ from fairlead.processes.confinement.descendants import (
 )
 from fairlead.processes.confinement.limits import keep_orphans
 
+NICENESS: Final = 5
+"""How much every child gives way to the server, which has to answer everybody."""
+_NICENESS_MAX: Final = 19
 _WATCH_SECONDS: Final = 1.0
 _LOOKS_MAX: Final = 1_000
 _LOOK_SECONDS: Final = 0.005
@@ -50,6 +54,18 @@ class ProcessTree:
         """Why it was ended by the watch, where that was not for its memory."""
         keep_orphans()
         children.add(pid)
+        self.give_way(NICENESS)
+
+    def give_way(self, niceness: int) -> None:
+        """Have the server go first when processors are short; `niceness` is added to the server's own.
+
+        To be called before the child has threads. Where Linux shares processors among sessions first, which it does
+        outside control groups, the child's session is told too: niceness counts only within one (sched(7)).
+        """
+        total = min(os.getpriority(os.PRIO_PROCESS, 0) + niceness, _NICENESS_MAX)
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self.pid, total)
+            Path(f"/proc/{self.pid}/autogroup").write_text(str(total), "utf-8")
 
     @contextmanager
     def forking(self) -> Iterator[None]:
@@ -65,7 +81,8 @@ class ProcessTree:
     def bound(self, groups: ControlGroups | None, memory: int, processes: int) -> None:
         """Bound the memory of the whole tree in bytes (0 no bound), and how many processes and threads it may have.
 
-        To be called before the child is told what to do. OSError where it cannot be put into a control group.
+        To be called before the child is told what to do. The calling thread waits for the system. OSError where it
+        cannot be put into a control group.
         """
         self._memory, self._processes = memory, processes
         if groups is not None:
@@ -79,6 +96,10 @@ class ProcessTree:
             self._group = group
         if self._group is None or not self._group.counts_memory:
             _bounded.add(self)
+        if self.pid not in children:  # it was cleared up in the meantime
+            _bounded.discard(self)
+            if self._group is not None:
+                self._group.remove()
 
     def end_excess(self) -> None:
         """Kill the tree if it takes more than it may. Reads /proc: not for the event loop."""

@@ -216,3 +216,33 @@ def test_idle_connection_is_closed(run: Run) -> None:
             assert await caller.rest() == b""
 
     run(scenario())
+
+
+@pytest.mark.req("S-02")
+def test_call_is_answered_while_a_large_answer_is_written(run: Run) -> None:
+    """An answer goes out in slices, between which others have their turn, however fast its caller reads."""
+    content = bytes(range(256)) * (3 * LIMIT // 256)
+    moments: list[str] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/large":
+            moments.append("begun")
+            await answer(scope, send, 200, [], content)
+            moments.append("written")
+        else:
+            moments.append("another")
+            await answer(scope, send, 200, [], b"small")
+
+    async def ask() -> None:
+        async with serving(application) as web, web.caller() as large, web.caller() as small:
+            small.send(call(b"", b"GET"))
+            await small.answer()
+            large.send(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+            while "begun" not in moments:
+                await asyncio.sleep(0)
+            small.send(call(b"", b"GET"))
+            assert (await small.answer())[1] == b"small"
+            assert (await large.answer())[1] == content
+
+    run(ask())
+    assert moments == ["another", "begun", "another", "written"]

@@ -70,7 +70,6 @@ def _serve(order: Serve, policy: Policy | None, loaded: Loaded, server: socket.s
     if policy is not None:
         readable = (*policy.readable, order.loaded) if order.loaded else policy.readable
         narrow(msgspec.structs.replace(policy, readable=readable, writable=(order.folder,), is_forked=False))
-    os.nice(order.niceness)
     use_folder(order.folder)
     be_quiet()
     _Host(order, loaded, Line(server)).serve()

@@ -63,13 +63,12 @@ class Serve(msgspec.Struct, frozen=True, tag=True):
     """Be the host of one workspace from now on; answered with Ready. Nothing more is forked from it.
 
     `folder` is its own; of the scratch folder it sees nothing else but, to read, where its packs were `loaded`, too.
-    `cache` is in bytes, `niceness` is how much it gives way to other processes.
+    `cache` is in bytes.
     """
 
     folder: str
     loaded: str = ""
     cache: int = 256 * 2**20
-    niceness: int = 0
 
 
 class Ping(msgspec.Struct, frozen=True, tag=True):

@@ -23,6 +23,7 @@ from fairlead.engine.hosts.scratch import ScratchFolders
 from fairlead.engine.packs.finding import absence, absent
 from fairlead.fair_shares import FairShares, NoRoomError
 from fairlead.processes.confinement.policy import PROCESSES_MAX, Policy
+from fairlead.processes.tree import NICENESS
 
 Packs: TypeAlias = tuple[str, ...]
 _START_SECONDS: Final = 60.0
@@ -53,7 +54,7 @@ class Service:
 
     kind: str
     cache: int = 0
-    niceness: int = 0
+    niceness: int = NICENESS
     frame_bytes: int = 0
 
 
@@ -140,16 +141,17 @@ class Templates:
         """A process that has the packs of a template, and serves."""
         if template.is_forkable:
             folder = template.folder / f"h{next(self._numbers)}"
-            process = self._see(await template.process.fork(folder))
+            process = await self._see(await template.process.fork(folder))
             loaded = str(template.folder / _OWN)
         else:
             process, folder = await self._fresh(packs)
             await self._load(process, folder, packs)
             loaded = ""
         process.connection.folder = folder
+        process.child.tree.give_way(service.niceness)
         if service.frame_bytes:
             process.connection.take_frames_of(service.frame_bytes)
-        ready = await process.order(Serve(str(folder), loaded, service.cache, service.niceness), _START_SECONDS)
+        ready = await process.order(Serve(str(folder), loaded, service.cache), _START_SECONDS)
         process.descriptors = ready.descriptors
         return process
 
@@ -224,7 +226,7 @@ class Templates:
         folder = self._folders.next()
         source = await (self._torch if packs else self._plain).get()
         if source.is_forkable:
-            return self._see(await source.process.fork(folder)), folder
+            return await self._see(await source.process.fork(folder)), folder
         return await self._spawn(folder, preloads=bool(packs)), folder
 
     async def _start_plain(self) -> _Template:
@@ -238,7 +240,7 @@ class Templates:
         if not plain.is_forkable:
             return plain
         folder = self._folders.next()
-        process = self._see(await plain.process.fork(folder))
+        process = await self._see(await plain.process.fork(folder))
         try:
             await process.order(Preload(), _START_SECONDS)
         except HostNotStartedError:
@@ -247,7 +249,7 @@ class Templates:
 
     async def _spawn(self, folder: Path, *, preloads: bool) -> EngineProcess:
         environment = {**self._settings.environment, "TMPDIR": str(folder)}
-        process = self._see(await EngineProcess.spawn(environment, folder, self._note))
+        process = await self._see(await EngineProcess.spawn(environment, folder, self._note))
         await process.order(self._settings.begin, _START_SECONDS)
         if preloads:
             await process.order(Preload(), _START_SECONDS)
@@ -256,16 +258,19 @@ class Templates:
     async def _can_fork(self, process: EngineProcess) -> bool:
         return CAN_FORK and await asyncio.to_thread(is_forkable, process.pid)
 
-    def _see(self, process: EngineProcess) -> EngineProcess:
+    async def _see(self, process: EngineProcess) -> EngineProcess:
         """Look after a process from now on, with all that it will start. HostNotStartedError."""
         groups = None if self._settings.policies is None else self._settings.policies.groups
-        try:
-            process.child.tree.bound(groups, self._settings.begin.memory, PROCESSES_MAX)
+        self.living.add(process)
+        process.lost.add_done_callback(lambda _: self.living.discard(process))
+        try:  # in a thread: the system takes tens of milliseconds to move a process into a group
+            await asyncio.to_thread(process.child.tree.bound, groups, self._settings.begin.memory, PROCESSES_MAX)
         except OSError as error:
             process.kill("it could not be bounded")
             raise HostNotStartedError(f"it could not be put into a control group: {error.strerror}") from error
-        self.living.add(process)
-        process.lost.add_done_callback(lambda _: self.living.discard(process))
+        except asyncio.CancelledError:
+            process.kill("nobody waits for it any more")
+            raise
         return process
 
     def _keep(self, task: "asyncio.Future[Any]") -> None:
