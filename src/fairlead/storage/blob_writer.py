@@ -10,10 +10,9 @@ from typing import Any, Final
 from blake3 import blake3
 
 from fairlead.storage.blob_errors import BlobsUnavailableError, BlobTooLargeError
-from fairlead.storage.spool_files import discard, send_on, write_all
+from fairlead.storage.spool_files import discard, write_all, write_out
 
 _BUFFER_BYTES: Final = 1024 * 1024
-_SENT_ON_BYTES: Final = 4 * 1024 * 1024
 
 
 class SpooledWriter:
@@ -33,7 +32,6 @@ class SpooledWriter:
         self._digest = blake3()
         self._file: Any = None
         self._spooled = 0
-        self._sent_on = 0
         self._busy: asyncio.Future[None] | None = None
         self._name: str | None = None
 
@@ -97,6 +95,5 @@ class SpooledWriter:
         self._spooled += len(whole)
         if durably:
             os.fsync(self._file.fileno())
-        elif self._spooled - self._sent_on >= _SENT_ON_BYTES:
-            send_on(self._file.fileno(), self._sent_on, self._spooled)
-            self._sent_on = self._spooled
+        else:
+            write_out(self._file.fileno(), self._spooled - len(whole), self._spooled)
