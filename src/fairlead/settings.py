@@ -251,9 +251,8 @@ class Settings:
     key_prefix: str = _option("flk_", "What API keys begin with; tells a key from a token in a Bearer header.")
     body_limit_mib: int = _option(64, "The largest body of a run, in MiB.", _integer(1, 1024))
     body_values: int = _option(20_000, "The values that the JSON body of a run may hold.", _integer(100, 10_000_000))
-    workflow_values: int = _option(
-        100_000, "The values that the JSON of a submitted workflow may hold.", _integer(100, 10_000_000)
-    )
+    workflow_limit_mib: int = _option(16, "The largest submitted workflow, in MiB.", _integer(1, 1024))
+    workflow_values: int = _option(100_000, "The values that a submitted workflow may hold.", _integer(100, 10_000_000))
     document_values: int = _option(
         50_000, "The values that a JSON document of an editor may hold.", _integer(100, 10_000_000)
     )

@@ -309,7 +309,7 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
         base_urls,
         brand(settings).partner_key_fields,
         lifetime,
-        settings.body_limit_mib * 2**20,
+        settings.workflow_limit_mib * 2**20,
         settings.workflow_values,
         archive=settings.jobs_surface != CLOUD,
     )
@@ -356,7 +356,7 @@ def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatal
                 verbs.submitter,
                 reader,
                 brand(settings).partner_key_fields,
-                settings.body_limit_mib * 2**20,
+                settings.workflow_limit_mib * 2**20,
                 settings.workflow_values,
             ),
             JobHandlers(callers, reader, canceller),
