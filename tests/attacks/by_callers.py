@@ -73,19 +73,19 @@ def deep_and_long_documents(world: World) -> Verdict:
 
 def large_accepted_documents(world: World) -> Verdict:
     """Send long texts that are taken: as bodies of runs, at once and queued, and as workflows."""
-    size = (60 * MIB if world.is_full else MIB) - 4096
+    body, workflow = ((size if world.is_full else MIB) - 4096 for size in (60 * MIB, 16 * MIB))
     graph = b'{"1":{"class_type":"PrimitiveString","inputs":{"value":"%b"}},'
     graph += b'"2":{"class_type":"PreviewAny","inputs":{"source":["1",0]}}}'
     world.partner.script("/json", reply(200, b'{"made":true}'))
     answers = []
-    for text in (b"a" * size, "é".encode() * (size // 2), b"\\n" * (size // 2)):
-        for path, document in (
-            (_PARTNER_MODEL, b'{"prompt":"%b"}'),
-            (f"{_PARTNER_MODEL}/requests", b'{"prompt":"%b"}'),
-            ("/api/prompt", b'{"prompt":' + graph + b"}"),
-            ("/api/v2/jobs", b'{"workflow":' + graph + b"}"),
+    for character in (b"a", "é".encode(), b"\\n"):
+        for path, document, size in (
+            (_PARTNER_MODEL, b'{"prompt":"%b"}', body),
+            (f"{_PARTNER_MODEL}/requests", b'{"prompt":"%b"}', body),
+            ("/api/prompt", b'{"prompt":' + graph + b"}", workflow),
+            ("/api/v2/jobs", b'{"workflow":' + graph + b"}", workflow),
         ):
-            answers.append((path, _post(world.attacker, path, document % text)))
+            answers.append((path, _post(world.attacker, path, document % (character * (size // len(character))))))
     world.partner.reset()
     found = ", ".join(f"{path.rpartition('/')[2]} {answer.status_code}" for path, answer in answers)
     return Verdict(all(answer.is_success for _, answer in answers), found)

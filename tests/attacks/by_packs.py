@@ -138,7 +138,7 @@ def rewrite_a_file(world: World) -> Verdict:
 
 def freeze_the_host(world: World) -> Verdict:
     """Stop the host's process in the middle of a job; the next job must do without it."""
-    return _ends(world, "Freeze", None)
+    return _ends(world, "Freeze", 600)
 
 
 def hold_the_lock(world: World) -> Verdict:

@@ -4,6 +4,7 @@ import json
 import statistics
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,12 +46,23 @@ class Observation:
 
     calls: dict[str, Noticed] = field(default_factory=dict)
 
+    def add(self, other: "Observation") -> None:
+        """Count in what was noticed another time."""
+        for name, seen in other.calls.items():
+            known = self.calls.setdefault(name, Noticed([], {}))
+            statuses = Counter(known.statuses) + Counter(seen.statuses)
+            self.calls[name] = Noticed(known.milliseconds + seen.milliseconds, statuses)
+
 
 @contextmanager
 def observed(url: str, key: str) -> Iterator[Observation]:
     """Have a witness call the server with this key while the block is executed."""
     process = subprocess.Popen(
-        [sys.executable, str(_WITNESS), url, key], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(_WITNESS), url, key],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # the session of an attacker may have to give way
     )
     observation = Observation()
     try:

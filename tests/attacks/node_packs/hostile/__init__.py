@@ -161,8 +161,9 @@ class Freeze(_Hostile):
     """Stops its process, so that it never answers."""
 
     def attack(self, given):
-        """Stop."""
+        """Stop, and wait for it: another thread may be the one that takes the signal."""
         os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(given)
 
 
 class HoldLock(_Hostile):
