@@ -119,16 +119,16 @@ class WebExchange(RequestResponseCycle):
 
     async def send(self, message: ASGISendEvent) -> None:
         """Send a message; a long body in slices, between which others run however fast the caller reads."""
-        body = message.get("body", b"")
-        if len(body) <= _SLICE_BYTES:
-            return await super().send(message)
-        last = (len(body) - 1) // _SLICE_BYTES * _SLICE_BYTES
-        for start in range(0, len(body), _SLICE_BYTES):
-            more = start < last or message.get("more_body", False)
-            piece = body[start : start + _SLICE_BYTES]
-            await super().send({"type": "http.response.body", "body": piece, "more_body": more})
-            await asyncio.sleep(0)
-        return None
+        if message["type"] == "http.response.body":
+            body, sent = message.get("body", b""), 0
+            while len(body) - sent > _SLICE_BYTES:
+                piece = body[sent : sent + _SLICE_BYTES]
+                await super().send({"type": "http.response.body", "body": piece, "more_body": True})
+                await asyncio.sleep(0)
+                sent += _SLICE_BYTES
+            if sent:
+                message["body"] = body[sent:]
+        await super().send(message)
 
 
 class WebProtocol(HttpToolsProtocol):

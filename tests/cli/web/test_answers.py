@@ -223,10 +223,12 @@ def test_call_is_answered_while_a_large_answer_is_written(run: Run) -> None:
     """An answer goes out in slices, between which others have their turn, however fast its caller reads."""
     content = bytes(range(256)) * (3 * LIMIT // 256)
     moments: list[str] = []
+    begun = asyncio.Event()
 
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    async def application(scope: Scope, _: Receive, send: Send) -> None:
         if scope["path"] == "/large":
             moments.append("begun")
+            begun.set()
             await answer(scope, send, 200, [], content)
             moments.append("written")
         else:
@@ -238,8 +240,7 @@ def test_call_is_answered_while_a_large_answer_is_written(run: Run) -> None:
             small.send(call(b"", b"GET"))
             await small.answer()
             large.send(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-            while "begun" not in moments:
-                await asyncio.sleep(0)
+            await begun.wait()
             small.send(call(b"", b"GET"))
             assert (await small.answer())[1] == b"small"
             assert (await large.answer())[1] == content
