@@ -31,7 +31,7 @@ class _Ended:
         self.created = time.time()
 
 
-class _Times:
+class Times:
     """How often a time fell between two bounds (seconds), and all times together."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
@@ -42,6 +42,7 @@ class _Times:
         self._sum = 0.0
 
     def add(self, seconds: float) -> None:
+        """Count a time."""
         self._counts[bisect_left(self._bounds, seconds)] += 1
         self._sum += seconds
 
@@ -56,8 +57,8 @@ class RunMeters(Collector):
 
     def __init__(self) -> None:
         self._ended: defaultdict[tuple[str, str, str], _Ended] = defaultdict(_Ended)
-        self._own = _Times(_OWN_SECONDS)
-        self._partners: defaultdict[str, _Times] = defaultdict(lambda: _Times(PARTNER_SECONDS))
+        self._own = Times(_OWN_SECONDS)
+        self._partners: defaultdict[str, Times] = defaultdict(lambda: Times(PARTNER_SECONDS))
 
     def observe(self, run: RunEnded) -> None:
         """Count a run that has ended."""
