@@ -1,7 +1,7 @@
 """Budgets of API keys: what is held for a key's runs, and whether one more may be held for."""
 
 import datetime
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -37,10 +37,11 @@ _KEYS: Final = PreparedLookup(
         api_keys.c.budget_period,
     ).where(one_of(api_keys.c.id))
 )
-_HOLD: Final = Prepared(
+HOLD_FOR_KEY: Final = Prepared(
     update(api_keys).where(api_keys.c.id == bindparam("key")).values(held=api_keys.c.held + bindparam("held_change")),
     ("held_change", "key"),
 )
+"""Its rows are those of `BudgetBook.rows`."""
 _CHARGED: Final = (
     select(usage_days.c.key_id, func.sum(usage_days.c.charge).label("charged"))
     .join(
@@ -94,41 +95,42 @@ class BudgetBook:
 
     Only keys that are looked up can be refused anything; what is held is kept for all. To be made behind the lock of
     the keys' workspaces, so that no other server admits runs with them meanwhile. `now` in ms since 1970.
+
+    `revoked` are those that were revoked since their callers were looked up: a cache must not spend their money.
     """
 
     def __init__(self, connection: Connection, key_ids: Collection[str], now: int) -> None:
-        rows = _KEYS.run(connection, sorted(key_ids))
-        self._revoked = frozenset(row[0] for row in rows if row[2] is not None)
-        bounded = [_Bounded(*row) for row in rows if row[5] is not None]
-        self._budgets = {key.id: key.budget for key in bounded}
-        self._held = {key.id: key.held for key in bounded}
-        self._spent = _spent(connection, bounded, now)
+        revoked, bounded = set(), []
+        for row in _KEYS.run(connection, sorted(key_ids)):
+            if row[2] is not None:
+                revoked.add(row[0])
+            if row[5] is not None:
+                bounded.append(_Bounded(*row))
+        self.revoked: Container[str | None] = revoked
+        self._bounded = {key.id: key for key in bounded} if bounded else {}
+        self._spent = _spent(connection, bounded, now) if bounded else {}
         self._changes: dict[str, int] = {}
 
-    def is_revoked(self, key_id: str) -> bool:
-        """Whether a key was revoked since its caller was looked up: a cache must not spend a revoked key's money."""
-        return key_id in self._revoked
-
-    def refuse(self, key_id: str | None, hold: int) -> Fault | None:
-        """Say why a key may not be held for so much more, or None; None also for tokens, which have no budget."""
-        if key_id is None or (budget := self._budgets.get(key_id)) is None:
+    def refuse(self, key_id: str, hold: int) -> Fault | None:
+        """Say why a key may not be held for so much more, or None."""
+        if (key := self._bounded.get(key_id)) is None:
             return None
-        held = self._held[key_id] + self._changes.get(key_id, 0)
-        return refuse_budget(budget, self._spent.get(key_id, 0), held, hold)
+        held = key.held + self._changes.get(key_id, 0)
+        return refuse_budget(key.budget, self._spent.get(key_id, 0), held, hold)
 
-    def hold(self, key_id: str | None, change: int) -> None:
-        """What is held for a key's runs has changed: an admission, a raise, or with a minus an end."""
-        if key_id is not None:
-            self._changes[key_id] = self._changes.get(key_id, 0) + change
+    def hold(self, key_id: str, more: int) -> None:
+        """A run of a key was admitted, or what is held for one was raised."""
+        self._changes[key_id] = self._changes.get(key_id, 0) + more
 
-    def charged(self, key_id: str | None, amount: int) -> None:
+    def end(self, key_id: str, hold: int, charge: int) -> None:
         """A run of a key has ended and was charged: an admission of the same batch is decided on that too."""
-        if key_id is not None and key_id in self._budgets:
-            self._spent[key_id] = self._spent.get(key_id, 0) + amount
+        self._changes[key_id] = self._changes.get(key_id, 0) - hold
+        if key_id in self._bounded:
+            self._spent[key_id] = self._spent.get(key_id, 0) + charge
 
-    def write(self, connection: Connection) -> None:
-        """Write what was gathered."""
-        _HOLD.run(connection, [(change, key_id) for key_id, change in sorted(self._changes.items()) if change])
+    def rows(self) -> list[tuple[int, str]]:
+        """By how much what is held for each key has changed."""
+        return [(change, key_id) for key_id, change in sorted(self._changes.items()) if change]
 
 
 def with_spent(connection: Connection, keys: Sequence[Mapping[str, Any]], now: int) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """How a batch of journal entries becomes rows, all or nothing: runs, holds, the queue, and what hangs on them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -29,6 +29,7 @@ from fairlead.domain.runs.entries import (
     Enqueued,
     HasEnded,
     JournalEntry,
+    KeyUsed,
     Redirection,
     Release,
     Settlement,
@@ -39,8 +40,9 @@ from fairlead.domain.runs.entries import (
 )
 from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, advance, states_before
 from fairlead.storage import entry_statements as sql
-from fairlead.storage.budgets import BudgetBook
+from fairlead.storage.budgets import HOLD_FOR_KEY, BudgetBook
 from fairlead.storage.idempotency import KeyBook
+from fairlead.storage.prepared import Prepared
 from fairlead.storage.usage import UsageBook
 from fairlead.storage.webhooks import WebhookBook
 
@@ -49,6 +51,7 @@ _OfARun: TypeAlias = Claim | Withdrawal | Acceptance | Redirection | Settlement
 
 # Plain texts and members by names of ours: every run needs several, and an enumeration takes its time to look them up.
 _TEXT: Final = {one: one.value for one in RunState}
+_BILLING: Final = {one.value: one for one in Billing}
 _HOLD: Final = EntryKind.HOLD.value
 _POST: Final = EntryKind.POST.value
 _VOID: Final = EntryKind.VOID.value
@@ -61,6 +64,7 @@ _WITHDRAWN: Final = advance(RunState.PARKED, RunEvent.WITHDRAW)
 _REDIRECTABLE: Final = frozenset(states_before(RunEvent.REDIRECT))
 _CLAIMABLE: Final = frozenset(states_before(RunEvent.CLAIM))
 _CANCELLED: Final = bucket(Cancelled())
+_NOT_VALID: Final = Unauthorized("This API key is not valid.")
 _RELEASED_AT_ONCE: Final = 256
 _ANY_HOLD: Final = 2**62
 
@@ -78,8 +82,12 @@ class Written(msgspec.Struct, frozen=True):
     unneeded: Sequence[str]
 
 
-class _Standing(msgspec.Struct, frozen=True):
-    """How a run stands in the books when an entry about it arrives; locked until the batch is written."""
+class _LockedRun(msgspec.Struct):
+    """How a run stands in the books when an entry about it arrives; locked until the batch is written.
+
+    Two entries of a batch may be about one run: the second then meets the state and the attempt that the first has
+    made of it.
+    """
 
     attempt: int
     state: str
@@ -101,10 +109,12 @@ class _Batch:
     """The rows a batch of entries turns into, gathered before any is written.
 
     `funds` are the figures of the workspaces as the entries leave them, `before` as they were found. In `blocked`
-    workspaces the first of the queue waits for committed spend to come free; nothing goes past it.
+    workspaces the first of the queue waits for committed spend to come free; nothing goes past it. `runs` are those
+    that entries are about, `claimed` the rows of those that are claimed.
     """
 
     funds: dict[str, Funds]
+    runs: dict[str, _LockedRun]
     keys: KeyBook
     budgets: BudgetBook
     claimed: dict[str, _Row]
@@ -136,115 +146,116 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
     """
     of_runs: list[_OfARun] = []
     admissions: list[Admission] = []
-    for (
-        entry
-    ) in entries:  # here and below `type`: to find that a struct is no instance of another takes ten times as long
+    workspace_ids: set[str] = set()
+    for entry in entries:
+        # Here and below `type`: to find that a struct is no instance of another takes ten times as long.
         if type(entry) is Admission:
             admissions.append(entry)
         elif type(entry) is not Release:
             of_runs.append(entry)
-    batch, standing = _begin(connection, entries, of_runs, admissions)
+        if type(entry) is not Acceptance:
+            workspace_ids.add(entry.workspace_id)
+    batch = _begin(connection, workspace_ids, of_runs, admissions)
     verdicts: dict[int, Verdict] = {}
     for of_run in of_runs:
-        verdicts[id(of_run)] = _go_on(batch, of_run, standing)
-    _write_ends(connection, batch)
-    for workspace_id in sorted(batch.funds):
-        _release(connection, batch, workspace_id)
+        verdicts[id(of_run)] = _go_on(batch, of_run)
+    _write(
+        connection,
+        (sql.CLAIM_RUN, batch.claims),
+        (sql.NOTE_CANCEL, batch.unwanted),
+        (sql.ACCEPT_RUN, batch.accepted),
+        (sql.REDIRECT_RUN, batch.redirected),
+        (sql.SETTLE_RUN, batch.settled),
+        (sql.WITHDRAW_RUN, batch.withdrawn),
+    )
+    # What must be there before the queue is looked at is there now.
+    for workspace_id in sorted(workspace_ids):
+        if (found := batch.funds.get(workspace_id)) is not None and found.parked:
+            _release(connection, batch, workspace_id)
     for admission in admissions:
         verdicts[id(admission)] = _admit(batch, admission)
     _write_rest(connection, batch)
-    return Written([verdicts.get(id(entry)) for entry in entries], batch.released, batch.unfinished, batch.unneeded)
+    return Written(list(map(verdicts.get, map(id, entries))), batch.released, batch.unfinished, batch.unneeded)
 
 
 def _begin(
-    connection: Connection,
-    entries: Sequence[JournalEntry],
-    of_runs: Sequence[_OfARun],
-    admissions: Sequence[Admission],
-) -> tuple[_Batch, dict[str, _Standing]]:
+    connection: Connection, workspace_ids: Iterable[str], of_runs: Sequence[_OfARun], admissions: Sequence[Admission]
+) -> _Batch:
     """Lock the workspaces, then look up what else the entries are decided on, and how the runs they are about stand.
 
     Idempotency keys and budgets are looked up behind the lock of their workspace: of two calls with one key the second
-    finds the first.
+    finds the first. Budgets are those of the API keys whose runs the batch begins, or makes dearer.
     """
-    funds = _funds(connection, {entry.workspace_id for entry in entries if type(entry) is not Acceptance})
-    claims = [entry.run_id for entry in of_runs if type(entry) is Claim]
-    standing = _standing(connection, [entry.run_id for entry in of_runs])
-    batch = _Batch(
+    funds: dict[str, Funds] = {}
+    for row in sql.LOCK_WORKSPACES.run(connection, sorted(workspace_ids)):
+        # A struct is made by position: a dozen figures by name would cost more than reading them.
+        funds[row[0]] = Funds(_BILLING[row[1]], *row[2:])
+    run_ids, claims, raises = [], [], []
+    for entry in of_runs:
+        run_ids.append(entry.run_id)
+        if type(entry) is Claim:
+            claims.append(entry.run_id)
+        elif type(entry) is Redirection:
+            raises.append(entry)
+    runs: dict[str, _LockedRun] = {}
+    for row in sql.LOCK_RUNS.run(connection, run_ids):
+        runs[row[0]] = _LockedRun(*row[1:])
+    key_ids, now = set(), 0
+    for admission in admissions:
+        now = max(now, admission.created_at)
+        if admission.key_id is not None:
+            key_ids.add(admission.key_id)
+    for entry in raises:
+        now = max(now, entry.at)
+        if (found := runs.get(entry.run_id)) and found.key_id is not None:
+            key_ids.add(found.key_id)
+    return _Batch(
         funds=funds,
+        runs=runs,
         keys=KeyBook(connection, admissions),
-        budgets=_budgets(connection, of_runs, admissions, standing),
-        claimed={row[0]: tuple(row) for row in sql.CLAIMED.run(connection, claims)},
+        budgets=BudgetBook(connection, key_ids, now),
+        claimed={row[0]: tuple(row) for row in sql.CLAIMED.run(connection, claims)} if claims else {},
         before=dict(funds),
     )
-    return batch, standing
 
 
-def _budgets(
-    connection: Connection,
-    of_runs: Sequence[_OfARun],
-    admissions: Sequence[Admission],
-    standing: Mapping[str, _Standing],
-) -> BudgetBook:
-    """The API keys whose runs the batch begins, or makes dearer."""
-    raises = [entry for entry in of_runs if type(entry) is Redirection and entry.run_id in standing]
-    keys = {entry.key_id for entry in admissions} | {standing[entry.run_id].key_id for entry in raises}
-    now = max((*(entry.created_at for entry in admissions), *(entry.at for entry in raises)), default=0)
-    return BudgetBook(connection, {key for key in keys if key is not None}, now)
-
-
-def _funds(connection: Connection, workspace_ids: set[str]) -> dict[str, Funds]:
-    rows = sql.LOCK_WORKSPACES.run(connection, sorted(workspace_ids))
-    # A struct is made by position: a dozen figures by name would cost more than reading them.
-    return {row[0]: Funds(Billing(row[1]), *row[2:]) for row in rows}
-
-
-def _standing(connection: Connection, run_ids: Sequence[str]) -> dict[str, _Standing]:
-    return {row[0]: _Standing(*row[1:]) for row in sql.LOCK_RUNS.run(connection, run_ids)}
-
-
-def _go_on(batch: _Batch, entry: _OfARun, standing: dict[str, _Standing]) -> Verdict:
-    """Gather what an entry does to a run that stands so, or say that it comes too late.
-
-    Two entries of a batch may be about one run: the second then meets what the first has made of it.
-    """
-    found = standing.get(entry.run_id)
+def _go_on(batch: _Batch, entry: _OfARun) -> Verdict:
+    """Gather what an entry does to its run, or say that it comes too late."""
+    found = batch.runs.get(entry.run_id)
     if found is None:
         return Superseded()
     match entry:
         case Settlement() | Acceptance() | Redirection():
-            verdict, state = _of_the_owner(batch, entry, found)
+            return _of_the_owner(batch, entry, found)
         case Claim():
-            verdict, state = _claim(batch, entry, found)
+            return _claim(batch, entry, found)
         case Withdrawal():
-            verdict, state = _withdraw(batch, entry, found)
-    if state is not None:
-        attempt = found.attempt + (type(entry) is Claim)
-        standing[entry.run_id] = msgspec.structs.replace(found, state=state, attempt=attempt)
-    return verdict
+            return _withdraw(batch, entry, found)
 
 
-def _claim(batch: _Batch, entry: Claim, found: _Standing) -> tuple[Verdict, str | None]:
+def _claim(batch: _Batch, entry: Claim, found: _LockedRun) -> Verdict:
     """Gather the claim of a released run; the worker is told what the run is."""
     run = sql.live_run(batch.claimed[entry.run_id])
     if found.state not in _CLAIMABLE:
         # Or it was claimed by this very entry, in a commit whose answer was lost.
         same = found.state == _CLAIMED and (found.server_id, found.claimed_at) == (entry.server_id, entry.at)
-        return run if same else Superseded(), None
+        return run if same else Superseded()
     batch.funds[entry.workspace_id] = batch.funds[entry.workspace_id].with_claim()
     batch.claims.append((_CLAIMED.value, entry.server_id, entry.at, entry.run_id))
-    return replace(run, state=_CLAIMED, attempt=run.attempt + 1), _CLAIMED.value
+    found.state = _CLAIMED.value
+    found.attempt += 1
+    return replace(run, state=_CLAIMED, attempt=run.attempt + 1)
 
 
-def _withdraw(batch: _Batch, entry: Withdrawal, found: _Standing) -> tuple[Verdict, str | None]:
+def _withdraw(batch: _Batch, entry: Withdrawal, found: _LockedRun) -> Verdict:
     """Gather the end of a run that waits; of one that is under way, that it is not wanted any more."""
     if found.state in WORKING:
         if entry.reason == _CANCELLED:
             batch.unwanted.append((entry.at, entry.run_id))
             batch.events.append((entry.run_id, "cancel requested", found.attempt, "", entry.at))
-        return CancelNoted(found.server_id), None
+        return CancelNoted(found.server_id)
     if found.state not in WAITING:
-        return HasEnded(), None
+        return HasEnded()
     funds = batch.funds[entry.workspace_id]
     batch.funds[entry.workspace_id] = funds.after_withdrawal(found.hold, was_parked=found.state == RunState.PARKED)
     batch.withdrawn.append((_WITHDRAWN.value, 0, entry.reason, entry.at, entry.run_id))
@@ -262,30 +273,29 @@ def _withdraw(batch: _Batch, entry: Withdrawal, found: _Standing) -> tuple[Verdi
     )
     batch.ledger.append(row)
     _count_end(batch, entry.workspace_id, entry.run_id, found, entry.at, 0, succeeded=False)
-    return Withdrawn(), _WITHDRAWN.value
+    found.state = _WITHDRAWN.value
+    return Withdrawn()
 
 
-def _of_the_owner(
-    batch: _Batch, entry: Acceptance | Redirection | Settlement, found: _Standing
-) -> tuple[Verdict, str | None]:
+def _of_the_owner(batch: _Batch, entry: Acceptance | Redirection | Settlement, found: _LockedRun) -> Verdict:
     """Gather what the server that works on a run has to say of it."""
     if found.attempt != entry.attempt:
-        return Superseded(), None
+        return Superseded()
     if found.state in WORKING:
         match entry:
             case Settlement():
-                return _settle(batch, entry, found), entry.state
+                _settle(batch, entry, found)
             case Redirection(provider=provider) if provider == found.provider:
-                return None, None  # written before, in a commit whose answer was lost
+                pass  # written before, in a commit whose answer was lost
             case Redirection():
-                return _redirect(batch, entry, found) if found.state in _REDIRECTABLE else Superseded(), None
+                return _redirect(batch, entry, found) if found.state in _REDIRECTABLE else Superseded()
             case Acceptance():
                 batch.accepted.append((_ACCEPTED, entry.handle, entry.credential, entry.run_id, entry.attempt))
-        return None, None
+        return None
     # A run that ended as this entry says was ended by it, in a commit whose answer was lost.
     ended = (found.state, found.charge, found.finished_at)
     same = isinstance(entry, Settlement) and ended == (entry.state, entry.charge, entry.finished_at)
-    return None if same else Superseded(), None
+    return None if same else Superseded()
 
 
 def _release(connection: Connection, batch: _Batch, workspace_id: str) -> None:
@@ -324,16 +334,20 @@ def _below(funds: Funds) -> int:
 
 def _admit(batch: _Batch, entry: Admission) -> Verdict:
     funds = batch.funds.get(entry.workspace_id)
-    if funds is None or (entry.key_id is not None and batch.budgets.is_revoked(entry.key_id)):
-        return Unauthorized("This API key is not valid.")
-    if used := batch.keys.refuse(entry):
-        return used
-    if fault := _refuse(funds, entry) or batch.budgets.refuse(entry.key_id, entry.hold):
-        return fault
-    state = _take_in(batch, entry, funds)
-    funds = batch.funds[entry.workspace_id]
-    batch.budgets.hold(entry.key_id, entry.hold)
-    batch.keys.take(entry)
+    if funds is None or entry.key_id in batch.budgets.revoked:
+        return _NOT_VALID
+    if refusal := _refuse(batch, entry, funds):
+        return refusal
+    if entry.key_id is not None:
+        batch.budgets.hold(entry.key_id, entry.hold)
+    if entry.ticket is None:
+        state, funds = _DISPATCHED, funds.with_hold(entry.hold)
+        batch.funds[entry.workspace_id] = funds
+    else:
+        state = _enqueue(batch, entry, funds)
+        funds = batch.funds[entry.workspace_id]
+    if entry.key is not None:
+        batch.keys.take(entry, entry.key)
     batch.new_runs.append(sql.new_run(entry, _TEXT[state], None if entry.ticket is None else funds.last_place))
     if (earlier := entry.work) is not None:
         batch.gone_on_with.append((_ACCEPTED, earlier.work.handle, earlier.work.credential, entry.run_id, 1))
@@ -348,17 +362,21 @@ def _admit(batch: _Batch, entry: Admission) -> Verdict:
     return None if funds.commitment_limit is None else Committed(funds.commitment_limit, funds.committed)
 
 
-def _refuse(funds: Funds, entry: Admission) -> Fault | None:
+def _refuse(batch: _Batch, entry: Admission, funds: Funds) -> KeyUsed | Fault | None:
+    """Say why a run may not be admitted, or None: its idempotency key, its slot, its money, the budget of its key."""
+    if entry.key is not None and (used := batch.keys.refuse(entry, entry.key)):
+        return used
     if entry.ticket is None:
-        return refuse_admission(funds, entry.hold)
-    return refuse_queueing(funds, entry.hold, entry.ticket.backlog)
+        fault = refuse_admission(funds, entry.hold)
+    else:
+        fault = refuse_queueing(funds, entry.hold, entry.ticket.backlog)
+    if fault is None and entry.key_id is not None:
+        fault = batch.budgets.refuse(entry.key_id, entry.hold)
+    return fault
 
 
-def _take_in(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
-    """Book a run in, and say where it begins: at once, or in the queue, with a slot where one is free."""
-    if entry.ticket is None:
-        batch.funds[entry.workspace_id] = funds.with_hold(entry.hold)
-        return _DISPATCHED
+def _enqueue(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
+    """Put a run into its queue, with a slot where one is free."""
     queued = funds.with_queued(entry.hold)
     has_slot = refuse_slot(funds, entry.hold) is None
     if has_slot and refuse_commitment(funds, entry.hold) is not None:
@@ -372,13 +390,16 @@ def _take_in(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
     return _RELEASED
 
 
-def _redirect(batch: _Batch, entry: Redirection, found: _Standing) -> Verdict:
+def _redirect(batch: _Batch, entry: Redirection, found: _LockedRun) -> Verdict:
     """Gather a run's move to another provider; a hold that grows needs the money like an admission does."""
     funds, more = batch.funds[entry.workspace_id], entry.hold - entry.held
-    if more > 0 and (fault := refuse_hold(funds, more) or batch.budgets.refuse(found.key_id, more)):
+    if more > 0 and (fault := refuse_hold(funds, more)):
         return fault
+    if found.key_id is not None:
+        if more > 0 and (fault := batch.budgets.refuse(found.key_id, more)):
+            return fault
+        batch.budgets.hold(found.key_id, more)
     batch.funds[entry.workspace_id] = funds.with_raise(entry.held, entry.hold)
-    batch.budgets.hold(found.key_id, more)
     batch.redirected.append((entry.provider, entry.hold, entry.rate_version, entry.run_id, entry.attempt))
     row = (
         entry.workspace_id,
@@ -395,9 +416,10 @@ def _redirect(batch: _Batch, entry: Redirection, found: _Standing) -> Verdict:
     return None
 
 
-def _settle(batch: _Batch, entry: Settlement, found: _Standing) -> Verdict:
+def _settle(batch: _Batch, entry: Settlement, found: _LockedRun) -> None:
     """Gather the end of a run. What it frees is what the books hold for it, whatever its server believes."""
-    batch.keys.settle(entry)
+    if entry.result is not None or entry.key_id is not None:
+        batch.keys.settle(entry)
     if funds := batch.funds.get(entry.workspace_id):
         batch.funds[entry.workspace_id] = funds.after_settlement(found.hold, entry.charge)
     batch.settled.append(
@@ -412,7 +434,8 @@ def _settle(batch: _Batch, entry: Settlement, found: _Standing) -> Verdict:
             entry.attempt,
         )
     )
-    batch.events.extend((entry.run_id, one.kind, one.attempt, one.detail, one.at) for one in entry.events)
+    for one in entry.events:
+        batch.events.append((entry.run_id, one.kind, one.attempt, one.detail, one.at))
     row = (
         entry.workspace_id,
         entry.run_id,
@@ -427,15 +450,15 @@ def _settle(batch: _Batch, entry: Settlement, found: _Standing) -> Verdict:
     batch.ledger.append(row)
     succeeded = entry.state is _SUCCEEDED
     _count_end(batch, entry.workspace_id, entry.run_id, found, entry.finished_at, entry.charge, succeeded=succeeded)
-    return None
+    found.state = entry.state
 
 
 def _count_end(
-    batch: _Batch, workspace_id: str, run_id: str, found: _Standing, at: int, charge: int, *, succeeded: bool
+    batch: _Batch, workspace_id: str, run_id: str, found: _LockedRun, at: int, charge: int, *, succeeded: bool
 ) -> None:
     """What the end of a run means beside the run: its key's holds, the day's usage, its body, whoever is to be told."""
-    batch.budgets.hold(found.key_id, -found.hold)
-    batch.budgets.charged(found.key_id, charge)
+    if found.key_id is not None:
+        batch.budgets.end(found.key_id, found.hold, charge)
     batch.usage.ended(workspace_id, found.key_id, found.model_id, at, succeeded, charge)
     if found.request_blob is not None:
         batch.unneeded.append(found.request_blob)
@@ -443,28 +466,28 @@ def _count_end(
         batch.webhooks.due(run_id, at)
 
 
-def _write_ends(connection: Connection, batch: _Batch) -> None:
-    """What must be there before the queue is looked at."""
-    sql.CLAIM_RUN.run(connection, batch.claims)
-    sql.NOTE_CANCEL.run(connection, batch.unwanted)
-    sql.ACCEPT_RUN.run(connection, batch.accepted)
-    sql.REDIRECT_RUN.run(connection, batch.redirected)
-    sql.SETTLE_RUN.run(connection, batch.settled)
-    sql.WITHDRAW_RUN.run(connection, batch.withdrawn)
-
-
 def _write_rest(connection: Connection, batch: _Batch) -> None:
-    sql.INSERT_RUN.run(connection, batch.new_runs)
-    sql.ACCEPT_RUN.run(connection, batch.gone_on_with)
-    sql.INSERT_ENTRY.run(connection, batch.ledger)
-    sql.INSERT_EVENT.run(connection, batch.events)
-    changes = [
-        (*funds.changes_since(batch.before[key]), key)
-        for key, funds in sorted(batch.funds.items())
-        if funds is not batch.before[key]
-    ]
-    sql.MOVE_FIGURES.run(connection, changes)
-    batch.keys.write(connection)
-    batch.budgets.write(connection)
+    """Write what the queue and the admissions have made of the batch, the runs first: others refer to them."""
+    changes = []
+    for key, funds in sorted(batch.funds.items()):
+        if funds is not batch.before[key]:
+            changes.append((*funds.changes_since(batch.before[key]), key))
+    _write(
+        connection,
+        (sql.INSERT_RUN, batch.new_runs),
+        (sql.ACCEPT_RUN, batch.gone_on_with),
+        (sql.INSERT_ENTRY, batch.ledger),
+        (sql.INSERT_EVENT, batch.events),
+        (sql.MOVE_FIGURES, changes),
+        *batch.keys.rows(),
+        (HOLD_FOR_KEY, batch.budgets.rows()),
+    )
     batch.usage.write(connection)
     batch.webhooks.write(connection)
+
+
+def _write(connection: Connection, *written: tuple[Prepared, Sequence[_Row]]) -> None:
+    """Execute each statement once a row, in order."""
+    for statement, rows in written:
+        if rows:
+            statement.run(connection, rows)

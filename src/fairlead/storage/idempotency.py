@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Connection, RowMapping, bindparam, delete, insert, select
 
 from fairlead.domain.faults import KeyConflict
-from fairlead.domain.runs.entries import Admission, EarlierWork, KeptResult, KeyUsed, Settlement
+from fairlead.domain.runs.entries import Admission, EarlierWork, IdempotencyKey, KeptResult, KeyUsed, Settlement
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunState
 from fairlead.storage.prepared import Prepared, PreparedLookup
@@ -68,31 +68,32 @@ class KeyBook:
 
     def __init__(self, connection: Connection, admissions: Sequence[Admission]) -> None:
         wanted = [entry.key.id for entry in admissions if entry.key is not None]
-        self._known: dict[str, _Row] = {row[0]: tuple(row[1:]) for row in _USED.run(connection, wanted)}
+        self._known: dict[str, _Row] = {}
+        for row in _USED.run(connection, wanted):
+            self._known[row[0]] = tuple(row[1:])
         self._freed: list[_Row] = []
         self._taken: list[_Row] = []
         self._kept: list[_Row] = []
 
-    def refuse(self, entry: Admission) -> KeyUsed | KeyConflict | None:
-        """What a key says of a call: used by the same call before, by another one, or None when it is free."""
-        if entry.key is None or (known := self._known.get(entry.key.id)) is None:
+    def refuse(self, entry: Admission, key: IdempotencyKey) -> KeyUsed | KeyConflict | None:
+        """What its key says of a call: used by the same call before, by another one, or None when it is free."""
+        if (known := self._known.get(key.id)) is None:
             return None
         fingerprint, run_id, expires_at = known
         if entry.work is not None and entry.work.run_id == run_id:
             return None  # it takes the key over
         if expires_at <= entry.created_at:
-            self._free(entry.key.id, run_id)
+            self._free(key.id, run_id)
             return None
-        return KeyUsed(run_id) if fingerprint == entry.key.fingerprint else KeyConflict(_CONFLICT)
+        return KeyUsed(run_id) if fingerprint == key.fingerprint else KeyConflict(_CONFLICT)
 
-    def take(self, entry: Admission) -> None:
+    def take(self, entry: Admission, key: IdempotencyKey) -> None:
         """A call is admitted under its key."""
-        if entry.key is not None:
-            row = (entry.key.id, entry.key.fingerprint, entry.run_id, entry.key.expires_at)
-            if entry.work is not None:
-                self._freed.append((entry.key.id, entry.work.run_id))
-            self._known[entry.key.id] = row[1:]
-            self._taken.append(row)
+        row = (key.id, key.fingerprint, entry.run_id, key.expires_at)
+        if entry.work is not None:
+            self._freed.append((key.id, entry.work.run_id))
+        self._known[key.id] = row[1:]
+        self._taken.append(row)
 
     def settle(self, entry: Settlement) -> None:
         """A run has ended: its key keeps the result, or is free where there is none."""
@@ -118,11 +119,9 @@ class KeyBook:
             )
         )
 
-    def write(self, connection: Connection) -> None:
-        """Write what was gathered; after the runs, which the results refer to."""
-        _FREE.run(connection, self._freed)
-        _TAKE.run(connection, self._taken)
-        _KEEP.run(connection, self._kept)
+    def rows(self) -> tuple[tuple[Prepared, Sequence[_Row]], ...]:
+        """What is to be written, after the runs, which the results refer to: statements and their rows, in order."""
+        return (_FREE, self._freed), (_TAKE, self._taken), (_KEEP, self._kept)
 
     def _free(self, key_id: str, run_id: str) -> None:
         if self._known.get(key_id, (None, run_id))[1] == run_id:

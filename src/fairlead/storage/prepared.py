@@ -7,7 +7,7 @@ once per dialect. They are still written in Core, once for both databases; only 
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import msgspec
 from sqlalchemy import ARRAY, ColumnElement, Connection, Select, String, Table, any_, bindparam, func, select
@@ -18,10 +18,10 @@ from sqlalchemy.sql.expression import UpdateBase
 from fairlead.storage.upserts import insert_in
 
 # What has no adapter of its own is asked for one by two attributes it does not have, at the price of two exceptions;
-# of a run's values these are fourteen.
+# of a run's values these are fourteen. What adapts is written in C: a function of ours costs more than storing a value.
 sqlite3.register_adapter(bool, int)
-for _as_it_is in (bytes, type(None)):
-    sqlite3.register_adapter(_as_it_is, lambda value: value)
+sqlite3.register_adapter(bytes, bytes)
+sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]  # finds nothing: None
 
 OneOf: TypeAlias = Callable[[ColumnElement[str]], ColumnElement[bool]]
 """Makes the condition that a column is one of the ids looked up, in the words of a dialect."""
@@ -42,8 +42,9 @@ class Prepared:
         """Execute the statement once a row; does nothing without rows."""
         if not rows:
             return
-        sql = self._sql.get(connection.dialect.name) or self._compile(connection)
-        if not is_sqlite(connection):
+        dialect = connection.dialect.name
+        sql = self._sql.get(dialect) or self._compile(connection)
+        if dialect != "sqlite":
             connection.exec_driver_sql(sql, list(rows))
             return
         try:
@@ -84,8 +85,9 @@ class PreparedLookup:
         """The rows found, as tuples; none without ids."""
         if not ids:
             return ()
-        sql = self._sql.get(connection.dialect.name) or self._compile(connection)
-        if is_sqlite(connection):
+        dialect = connection.dialect.name
+        sql = self._sql.get(dialect) or self._compile(connection)
+        if dialect == "sqlite":
             return sqlite_driver(connection).execute(sql, (msgspec.json.encode(ids).decode(),)).fetchall()
         return connection.exec_driver_sql(sql, (list(ids),)).fetchall()
 
@@ -128,7 +130,8 @@ def is_sqlite(connection: Connection) -> bool:
 
 def sqlite_driver(connection: Connection) -> sqlite3.Connection:
     """SQLite's own connection beneath SQLAlchemy's; for this driver it is the same as `driver_connection`."""
-    return cast("sqlite3.Connection", connection.connection.dbapi_connection)
+    driver: sqlite3.Connection = connection.connection.dbapi_connection  # type: ignore[assignment]
+    return driver
 
 
 def _one_of_json(column: ColumnElement[str]) -> ColumnElement[bool]:

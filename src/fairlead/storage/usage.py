@@ -63,7 +63,9 @@ class UsageBook:
 
     def write(self, connection: Connection) -> None:
         """Write what was gathered; the workspaces are locked, so that no other server writes the same rows."""
-        _addition(connection.dialect.name).run(connection, [(*key, *sums) for key, sums in sorted(self._sums.items())])
+        if self._sums:
+            rows = [(*key, *sums) for key, sums in sorted(self._sums.items())]
+            _addition(connection.dialect.name).run(connection, rows)
 
 
 def usage_of(connection: Connection, workspace_id: str, query: UsageQuery, limit: int) -> list[Usage]:

@@ -96,7 +96,7 @@ class Funds(msgspec.Struct, frozen=True):
 
     def with_hold(self, amount: int) -> "Funds":
         """The figures after one more run was admitted and has a slot."""
-        return self._moved(held=amount, slots=1, costly=int(is_costly(amount)))
+        return self._moved(held=amount, slots=1, costly=amount >= COSTLY)
 
     def with_raise(self, held: int, wanted: int) -> "Funds":
         """The figures after the hold of a run grew."""
@@ -116,7 +116,7 @@ class Funds(msgspec.Struct, frozen=True):
 
     def after_settlement(self, hold: int, charged: int) -> "Funds":
         """The figures after a run ended."""
-        return self._moved(balance=-charged, held=-hold, slots=-1, costly=-int(is_costly(hold)))
+        return self._moved(balance=-charged, held=-hold, slots=-1, costly=-(hold >= COSTLY))
 
     def after_withdrawal(self, hold: int, *, was_parked: bool) -> "Funds":
         """The figures after a run ended that no worker had claimed."""
@@ -184,7 +184,9 @@ def refuse_commitment(funds: Funds, more: int) -> Fault | None:
 
 def refuse_hold(funds: Funds, more: int) -> Fault | None:
     """Say why a workspace may not be held for so much more, or None."""
-    return refuse_commitment(funds, more) or _refuse_money(funds, more)
+    if funds.commitment_limit is not None and (fault := refuse_commitment(funds, more)):
+        return fault
+    return _refuse_money(funds, more)
 
 
 def refuse_queueing(funds: Funds, hold: int, backlog: int) -> Fault | None:
