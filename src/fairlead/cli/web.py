@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import httptools
 import uvicorn
 from uvicorn._types import ASGISendEvent, ASGIVersions, HTTPScope
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from fairlead.assembly.drain import Drain
@@ -41,6 +42,7 @@ _PLAIN_BYTES: Final = 8 * 1024
 """A head that came within as much needs no counting."""
 _FRAMING_PER_BYTE: Final = 16
 _FAREWELL_SECONDS: Final = 2.0
+_MALFORMED: Final = "Invalid HTTP request received."
 _TOO_BUSY: Final = 503
 _REFUSALS: Final = {
     408: b"The head of the request did not arrive within 30 seconds.",
@@ -161,8 +163,18 @@ class WebProtocol(HttpToolsProtocol):
         if self._is_refused:
             return  # thrown away: a connection that is closed on unread bytes is reset, and nobody reads why
         headers, body = self.headers, self._body_bytes
-        self._received = max(self._received, 0) + len(data)
-        super().data_received(data)
+        received = self._received
+        self._received = len(data) if received <= 0 else received + len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.logger.warning(_MALFORMED)
+            self.send_400_response(_MALFORMED)
+        except httptools.HttpParserUpgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+            else:
+                self._unsupported_upgrade_warning()
         if self.headers is not headers:  # a request began within these bytes, and what is its own is not known
             self._received = 0
         elif not self._in_head:
@@ -245,7 +257,13 @@ class WebProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
         self._body_bytes += len(body)
-        super().on_body(body)
+        exchange = self.cycle
+        if exchange.response_complete or (self.parser.should_upgrade() and self._should_upgrade()):
+            return
+        exchange.body += body
+        if len(exchange.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        exchange.message_event.set()
 
     def on_headers_complete(self) -> None:
         """Begin an exchange as uvicorn does, without the limit, the root path and the state that we do not set.
@@ -272,13 +290,13 @@ class WebProtocol(HttpToolsProtocol):
             self.access_logger,
             self.access_log,
             self.server_state.default_headers,
-            cast("asyncio.Event", LazyEvent()),
+            LazyEvent(),  # type: ignore[arg-type]
             self.expect_100_continue,
             scope["http_version"] != "1.0" and self.parser.should_keep_alive(),
             self.on_response_complete,
         )
         # Weakly: each would else keep the other until the garbage collector comes.
-        cast("dict[str, Any]", scope)[WHOLE] = weakref.proxy(exchange)
+        scope[WHOLE] = weakref.proxy(exchange)  # type: ignore[typeddict-unknown-key]
         if before is None or before.response_complete:
             self._start_asgi_task(exchange, self.app)
         else:
@@ -307,8 +325,11 @@ class WebProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Read on: uvicorn paused for a large body, and would not hear of the caller's leaving."""
-        super().on_message_complete()
-        if not self.pipeline:
+        exchange = self.cycle
+        if not (exchange.response_complete or (self.parser.should_upgrade() and self._should_upgrade())):
+            exchange.more_body = False
+            exchange.message_event.set()
+        if self.flow.read_paused and not self.pipeline:
             self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
@@ -316,7 +337,8 @@ class WebProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
 
@@ -325,7 +347,7 @@ class WebProtocol(HttpToolsProtocol):
         if self.url.isascii():
             super().handle_websocket_upgrade()
         else:
-            self.send_400_response("Invalid HTTP request received.")
+            self.send_400_response(_MALFORMED)
 
     def hang_up(self) -> None:
         """End the connection."""

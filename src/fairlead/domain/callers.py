@@ -109,7 +109,10 @@ class Caller:
 
     def may_run(self, model_id: str) -> bool:
         """Whether workspace and credential are both entitled to a model; also what the catalog shows."""
-        return self.workspace_models.allow(model_id) and self.credential_models.allow(model_id)
+        workspace, credential = self.workspace_models, self.credential_models
+        if workspace.allowed is None and credential.allowed is None:  # as most are, and every run asks
+            return True
+        return workspace.allow(model_id) and credential.allow(model_id)
 
 
 def provider_gate(provider: str) -> str:
@@ -141,13 +144,15 @@ def refuse_model(caller: Caller, model_id: str) -> Fault | None:
 
 def refuse_provider(caller: Caller, provider: str) -> Fault | None:
     """Say why a workspace may not use a provider (R-38), or None when it may."""
-    if fault := refuse_gate(caller, provider_gate(provider), f"The provider {provider}"):
+    if caller.gates and (fault := refuse_gate(caller, provider_gate(provider), f"The provider {provider}")):
         return fault
     return refuse_policy(caller, provider)
 
 
 def refuse_policy(caller: Caller, provider: str) -> Fault | None:
     """Say that the policy of a workspace rules out a provider or cannot be read (R-38), or None when it allows it."""
+    if caller.providers.allowed is None and caller.providers.is_readable:
+        return None
     if not caller.providers.is_readable:
         return ServiceUnavailable("Which providers this workspace may use cannot be determined right now.")
     if not caller.providers.allow(provider):

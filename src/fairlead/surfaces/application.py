@@ -1,7 +1,6 @@
 """The ASGI application: runs as they are, every other call to the surface that serves it, sockets to theirs."""
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -26,13 +25,13 @@ from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import V1, V2, Generation
 from fairlead.surfaces.router.headers import REPLAYED, RETRY_AFTER, HeaderNames
 from fairlead.surfaces.router.routes import ROUTES
-from fairlead.surfaces.router.runs import RunHandler
+from fairlead.surfaces.router.runs import RunHandler, RunPath
 from fairlead.surfaces.routes import ROUTES as BESIDE
 from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, STOPPED, Endpoint, Refusal, Surface, routes_of
 
-_RUN_PREFIXES: Final = {
-    route.path.partition("{")[0].encode(): route.generation for route in ROUTES if route.handler == "run"
-}
+_RUN_PREFIXES: Final = [
+    (route.path.partition("{")[0].encode(), route.generation) for route in ROUTES if route.handler == "run"
+]
 _NOBODY_LISTENS: Final = 1001
 _SERVED: Final = ("http", "websocket")
 
@@ -69,33 +68,30 @@ class Application:
         table = [*_router_table(owners), *_table_beside((assets, operator, document, *owners))]
         self._router = Surface(routes_of(table), partial(_refusal, names=names), names.request_id, observe)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """Answer one request, or hold one socket; nothing that happens in it escapes."""
+        if scope.get("method") == "POST" and (path := _run_segments(scope)):  # sockets have no method
+            scope[REQUEST_ID] = request_id = new_id()
+            return self._run(scope, receive, send, path, request_id, self._refuse_run)
+        return self._pass_on(scope, receive, send)
+
+    async def _refuse_run(self, scope: Scope, send: Send, error: BaseException) -> None:
+        """Answer a run that failed."""
+        match error:
+            case FaultError():
+                await self._router.refuse(scope, send, error, [REPLAYED] if error.is_replay else None)
+            case CallerLeftError():  # nobody is there to be answered; the log has it (R-25)
+                await self._router.refuse(scope, send, error)
+            case Exception():  # the caller learns nothing, the log everything
+                self._observe(UnexpectedError(f"answer {scope[REQUEST_ID]}", error))
+                await self._router.refuse(scope, send, error)
+            case _:  # it was cancelled
+                await self._router.refuse(scope, send, FaultError(STOPPED))
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in _SERVED:
             return  # nothing here begins or ends with the server's lifespan
         request_id = new_id()
-        path = _run_path(scope)
-        if path is None:
-            await self._pass_on(scope, receive, send, request_id)
-            return
-        generation, segments = path
-        try:
-            await self._run(scope, receive, send, generation, segments, request_id)
-        except FaultError as error:
-            scope[REQUEST_ID] = request_id
-            await self._router.refuse(scope, send, error, [REPLAYED] if error.is_replay else None)
-        except CallerLeftError as error:  # nobody is there to be answered; the log has it (R-25)
-            scope[REQUEST_ID] = request_id
-            await self._router.refuse(scope, send, error)
-        except asyncio.CancelledError:
-            scope[REQUEST_ID] = request_id
-            await self._router.refuse(scope, send, FaultError(STOPPED))
-        except Exception as error:  # noqa: BLE001 -- the caller learns nothing, the log everything
-            scope[REQUEST_ID] = request_id
-            self._observe(UnexpectedError(f"answer {request_id}", error))
-            await self._router.refuse(scope, send, error)
-
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         other = next((one for one in self._others if one.serves(scope["path"])), None)
         if other is not None:
             await other(scope, receive, send, request_id)
@@ -150,17 +146,13 @@ def _table_beside(owners: Sequence[Any]) -> Iterator[tuple[str, str, Endpoint]]:
         yield route.method, route.path, getattr(owner, route.handler)
 
 
-def _run_path(scope: Scope) -> tuple[Generation, tuple[str, str]] | None:
-    """The generation and the two raw segments when a request is a run; an encoded slash separates nothing."""
-    return _run_segments(scope) if scope.get("method") == "POST" else None  # sockets have no method
-
-
-def _run_segments(scope: Scope) -> tuple[Generation, tuple[str, str]] | None:
+def _run_segments(scope: Scope) -> RunPath | None:
+    """The generation and the two raw segments when a request's path is a run's; an encoded slash separates nothing."""
     raw: bytes = scope["raw_path"]
-    for prefix, generation in _RUN_PREFIXES.items():
+    for prefix, generation in _RUN_PREFIXES:
         if raw.startswith(prefix):
             segments = raw[len(prefix) :].decode("latin-1").split("/")
-            return (generation, (segments[0], segments[1])) if len(segments) == 2 else None  # noqa: PLR2004 -- R-01
+            return (generation, segments[0], segments[1]) if len(segments) == 2 else None  # noqa: PLR2004 -- R-01
     return None
 
 
