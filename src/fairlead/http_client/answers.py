@@ -110,7 +110,8 @@ class AnswerReader:
             if not self.complete:
                 raise BrokenOffError(self._why or f"the answer is malformed: {error}") from None
             self.keeps_alive = False  # the answer is whole; what follows it is not one of ours
-        self._check_framing()
+        if not self.complete:
+            self._check_framing()
 
     def end(self) -> None:
         """The other side has said all it will say; BrokenOffError unless the answer is whole with that."""
@@ -129,7 +130,7 @@ class AnswerReader:
         if self.status == 0:
             if self._wire > _HEAD_MAX:
                 raise BrokenOffError(f"the answer's headers pass {_HEAD_MAX} bytes")
-        elif self._chunked and self._wire > 2 * _HEAD_MAX + _FRAMING_PER_BYTE * self.size and not self.complete:
+        elif self._chunked and self._wire > 2 * _HEAD_MAX + _FRAMING_PER_BYTE * self.size:
             raise BrokenOffError("the answer is all framing and no body")
 
     def _refuse(self, why: str) -> NoReturn:
@@ -159,14 +160,18 @@ class AnswerReader:
             self._pass_over(status)
             return
         self.status = status
-        self.headers = _read(fields)
-        length = self.headers.get("content-length")
-        coding = self.headers.get("transfer-encoding")
+        # By their names in lower case; a repeated one is joined as HTTP says.
+        headers = self.headers
+        for name, value in fields:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
+            headers[key] = f"{headers[key]}, {text}" if key in headers else text
+        length = headers.get("content-length")
+        coding = headers.get("transfer-encoding")
         if self._bodyless or status in _BODYLESS:
             self._odd = coding is not None or length not in {None, "0"}
             self.complete = self._bodyless  # the parser cannot be told, and waits for a body; we do not
             return
-        if self.headers.get("content-encoding", "identity").lower() != "identity":
+        if "content-encoding" in headers and headers["content-encoding"].lower() != "identity":
             self._refuse("the answer is encoded, though that was declined")
         if coding is not None:
             self._begin_chunks(coding)
@@ -213,12 +218,3 @@ class AnswerReader:
         if coding.lower() != "chunked" or self._parser is None or self._parser.get_http_version() != "1.1":
             self._refuse("the answer's transfer coding is not plain chunks")
         self._chunked = True
-
-
-def _read(fields: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by their names in lower case; a repeated one is joined as HTTP says."""
-    headers: dict[str, str] = {}
-    for name, value in fields:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    return headers

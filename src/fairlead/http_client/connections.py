@@ -108,12 +108,12 @@ class Connection(asyncio.Protocol):
             while (reader := self._reader) is None or not reader.complete:
                 await self._change()
             content = await asyncio.to_thread(reader.take) if reader.size > _TAKEN_BYTES else reader.take()
-            return Reply(reader.status, reader.headers, content)
         except BaseException:
             self.abort()
-            raise
-        finally:
             self._finish()
+            raise
+        self._busy = False
+        return Reply(reader.status, reader.headers, content)
 
     async def stream(self, request: Request, *, limit: int, sink: Sink) -> Received:
         """Send a request and hand the body of a success to a sink, piece by piece, in its own time.

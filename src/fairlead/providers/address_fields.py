@@ -27,12 +27,7 @@ class Addressed:
 
 
 def address_fields(call: Call, body: bytes) -> Addressed | Failed:
-    """Take the fields that a call has in its address out of a body; a failure where one is missing or unusable.
-
-    A call without such fields sends the bytes it was given.
-    """
-    if not call.in_path and not call.in_query:
-        return Addressed(body)
+    """Take the fields that a call has in its address out of a body; a failure where one is missing or unusable."""
     document: dict[str, Any] = jiter.from_json(body)
     path: dict[str, str] = {}
     query: list[tuple[str, str]] = []
@@ -52,8 +47,6 @@ def address_fields(call: Call, body: bytes) -> Addressed | Failed:
 
 def with_query(path: str, query: Sequence[tuple[str, str]]) -> str:
     """A path with parameters behind it, after those it has already."""
-    if not query:
-        return path
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
 
 

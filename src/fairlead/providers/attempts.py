@@ -49,10 +49,12 @@ class Attempts:
             place = (order.provider, credential.label)
             self._healths.begins(place, provider.cooldown)
             reading = await self._exchange.send(order, credential)
+            if type(reading) is not Failed:
+                if is_ours:
+                    self._healths.succeeded(place)
+                return reading
             if is_ours:  # a caller's own credential says nothing of the partner's health for ours
                 self._note(place, provider, reading)
-            if type(reading) is not Failed:
-                return reading
             is_in_doubt = failed is not None and failed.reached is Reached.UNKNOWN
             answered = None if failed is None else failed.upstream_status
             failed = (reading.in_doubt() if is_in_doubt else reading).after(answered)
@@ -88,9 +90,9 @@ class Attempts:
         may = self._may(provider)
         return any(one.label not in spent and may(one) for one in self._credentials.all(provider))
 
-    def _note(self, place: tuple[str, str], provider: Provider, reading: Outcome | Accepted) -> None:
-        """Take note of what a try says of the partner's health."""
-        if type(reading) is Failed and tells_of_the_partner(reading):
+    def _note(self, place: tuple[str, str], provider: Provider, failed: Failed) -> None:
+        """Take note of what a failed try says of the partner's health."""
+        if tells_of_the_partner(failed):
             self._healths.failed(place, provider.cooldown)
         else:
             self._healths.succeeded(place)

@@ -62,8 +62,10 @@ class Ended:
 def classify_answer(provider: Provider, call: Call, reply: ReadReply) -> Completed | Failed | Accepted:
     """Read the answer to a call: a result, a failure, or the handle of submitted work."""
     answer = reply.document
-    if failure := _failure(provider, call, reply, answer):
+    if provider.signs and (failure := _signed(provider, call, reply, answer, is_taken=False)):
         return failure
+    if not reply.is_success:
+        return Failed(_by_status(reply), reply.status, _reached(reply))
     match call.protocol:
         case Protocol.SYNC_JSON:
             return _json_result(call, reply, answer)
@@ -148,13 +150,6 @@ def sanitized(text: Any) -> str | None:
 def _without_query(word: str) -> str:
     """Links lose what may be a secret: their query and fragment."""
     return word.partition("?")[0].partition("#")[0] if "://" in word else word
-
-
-def _failure(provider: Provider, call: Call, reply: ReadReply, answer: Any) -> Failed | None:
-    """The failure an answer reports, by a sign of the provider file or by its status; None for a success."""
-    if failure := _signed(provider, call, reply, answer, is_taken=False):
-        return failure
-    return None if reply.is_success else Failed(_by_status(reply), reply.status, _reached(reply))
 
 
 def _signed(provider: Provider, call: Call, reply: ReadReply, answer: Any, *, is_taken: bool = True) -> Failed | None:

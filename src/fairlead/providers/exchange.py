@@ -35,7 +35,7 @@ from fairlead.providers.credentials import OWN, BadCredentialError, Credential, 
 from fairlead.providers.forms import UnusableFileError, write_form
 from fairlead.providers.redaction import PIECE_BYTES, Redactor
 from fairlead.providers.request_signatures import OutgoingRequest
-from fairlead.providers.spec import Asking, Call, Polling, Protocol, Provider
+from fairlead.providers.spec import Asking, Call, Polling, Protocol, Provider, Scheme
 from fairlead.providers.storage import address_of, with_storage
 
 ANSWER_VALUES: Final = 50_000
@@ -139,14 +139,16 @@ class Exchange:
         """
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
-        addressed = address_fields(call, order.body)
-        if isinstance(addressed, Failed):
-            return addressed
+        body, parts, query = order.body, {"model": order.model}, None
+        if call.in_path or call.in_query:
+            addressed = address_fields(call, body)
+            if isinstance(addressed, Failed):
+                return addressed
+            body, parts, query = addressed.body, {**addressed.path, **parts}, addressed.query
         try:
             headers = self._headers(provider, call)
             if provider.idempotency_header is not None:
                 headers[provider.idempotency_header] = order.key
-            body = addressed.body
             if provider.storage is not None and order.credential is None:  # a caller's own key may not write there
                 body = with_storage(provider.storage, body, order.key)
             body = b"[%b]" % body if call.in_array else body
@@ -155,8 +157,8 @@ class Exchange:
                 if isinstance(written, Failed):
                     return written
                 headers["Content-Type"], body = written
-            path = _filled(call.path, {**addressed.path, "model": order.model})
-            url = provider.base_url + with_query(path, addressed.query)
+            path = _filled(call.path, parts) if "{" in call.path else call.path
+            url = provider.base_url + (with_query(path, query) if query else path)
             headers |= self._shown(credential, "POST", url, headers, body)
             answered = await self._transport.send(
                 "POST", url, headers, body, seconds=call.timeout, limit=call.answer_limit
@@ -169,7 +171,7 @@ class Exchange:
         reading = classify_answer(provider, call, reply)
         if isinstance(reading, Accepted):
             return replace(reading, credential=credential.label)
-        return self._of_credential(provider, credential, reading)
+        return reading if type(reading) is Completed else self._of_credential(provider, credential, reading)
 
     async def follow(self, order: Order, work: Work) -> Outcome:
         """Poll submitted work until it ends, or until the provider file says to give up.
@@ -347,7 +349,9 @@ class Exchange:
         self, credential: Credential, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> dict[str, str]:
         """The headers that show a credential with a request that is otherwise complete; BadCredentialError."""
-        request = OutgoingRequest(method, url, headers.get("Content-Type"), body or b"")
+        request = None
+        if credential.auth.scheme is Scheme.TC3:  # it signs the request
+            request = OutgoingRequest(method, url, headers.get("Content-Type"), body or b"")
         return self._credentials.headers(credential, request)
 
     async def _download(self, url: str) -> tuple[str, bytes]:
