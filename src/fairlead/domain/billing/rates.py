@@ -166,6 +166,12 @@ class Component:
     at_least: Decimal | None = None
     parts: tuple[Part, ...] = ()
     multipliers: tuple[Multiplier, ...] = ()
+    is_settled_before: bool = field(init=False)
+    """Whether what is held is what is charged: nothing of it depends on the answer."""
+
+    def __post_init__(self) -> None:
+        depends = self.measured is not None or any(one.answered for one in self.multipliers)
+        object.__setattr__(self, "is_settled_before", not depends)
 
     @property
     def dearest(self) -> int:
@@ -173,13 +179,6 @@ class Component:
         strict = () if self.strict is None else self.strict.cases
         others = (*(case.price for case in (*self.cases, *strict)), *(part.price for part in self.parts))
         return max(self.price, *others, 0)
-
-    @property
-    def is_settled_before(self) -> bool:
-        """Whether what is held is what is charged: nothing of it depends on the answer."""
-        if self.measured is not None:
-            return False
-        return not self.multipliers or not any(one.answered for one in self.multipliers)
 
     @property
     def most_strictly(self) -> Decimal:
@@ -203,11 +202,12 @@ class RateCard:
     source: str | None = None
     checked: datetime.date | None = None
     markup: Decimal = NO_MARKUP
+    label: str = field(init=False)
+    """How the ledger names it: its version, and the markup where there is one, such as `v2+7.5%`."""
 
-    @property
-    def label(self) -> str:
-        """How the ledger names it: its version, and the markup where there is one, such as `v2+7.5%`."""
-        return f"{self.version}+{self.markup:f}%" if self.markup else self.version
+    def __post_init__(self) -> None:
+        label = f"{self.version}+{self.markup:f}%" if self.markup else self.version
+        object.__setattr__(self, "label", label)
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -287,7 +287,9 @@ def quote(card: RateCard, asked: Pricing) -> Quote:
     for component in card.components:
         price = price_of(component, asked) if component.cases else component.price
         wanted = component.requested
-        quantity = component.at_most if wanted is None else _held_for(component, wanted, asked)
+        quantity = None if wanted is None else quantity_asked(component, wanted, asked)
+        if quantity is None:  # the body does not say
+            quantity = component.at_most
         lines.append(line_of(card, component, quantity, price, asked))
     return quote_of(card, lines)
 
@@ -375,12 +377,6 @@ def price_of(component: Component, asked: Pricing) -> int:
     return component.price
 
 
-def _held_for(component: Component, wanted: Requested, asked: Pricing) -> Decimal:
-    """The quantity a body asks for, or the most there can be where it does not say."""
-    quantity = quantity_asked(component, wanted, asked)
-    return component.at_most if quantity is None else quantity
-
-
 def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> Decimal | None:
     """The quantity a body asks for, at most `at_most`; None where it does not say."""
     total = _product(wanted, asked)
@@ -389,7 +385,11 @@ def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> D
         if total is None or added is None:
             return None
         total += added
-    return None if total is None else min(billable(component, total), component.at_most)
+    if total is None:
+        return None
+    if component.beyond or component.whole:
+        total = billable(component, total)
+    return min(total, component.at_most)
 
 
 def _product(wanted: Requested, asked: Pricing) -> Decimal | None:
@@ -397,24 +397,24 @@ def _product(wanted: Requested, asked: Pricing) -> Decimal | None:
         return None
     product: Decimal | int = 1
     for factor in wanted.product:
-        number = _factor(factor, asked)
+        # As most are a value; to name a member by its class takes longer than all the rest.
+        number = _value(factor, asked) if factor.reading is _VALUE else _counted(factor, asked)
         if number is None:
             return None
         product *= number
     return product * wanted.scale
 
 
-def _factor(factor: Factor, asked: Pricing) -> Decimal | int | None:
-    reading = factor.reading
-    if reading is _VALUE:  # as most are; to name a member by its class takes longer than all the rest
-        return _value(factor, asked)
-    match reading:
+def _counted(factor: Factor, asked: Pricing) -> Decimal | int | None:
+    match factor.reading:
         case Reading.BYTES:
             return asked.size
         case Reading.COUNT:
             return sum(1 for _ in find_all(asked.body, factor.at))
         case Reading.LENGTH:
             return sum(len(text) for _, text in find_all(asked.body, factor.at) if isinstance(text, str))
+        case Reading.VALUE:
+            return _value(factor, asked)
 
 
 def _value(factor: Factor, asked: Pricing) -> Decimal | int | None:

@@ -1,6 +1,6 @@
 """Admission: everything that is decided before a partner is asked, ending in one durable entry."""
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -9,14 +9,12 @@ from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_pro
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import (
     FaultError,
-    InputRejected,
     InsufficientCredits,
     NotEnabled,
     ProviderTimeout,
     ServiceUnavailable,
     StillRunning,
     Upstream,
-    Violation,
     is_fault,
 )
 from fairlead.domain.runs.entries import (
@@ -37,12 +35,13 @@ from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderN
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
-from fairlead.operations.runs.large_bodies import LargeBodies, read_short_body
+from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.plan import LegPlan, Request, plan_leg, with_whole_body
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import (
     check_body,
     check_strict_body,
+    check_unknown,
     check_within_card,
     completed_body,
     earlier_operation,
@@ -158,7 +157,7 @@ class Admitter:
 
     def check(self, caller: Caller, model_id: str) -> Model:
         """What can be refused before anything else of a call is looked at: rollout, model, entitlement. FaultError."""
-        if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
+        if caller.gates and (fault := refuse_gate(caller, ROUTER_GATE, "The model router")):
             raise FaultError(fault)
         return self._catalog.model(model_id, caller)
 
@@ -174,10 +173,13 @@ class Admitter:
         yet tell the end of goes on with it (R-18).
         """
         run = await self._prepare(caller, model, command)
-        recorded = await self._recorded(run, caller, None)
-        if not isinstance(recorded, KeyUsed):
-            return recorded
-        told = await self._replayer.tell(recorded.run_id)
+        verdict = await self._written(run, caller, None, None, _UNRECORDED)
+        if verdict is None:
+            return run
+        admitted = _admitted(run, verdict)
+        if not isinstance(admitted, KeyUsed):
+            return admitted
+        told = await self._replayer.tell(admitted.run_id)
         return told if isinstance(told, Answer) else await self._gone_on_with(run, caller, told)
 
     async def _gone_on_with(self, run: AdmittedRun, caller: Caller, earlier: EarlierWork) -> AdmittedRun | Answer:
@@ -188,24 +190,10 @@ class Admitter:
             return Answer(Failed(ProviderTimeout(Upstream(earlier.work.status))), None, is_replay=True)
         key = msgspec.structs.replace(run.key, expires_at=earlier.expires_at)
         run = msgspec.structs.replace(run, plan=plan, key=key, work=earlier.work)
-        recorded = await self._recorded(run, caller, earlier)
-        if isinstance(recorded, KeyUsed):  # another call with the key was quicker
+        admitted = _admitted(run, await self._written(run, caller, None, earlier, _UNRECORDED))
+        if isinstance(admitted, KeyUsed):  # another call with the key was quicker
             raise FaultError(StillRunning())
-        return recorded
-
-    async def _recorded(self, run: AdmittedRun, caller: Caller, earlier: EarlierWork | None) -> AdmittedRun | KeyUsed:
-        """A run that was made durable; FaultError where it may not begin, or that cannot be written."""
-        match await self._written(run, caller, None, earlier, _UNRECORDED):
-            case None | Superseded():
-                return run
-            case Committed() as committed:
-                return msgspec.structs.replace(run, committed=committed)
-            case KeyUsed() as used:
-                return used
-            case verdict if is_fault(verdict):
-                raise FaultError(verdict)
-            case verdict:
-                raise AssertionError(verdict)
+        return admitted
 
     async def enqueue(self, caller: Caller, model: Model, command: RunCommand, ticket: QueueTicket) -> Queued:
         """Check the body, hold the price and put the run into its workspace's queue (R-32); FaultError.
@@ -238,9 +226,29 @@ class Admitter:
         Where nobody knows whether the entry was kept, its blob may be needed: it is swept if no run names it. That of
         a run that was refused is gone when this returns, so that the same run may be tried again.
         """
-        content = run.request.content
-        kept = content if self._stored.is_short(content) else await self._stored.keep(run.run_id, content)
-        entry = _admission(run, caller, self._server_id, kept, self._clock.now_ms(), ticket, earlier)
+        plan, request = run.plan, run.request
+        content = request.content
+        kept = content if len(content) <= self._stored.inline_bytes else await self._stored.keep(run.run_id, content)
+        entry = Admission(
+            run_id=run.run_id,
+            workspace_id=run.workspace_id,
+            key_id=caller.key_id,
+            model_id=request.model.id,
+            provider=plan.leg.provider,
+            server_id=self._server_id,
+            hold=plan.quote.amount,
+            rate_version=plan.quote.card.label,
+            created_at=self._clock.now_ms(),  # after the blob: an admission that is old and unknown would be a stray
+            request=kept,
+            operation=request.asked.operation,
+            strict=run.selection.strict,
+            byok=run.selection.byok,
+            key=run.key,
+            least=plan.quote.least,
+            dropped=dropped_json(plan.dropped) if plan.dropped else None,
+            ticket=ticket,
+            work=earlier,
+        )
         try:
             verdict = await self._journal.write(entry)
         except DatabaseUnavailableError as error:
@@ -255,25 +263,31 @@ class Admitter:
         if caller.exhausted and not _is_unpaid(caller, model, command.wish) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
         content, workspace_id = command.content, caller.workspace_id
-        read = read_short_body(content) or await self._bodies.read(workspace_id, content, model)
+        read = await self._bodies.read(workspace_id, content, model)
         body = read.value
         completed = completed_body(model, body)
         selection = select(
             Facts(caller, model, command.wish, model.operation(completed), self._alternates, body),
             self._exchange.is_configured,
         )
-        _check(selection, command.wish, model, body, completed, read.violations)
-        draft = None if selection.strict else model.draft(completed)
-        earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
+        if selection.strict:
+            check_strict_body(selection.leg, body)
+        else:
+            check_body(model, completed, read.violations)
+        if command.wish.reject_unknown:
+            check_unknown(model, completed)
         if selection.strict:
             asked = strict_pricing_of(body, len(content), selection.operation)
         else:
+            draft = None if model.draft_of is None else model.draft(completed)
+            earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
             asked = pricing_of(model, completed, len(content), selection.operation, earlier)
         request = Request(command.run_id, model, selection.operation.name, content, asked, selection.byok, read.large)
         plan, selection = self._first(request, selection)
         if read.large is not None:
             plan = await with_whole_body(plan, request)
-        check_within_card(plan.quote.card, asked)
+        if asked.is_strict:
+            check_within_card(plan.quote.card, asked)
         return AdmittedRun(
             run_id=command.run_id,
             workspace_id=workspace_id,
@@ -312,6 +326,8 @@ class Admitter:
         plan = plan_leg(request, leg, self._clock.today())
         if plan is None:
             raise FaultError(ServiceUnavailable("No price is in force for this model yet."))
+        if fallbacks is selection.fallbacks:
+            return plan, selection
         return plan, msgspec.structs.replace(selection, fallbacks=fallbacks)
 
     async def _own(self, caller: Caller, plan: LegPlan) -> Credential:
@@ -320,60 +336,21 @@ class Admitter:
         return self._credentials.own(plan.provider, text)
 
 
-def _admission(
-    run: AdmittedRun,
-    caller: Caller,
-    server_id: str,
-    kept: bytes | RequestBlob,
-    now: int,
-    ticket: QueueTicket | None,
-    earlier: EarlierWork | None,
-) -> Admission:
-    return Admission(
-        run_id=run.run_id,
-        workspace_id=run.workspace_id,
-        key_id=caller.key_id,
-        model_id=run.model.id,
-        provider=run.plan.provider,
-        server_id=server_id,
-        hold=run.plan.hold,
-        rate_version=run.plan.quote.card.label,
-        created_at=now,  # after its blob was written: an admission that is old and unknown would be a stray
-        request=kept,
-        operation=run.request.asked.operation,
-        strict=run.selection.strict,
-        byok=run.selection.byok,
-        key=run.key,
-        least=run.plan.quote.least,
-        dropped=dropped_json(run.plan.dropped),
-        ticket=ticket,
-        work=earlier,
-    )
+def _admitted(run: AdmittedRun, verdict: Verdict) -> AdmittedRun | KeyUsed:
+    """A run that was made durable; FaultError where it may not begin."""
+    match verdict:
+        case None | Superseded():
+            return run
+        case Committed() as committed:
+            return msgspec.structs.replace(run, committed=committed)
+        case KeyUsed() as used:
+            return used
+        case _ if is_fault(verdict):
+            raise FaultError(verdict)
+        case _:
+            raise AssertionError(verdict)
 
 
 def _is_unpaid(caller: Caller, model: Model, wish: Wish) -> bool:
     """Whether a run is made with the caller's own key, which an empty workspace may do as well as any (R-17)."""
     return wish.provider is None and model.native.provider in caller.own_keys
-
-
-def _check(
-    selection: Selection,
-    wish: Wish,
-    model: Model,
-    body: dict[str, Any],
-    completed: dict[str, Any],
-    violations: tuple[Violation, ...] | None,
-) -> None:
-    """Refuse a body that is wrong for the leg it was selected for; FaultError(InputRejected)."""
-    if selection.strict:
-        check_strict_body(selection.leg, body)
-    else:
-        check_body(model, completed, violations)
-    _check_unknown(model, completed, wish)
-
-
-def _check_unknown(model: Model, body: dict[str, Any], wish: Wish) -> None:
-    """Refuse fields the model's schema does not declare, where the caller wants that (R-15)."""
-    schema = model.input_schema
-    if schema is not None and wish.reject_unknown and (violations := schema.unknown_fields(body)):
-        raise FaultError(InputRejected(violations))

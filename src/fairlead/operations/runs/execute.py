@@ -221,16 +221,17 @@ class Executor:
                     self._observe(RunSuperseded(entry.run_id))
                     raise SupersededError(entry.run_id)
                 if verdict is None:
-                    self._note_answer(entry)
+                    if type(entry) is Acceptance:
+                        self._note_answer(entry)
                     return None
                 if isinstance(entry, Redirection) and is_fault(verdict):
                     return verdict
             await asyncio.sleep(pause)
             pause = min(pause * 2, _RETRY_MAX)
 
-    def _note_answer(self, entry: Acceptance | Redirection | Settlement) -> None:
+    def _note_answer(self, entry: Acceptance) -> None:
         """Remember that a partner has answered, for callers who do not wait for the end (R-22)."""
-        if type(entry) is Acceptance and (execution := self._under_way.get(entry.run_id)) is not None:
+        if (execution := self._under_way.get(entry.run_id)) is not None:
             execution.answered = entry.status
 
     def _ended(self, run: AdmittedRun, served: Served, settlement: Settlement, partner_seconds: float) -> None:

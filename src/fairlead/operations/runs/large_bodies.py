@@ -28,11 +28,6 @@ class ReadBody(msgspec.Struct, frozen=True):
     large: LargeDocument | None = None
 
 
-def read_short_body(content: bytes) -> ReadBody | None:
-    """A body of at most INLINE_BYTES, read here and now; None for a larger one. FaultError for no clean JSON object."""
-    return ReadBody(read_body(content)) if len(content) <= INLINE_BYTES else None
-
-
 class LargeBodies:
     """Reads bodies, the large ones by readers that workspaces share."""
 
@@ -44,8 +39,8 @@ class LargeBodies:
 
         Without a model, it is held against no schema.
         """
-        if (short := read_short_body(content)) is not None:
-            return short
+        if len(content) <= INLINE_BYTES:
+            return ReadBody(read_body(content))
         schema = None if model is None else model.input_schema
         name = model.name if model is not None and schema is not None and schema.declares_model else None
         asked = OfBody(secrets.token_hex(16), None if schema is None else schema.text, name)

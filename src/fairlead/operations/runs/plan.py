@@ -59,23 +59,20 @@ class Request(msgspec.Struct, frozen=True):
     byok: bool = False
     large: LargeDocument | None = None
 
-    @property
-    def source(self) -> bytes:
-        """What a body is written from: the bytes that were sent, or the outline of those."""
-        return self.content if self.large is None else self.large.outline
-
 
 def plan_leg(request: Request, leg: Leg, today: date, version: str | None = None) -> LegPlan | None:
     """Make a leg ready; None when it does not serve the operation, or no price is in force.
 
     `version` names the card of a run that was admitted before. The plan of a large body still needs `with_whole_body`.
     """
-    call = leg.call(request.operation)
+    call = leg.calls.get(request.operation)
     card = card_in_force(leg.rate_cards, today) if version is None else card_named(leg.rate_cards, version)
     if call is None or card is None:
         return None
+    asked = request.asked
     body, dropped = _body(request, leg)
-    priced = _unpaid(card) if request.byok else _quote(card, request.asked)
+    price = quote_strict if asked.is_strict else quote
+    priced = _unpaid(card) if request.byok else price(card, asked)
     return LegPlan(leg, call, leg.names[request.operation], body, priced, dropped)
 
 
@@ -86,10 +83,6 @@ async def with_whole_body(plan: LegPlan, request: Request) -> LegPlan:
     return msgspec.structs.replace(plan, body=await asyncio.to_thread(request.large.filled, plan.body))
 
 
-def _quote(card: RateCard, asked: Pricing) -> Quote:
-    return quote_strict(card, asked) if asked.is_strict else quote(card, asked)
-
-
 def _unpaid(card: RateCard) -> Quote:
     """A quote of nothing: BYOK runs are paid by the caller to the provider (R-17)."""
     return Quote(card, (), 0, 0)
@@ -97,26 +90,23 @@ def _unpaid(card: RateCard) -> Quote:
 
 def _body(request: Request, leg: Leg) -> tuple[bytes, tuple[str, ...]]:
     """The body for a leg, and what could not be said in it (R-10, R-12, R-13)."""
+    source = request.content if request.large is None else request.large.outline
     if request.asked.is_strict:
-        return request.source, ()
-    if leg.translation is None:
-        return _with(request.source, _added(request, leg)), ()
-    said = translate(leg.translation, request.asked.body)
-    return _encode({**said.body, **_fixed(request, leg)}), said.dropped
-
-
-def _added(request: Request, leg: Leg) -> dict[str, Any]:
-    """What the native body lacks: the model's name where its schema has one, and what the provider wants beside it."""
-    added = _fixed(request, leg)
+        return source, ()
+    if leg.translation is not None:
+        said = translate(leg.translation, request.asked.body)
+        return _encode({**said.body, **_fixed(request, leg)}), said.dropped
     schema = request.model.input_schema
-    if schema is not None and schema.declares_model and "model" not in added and _lacks_model(request):
+    # What the native body lacks: the model's name where its schema has one, and what else the provider wants.
+    added = _fixed(request, leg) if leg.fixed else {}
+    if schema is not None and schema.declares_model and "model" not in added and _lacks_model(source):
         added["model"] = request.model.name
-    return added
+    return _with(source, added) if added else source, ()
 
 
-def _lacks_model(request: Request) -> bool:
+def _lacks_model(source: bytes) -> bool:
     """Whether the bytes themselves name no model; the parsed body was completed with it."""
-    return b'"model"' not in request.source or "model" not in msgspec.json.decode(request.source)
+    return b'"model"' not in source or "model" not in msgspec.json.decode(source)
 
 
 def _fixed(request: Request, leg: Leg) -> dict[str, Any]:
@@ -131,8 +121,6 @@ def _with(content: bytes, added: Mapping[str, Any]) -> bytes:
 
     A field that stands in the object already would then be there twice: such a body is written anew.
     """
-    if not added:
-        return content
     if any(_encode(name) in content for name in added):
         return _encode({**msgspec.json.decode(content), **added})
     head, _, rest = content.partition(b"{")

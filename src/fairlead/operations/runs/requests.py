@@ -24,7 +24,7 @@ def completed_body(model: Model, body: dict[str, Any]) -> dict[str, Any]:
 def _other_model(model: Model, body: dict[str, Any]) -> tuple[Violation, ...]:
     """What is wrong with a body that names another model than the path (decisions: the body's `model` field)."""
     named = body.get("model")
-    if model.input_schema is None or not model.input_schema.declares_model or named in (model.id, model.name):
+    if named in (model.id, model.name):
         return ()
     message, expected, repeated = f"The path names {model.id}.", {"expected": model.name}, echo(named)
     where = ("body", "model")
@@ -39,8 +39,17 @@ def check_body(model: Model, body: dict[str, Any], found: Sequence[Violation] | 
     schema = model.input_schema
     if schema is None:
         return
-    violations = _other_model(model, body) or (schema.violations(body) if found is None else tuple(found))
+    violations = schema.violations(body) if found is None else tuple(found)
+    if schema.declares_model:
+        violations = _other_model(model, body) or violations
     if violations:
+        raise FaultError(InputRejected(violations))
+
+
+def check_unknown(model: Model, body: dict[str, Any]) -> None:
+    """Refuse fields the model's schema does not declare (R-15); FaultError(InputRejected)."""
+    schema = model.input_schema
+    if schema is not None and (violations := schema.unknown_fields(body)):
         raise FaultError(InputRejected(violations))
 
 
@@ -67,7 +76,7 @@ def strict_pricing_of(body: dict[str, Any], size: int, operation: Operation) -> 
 
 def check_within_card(card: RateCard, asked: Pricing) -> None:
     """Refuse a strict body that asks for more than its card can charge; FaultError(InputRejected)."""
-    if asked.is_strict and (violations := beyond_card(card, asked)):
+    if violations := beyond_card(card, asked):
         raise FaultError(InputRejected(violations))
 
 

@@ -27,14 +27,11 @@ class StoredBodies:
     """Keeps the bodies of runs while they are live: with the run itself, or as blobs if of more than `inline_bytes`."""
 
     def __init__(self, blobs: Blobs, observe: Observer, inline_bytes: int = INLINE_BYTES) -> None:
-        self._inline_bytes = inline_bytes
+        self.inline_bytes = inline_bytes
+        """The most that a body may have to be kept with its run."""
         self._blobs = blobs
         self._observe = observe
         self._deleting = set[asyncio.Task[None]]()
-
-    def is_short(self, content: bytes) -> bool:
-        """Whether a body is kept with its run."""
-        return len(content) <= self._inline_bytes
 
     async def keep(self, run_id: str, content: bytes) -> RequestBlob:
         """The blob that a body is in now; FaultError(ServiceUnavailable) where the store is away."""
