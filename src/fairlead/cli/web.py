@@ -258,7 +258,7 @@ class WebProtocol(HttpToolsProtocol):
         """Take a piece of the body."""
         self._body_bytes += len(body)
         exchange = self.cycle
-        if exchange.response_complete or (self.parser.should_upgrade() and self._should_upgrade()):
+        if (self.parser.should_upgrade() and self._should_upgrade()) or exchange.response_complete:
             return
         exchange.body += body
         if len(exchange.body) > HIGH_WATER_LIMIT:
@@ -325,10 +325,9 @@ class WebProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Read on: uvicorn paused for a large body, and would not hear of the caller's leaving."""
-        exchange = self.cycle
-        if not (exchange.response_complete or (self.parser.should_upgrade() and self._should_upgrade())):
-            exchange.more_body = False
-            exchange.message_event.set()
+        if not ((self.parser.should_upgrade() and self._should_upgrade()) or self.cycle.response_complete):
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
         if self.flow.read_paused and not self.pipeline:
             self.flow.resume_reading()
 

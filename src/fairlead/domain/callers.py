@@ -146,13 +146,13 @@ def refuse_provider(caller: Caller, provider: str) -> Fault | None:
     """Say why a workspace may not use a provider (R-38), or None when it may."""
     if caller.gates and (fault := refuse_gate(caller, provider_gate(provider), f"The provider {provider}")):
         return fault
+    if caller.providers.allowed is None and caller.providers.is_readable:
+        return None
     return refuse_policy(caller, provider)
 
 
 def refuse_policy(caller: Caller, provider: str) -> Fault | None:
     """Say that the policy of a workspace rules out a provider or cannot be read (R-38), or None when it allows it."""
-    if caller.providers.allowed is None and caller.providers.is_readable:
-        return None
     if not caller.providers.is_readable:
         return ServiceUnavailable("Which providers this workspace may use cannot be determined right now.")
     if not caller.providers.allow(provider):

@@ -8,6 +8,7 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Final
 
 from fairlead.domain.faults import ServiceUnavailable
@@ -82,13 +83,12 @@ class Attempts:
 
     def _next(self, provider: str, spent: Collection[str]) -> Credential | None:
         """The next credential in turn, rather one that has not failed for this order."""
-        may = self._may(provider)
+        may = partial(self._may, provider)
         fresh = self._credentials.next(provider, lambda one: one.label not in spent and may(one)) if spent else None
         return fresh or self._credentials.next(provider, may)
 
     def _has_other(self, provider: str, spent: Collection[str]) -> bool:
-        may = self._may(provider)
-        return any(one.label not in spent and may(one) for one in self._credentials.all(provider))
+        return any(one.label not in spent and self._may(provider, one) for one in self._credentials.all(provider))
 
     def _note(self, place: tuple[str, str], provider: Provider, failed: Failed) -> None:
         """Take note of what a failed try says of the partner's health."""
@@ -97,8 +97,8 @@ class Attempts:
         else:
             self._healths.succeeded(place)
 
-    def _may(self, provider: str) -> Callable[[Credential], bool]:
-        return lambda credential: self._healths.may_call((provider, credential.label))
+    def _may(self, provider: str, credential: Credential) -> bool:
+        return self._healths.may_call((provider, credential.label))
 
     def _none(self, provider: str) -> Failed:
         """Why there is nothing to call a partner with: no credential, or each of them rests."""

@@ -95,7 +95,8 @@ class Exchange:
 
     def is_configured(self, provider: str, *, own_credential: bool = False) -> bool:
         """Whether we have what a partner wants to be called with: a whole address, and a credential or the caller's."""
-        return (own_credential or self._credentials.has(provider)) and not self.providers[provider].missing
+        found = self.providers[provider]
+        return (own_credential or self._credentials.has(provider)) and not (found.variables and found.missing)
 
     def missing_settings(self, provider: str) -> tuple[str, ...]:
         """What an operator must set before a partner can be called."""

@@ -49,6 +49,8 @@ class Healths:
 
     def may_call(self, place: Place) -> bool:
         """Whether a call may go there now: when a rest is over, one may (see `begins`)."""
+        if place not in self._records:  # as most are
+            return True
         health = self.of(place)
         return health is Health.WELL or (health is Health.RESTING and self.seconds_left(place) == 0.0)
 

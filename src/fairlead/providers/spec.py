@@ -237,8 +237,6 @@ class Provider:
     @property
     def missing(self) -> tuple[str, ...]:
         """The parts of the address nobody has given yet."""
-        if not self.variables:  # as most, and every run asks
-            return ()
         return tuple(name for name in self.variables if "{" + name + "}" in self.base_url)
 
     def at(self, base_url: str) -> "Provider":

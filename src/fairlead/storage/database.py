@@ -130,7 +130,9 @@ class SqliteDatabase:
                 except BaseException:
                     connection.rollback()
                     raise
-                await self._commit(connection)
+                # In a thread, because it waits for the disk; SQLAlchemy then has nothing left to commit.
+                await self._committer.run(sqlite_driver(connection).commit)
+                connection.commit()
             except (DatabaseError, sqlite3.DatabaseError, OSError) as error:
                 unavailable = _unavailable(error)
                 if unavailable is None:
@@ -153,12 +155,6 @@ class SqliteDatabase:
                 await asyncio.sleep(_BUSY_PAUSE_SECONDS)
             else:
                 return
-
-    async def _commit(self, connection: Connection) -> None:
-        """Make a transaction durable, in a thread; SQLAlchemy then has nothing left to commit."""
-        driver = sqlite_driver(connection)
-        await self._committer.run(driver.commit)
-        connection.commit()
 
     def _read(self, work: Work[T]) -> T:
         try:

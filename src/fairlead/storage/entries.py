@@ -44,7 +44,7 @@ from fairlead.storage.budgets import HOLD_FOR_KEY, BudgetBook
 from fairlead.storage.idempotency import KeyBook
 from fairlead.storage.prepared import Prepared
 from fairlead.storage.usage import UsageBook
-from fairlead.storage.webhooks import WebhookBook
+from fairlead.storage.webhooks import DELIVERY_IS_DUE, INSERT_DELIVERY
 
 _Row: TypeAlias = tuple[Any, ...]
 _OfARun: TypeAlias = Claim | Withdrawal | Acceptance | Redirection | Settlement
@@ -120,7 +120,6 @@ class _Batch:
     claimed: dict[str, _Row]
     before: dict[str, Funds]
     usage: UsageBook = field(default_factory=UsageBook)
-    webhooks: WebhookBook = field(default_factory=WebhookBook)
     blocked: set[str] = field(default_factory=set)
     released: list[tuple[str, str]] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
@@ -134,6 +133,8 @@ class _Batch:
     redirected: list[_Row] = field(default_factory=list)
     settled: list[_Row] = field(default_factory=list)
     events: list[_Row] = field(default_factory=list)
+    deliveries: list[_Row] = field(default_factory=list)
+    deliveries_due: list[_Row] = field(default_factory=list)
     ledger: list[_Row] = field(default_factory=list)
 
 
@@ -357,7 +358,7 @@ def _admit(batch: _Batch, entry: Admission) -> Verdict:
     batch.ledger.append(row)
     if entry.ticket is not None:
         if entry.ticket.webhook_url is not None:
-            batch.webhooks.take(entry.run_id, entry.workspace_id, entry.ticket.webhook_url)
+            batch.deliveries.append((entry.run_id, entry.workspace_id, entry.ticket.webhook_url, 0))
         return Enqueued(funds.waiting - 1)
     return None if funds.commitment_limit is None else Committed(funds.commitment_limit, funds.committed)
 
@@ -463,7 +464,7 @@ def _count_end(
     if found.request_blob is not None:
         batch.unneeded.append(found.request_blob)
     if found.place is not None:
-        batch.webhooks.due(run_id, at)
+        batch.deliveries_due.append((at, run_id))
 
 
 def _write_rest(connection: Connection, batch: _Batch) -> None:
@@ -481,9 +482,10 @@ def _write_rest(connection: Connection, batch: _Batch) -> None:
         (sql.MOVE_FIGURES, changes),
         *batch.keys.rows(),
         (HOLD_FOR_KEY, batch.budgets.rows()),
+        (INSERT_DELIVERY, batch.deliveries),
+        (DELIVERY_IS_DUE, batch.deliveries_due),
     )
     batch.usage.write(connection)
-    batch.webhooks.write(connection)
 
 
 def _write(connection: Connection, *written: tuple[Prepared, Sequence[_Row]]) -> None:

@@ -95,20 +95,16 @@ class GroupCommit(Generic[Entry, Batch, Verdict]):
             self._writing = None
 
     async def _write_batch(self, batch: list[tuple[Entry, asyncio.Future[Verdict | ServiceUnavailable]]]) -> None:
-        entries = [entry for entry, _ in batch]
-
-        def work(connection: Connection) -> Batch:
-            return self._work(connection, entries)
-
+        entries, futures = zip(*batch, strict=True)
         try:
-            written = await self._database.write(work)
+            written = await self._database.write(lambda connection: self._work(connection, entries))
         except DatabaseUnavailableError as error:
-            for _, future in batch:
+            for future in futures:
                 _refuse(future, error)
         except Exception as error:  # noqa: BLE001 -- whatever it is belongs to the entries, not to the journal
             await self._write_apart(batch, error)
         else:
-            for (_, future), verdict in zip(batch, written.verdicts, strict=True):
+            for future, verdict in zip(futures, written.verdicts, strict=True):
                 if not future.done():
                     future.set_result(cast("Verdict", verdict))
             self.written(written)

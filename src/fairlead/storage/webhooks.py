@@ -1,7 +1,7 @@
 """Webhooks as they are kept: who is to be told of a run's end, when next, and what became of each try."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
@@ -16,15 +16,15 @@ from fairlead.storage.sealed_rows import (
 )
 from fairlead.storage.tables import runs, webhook_deliveries, webhook_tries, workspaces
 
-_Row: TypeAlias = tuple[Any, ...]
-
-_TAKE: Final = Prepared(insert(webhook_deliveries), ("run_id", "workspace_id", "url", "tries"))
-_DUE: Final = Prepared(
+INSERT_DELIVERY: Final = Prepared(insert(webhook_deliveries), ("run_id", "workspace_id", "url", "tries"))
+"""A run is admitted whose end is to be told to a URL."""
+DELIVERY_IS_DUE: Final = Prepared(
     update(webhook_deliveries)
     .where(webhook_deliveries.c.run_id == bindparam("run"))
     .values(next_at=bindparam("new_next_at")),
     ("new_next_at", "run"),
 )
+"""A run has ended: whoever is to be told may be told from a time (ms) on. Nothing where nobody is."""
 _CLAIMABLE: Final = (
     select(
         webhook_deliveries.c.run_id,
@@ -51,27 +51,6 @@ class SecretNumber(NamedTuple):
     rotated_at: int | None
 
 
-class WebhookBook:
-    """What a batch of entries does to webhooks: runs that name one are admitted, and runs end."""
-
-    def __init__(self) -> None:
-        self._taken: list[_Row] = []
-        self._due: list[_Row] = []
-
-    def take(self, run_id: str, workspace_id: str, url: str) -> None:
-        """A run is admitted whose end is to be told to a URL."""
-        self._taken.append((run_id, workspace_id, url, 0))
-
-    def due(self, run_id: str, at: int) -> None:
-        """A run has ended: whoever is to be told may be told from `at` (ms) on. Nothing where nobody is."""
-        self._due.append((at, run_id))
-
-    def write(self, connection: Connection) -> None:
-        """Write what was gathered; after the runs, which the webhooks refer to."""
-        _TAKE.run(connection, self._taken)
-        _DUE.run(connection, self._due)
-
-
 def next_due(connection: Connection) -> int | None:
     """When the next delivery is due (ms); None where none is to be made."""
     found: int | None = connection.execute(
@@ -91,7 +70,7 @@ def claim_due(connection: Connection, now: int, lease: int, limit: int) -> list[
         .limit(limit)
         .with_for_update(skip_locked=True, of=webhook_deliveries)
     ).all()
-    _DUE.run(connection, [(lease, row.run_id) for row in due])
+    DELIVERY_IS_DUE.run(connection, [(lease, row.run_id) for row in due])
     if not due:
         return []
     sealed, origin = webhook_secrets_of(connection, {row.workspace_id for row in due}), find_origin(connection)

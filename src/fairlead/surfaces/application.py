@@ -1,6 +1,7 @@
 """The ASGI application: runs as they are, every other call to the surface that serves it, sockets to theirs."""
 
-from collections.abc import Coroutine, Iterator, Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -68,30 +69,32 @@ class Application:
         table = [*_router_table(owners), *_table_beside((assets, operator, document, *owners))]
         self._router = Surface(routes_of(table), partial(_refusal, names=names), names.request_id, observe)
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hold one socket; nothing that happens in it escapes."""
-        if scope.get("method") == "POST" and (path := _run_segments(scope)):  # sockets have no method
-            scope[REQUEST_ID] = request_id = new_id()
-            return self._run(scope, receive, send, path, request_id, self._refuse_run)
-        return self._pass_on(scope, receive, send)
-
-    async def _refuse_run(self, scope: Scope, send: Send, error: BaseException) -> None:
-        """Answer a run that failed."""
-        match error:
-            case FaultError():
-                await self._router.refuse(scope, send, error, [REPLAYED] if error.is_replay else None)
-            case CallerLeftError():  # nobody is there to be answered; the log has it (R-25)
-                await self._router.refuse(scope, send, error)
-            case Exception():  # the caller learns nothing, the log everything
-                self._observe(UnexpectedError(f"answer {scope[REQUEST_ID]}", error))
-                await self._router.refuse(scope, send, error)
-            case _:  # it was cancelled
-                await self._router.refuse(scope, send, FaultError(STOPPED))
-
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in _SERVED:
             return  # nothing here begins or ends with the server's lifespan
         request_id = new_id()
+        path = _run_segments(scope) if scope.get("method") == "POST" else None  # sockets have no method
+        if path is None:
+            await self._pass_on(scope, receive, send, request_id)
+            return
+        try:
+            await self._run(scope, receive, send, path, request_id)
+        except FaultError as error:
+            scope[REQUEST_ID] = request_id
+            await self._router.refuse(scope, send, error, [REPLAYED] if error.is_replay else None)
+        except CallerLeftError as error:  # nobody is there to be answered; the log has it (R-25)
+            scope[REQUEST_ID] = request_id
+            await self._router.refuse(scope, send, error)
+        except asyncio.CancelledError:
+            scope[REQUEST_ID] = request_id
+            await self._router.refuse(scope, send, FaultError(STOPPED))
+        except Exception as error:  # noqa: BLE001 -- the caller learns nothing, the log everything
+            scope[REQUEST_ID] = request_id
+            self._observe(UnexpectedError(f"answer {request_id}", error))
+            await self._router.refuse(scope, send, error)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         other = next((one for one in self._others if one.serves(scope["path"])), None)
         if other is not None:
             await other(scope, receive, send, request_id)

@@ -186,7 +186,7 @@ def refuse_hold(funds: Funds, more: int) -> Fault | None:
     """Say why a workspace may not be held for so much more, or None."""
     if funds.commitment_limit is not None and (fault := refuse_commitment(funds, more)):
         return fault
-    return _refuse_money(funds, more)
+    return None if more <= funds.available() else _lacks_money(funds, more)
 
 
 def refuse_queueing(funds: Funds, hold: int, backlog: int) -> Fault | None:
@@ -201,17 +201,15 @@ def refuse_queueing(funds: Funds, hold: int, backlog: int) -> Fault | None:
         return QueueBacklogFull(backlog)
     if funds.commitment_limit is not None and hold > funds.commitment_limit:
         return _too_much(funds, funds.commitment_limit, hold)
-    return _refuse_money(funds, hold)
+    return None if hold <= funds.available() else _lacks_money(funds, hold)
 
 
 def _too_much(funds: Funds, limit: int, more: int) -> Fault:
     return CommittedSpendExceeded(limit, funds.committed, more if more > limit else None)
 
 
-def _refuse_money(funds: Funds, more: int) -> Fault | None:
-    if more > funds.available():
-        return InsufficientCredits(available=max(0, funds.available()), needed=more)
-    return None
+def _lacks_money(funds: Funds, more: int) -> Fault:
+    return InsufficientCredits(available=max(0, funds.available()), needed=more)
 
 
 def _blocked() -> Fault:

@@ -297,7 +297,7 @@ def quote(card: RateCard, asked: Pricing) -> Quote:
 def line_of(card: RateCard, component: Component, quantity: Decimal, price: int, asked: Pricing) -> Line:
     """What a component is held for at a quantity and a price: as dear as the answer can make it."""
     if not (component.parts or component.multipliers or card.markup):  # as most are
-        return Line(component, quantity, price, price if quantity is _ONE else times(price, quantity))
+        return Line(component, quantity, price, price if quantity is _ONE else round(price * quantity))
     factor, most, undecided = _ONE + card.markup / 100, _ONE, []
     for one in component.multipliers:
         if not _is_possible(one, asked):

@@ -88,11 +88,11 @@ class Model:
     canonical_id: str | None = None
     title: str = ""
     modality: str | None = None
+    native: Leg = field(init=False)
+    """The leg of the model's own provider."""
 
-    @property
-    def native(self) -> Leg:
-        """The leg of the model's own provider."""
-        return self.legs[0]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "native", self.legs[0])
 
     def leg(self, provider: str) -> Leg | None:
         """The leg of a provider, None when it does not serve this model."""
@@ -100,7 +100,8 @@ class Model:
 
     def operation(self, body: Any) -> Operation:
         """What a body asks for (R-16); the last operation where no conditions single out another."""
-        return meant(self.operations, body)
+        operations = self.operations
+        return operations[0] if len(operations) == 1 else meant(operations, body)
 
     def billed_operation(self, body: Any, operation: Operation) -> str | None:
         """What a body is priced as; None for a model whose prices know no operations."""

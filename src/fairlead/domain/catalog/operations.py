@@ -26,6 +26,4 @@ SOLE: Final = Operation("run")
 
 def meant(operations: Sequence[Operation], body: Any) -> Operation:
     """The first operation whose conditions a body meets; the last where no other is meant."""
-    if len(operations) == 1:  # as most models have, and every run asks
-        return operations[0]
     return next((one for one in operations if all_hold(one.when, body)), operations[-1])

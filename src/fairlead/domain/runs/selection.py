@@ -65,7 +65,7 @@ def select(facts: Facts, is_ready: Callable[[str], bool]) -> Selection:
     native = model.native
     byok = native.provider in facts.caller.own_keys
     if wish.provider is None:
-        fallbacks = () if byok else _fallbacks(facts, native, is_ready)
+        fallbacks = () if byok or len(model.legs) == 1 else _fallbacks(facts, native, is_ready)
         return Selection(native, facts.operation, fallbacks, byok=byok)
     for check in REFUSALS:
         if fault := check(facts):
@@ -83,7 +83,7 @@ def select(facts: Facts, is_ready: Callable[[str], bool]) -> Selection:
 def _fallbacks(facts: Facts, first: Leg, is_ready: Callable[[str], bool]) -> tuple[Leg, ...]:
     """The other legs that may serve a run after the first has failed (R-14); none where fallback is inert."""
     wish = facts.wish
-    if not wish.fallback or wish.strict or facts.operation.is_edit or len(facts.model.legs) == 1:
+    if not wish.fallback or wish.strict or facts.operation.is_edit:
         return ()
     return tuple(
         leg

@@ -262,35 +262,28 @@ class Admitter:
         """Everything of a run that is decided before it is recorded; FaultError with the first refusal."""
         if caller.exhausted and not _is_unpaid(caller, model, command.wish) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
-        content, workspace_id = command.content, caller.workspace_id
-        read = await self._bodies.read(workspace_id, content, model)
-        body = read.value
-        completed = completed_body(model, body)
-        selection = select(
-            Facts(caller, model, command.wish, model.operation(completed), self._alternates, body),
-            self._exchange.is_configured,
-        )
+        content = command.content
+        read = await self._bodies.read(caller.workspace_id, content, model)
+        completed = completed_body(model, read.value)
+        facts = Facts(caller, model, command.wish, model.operation(completed), self._alternates, read.value)
+        selection = select(facts, self._exchange.is_configured)
         if selection.strict:
-            check_strict_body(selection.leg, body)
+            check_strict_body(selection.leg, read.value)
         else:
             check_body(model, completed, read.violations)
         if command.wish.reject_unknown:
             check_unknown(model, completed)
         if selection.strict:
-            asked = strict_pricing_of(body, len(content), selection.operation)
+            asked = strict_pricing_of(read.value, len(content), selection.operation)
         else:
-            draft = None if model.draft_of is None else model.draft(completed)
-            earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
+            earlier = None if model.draft_of is None else await self._earlier(caller, model.draft(completed))
             asked = pricing_of(model, completed, len(content), selection.operation, earlier)
         request = Request(command.run_id, model, selection.operation.name, content, asked, selection.byok, read.large)
         plan, selection = self._first(request, selection)
-        if read.large is not None:
-            plan = await with_whole_body(plan, request)
-        if asked.is_strict:
-            check_within_card(plan.quote.card, asked)
+        plan = plan if read.large is None else await with_whole_body(plan, request)
         return AdmittedRun(
             run_id=command.run_id,
-            workspace_id=workspace_id,
+            workspace_id=caller.workspace_id,
             workspace=caller.workspace,
             request=request,
             plan=plan,
@@ -326,9 +319,15 @@ class Admitter:
         plan = plan_leg(request, leg, self._clock.today())
         if plan is None:
             raise FaultError(ServiceUnavailable("No price is in force for this model yet."))
+        if request.asked.is_strict:
+            check_within_card(plan.quote.card, request.asked)
         if fallbacks is selection.fallbacks:
             return plan, selection
         return plan, msgspec.structs.replace(selection, fallbacks=fallbacks)
+
+    async def _earlier(self, caller: Caller, draft: str | None) -> str | None:
+        """What the earlier work was priced as that a body goes on with; None where it names none."""
+        return None if draft is None else await earlier_operation(self._database, caller, draft)
 
     async def _own(self, caller: Caller, plan: LegPlan) -> Credential:
         """The caller's own credential; FaultError where it cannot be had, before anything is recorded."""

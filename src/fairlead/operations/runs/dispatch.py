@@ -44,13 +44,14 @@ _ORDINALS: Final = {2: "second", 3: "third"}
 
 
 class Served(msgspec.Struct, frozen=True):
-    """What became of a run: how it ended, on which leg, and what it costs (10^-8 dollars)."""
+    """What became of a run: how it ended, on which leg, what it costs (10^-8 dollars), and whether it is billed."""
 
     outcome: Outcome
     plan: LegPlan
     charge: int
     has_fallen_back: bool = False
     events: tuple[RunEntry, ...] = ()
+    billed: bool = False
 
 
 class SupersededError(Exception):
@@ -175,9 +176,10 @@ class Dispatcher:
     async def _ask(self, course: _Course, plan: LegPlan, work: Work | None) -> Outcome:
         """What one leg makes of a run."""
         run = course.run
-        order = Order(plan.provider, plan.call, plan.name, plan.body, run.run_id, run.credential, run.workspace_id)
+        provider = plan.leg.provider
+        order = Order(provider, plan.call, plan.name, plan.body, run.run_id, run.credential, run.workspace_id)
         if work is None:
-            tell_again = partial(self._repeated, course, plan.provider)
+            tell_again = partial(self._repeated, course, provider)
             reading = await self._attempts.send(order, tell_again)
             if run.attempt > 1 and isinstance(reading, Failed):
                 reading = await self._sent_again(order, tell_again, reading)
@@ -185,7 +187,7 @@ class Dispatcher:
                 return reading
             work = Work(reading.handle, reading.credential, reading.status)
             await course.record(Acceptance(run.run_id, run.attempt, *msgspec.structs.astuple(work)))
-        if run.is_queued and self._exchange.can_cancel(plan.provider, plan.call):
+        if run.is_queued and self._exchange.can_cancel(provider, plan.call):
             course.cancellation.passed_on_by(partial(self._pass_on, order, work, course.cancellation))
         outcome = await self._exchange.follow(order, work)
         return outcome if course.cancellation.is_requested else _unasked(outcome)
@@ -228,22 +230,22 @@ class Dispatcher:
     async def _served(self, course: _Course, plan: LegPlan, outcome: Outcome) -> Served:
         """The end of a run. It fell back wherever it was not served as selected, were it for want of a credential."""
         run = course.run
-        charged = self._charged(course, plan, outcome)
+        is_paid = is_billed(run, outcome)
+        charged = self._charged(course, plan, outcome) if is_paid else 0
         if isinstance(outcome, Completed) and outcome.answer is not None:
-            if plan.leg is not run.model.native:
+            model = run.request.model
+            if plan.leg is not model.native:
                 outcome = await self._translated(run, plan, outcome)
-            elif run.model.assets.at:
+            elif model.assets.at:
                 outcome = await self._linked(run, plan, outcome)
-        return Served(outcome, plan, charged, plan.leg is not run.selection.leg, tuple(course.events))
+        return Served(outcome, plan, charged, plan.leg is not run.selection.leg, tuple(course.events), is_paid)
 
     def _charged(self, course: _Course, plan: LegPlan, outcome: Outcome) -> int:
-        """The price of a run at the rates of the leg that served it, never above what is held for it.
+        """The price of a billed run at the rates of the leg that served it, never above what is held for it.
 
         A partner that reports more than was held for is at our expense, which is observed and told in the statement.
         """
         run = course.run
-        if not is_billed(run, outcome):
-            return 0
         if not isinstance(outcome, Completed):
             return plan.hold
         found = charge(plan.quote, outcome.answer, outcome.headers)
@@ -251,7 +253,7 @@ class Dispatcher:
             self._observe(PartnerReportedMore(run.run_id, run.model.id, plan.provider, found.amount, found.reported))
             detail = f"{as_dollars(found.reported)} dollars by what was reported, {as_dollars(found.amount)} charged"
             course.events.append(RunEntry("more reported than held", run.attempt, detail, self._clock.now_ms()))
-        return min(plan.hold, found.amount)
+        return min(plan.quote.amount, found.amount)
 
     async def _linked(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
         """A result with our links in it, where the partner's could be copied (R-36)."""

@@ -30,7 +30,7 @@ from fairlead.observing.observations import (
 )
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
-from fairlead.operations.runs.dispatch import Cancellation, Dispatcher, Served, SupersededError, is_billed
+from fairlead.operations.runs.dispatch import Cancellation, Dispatcher, Served, SupersededError
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Answer, Results
 from fairlead.storage.database import DatabaseUnavailableError
@@ -239,8 +239,8 @@ class Executor:
             RunEnded(
                 run_id=run.run_id,
                 workspace=run.workspace,
-                model_id=run.model.id,
-                provider=served.plan.provider,
+                model_id=run.request.model.id,
+                provider=served.plan.leg.provider,
                 result="success" if isinstance(served.outcome, Completed) else settlement.reason,
                 charge=settlement.charge,
                 upstream_status=settlement.upstream_status,
@@ -279,7 +279,7 @@ def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, 
         attempt=run.attempt,
         state=state,
         charge=served.charge,
-        billed=is_billed(run, outcome),
+        billed=served.billed,
         reason=reason,
         rate_version=served.plan.quote.card.label,
         finished_at=now,

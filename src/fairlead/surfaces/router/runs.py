@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
@@ -40,8 +40,6 @@ from fairlead.surfaces.router.wire import NO_WISH, dropped_text, run_wish
 
 RunPath: TypeAlias = tuple[Generation, str, str]
 """Where a run is asked for: the generation, and the segments of the path that name the provider and the model."""
-RefuseRun: TypeAlias = Callable[[Scope, Send, BaseException], Awaitable[None]]
-"""Answers a call with what went wrong."""
 
 _TRACEPARENT_MAX: Final = 64
 _HASHED_BYTES: Final = 256 * 1024
@@ -78,42 +76,36 @@ class RunHandler:
     keys_kept_ms: int
     now_ms: Callable[[], int]
 
-    async def __call__(
-        self, scope: Scope, receive: Receive, send: Send, path: RunPath, request_id: str, refuse: RefuseRun
-    ) -> None:
-        """Answer one call; `refuse` words whatever goes wrong."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, path: RunPath, request_id: str) -> None:
+        """Answer one call; FaultError travels to the application, which words it."""
         generation, provider, name = path
-        try:
-            credential = generation.credential(scope, self.key_prefix)
-            caller = self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
-            self.windows.count(caller.workspace_id)
-            model = self.admitter.check(caller, _model_id_at(provider, name))
-            query = scope["query_string"]
-            wish = run_wish(query, self.native_aliases) if query and generation.has_controls else NO_WISH
-            self.admitter.check_native(caller, model, wish)
-            check_content_type(scope)
-            content = await read_whole(scope, receive, self.body_limit)
-            if len(content) >= self.body_values:  # a value takes a byte: most bodies need no counting
-                await check(content, self.body_values)
-            key = None
-            if generation.has_controls and (named := header(scope, b"idempotency-key")) is not None:
-                key = await idempotency_key_of(named, scope, caller, content, self.now_ms() + self.keys_kept_ms)
-            # How the caller reached us, where links may have to be made or told from a partner's.
-            base_url = self.base_urls.of(scope) if key is not None or model.assets.at else ""
-            command = RunCommand(request_id, content, wish, key, base_url, traceparent_of(scope))
-            admitted = await self.admitter.admit(caller, model, command)
-            if isinstance(admitted, AdmittedRun):
-                execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
-                answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
-                if has_left(scope, receive):
-                    await refuse(scope, send, CallerLeftError())
-                    return
-                headers, content = self._response(answered, request_id, admitted.committed)
-            else:
-                headers, content = self._response(admitted, request_id, None)
-            await answer(scope, send, 200, headers, content)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 -- it tells them apart
-            await refuse(scope, send, error)
+        credential = generation.credential(scope, self.key_prefix)
+        caller = self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
+        self.windows.count(caller.workspace_id)
+        model = self.admitter.check(caller, _model_id_at(provider, name))
+        query = scope["query_string"]
+        wish = run_wish(query, self.native_aliases) if query and generation.has_controls else NO_WISH
+        self.admitter.check_native(caller, model, wish)
+        check_content_type(scope)
+        content = await read_whole(scope, receive, self.body_limit)
+        if len(content) >= self.body_values:  # a value takes a byte: most bodies need no counting
+            await check(content, self.body_values)
+        key = None
+        if generation.has_controls and (named := header(scope, b"idempotency-key")) is not None:
+            key = await idempotency_key_of(named, scope, caller, content, self.now_ms() + self.keys_kept_ms)
+        # How the caller reached us, where links may have to be made or told from a partner's.
+        base_url = self.base_urls.of(scope) if key is not None or model.assets.at else ""
+        command = RunCommand(request_id, content, wish, key, base_url, traceparent_of(scope))
+        admitted = await self.admitter.admit(caller, model, command)
+        if isinstance(admitted, AdmittedRun):
+            execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
+            answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
+            if has_left(scope, receive):
+                raise CallerLeftError
+            headers, content = self._response(answered, request_id, admitted.committed)
+        else:
+            headers, content = self._response(admitted, request_id, None)
+        await answer(scope, send, 200, headers, content)
 
     def _response(self, answered: Answer, request_id: str, committed: Committed | None) -> tuple[Headers, bytes]:
         """The headers and the body of a success; FaultError for anything else."""
