@@ -4,7 +4,7 @@ import difflib
 import fcntl
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import fairlead
+from fairlead.domain.billing.markups import EVERYTHING, Markups
 from fairlead.domain.brand import Brand
 from fairlead.domain.identifiers import provider_setting
 from fairlead.identity.master_secret import Secrets
@@ -107,6 +108,14 @@ def strange_variables(
         elif not any(_is_option(option, name, given) for name, given in options.items()):
             found.append((variable, _nearest(variable, possible, _PROVIDER_PREFIX)))
     return found
+
+
+def strange_markups(
+    markups: Markups, models: Collection[str], providers: Collection[str]
+) -> list[tuple[str, str | None]]:
+    """The names of `FAIRLEAD_MARKUP` that are neither a model nor a provider, each with the one probably meant."""
+    known = {EVERYTHING, *models, *providers}
+    return [(name, _nearest(name, known, "")) for name in markups.percent if name not in known]
 
 
 def _options_of(provider: Provider) -> set[str]:

@@ -100,3 +100,18 @@ def test_doctor_reports_a_variable_that_is_no_setting(tmp_path: Path, monkeypatc
     assert [row["detail"] for row in json.loads(told) if row["check"] == "settings"] == [
         "FAIRLEAD_QUEUE_PLACE is no setting; FAIRLEAD_QUEUE_PLACES is one"
     ]
+
+
+def test_markup_of_an_unknown_name_is_reported_with_what_was_probably_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of models and of providers; nothing is said of those that there are, or of `*`."""
+    text = "*=5,openai=3,opnai=4,bfl/flux-2-pro=1,bfl/flux-2-pr0=1,nothing-like-it=2"
+    monkeypatch.setenv("FAIRLEAD_MARKUP", text)
+    told = CliRunner().invoke(commands, ["doctor", "--data", str(tmp_path), "--json"]).stdout
+    (detail,) = [row["detail"] for row in json.loads(told) if row["check"] == "catalog"]
+    assert detail.split("; FAIRLEAD_MARKUP names ") == [
+        "FAIRLEAD_MARKUP names opnai, which is neither a model nor a provider; openai is one",
+        "bfl/flux-2-pr0, which is neither a model nor a provider; bfl/flux-2-pro is one",
+        "nothing-like-it, which is neither a model nor a provider",
+    ]

@@ -30,11 +30,20 @@ from fairlead.installation import (
     prepare_data,
     provider_keys,
     save_first_key,
+    strange_markups,
     strange_variables,
 )
 from fairlead.observing.logs import Logs
 from fairlead.observing.metrics import Metrics
-from fairlead.observing.observations import BlobDamaged, BlobMissing, BodyReaderFailed, Observer, SettingUnknown, all_of
+from fairlead.observing.observations import (
+    BlobDamaged,
+    BlobMissing,
+    BodyReaderFailed,
+    MarkupUnknown,
+    Observer,
+    SettingUnknown,
+    all_of,
+)
 from fairlead.observing.traces import otlp_traces
 from fairlead.operations.assets import AssetReader, AssetSweeper
 from fairlead.operations.authenticate import Authenticator
@@ -111,20 +120,18 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
     secret = master_secret(settings)
     await note_first_secret(database, secret)
     authenticator = Authenticator(database, verifier)
+    catalog = CatalogKeeper(
+        catalog_folders(settings), found.providers, brand(settings).authored_flag, clock, observe, settings.markup
+    )
+    for name, meant in strange_markups(settings.markup, catalog.current.models, found.providers):
+        observe(MarkupUnknown(name, meant))
     return Base(
         database=database,
         first_key=first_key,
         alone=alone,
         secret=secret,
         partners=found,
-        catalog=CatalogKeeper(
-            catalog_folders(settings),
-            found.providers,
-            brand(settings).authored_flag,
-            clock,
-            observe,
-            settings.markup,
-        ),
+        catalog=catalog,
         assets=_assets(settings, secret, database, clock, observe),
         authenticator=authenticator,
         own_keys=provider_keys(secret, found.providers, database, clock, authenticator.forget),

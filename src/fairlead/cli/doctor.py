@@ -25,6 +25,7 @@ from fairlead.installation import (
     option_name,
     provider_files,
     stored_blobs,
+    strange_markups,
     strange_variables,
 )
 from fairlead.operations.books import audit
@@ -111,7 +112,15 @@ def _open_files(_: Settings) -> str:
 
 
 def _catalog(settings: Settings) -> str:
-    loaded = read_catalog(catalog_folders(settings), provider_files(settings), authored_flag(settings))
+    providers = provider_files(settings)
+    loaded = read_catalog(catalog_folders(settings), providers, authored_flag(settings))
+    told = [
+        f"FAIRLEAD_MARKUP names {name}, which is neither a model nor a provider"
+        + (f"; {meant} is one" if meant else "")
+        for name, meant in strange_markups(settings.markup, loaded.models, providers)
+    ]
+    if told:
+        raise _ProblemError("; ".join(told))
     return f"{len(loaded.models)} models, build {loaded.build}"
 
 

@@ -99,6 +99,13 @@ class SettingUnknown(msgspec.Struct, frozen=True):
     meant: str | None
 
 
+class MarkupUnknown(msgspec.Struct, frozen=True):
+    """A markup is set for what is neither a model nor a provider; `meant` is the name it is spelled nearly like."""
+
+    name: str
+    meant: str | None
+
+
 class CredentialRefused(msgspec.Struct, frozen=True):
     """A provider did not take a credential of ours: it is wrong, not allowed this, or not paid for."""
 
@@ -434,6 +441,7 @@ Observation: TypeAlias = (
     | CallRepeated
     | ProviderRests
     | SettingUnknown
+    | MarkupUnknown
     | CredentialRefused
     | ProviderNotConfigured
     | RunTakenOver

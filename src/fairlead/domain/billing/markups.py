@@ -7,7 +7,8 @@ from decimal import Decimal
 from typing import Final
 
 NO_MARKUP: Final = Decimal(0)
-_ALL: Final = "*"
+EVERYTHING: Final = "*"
+"""What names every model."""
 _ENTRY: Final = re.compile(r"(?P<name>\*|[a-z0-9_-]+(/[A-Za-z0-9._-]+)?)=(?P<percent>[0-9]{1,4}(\.[0-9]{1,2})?)")
 _MOST: Final = 1000
 _PERCENT_MAX: Final = 1000
@@ -21,7 +22,7 @@ class Markups:
 
     def of(self, model_id: str, provider: str) -> Decimal:
         """What is added to the prices of a model at a provider."""
-        for name in (model_id, provider, _ALL):
+        for name in (model_id, provider, EVERYTHING):
             if name in self.percent:
                 return self.percent[name]
         return NO_MARKUP
