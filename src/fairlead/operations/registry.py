@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final, Generic, TypeVar
 
 from fairlead.domain.callers import Caller
@@ -30,6 +31,7 @@ from fairlead.domain.registry import (
     words_of,
 )
 from fairlead.operations.clock import Clock
+from fairlead.operations.installs import InstallLimits
 from fairlead.storage import registry
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.registry import UnknownEntryError
@@ -66,6 +68,7 @@ class Registry:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self._install_limits = InstallLimits(clock)
 
     async def create_publisher(self, caller: Caller, entry: PublisherEntry) -> Publisher:
         """Make a publisher that belongs to the caller's workspace (G-03)."""
@@ -155,12 +158,20 @@ class Registry:
         page = _page(found, limit, lambda node: node.id)
         return CountedPage(page.entries, page.after, total, before + offset)
 
-    async def install(self, node_id: str, version: str | None) -> NodeVersion:
-        """A version of a node, the one published last where none is named; its installation counts (K-08)."""
+    async def install(
+        self, node_id: str, version: str | None, address: IPv4Address | IPv6Address | None = None
+    ) -> NodeVersion:
+        """A version of a node, the one published last where none is named; its installation counts (K-08).
+
+        That of an address which has counted too many in this hour is answered and does not count.
+        """
         check_id(Kind.NODE, node_id)
         if version is not None and not is_version(version):
             raise RegistryFaultError(NotThere(Kind.VERSION, version))
-        installed = await self._write(lambda c: registry.install(c, node_id, version))
+        if self._install_limits.may_count(address):
+            installed = await self._write(lambda c: registry.install(c, node_id, version))
+        else:
+            installed = await self._read(lambda c: registry.find_version(c, node_id, version))
         if installed is None:
             raise RegistryFaultError(
                 NotThere(Kind.NODE, node_id) if version is None else NotThere(Kind.VERSION, f"{node_id}@{version}")

@@ -279,11 +279,8 @@ def find_archive(connection: Connection, node_id: str, version: str) -> Workflow
     return find_file(connection, workspace_id, ARCHIVE_KIND, archive_name(node_id, version), now=0)
 
 
-def install(connection: Connection, node_id: str, version: str | None) -> NodeVersion | None:
-    """A version of a node that may be shown, the one published last where none is named; its installation counts.
-
-    None where there is none.
-    """
+def find_version(connection: Connection, node_id: str, version: str | None) -> NodeVersion | None:
+    """A version of a node that may be shown, the one published last where none is named; None where there is none."""
     listed = _listed().where(published_nodes.c.id == node_id)
     if connection.execute(listed).first() is None:
         return None
@@ -291,11 +288,16 @@ def install(connection: Connection, node_id: str, version: str | None) -> NodeVe
     if version is not None:
         found = found.where(node_versions.c.version == version)
     row = connection.execute(found.order_by(node_versions.c.place.desc()).limit(1)).first()
-    if row is None:
-        return None
-    counted = update(published_nodes).where(published_nodes.c.id == node_id)
-    connection.execute(counted.values(installs=published_nodes.c.installs + 1))
-    return _version_of(row)
+    return None if row is None else _version_of(row)
+
+
+def install(connection: Connection, node_id: str, version: str | None) -> NodeVersion | None:
+    """What `find_version` finds; where it finds one, the installation counts."""
+    found = find_version(connection, node_id, version)
+    if found is not None:
+        counted = update(published_nodes).where(published_nodes.c.id == node_id)
+        connection.execute(counted.values(installs=published_nodes.c.installs + 1))
+    return found
 
 
 def set_banned(connection: Connection, kind: Kind, id_: str, now: int, *, banned: bool) -> bool:

@@ -161,7 +161,8 @@ class RegistryHandlers:
 
     async def install_node(self, request: Request) -> Response:
         """`GET /nodes/{node_id}/install`: where a version is downloaded from, which counts an installation (K-08)."""
-        installed = await self.registry.install(_node_id(request), request.query_params.get("version") or None)
+        version, caller = request.query_params.get("version") or None, self.base_urls.caller_of(request.scope)
+        installed = await self.registry.install(_node_id(request), version, caller)
         return answer(shown_version(installed, self._base(request)))
 
     async def list_nodes(self, request: Request) -> Response:
