@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fairlead.document_readers import DocumentReaders
-from fairlead.providers.answers import AnswerReader
+from fairlead.providers.answers import AnswerDecoder
 
 
 def document_readers() -> DocumentReaders:
@@ -13,10 +13,10 @@ def document_readers() -> DocumentReaders:
 
 
 @asynccontextmanager
-async def answer_reader() -> AsyncIterator[AnswerReader]:
+async def answer_reader() -> AsyncIterator[AnswerDecoder]:
     """Read partners' answers, and end the process that read large ones."""
     readers = document_readers()
     try:
-        yield AnswerReader(readers)
+        yield AnswerDecoder(readers)
     finally:
         await readers.close()

@@ -37,7 +37,7 @@ from fairlead.operations.runs.results import Answer, Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.stored_bodies import StoredBodies
 from fairlead.operations.runs.void import Voider
-from fairlead.providers.answers import AnswerReader
+from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.exchange import Exchange
@@ -304,7 +304,7 @@ class Server:
         self.replayer = Replayer(database, self.results, self.clock, most=LARGEST_REPLAY, with_links=LINKS_SECONDS)
         credentials = Credentials(self.providers, secrets)
         self.readers = document_readers()
-        self.exchange = Exchange(self.providers, self.transport, credentials, AnswerReader(self.readers))
+        self.exchange = Exchange(self.providers, self.transport, credentials, AnswerDecoder(self.readers))
         self.executor = Executor(
             self._dispatcher(credentials), self.replayer, self.results, self.journal, self.clock, observe, WEEK_MS
         )

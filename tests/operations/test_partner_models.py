@@ -21,7 +21,7 @@ from fairlead.operations.assets import AssetReader
 from fairlead.operations.jobs.model_files import FILES_MAX, ModelFiles
 from fairlead.operations.jobs.models import INTERRUPTED, ModelRunner
 from fairlead.operations.jobs.patience import Patience
-from fairlead.providers.answers import AnswerReader
+from fairlead.providers.answers import AnswerDecoder
 from fairlead.storage.blobs import BlobsUnavailableError
 from operations.queueing import gate_of
 from operations.servers import BASE_URL, CENT, DAY_MS, DOLLAR, DONE, Guarded, Partner, Server, model_text, until
@@ -68,7 +68,7 @@ def runner_of(server: Server, *, backlog: int = 100, limit: int = 1 << 20) -> Mo
     files = ModelFiles(
         reader_of(server), Links(bytes(32)), server.blobs, server.database, server.transport.fetch,
         lambda name, url: server.providers[name].may_follow(url, with_credential=False), server.clock,
-        AnswerReader(server.readers), base_url=BASE_URL, limit=limit,
+        AnswerDecoder(server.readers), base_url=BASE_URL, limit=limit,
     )  # fmt: skip
     return ModelRunner(
         server.admitter, server.executor, server.collector, server.canceller, server.exchange, files, server.clock,

@@ -12,7 +12,7 @@ from fairlead.domain.faults import ContentPolicyViolation
 from fairlead.domain.pointers import MISSING
 from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.http_client.replies import Reply
-from fairlead.providers.answers import AnswerReader, ReadReply, read_here
+from fairlead.providers.answers import AnswerDecoder, ReadReply, read_here
 from fairlead.providers.classify import Accepted, classify_answer
 from fairlead.providers.spec_files import load_provider
 
@@ -59,7 +59,7 @@ reason = "/error/message"
 )
 
 
-def with_reader(work: Callable[[AnswerReader], Awaitable[T]]) -> T:
+def with_reader(work: Callable[[AnswerDecoder], Awaitable[T]]) -> T:
     """Do work with a reader that has a process of its own."""
 
     async def do() -> T:
@@ -74,7 +74,7 @@ def read(*documents: Any, status: int = 200) -> list[ReadReply]:
     headers = {"content-type": "application/json"}
     contents = [one if isinstance(one, bytes) else json.dumps(one, ensure_ascii=False).encode() for one in documents]
 
-    async def work(answers: AnswerReader) -> list[ReadReply]:
+    async def work(answers: AnswerDecoder) -> list[ReadReply]:
         return [await answers.read("workspace", Reply(status, headers, content)) for content in contents]
 
     return with_reader(work)

@@ -36,7 +36,7 @@ from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.stored_bodies import StoredBodies
 from fairlead.operations.runs.void import Voider
-from fairlead.providers.answers import AnswerReader
+from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
@@ -122,7 +122,7 @@ class SimulatedServer:
         world, database, clock, observe, name = self.world, self.database, self.world.clock, self._observe, self.name
         transport = cast("Transport", SimulatedTransport(world.partners, self.process, world.scenario))
         credentials = Credentials(PROVIDERS, {})
-        self.exchange = Exchange(PROVIDERS, transport, credentials, AnswerReader(document_readers()))
+        self.exchange = Exchange(PROVIDERS, transport, credentials, AnswerDecoder(document_readers()))
         self.journal = Journal(database, waiting=lambda _: None, split=self._split)
         results = Results(world.blobs)
         replayer = Replayer(database, results, clock, most=_LARGEST_REPLAY, with_links=3600)

@@ -37,7 +37,7 @@ from fairlead.operations.runs.void import Voider
 from fairlead.operations.runs.watch import Watcher
 from fairlead.operations.webhook_secrets import WebhookSecrets
 from fairlead.operations.webhooks import Webhooks, allowed_addresses
-from fairlead.providers.answers import AnswerReader
+from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
@@ -60,7 +60,7 @@ class Runs:
     estimator: Estimator
     executor: Executor
     exchange: Exchange
-    answers: AnswerReader
+    answers: AnswerDecoder
     replayer: Replayer
     recovery: Recovery
     collector: Collector
@@ -78,7 +78,7 @@ class _Working:
 
     journal: Journal
     exchange: Exchange
-    answers: AnswerReader
+    answers: AnswerDecoder
     credentials: Credentials
     results: Results
     replayer: Replayer
@@ -134,7 +134,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     providers, clock, observe = base.partners.providers, base.clock, base.observe
     transport = _transport(providers, stack)
     credentials = Credentials(providers, base.partners.secrets)
-    answers = AnswerReader(_answer_readers(settings, base, stack))
+    answers = AnswerDecoder(_answer_readers(settings, base, stack))
     exchange = Exchange(
         providers,
         transport,

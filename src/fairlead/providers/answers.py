@@ -50,8 +50,11 @@ def read_here(reply: Reply) -> ReadReply:
     return ReadReply(reply.status, reply.headers, reply.content, _decoded(reply.content) if is_json(reply) else MISSING)
 
 
-class AnswerReader:
-    """Decodes answers. The readers must take any number of them: a result that is not read may have been paid for."""
+class AnswerDecoder:
+    """Decodes partners' answers.
+
+    The readers must take any number of them: a result that is not read may have been paid for.
+    """
 
     def __init__(self, readers: DocumentReaders) -> None:
         self._readers = readers

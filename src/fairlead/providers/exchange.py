@@ -20,7 +20,7 @@ from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, W
 from fairlead.http_client.replies import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
 from fairlead.providers.address_fields import address_fields, with_query
-from fairlead.providers.answers import AnswerReader, ReadReply, is_json, read_here
+from fairlead.providers.answers import AnswerDecoder, ReadReply, is_json, read_here
 from fairlead.providers.classify import (
     Accepted,
     Ended,
@@ -79,7 +79,7 @@ class Exchange:
         providers: Mapping[str, Provider],
         transport: Transport,
         credentials: Credentials,
-        answers: AnswerReader,
+        answers: AnswerDecoder,
         answer_values: int = ANSWER_VALUES,
         tell_refused: Callable[[str, str, int], None] = lambda _provider, _label, _status: None,
     ) -> None:

@@ -26,7 +26,7 @@ from fairlead.operations.assets import AssetReader, Fetch, shown_address
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.model_faults import PROVIDER
 from fairlead.operations.jobs.patience import passes
-from fairlead.providers.answers import AnswerReader
+from fairlead.providers.answers import AnswerDecoder
 from fairlead.storage.assets import Asset, insert_assets
 from fairlead.storage.blobs import BlobLostError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
 from fairlead.storage.database import Database, DatabaseUnavailableError
@@ -59,7 +59,7 @@ class ModelFiles:
         fetch: Fetch,
         may_follow: Callable[[str, str], bool],
         clock: Clock,
-        answers: AnswerReader,
+        answers: AnswerDecoder,
         *,
         base_url: str,
         limit: int,
