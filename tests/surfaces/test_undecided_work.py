@@ -31,16 +31,18 @@ def _take(partner: FakePartner) -> None:
 
 
 @pytest.mark.req("R-18", "R-22", "R-24", "R-29")
-def test_call_with_the_key_of_timed_out_work_gets_its_result(client: Client, partner: FakePartner) -> None:
+@pytest.mark.parametrize("prompt", ["a harbour", "a harbour" * 100_000], ids=["short", "large"])
+def test_call_with_the_key_of_timed_out_work_gets_its_result(client: Client, partner: FakePartner, prompt: str) -> None:
     """The work is ordered once, nothing is charged for the time-out, and the call that gets the result is charged."""
+    body = {"prompt": prompt}
     _take(partner)
-    late, later = _ask(client), _ask(client)
+    late, later = _ask(client, body=body), _ask(client, body=body)
     for response in (late, later):
         is_refused(response, 504, "provider_timeout")
         assert (response.headers["retry-after"], response.headers["x-service-upstream-status"]) == ("5", "200")
         assert _REPLAYED not in response.headers
     partner.script("/tasks/t", _DONE)
-    collected, again = _ask(client), _ask(client)
+    collected, again = _ask(client, body=body), _ask(client, body=body)
     assert (collected.status_code, _REPLAYED in collected.headers) == (200, False)
     assert (again.content, again.headers[_REPLAYED]) == (collected.content, "true")
     assert len(partner.requests("/tasks")) == 1
