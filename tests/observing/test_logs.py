@@ -10,8 +10,8 @@ from fairlead.observing.logs import Logs
 from fairlead.observing.observations import (
     DatabaseTrouble,
     FaultAnswered,
-    JournalWaiting,
     Observation,
+    QueueDepth,
     UnexpectedError,
 )
 from observing.test_metrics import ENDED
@@ -63,7 +63,7 @@ def test_log_at_level_warning_holds_only_warnings(capfdbinary: pytest.CaptureFix
         capfdbinary,
         ENDED,
         FaultAnswered("r", "/x", "forbidden"),
-        JournalWaiting(3),
+        QueueDepth(3, 0),
         DatabaseTrouble("a", "b"),
         level="warning",
     )

@@ -12,7 +12,6 @@ from fairlead.observing.observations import (
     BlobTrouble,
     DatabaseTrouble,
     FaultAnswered,
-    JournalWaiting,
     PartnerReportedMore,
     RunEnded,
     ServerReady,
@@ -95,11 +94,11 @@ def test_lost_runs_and_departed_callers_are_counted() -> None:
 
 
 def test_faults_events_and_waiting_entries_are_counted() -> None:
-    """Faults count by bucket, events by kind; the journal's queue is a gauge; the rest is not counted."""
+    """Faults count by bucket, events by kind; the journals' entries are a gauge; the rest is not counted."""
     metrics = Metrics()
     metrics.observe(FaultAnswered("r", "/v2/models", "unauthorized"))
     metrics.observe(DatabaseTrouble("admit", "locked"))
-    metrics.observe(JournalWaiting(7))
+    metrics.journals += [lambda: 5, lambda: 2]
     metrics.observe(ServerReady("http://x"))
     page = metrics.page().decode()
     assert 'fairlead_faults_answered_total{bucket="unauthorized"} 1.0' in page

@@ -296,7 +296,7 @@ class Server:
         observe = self.seen.append
         self.catalog = CatalogKeeper([folder], self.providers, FLAG, self.clock, observe)
         self.transport = Transport(trusted=[partner.base_url])
-        self.journal = Journal(database, waiting=lambda _: None, split=lambda _entries, _error: None)
+        self.journal = Journal(database, split=lambda _entries, _error: None)
         self.authenticator = Authenticator(database, None)
         self.own_keys = self.keeper_of_keys()
         self.blobs: StoredBlobs = local_blobs(folder.parent / "blobs")

@@ -67,7 +67,7 @@ class Site:
         self.seen = cabinet.seen
         self.hosts = Hosts()
         self.files = cabinet.files
-        self.journal = JobJournal(database, lambda _: None, lambda *_: None)
+        self.journal = JobJournal(database, lambda *_: None)
         self.books = JobBooks(self.journal, self.seen.append)
         patience = Patience(self.seen.append, seconds)
         newsroom = Newsroom(NewsLimits())

@@ -123,7 +123,7 @@ class SimulatedServer:
         transport = cast("Transport", SimulatedTransport(world.partners, self.process, world.scenario))
         credentials = Credentials(PROVIDERS, {})
         self.exchange = Exchange(PROVIDERS, transport, credentials, AnswerDecoder(document_readers()))
-        self.journal = Journal(database, waiting=lambda _: None, split=self._split)
+        self.journal = Journal(database, split=self._split)
         results = Results(world.blobs)
         replayer = Replayer(database, results, clock, most=_LARGEST_REPLAY, with_links=3600)
         own_keys = ProviderKeys(

@@ -57,11 +57,7 @@ def told() -> Told:
 @pytest.fixture
 def journal(counting: Counting, told: Told) -> Journal:
     """Return a journal that is listened to."""
-    return Journal(
-        counting,
-        waiting=lambda entries: told.append(("waiting", entries)),
-        split=lambda entries, _: told.append(("split", entries)),
-    )
+    return Journal(counting, split=lambda entries, _: told.append(("split", entries)))
 
 
 @pytest.fixture
@@ -77,13 +73,32 @@ def write(journal: Journal, run: Run) -> Callable[..., list[Any]]:
 
 
 def test_entries_that_arrive_together_share_a_transaction(
-    write: Callable[..., list[Any]], counting: Counting, books: Books, told: Told
+    write: Callable[..., list[Any]], counting: Counting, books: Books
 ) -> None:
     """Entries handed in before the first is written share its transaction."""
     books.open(balance=10_000)
     assert write(*(admission(f"run-{n}") for n in range(20))) == [None] * 20
     assert counting.writes == 1
-    assert told == [("waiting", 20), ("waiting", 0)]
+
+
+def test_entries_are_counted_as_waiting_until_they_are_durable(journal: Journal, books: Books, run: Run) -> None:
+    """Entries wait from when they are handed in until their batch is written."""
+    books.open(balance=10_000)
+
+    async def hand_in() -> list[int]:
+        waiting = []
+        for number in range(3):
+            journal.write(admission(f"run-{number}")).add_done_callback(
+                lambda _: waiting.append(journal.entries_waiting)
+            )
+        waiting.append(journal.entries_waiting)
+        await asyncio.sleep(0)  # their batch begins
+        waiting.append(journal.entries_waiting)
+        await journal.close()
+        return waiting
+
+    assert run(hand_in()) == [3, 3, 0, 0, 0]
+    assert journal.entries_waiting == 0
 
 
 def test_lone_entry_is_written_at_once(write: Callable[..., list[Any]], counting: Counting, books: Books) -> None:

@@ -64,6 +64,7 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
         jobs = await _ready_jobs(settings, base, runs, drain, stack)
         if jobs is not None:
             also.append(jobs.observe)
+            metrics.journals.append(jobs.entries_waiting)
         readiness = Readiness(base.database, runs.recovery.announce_in, base.assets.blobs.check_writable)
         stack.push_async_callback(readiness.close)
         served = application(settings, base, runs, jobs, metrics, readiness)

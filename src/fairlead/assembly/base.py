@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,6 +106,8 @@ class Jobs:
     observe: Observer
     confinement: Mapping[str, Any]
     """How the engine's processes are confined, for an operator's tools."""
+    entries_waiting: Callable[[], int]
+    """How many entries of jobs are not durable yet."""
 
 
 async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack: AsyncExitStack) -> Base:

@@ -23,7 +23,6 @@ from fairlead.identity.links import FILE_PATH, Links
 from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.observing.observations import (
     JournalSplit,
-    JournalWaiting,
     SubscriptionBeyondHosts,
 )
 from fairlead.operations.assets import AssetReader
@@ -133,6 +132,7 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, s
         (public, _surface(settings, base, working, nodes, verbs)),
         working.models.observe,
         working.confinement.summary(),
+        lambda: working.journal.entries_waiting,
     )
 
 
@@ -140,7 +140,6 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
     newsroom = Newsroom(NewsLimits(per_workspace=settings.sockets_per_workspace))
     journal = JobJournal(
         base.database,
-        waiting=lambda entries: base.observe(JournalWaiting(entries)),
         split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
     )
     stack.push_async_callback(journal.close)

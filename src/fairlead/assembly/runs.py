@@ -15,7 +15,6 @@ from fairlead.observing.observations import (
     BodyReaderFailed,
     CredentialRefused,
     JournalSplit,
-    JournalWaiting,
     ProviderRests,
 )
 from fairlead.operations.assets import AssetCopier
@@ -94,6 +93,7 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
     """Wire what runs models; what the stack is given is stopped with it."""
     working = _working(settings, base, stack)
     metrics.in_flight.set_function(lambda: working.executor.under_way)
+    metrics.journals.append(lambda: working.journal.entries_waiting)
     stack.push_async_callback(lambda: working.executor.drain(drain.left()))
     pace, collectable_ms = Pace(), int(settings.results_hours * HOUR_MS)
     queue_worker = QueueWorker(_claimer(settings, base, working, pace), settings.queue_places, base.observe)
@@ -284,7 +284,6 @@ def _replayer(settings: Settings, base: Base, results: Results) -> Replayer:
 def _journal(base: Base, stack: AsyncExitStack) -> Journal:
     journal = Journal(
         base.database,
-        waiting=lambda entries: base.observe(JournalWaiting(entries)),
         split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
     )
     stack.push_async_callback(journal.close)

@@ -23,7 +23,6 @@ from fairlead.observing.observations import (
     EngineHostFailed,
     JobsUnderWay,
     JournalSplit,
-    JournalWaiting,
     MarkupUnknown,
     ModerationFailed,
     NodeClassesShadowed,
@@ -180,7 +179,7 @@ class Logs:
             case RunEnded():
                 if self._level <= LEVELS["info"]:
                     self._observe_run(_run_line(observation))
-            case JournalWaiting() | RunClaimed() | QueueDepth() | JobsUnderWay():
+            case RunClaimed() | QueueDepth() | JobsUnderWay():
                 pass  # as often as there are runs or seconds: for the metrics
             case NodePackLoaded(error=str()) | NodeClassesShadowed():
                 self._write("warning", observation)

@@ -1,5 +1,6 @@
 """Prometheus metrics, as one listener to observations (docs/observing.md names them all)."""
 
+from collections.abc import Callable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -29,7 +30,6 @@ from fairlead.observing.observations import (
     JobsUnderWay,
     JobTakenOver,
     JournalSplit,
-    JournalWaiting,
     ModerationFailed,
     NodePackLoaded,
     Observation,
@@ -292,9 +292,11 @@ class Metrics:
         self.loop = LoopMeter(self.registry)
         self.registry.register(self._runs)
         self.in_flight = Gauge("fairlead_runs_in_flight", "Runs under way in this process.", registry=self.registry)
-        self._journal = Gauge(
+        self.journals: list[Callable[[], int]] = []
+        """How many entries wait in each journal, asked when somebody reads the metrics."""
+        Gauge(
             "fairlead_journal_entries_waiting", "Entries that wait to be durable.", registry=self.registry
-        )
+        ).set_function(lambda: sum(waiting() for waiting in self.journals))
         self._faults = Counter(
             "fairlead_faults_answered",
             "Calls that were answered with a fault.",
@@ -315,15 +317,13 @@ class Metrics:
         """The metrics in Prometheus's text format."""
         return generate_latest(self.registry)
 
-    def observe(self, observation: Observation) -> None:  # noqa: C901 -- one row for each kind
+    def observe(self, observation: Observation) -> None:
         """Count one observation."""
         match observation:
             case RunEnded():
                 self._run_ended(observation)
             case QueueDepth() | RunClaimed():
                 self._queue.observe(observation)
-            case JournalWaiting():
-                self._journal.set(observation.entries)
             case FaultAnswered(result=result):
                 self._faults.labels(result).inc()
             case AssetCopied() | AssetCopyFailed():

@@ -179,12 +179,6 @@ class JournalSplit(msgspec.Struct, frozen=True):
     error: str
 
 
-class JournalWaiting(msgspec.Struct, frozen=True):
-    """How many entries wait to be durable."""
-
-    entries: int
-
-
 class CatalogLoaded(msgspec.Struct, frozen=True):
     """A catalog took effect."""
 
@@ -452,7 +446,6 @@ Observation: TypeAlias = (
     | RunSuperseded
     | DatabaseTrouble
     | JournalSplit
-    | JournalWaiting
     | CatalogLoaded
     | CatalogRefused
     | PartnerStarted

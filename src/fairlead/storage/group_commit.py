@@ -40,23 +40,27 @@ Batch = TypeVar("Batch", bound=WrittenBatch)
 class GroupCommit(Generic[Entry, Batch, Verdict]):
     """Writes entries in batches and answers each with its verdict.
 
-    `work` writes a batch in one transaction. `waiting` is told how many entries wait, `split` how many a failed batch
-    had and what it failed for. Subclasses may tell more of what has been written.
+    `work` writes a batch in one transaction. `split` is told how many entries a failed batch had and what it failed
+    for. Subclasses may tell more of what has been written.
     """
 
     def __init__(
         self,
         database: Database,
         work: Callable[[Connection, Sequence[Entry]], Batch],
-        waiting: Callable[[int], None],
         split: Callable[[int, Exception], None],
     ) -> None:
         self._database = database
         self._work = work
-        self._tell_waiting = waiting
         self._tell_split = split
         self._waiting: list[tuple[Entry, asyncio.Future[Verdict | ServiceUnavailable]]] = []
+        self._in_batch = 0
         self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def entries_waiting(self) -> int:
+        """How many entries are not durable yet."""
+        return len(self._waiting) + self._in_batch
 
     def written(self, batch: Batch) -> None:
         """Hear what has just become durable, after its entries were answered."""
@@ -85,12 +89,12 @@ class GroupCommit(Generic[Entry, Batch, Verdict]):
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[:BATCH_MAX], self._waiting[BATCH_MAX:]
-                self._tell_waiting(len(self._waiting) + len(batch))
+                self._in_batch = len(batch)
                 began = asyncio.get_running_loop().time()
                 await self._write_batch(batch)
+                self._in_batch = 0
                 if len(batch) >= _PACED_FROM:
                     await asyncio.sleep(began + _PACE_SECONDS - asyncio.get_running_loop().time())
-            self._tell_waiting(0)
         finally:
             self._writing = None
 

@@ -26,10 +26,8 @@ class JobJournal(GroupCommit[JobEntry, WrittenJobs, JobVerdict]):
     each workspace now wait or are executed, where that has changed.
     """
 
-    def __init__(
-        self, database: Database, waiting: Callable[[int], None], split: Callable[[int, Exception], None]
-    ) -> None:
-        super().__init__(database, write_job_entries, waiting, split)
+    def __init__(self, database: Database, split: Callable[[int, Exception], None]) -> None:
+        super().__init__(database, write_job_entries, split)
         self.tell_released: Callable[[Sequence[tuple[str, str]]], None] = _nobody_hears
         self.tell_remaining: Callable[[Mapping[str, int]], None] = _nobody_hears
 

@@ -30,10 +30,8 @@ class Journal(GroupCommit[JournalEntry, Written, Verdict]):
     held the bodies of runs that have just ended.
     """
 
-    def __init__(
-        self, database: Database, waiting: Callable[[int], None], split: Callable[[int, Exception], None]
-    ) -> None:
-        super().__init__(database, write_entries, waiting, split)
+    def __init__(self, database: Database, split: Callable[[int, Exception], None]) -> None:
+        super().__init__(database, write_entries, split)
         self.tell_released: Callable[[Sequence[tuple[str, str]]], None] = _nobody_claims
         self.tell_unneeded: Callable[[Sequence[str]], None] = _nobody_deletes
 
