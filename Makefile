@@ -29,11 +29,11 @@ catalog-run: $(STAMP) ## run every model over every leg against the partner simu
 	@$(BIN)/python tests/catalog_run.py
 
 test: check ## lint, types, contracts and the whole test suite on both databases
-	@$(BIN)/python -m pytest -n auto --dist worksteal
+	@exec $(BIN)/python -m pytest -n auto --dist worksteal
 
 crash: $(STAMP) ## kill servers at every step of a run's life, play 10,000 random histories; SEED=n plays one, FROM=n others
 	@CRASH_WALK=long HISTORIES=10000 HISTORIES_FROM=$(or $(FROM),0) $(if $(SEED),HISTORY_SEED=$(SEED)) \
-		$(BIN)/python -m pytest $(if $(SEED),-s -k one_seed,-n auto --dist worksteal tests/end_to_end/test_crash_walk.py) tests/simulation
+		exec $(BIN)/python -m pytest $(if $(SEED),-s -k one_seed,-n auto --dist worksteal tests/end_to_end/test_crash_walk.py) tests/simulation
 
 attack: $(STAMP) ## try every attack of docs/security.md, and show what another workspace notices; ONLY=name, SHORT=1
 	@$(BIN)/python tests/attack.py $(if $(ONLY),--only "$(ONLY)") $(if $(SHORT),--short)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 from hypothesis import settings
 
+import reaper
 from databases import Postgres, migrate_url, opened, running_postgres
 from fairlead.storage import ledger
 from fairlead.storage.database import Database, DatabaseUnavailableError, open_database
@@ -36,6 +37,12 @@ def pytest_xdist_auto_num_workers() -> int:
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return cores * _WORKERS_OF_A_CORE
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have everything ended that this run starts, also when it is killed; its workers inherit the run's mark."""
+    if not hasattr(config, "workerinput"):
+        reaper.watch_this_run()
 
 
 def pytest_collection_finish() -> None:

@@ -19,6 +19,7 @@ import asyncpg  # type: ignore[import-untyped]
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+import reaper
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work, open_database
 from fairlead.storage.migrate import HEAD, migrate, revision_of
 from fairlead.storage.tables import metadata
@@ -49,7 +50,7 @@ class Postgres:
     def __init__(self, folder: Path, binaries: Path, owner: dict[str, int], runner: asyncio.Runner) -> None:
         """Make the data directory; nothing runs before `start`."""
         self._runner = runner
-        self._folder = folder
+        self.folder = folder
         self._binaries = binaries
         self._owner = owner
         self._process: subprocess.Popen[bytes] | None = None
@@ -67,7 +68,7 @@ class Postgres:
             if self._start_once():
                 return
             self.port = 0
-        raise NoPostgresError((self._folder / "log").read_text(errors="replace"))
+        raise NoPostgresError((self.folder / "log").read_text(errors="replace"))
 
     def stop(self) -> None:
         """Stop at once, as a crash would; every connection breaks. Does nothing when it does not run."""
@@ -132,7 +133,7 @@ class Postgres:
     def _run(self, command: list[str]) -> None:
         program = str(self._binaries / command[0])
         done = subprocess.run(
-            [program, *command[1:]], check=False, capture_output=True, cwd=self._folder, env=_environment(),
+            [program, *command[1:]], check=False, capture_output=True, cwd=self.folder, env=_environment(),
             **self._as_owner(),
         )  # fmt: skip
         if done.returncode:
@@ -143,10 +144,10 @@ class Postgres:
 
     def _start_once(self) -> bool:
         options = [part for name, value in _FAST.items() for part in ("-c", f"{name}={value}")]
-        with (self._folder / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [str(self._binaries / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port), *options],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, env=_environment(),
+                [str(self._binaries / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port), *options],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=_environment(),
                 start_new_session=True,  # Ctrl-C is for the tests, which then stop the server
                 **self._as_owner(),
             )  # fmt: skip
@@ -164,7 +165,7 @@ class Postgres:
 def running_postgres() -> Iterator[Postgres]:
     """Start a PostgreSQL of one's own, and stop it whatever happens; NoPostgresError."""
     owner = _owner()
-    folder = Path(tempfile.mkdtemp(prefix="fairlead-pg-", dir=_reachable_folder(owner)))
+    folder = Path(tempfile.mkdtemp(prefix=reaper.folder_prefix(), dir=_reachable_folder(owner)))
     with asyncio.Runner() as runner:
         server = None
         try:
@@ -220,7 +221,7 @@ def _owner() -> dict[str, int]:
 
 
 def _reachable_folder(owner: dict[str, int]) -> str:
-    candidates = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 -- mkdtemp makes our own inside
+    candidates = (tempfile.gettempdir(), *reaper.PLACES)
     return next((name for name in candidates if not owner or _is_open_to_all(Path(name))), candidates[0])
 
 
@@ -251,7 +252,7 @@ def _version(path: Path) -> float:
 
 def _environment() -> dict[str, str]:
     """Nothing of ours but what programs need: no PGDATA, no PGPORT, no locale."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", **reaper.marks()}
 
 
 def _free_port() -> int:
