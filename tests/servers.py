@@ -8,17 +8,21 @@ import signal
 import ssl
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from unittest.mock import patch
 
 import httpx
 import psutil
 from click.testing import CliRunner
 
 from fairlead.cli import commands
+from fairlead.storage.database import Database, open_database
 
 T = TypeVar("T")
 
@@ -26,6 +30,9 @@ COMMAND: Final = (sys.executable, "-m", "fairlead")
 PLAIN: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of plain HTTP: httpx else reads all the world's certificates for each, 20 ms of a processor."""
 _SAMPLE: Final = re.compile(r"([a-z_]+)(\{[^}]*\})? ([0-9.e+-]+)")
+
+
+_ONE_AT_A_TIME: Final = threading.Lock()
 
 
 class ServerFailedError(Exception):
@@ -56,6 +63,7 @@ class Server:
                 env=environment(env),
             )
         self.url, self.key = self._ready()
+        self._kept = KeptDatabase()
         self.client = httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=30, verify=PLAIN)
 
     def _ready(self) -> tuple[str, str]:
@@ -71,6 +79,7 @@ class Server:
     def stop(self, by: int = signal.SIGTERM) -> int:
         """Stop the server as an operator does, and return its exit status."""
         self.client.close()
+        self._kept.close()
         if self.process.poll() is None:
             self.process.send_signal(by)
         status = self.process.wait(30)
@@ -84,7 +93,12 @@ class Server:
 
     def cli(self, *arguments: str) -> Any:
         """Run a command on the server's data, in this process because that is quick; its JSON where it prints some."""
-        return command(*arguments, "--data", str(self.data), *self._database_option())
+        try:
+            with self._kept.used():
+                return command(*arguments, "--data", str(self.data), *self._database_option())
+        finally:
+            if self.process.poll() is not None:
+                self._kept.close()
 
     def audit(self) -> dict[str, Any]:
         """Prove the books; the report."""
@@ -152,6 +166,60 @@ class Server:
 
     def _database_option(self) -> tuple[str, ...]:
         return () if self.database is None else ("--database", self.database)
+
+
+class KeptDatabase:
+    """The connections of commands, kept from one to the next: opening them takes far longer than what is asked.
+
+    Commands run in an event loop of a thread of its own, so that tests with a loop may call them as well.
+    """
+
+    def __init__(self) -> None:
+        self._thread: ThreadPoolExecutor | None = None
+        self._runner: asyncio.Runner | None = None
+        self._open: dict[str, _Unclosed] = {}
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Have the commands within run in that loop, on databases that stay open."""
+        with (
+            _ONE_AT_A_TIME,
+            patch("asyncio.run", self._run),
+            patch("fairlead.installation.open_database", self._opened),
+        ):
+            yield
+
+    def close(self) -> None:
+        """Close them; used again, they are opened again."""
+        for database in self._open.values():
+            self._run(database.closed())
+        if self._thread is not None and self._runner is not None:
+            self._thread.submit(self._runner.close).result()
+            self._thread.shutdown()
+        self._thread, self._runner, self._open = None, None, {}
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        self._thread = self._thread or ThreadPoolExecutor(1)
+        self._runner = self._runner or asyncio.Runner()
+        return self._thread.submit(self._runner.run, work).result()
+
+    def _opened(self, url: str) -> Database:
+        if url not in self._open:
+            self._open[url] = _Unclosed(open_database(url))
+        return self._open[url]
+
+
+class _Unclosed:
+    """A database that does not mind being closed by who has not opened it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.write = database.write
+        self.read = database.read
+        self.closed = database.close
+
+    async def close(self) -> None:
+        """Stay open."""
 
 
 @contextmanager
