@@ -15,6 +15,7 @@ from fairlead.http_client.connections import Connection
 from fairlead.http_client.replies import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, UnreachableError
 from http_client.plain_server import OK, Handler, answering, request_of, run_on, serving
+from waiting import until
 
 LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 _LARGE = 8 * 1024 * 1024
@@ -78,11 +79,12 @@ def test_connection_that_cannot_be_kept_is_closed(loop: str, answer: bytes) -> N
 @LOOPS
 def test_unrequested_bytes_end_an_idle_connection(loop: str) -> None:
     """What arrives while a connection is idle ends it."""
+    is_answered = asyncio.Event()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await request_of(reader)
         writer.write(OK)
-        await asyncio.sleep(0.02)
+        await is_answered.wait()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
         await reader.read()
 
@@ -90,7 +92,9 @@ def test_unrequested_bytes_end_an_idle_connection(loop: str) -> None:
         async with serving(handle) as server, _opened() as transport:
             for _ in range(2):
                 assert (await _post(transport, server.url)).content == b"{}"
-                await asyncio.sleep(0.1)
+                is_answered.set()
+                await until(lambda: server.open == 0)
+                is_answered.clear()
             assert server.accepted == 2
 
     run_on(loop, work())
@@ -104,7 +108,7 @@ def test_connection_closed_while_idle_costs_only_a_new_one(loop: str) -> None:
         async with serving(answering(OK, close=True)) as server, _opened() as transport:
             for _ in range(3):
                 await _post(transport, server.url)
-                await asyncio.sleep(0.05)
+                await until(lambda: not transport._pool._open)
             assert server.accepted == 3
 
     run_on(loop, work())
@@ -196,7 +200,6 @@ def test_post_takes_no_connection_that_may_be_closing(loop: str, monkeypatch: py
 def test_idle_connections_are_bounded(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more are kept than the bound says, and none for longer than it says."""
     monkeypatch.setattr(pool, "_IDLE_MOST", 3)
-    monkeypatch.setattr(pool, "_IDLE_SECONDS", 0.1)
     monkeypatch.setattr(pool, "_SWEEP_SECONDS", 0.05)
     together = asyncio.Barrier(8)
 
@@ -209,10 +212,10 @@ def test_idle_connections_are_bounded(loop: str, monkeypatch: pytest.MonkeyPatch
     async def work() -> None:
         async with serving(handle) as server, _opened() as opened:
             await asyncio.gather(*(_post(opened, server.url) for _ in range(8)))
-            await asyncio.sleep(0.05)
+            await until(lambda: server.open <= 3)
             assert server.open == 3
-            await asyncio.sleep(0.3)
-            assert server.open == 0
+            monkeypatch.setattr(pool, "_IDLE_SECONDS", 0.0)
+            await until(lambda: server.open == 0)
 
     run_on(loop, work())
 
@@ -226,8 +229,8 @@ def test_oldest_idle_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> N
             await _post(opened, first.url)
             for _ in range(3):
                 await _post(opened, second.url)
-            await asyncio.sleep(0.05)
-            assert (first.open, second.accepted, second.open) == (0, 1, 1)
+            await until(lambda: first.open == 0)
+            assert (second.accepted, second.open) == (1, 1)
 
     run_on("asyncio", work())
 
@@ -236,10 +239,12 @@ def test_oldest_idle_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("content", [b"{}", b"x" * _LARGE], ids=["waiting", "writing"])
 def test_cancelled_request_closes_its_connection(loop: str, content: bytes) -> None:
     """Anyone who gives up closes: a late answer must not find another request."""
+    has_begun, is_cancelled = asyncio.Event(), asyncio.Event()
 
     async def handle(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        await asyncio.sleep(0.2)  # nobody reads: a large body comes to a halt
+        has_begun.set()
+        await is_cancelled.wait()  # nobody reads: a large body comes to a halt
         with contextlib.suppress(ConnectionError):
             while await reader.read(1 << 20):
                 pass
@@ -247,13 +252,13 @@ def test_cancelled_request_closes_its_connection(loop: str, content: bytes) -> N
     async def work() -> None:
         async with serving(handle) as server, _opened() as transport:
             task = asyncio.ensure_future(_post(transport, server.url, content))
-            await asyncio.sleep(0.1)
+            await has_begun.wait()
             assert server.open == 1
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await asyncio.sleep(0.4)
-            assert server.open == 0
+            is_cancelled.set()
+            await until(lambda: server.open == 0)
 
     run_on(loop, work())
 
@@ -303,7 +308,7 @@ def test_partner_that_stops_reading_is_too_slow(loop: str) -> None:
     """The bound on the whole counts while the body is still being written."""
 
     async def handle(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(1)
+        await asyncio.Event().wait()
 
     async def work() -> None:
         async with serving(handle) as server, _opened() as transport:
@@ -406,15 +411,18 @@ def test_ipv6_literal_is_connected_to(loop: str) -> None:
 @LOOPS
 def test_closing_ends_requests_under_way(loop: str) -> None:
     """Closing the transport ends what is under way, and nothing begins afterwards."""
+    has_begun = asyncio.Event()
 
     async def handle(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await request_of(reader)
+        has_begun.set()
         await reader.read()
 
     async def work() -> None:
         async with serving(handle) as server:
             transport = Transport()
             task = asyncio.ensure_future(_post(transport, server.url))
-            await asyncio.sleep(0.1)
+            await has_begun.wait()
             await transport.close()
             with pytest.raises(BrokenOffError):
                 await task
@@ -441,8 +449,7 @@ def test_request_leaves_no_garbage_behind(loop: str, ends: str) -> None:
             for _ in range(2):
                 with contextlib.suppress(BrokenOffError, TooSlowError):
                     await _post(transport, server.url, seconds=0.05)
-                await asyncio.sleep(0.05)
-                assert not [one for one in gc.get_objects() if type(one) in {Connection, AnswerReader}]
+                await until(lambda: not any(type(one) in {Connection, AnswerReader} for one in gc.get_objects()))
 
     gc.collect()
     gc.freeze()  # what other tests have left, a million syntax trees perhaps, is not looked through

@@ -10,6 +10,7 @@ import pytest
 from fairlead.http_client.connections import Sink
 from fairlead.http_client.transport import BrokenOffError, Received, TooSlowError, Transport
 from http_client.plain_server import Handler, answering, request_of, run_on, serving
+from waiting import until
 
 LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 _PIECE = bytes(range(256)) * 256
@@ -101,8 +102,7 @@ def test_asset_beyond_its_limit_is_broken_off(loop: str, framing: str) -> None:
         async with serving(_sending(framing, [])) as server, _opened() as transport:
             with pytest.raises(BrokenOffError, match="passes 1000000 bytes"):
                 await _fetch(transport, server.url, lambda piece: taken.append(len(piece)), limit=1_000_000)
-            await asyncio.sleep(0.1)
-            assert server.open == 0
+            await until(lambda: server.open == 0)
 
     run_on(loop, work())
     assert sum(taken) <= (0 if framing == "length" else 1_000_000)
@@ -135,8 +135,7 @@ def test_error_of_the_sink_goes_through(loop: str) -> None:
         async with serving(_sending("length", [])) as server, _opened() as transport:
             with pytest.raises(OSError, match="No space left"):
                 await _fetch(transport, server.url, sink)
-            await asyncio.sleep(0.1)
-            assert server.open == 0
+            await until(lambda: server.open == 0)
 
     run_on(loop, work())
 

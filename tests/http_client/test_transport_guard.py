@@ -182,7 +182,7 @@ def test_silent_resolver_is_given_up() -> None:
     """A name that takes too long to resolve is a connection that takes too long."""
 
     async def resolver(_: str, __: int) -> Sequence[str]:
-        await asyncio.sleep(1)
+        await asyncio.Event().wait()
         return []
 
     async def work() -> None:

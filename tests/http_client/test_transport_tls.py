@@ -15,6 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from fairlead.http_client.transport import BrokenOffError, Transport, UnreachableError
 from http_client.plain_server import OK, answering, request_of, run_on, serving
+from waiting import until
 
 LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 _NAME = "partner.example"
@@ -106,7 +107,7 @@ def test_false_certificate_is_refused(loop: str, certificate: Path, *, trusted: 
             host = "other.example" if trusted else _NAME
             with pytest.raises(UnreachableError, match=r"(?i)certificate"):
                 await _post(transport, f"https://{host}:{server.port}/x")
-            await asyncio.sleep(0.05)
+            await until(lambda: server.open == 0)
             assert seen in ([], [b""])
             await transport.close()
 

@@ -3,7 +3,6 @@
 import base64
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +20,7 @@ from fairlead.identity.tokens import TokenIssuer
 NOW = 1_800_000_000
 ISSUER = "https://id.example"
 AUDIENCE = "fairlead"
+_HELD_SECONDS_MOST = 40
 
 
 class Clock:
@@ -70,8 +70,10 @@ class KeyServer:
         self.status = 200
         self.body = b""
         self.headers: dict[str, str] = {}
-        self.pause = 0.0
         self.requests = 0
+        self.answers = threading.Event()
+        """Clear while a test holds the answers back."""
+        self.answers.set()
         self._http = QuietServer(("127.0.0.1", 0), _handler_of(self))
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
         self._thread.start()
@@ -83,6 +85,7 @@ class KeyServer:
 
     def close(self) -> None:
         """Stop listening."""
+        self.answers.set()
         if self._thread.is_alive():
             self._http.shutdown()
             self._thread.join()
@@ -93,7 +96,7 @@ def _handler_of(server: KeyServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             server.requests += 1
-            time.sleep(server.pause)
+            server.answers.wait(_HELD_SECONDS_MOST)
             self.send_response(server.status)
             for name, value in {"content-length": str(len(server.body)), **server.headers}.items():
                 self.send_header(name, value)

@@ -14,6 +14,7 @@ from fairlead.identity import key_sets
 from fairlead.identity.key_sets import KeyFile, KeySetError, KeysUnavailableError, KeyUrl, read_key_set
 from fairlead.identity.tokens import InvalidTokenError, TokenVerifier
 from identity.conftest import trusted
+from waiting import until
 
 NOW = 1_800_000_000
 
@@ -240,10 +241,13 @@ def test_foreign_key_of_the_same_name_is_refused(issuer: Any, clock: Any, keys: 
 
 def test_concurrent_callers_share_a_fetch(issuer: Any, clock: Any) -> None:
     """Callers who come while keys are fetched wait for that fetch, with known and unknown names."""
-    issuer.pause = 0.05
+    issuer.answers.clear()
 
     async def _steps(source: KeyUrl) -> None:
-        answers = await asyncio.gather(*(found(source, kid) for kid in ["one", "forged"] * 10))
+        asked = asyncio.gather(*(found(source, kid) for kid in ["one", "forged"] * 10))
+        await until(lambda: issuer.requests)
+        issuer.answers.set()
+        answers = await asked
         assert answers == [["one"], []] * 10
         assert issuer.requests == 1
 
@@ -252,12 +256,13 @@ def test_concurrent_callers_share_a_fetch(issuer: Any, clock: Any) -> None:
 
 def test_fetch_goes_on_when_its_caller_leaves(issuer: Any, clock: Any) -> None:
     """The fetch goes on for the others when the one who began it is gone."""
-    issuer.pause = 0.1
+    issuer.answers.clear()
 
     async def _steps(source: KeyUrl) -> None:
         first, second = asyncio.create_task(found(source)), asyncio.create_task(found(source))
-        await asyncio.sleep(0.02)
+        await until(lambda: issuer.requests)
         first.cancel()
+        issuer.answers.set()
         assert await second == ["one"]
         assert first.cancelled()
         assert issuer.requests == 1
@@ -267,11 +272,11 @@ def test_fetch_goes_on_when_its_caller_leaves(issuer: Any, clock: Any) -> None:
 
 def test_closing_ends_a_slow_fetch(issuer: Any, clock: Any) -> None:
     """Closing ends a running fetch; who waits for it is told."""
-    issuer.pause = 0.2
+    issuer.answers.clear()
 
     async def _steps(source: KeyUrl) -> None:
         waiting = asyncio.create_task(found(source))
-        await asyncio.sleep(0.02)
+        await until(lambda: issuer.requests)
         await source.close()
         await asyncio.wait((waiting,))
         assert waiting.cancelled()
@@ -342,7 +347,7 @@ def test_failing_issuer_is_asked_once_in_ten_seconds(issuer: Any, clock: Any) ->
         for later in (300, 309.9, 310, 319.9):
             clock.time = NOW + later
             assert await found(source) == ["one"]
-            await asyncio.sleep(0.05)  # later fetches are in the background
+            await until(lambda: source._fetching is None)  # later fetches are in the background
             requests.append(issuer.requests)
         assert requests == [2, 2, 3, 3]
 
@@ -357,12 +362,16 @@ def test_hanging_issuer_is_asked_in_the_background(issuer: Any, clock: Any) -> N
         issuer.status = 500
         clock.time = NOW + 300
         await found(source)
-        issuer.status, issuer.pause = 200, 0.15
+        issuer.status = 200
+        issuer.answers.clear()
         issuer.publish()
         clock.time = NOW + 310
-        async with asyncio.timeout(0.1):
-            assert await found(source) == ["one"]
-        assert await found(source, "new") == []  # waits for the fetch under way
+        assert await found(source) == ["one"]
+        waiting = asyncio.create_task(found(source, "new"))  # for the fetch under way
+        await until(lambda: issuer.requests == 3)
+        assert not waiting.done()
+        issuer.answers.set()
+        assert await waiting == []
         assert await found(source) == []
 
     run(issuer, clock, _steps)
@@ -370,8 +379,8 @@ def test_hanging_issuer_is_asked_in_the_background(issuer: Any, clock: Any) -> N
 
 def test_fetch_of_keys_has_a_time_limit(issuer: Any, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fetch has a time limit over all."""
-    monkeypatch.setattr(key_sets, "_FETCH_SECONDS", 0.05)
-    issuer.pause = 0.2
+    monkeypatch.setattr(key_sets, "_FETCH_SECONDS", 0.5)
+    issuer.answers.clear()
 
     async def _steps(source: KeyUrl) -> None:
         with pytest.raises(KeysUnavailableError, match="TooSlowError"):

@@ -1,6 +1,5 @@
 """A server without its HTTP face: a real catalog, and a real partner on a socket of its own."""
 
-import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -413,9 +412,3 @@ class Server:
         await self.stored.close()
         await self.readers.close()
         await self.transport.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    while not condition():  # noqa: ASYNC110 -- what is waited for has no event to set
-        await asyncio.sleep(0.005)

@@ -14,8 +14,9 @@ from fairlead.domain.faults import FaultError, InputRejected, KeyConflict, Provi
 from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.domain.runs.selection import Wish
 from fairlead.observing.observations import AnswerLeftRaw
-from operations.servers import CENT, DOLLAR, DONE, OURS, Partner, Server, idempotency_key, leg_text, model_text, until
+from operations.servers import CENT, DOLLAR, DONE, OURS, Partner, Server, idempotency_key, leg_text, model_text
 from storage.bookings import Books
+from waiting import until
 
 _TRANSLATION = """
 [legs.translation]

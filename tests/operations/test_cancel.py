@@ -11,10 +11,11 @@ from fairlead.domain.faults import Cancelled, RequestNotFound, ServiceUnavailabl
 from fairlead.domain.runs.failures import read_fault
 from fairlead.observing.observations import DatabaseTrouble, RunWithdrawn
 from operations.queueing import claim, enqueue, gate_of, made
-from operations.servers import CENT, DOLLAR, WEEK_MS, Partner, Server, until
+from operations.servers import CENT, DOLLAR, WEEK_MS, Partner, Server
 from operations.test_collect import refused
 from storage.bookings import Books
 from storage.queued_runs import run_id
+from waiting import until
 
 pytestmark = pytest.mark.req("R-35")
 

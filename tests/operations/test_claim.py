@@ -13,9 +13,10 @@ from fairlead.domain.faults import QueueTimeout, ServiceUnavailable
 from fairlead.domain.runs.failures import read_fault
 from fairlead.observing.observations import DatabaseTrouble, RunClaimed, RunWithdrawn
 from operations.queueing import HOUR_MS, claim, enqueue, gate_of
-from operations.servers import CENT, DAY_MS, DOLLAR, WEEK_MS, Partner, Server, until
+from operations.servers import CENT, DAY_MS, DOLLAR, WEEK_MS, Partner, Server
 from storage.bookings import Books
 from storage.queued_runs import run_id
+from waiting import until
 
 Start = Callable[..., Server]
 FIRST = run_id()

@@ -16,8 +16,9 @@ from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.domain.runs.selection import Wish
 from fairlead.observing.observations import ProviderNotConfigured, RunEnded, RunRedirected, UnexpectedError
 from fairlead.operations.runs.results import Answer
-from operations.servers import CENT, DOLLAR, DONE, Partner, Server, leg_text, model_text, until
+from operations.servers import CENT, DOLLAR, DONE, Partner, Server, leg_text, model_text
 from storage.bookings import Books
+from waiting import until
 
 _EDIT = '[[operations]]\nname = "edit"\nedit = true\nwhen = [{ at = "/image" }]\n[[operations]]\nname = "generate"\n\n'
 _STRICT_EDIT = 'operations = [{ name = "edit", when = [{ at = "/count" }] }, { name = "generate" }]\n'

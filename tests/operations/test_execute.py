@@ -26,8 +26,9 @@ from fairlead.observing.observations import (
     UnexpectedError,
 )
 from fairlead.storage import runs
-from operations.servers import CENT, DOLLAR, DONE, Partner, Server, until
+from operations.servers import CENT, DOLLAR, DONE, Partner, Server
 from storage.bookings import Books
+from waiting import until
 
 
 @pytest.mark.req("R-28", "R-29")

@@ -26,10 +26,11 @@ from fairlead.storage.callers import create_key
 from fairlead.storage.database import Database
 from fairlead.storage.job_journal import JobJournal
 from fake_partner import FakePartner
-from operations.servers import Guarded, until
+from operations.servers import Guarded
 from operations.test_workflow_files import PNG, Cabinet
 from storage.bookings import LAB, NOW, Books, new_key
 from storage.test_jobs import submission
+from waiting import until
 
 Work = Callable[[Desk], Awaitable[Ending]]
 JOB: Final = "job-1"

@@ -24,8 +24,9 @@ from fairlead.operations.jobs.patience import Patience
 from fairlead.providers.answers import AnswerDecoder
 from fairlead.storage.blobs import BlobsUnavailableError
 from operations.queueing import gate_of
-from operations.servers import BASE_URL, CENT, DAY_MS, DOLLAR, DONE, Guarded, Partner, Server, model_text, until
+from operations.servers import BASE_URL, CENT, DAY_MS, DOLLAR, DONE, Guarded, Partner, Server, model_text
 from storage.bookings import Books
+from waiting import until
 
 pytestmark = pytest.mark.req("C-11")
 

@@ -37,9 +37,9 @@ from operations.servers import (
     idempotency_key,
     leg_text,
     model_text,
-    until,
 )
 from storage.bookings import Books
+from waiting import until
 
 _TRANSLATION = '\n[legs.translation]\nfields = [{ from = "/n", to = "/count" }]\n'
 KEY = idempotency_key()

@@ -12,9 +12,10 @@ from fairlead.domain.runs.outcomes import Failed, Reached
 from fairlead.domain.runs.retries import may_be_waited_for
 from fairlead.storage.runs import take_over_orphans
 from operations.queueing import enqueue
-from operations.servers import CENT, Partner, Server, until
+from operations.servers import CENT, Partner, Server
 from storage.bookings import Books
 from storage.queued_runs import run_id
+from waiting import until
 
 Start = Callable[[str], Server]
 _MINUTE_NS = 61 * 10**9

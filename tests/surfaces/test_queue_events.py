@@ -136,6 +136,7 @@ def test_stream_ends_with_a_cancellation(full: tuple[Client, str]) -> None:
         assert [one["error_type"] for one in told] == ["cancelled"]
 
 
+@pytest.mark.parametrize("shared_queue", ["sqlite"], indirect=True)  # it is the stream that is silent: 16 s of waiting
 def test_silent_stream_sends_comments(full: tuple[Client, str]) -> None:
     """Where nothing changes for a while there is a comment, which no reader of events takes for one."""
     client, _ = full

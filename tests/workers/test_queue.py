@@ -25,9 +25,10 @@ from fairlead.storage.database import Database
 from fairlead.workers import queue
 from fairlead.workers.queue import QueueWorker
 from operations.queueing import enqueue, gate_of
-from operations.servers import DAY_MS, DOLLAR, SCHEMA, Guarded, Partner, Server, model_text, until
+from operations.servers import DAY_MS, DOLLAR, SCHEMA, Guarded, Partner, Server, model_text
 from storage.bookings import Books
 from storage.queued_runs import run_id
+from waiting import until
 
 pytestmark = pytest.mark.req("R-32")
 

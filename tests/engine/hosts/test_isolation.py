@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from engine.hosts.engines import Engine, FolderDesk, confining, running_engine, 
 from fairlead.domain.jobs.events import Failed, Succeeded
 from fairlead.engine.hosts.protocol import Checked, Render
 from fairlead.processes.confinement.landlock import landlock_version
+from waiting import until
 
 _WORKS: Final = {"1": n("PrimitiveInt", value=1), "2": n("PreviewAny", source=["1", 0])}
 _PACK: Final = """
@@ -51,11 +51,6 @@ def _packs(folder: Path, at_import: str = "", at_run: str = "pass") -> tuple[str
     return (str(folder / "packs"),)
 
 
-async def _until(is_so: Callable[[], object]) -> None:
-    while not is_so():  # noqa: ASYNC110 -- it is about processes and what was noted of them: nothing to wait on
-        await asyncio.sleep(0.01)
-
-
 async def _check(engine: Engine, graph: dict[str, Any], workspace: str = "w") -> object:
     content = json.dumps(graph).encode()
     return await engine.hosts.check("c", workspace, content, None, FolderDesk(engine.folder))
@@ -71,7 +66,7 @@ def test_frozen_host_is_noticed_long_before_its_job_is_late(tmp_path: Path) -> N
 
         async def frozen() -> object:
             job = asyncio.ensure_future(engine.executed(trouble("Endless")))
-            await _until(lambda: engine.started)
+            await until(lambda: engine.started)
             os.kill(engine.started[0], signal.SIGSTOP)
             return (await job).ending
 
@@ -106,7 +101,7 @@ def test_host_that_leaks_descriptors_is_replaced(tmp_path: Path) -> None:
         assert [engine.execute(job).ending for _ in range(3)] == [Succeeded()] * 3
         [kept] = engine.started
         assert engine.execute({"1": n("Made", how="100")}).ending == Succeeded()
-        engine.run(wait_for(_until(lambda: kept in engine.ended)))
+        engine.run(wait_for(until(lambda: kept in engine.ended)))
         assert engine.ended[kept] == "it leaves descriptors open"
         assert engine.execute(job).ending == Succeeded()
         assert len(engine.started) == 2
@@ -190,7 +185,7 @@ def test_number_of_a_host_is_the_systems_word(tmp_path: Path) -> None:
         seen = engine.execute({"1": n("Made", how="")})
         assert seen.texts[0][1] == engine.started[0]
         os.kill(engine.started[0], signal.SIGKILL)
-        engine.run(wait_for(_until(lambda: engine.started[0] in engine.ended)))
+        engine.run(wait_for(until(lambda: engine.started[0] in engine.ended)))
         assert engine.execute({"1": n("Made", how="")}).ending == Succeeded()
 
 
@@ -211,7 +206,7 @@ def test_pictures_of_one_workspace_keep_no_other_waiting(tmp_path: Path) -> None
 
         async def together() -> None:
             crowd = [asyncio.ensure_future(rendered("greedy", "large.png", number)) for number in range(9)]
-            await _until(lambda: engine.of_kind("render"))
+            await until(lambda: engine.of_kind("render"))
             assert isinstance(await _check(engine, _WORKS, "modest"), Checked)
             await rendered("modest", "small.png", 0)
             assert not all(one.done() for one in crowd)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.notes import ClassesShadowed, HostNotStarted
 from fairlead.engine.hosts.pool import Prepared
 from fairlead.engine.hosts.protocol import Checked, Execute, Refused
+from waiting import until
 
 _PACK: Final = """
 import os
@@ -86,11 +87,6 @@ def _prepared(engine: Engine, *packs: str, again: bool = False) -> Prepared:
 
 def _failed_starts(engine: Engine) -> list[str]:
     return [note.why for note in engine.notes if isinstance(note, HostNotStarted)]
-
-
-async def _until(is_so: Callable[[], object]) -> None:
-    while not is_so():  # noqa: ASYNC110 -- it is about processes and what was noted of them: nothing to wait on
-        await asyncio.sleep(0.01)
 
 
 # What a host has.
@@ -211,7 +207,7 @@ def test_template_and_hosts_end_when_they_are_idle(node_packs: Path) -> None:
         assert isinstance(_checked(engine, _of("a"), ("a",)), Checked)
         [host] = engine.checking
         template = engine.of_kind("template", "a")[-1]
-        engine.run(wait_for(_until(lambda: {host, template} <= engine.ended.keys())))
+        engine.run(wait_for(until(lambda: {host, template} <= engine.ended.keys())))
         assert (engine.ended[host], engine.ended[template]) == ("it was idle", "it was idle")
         assert isinstance(_checked(engine, _of("a"), ("a",)), Checked)
         [plain] = [
@@ -232,7 +228,7 @@ def test_longest_idle_template_makes_room(node_packs: Path) -> None:
         assert len(engine.of_kind("check", "a")) == 1
         assert of_a not in engine.ended
         psutil.Process(engine.checking[0]).kill()
-        engine.run(wait_for(_until(lambda: of_a in engine.ended)))
+        engine.run(wait_for(until(lambda: of_a in engine.ended)))
         assert engine.ended[of_a] == "its place was wanted for other node packs"
         assert isinstance(_checked(engine, _of("a"), None), Checked)
 
@@ -247,7 +243,7 @@ def test_template_that_is_being_started_is_there_for_who_comes_next(node_packs: 
             content = json.dumps(_of("a", "b")).encode()
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(engine.hosts.check("c", "w", content, None, desk), 0.01)
-            await _until(lambda: len(engine.of_kind("template", "a", "b")) > before)
+            await until(lambda: len(engine.of_kind("template", "a", "b")) > before)
 
         engine.run(wait_for(left()))
         assert isinstance(_checked(engine, _of("a", "b"), None), Checked)
@@ -262,7 +258,7 @@ def test_hosts_with_packs_are_replaced_when_partner_nodes_change(node_packs: Pat
         _checked(engine, _of("b"), None)
         before = {*engine.checking, *engine.of_kind("template")}
         engine.hosts.set_partner_nodes(b"[]")
-        engine.run(wait_for(_until(lambda: before <= engine.ended.keys())))
+        engine.run(wait_for(until(lambda: before <= engine.ended.keys())))
         assert _described(engine, ("a",)) == {"Of a"}
         assert isinstance(_checked(engine, _of("a"), None), Checked)
 
@@ -398,7 +394,7 @@ def test_vanished_pack_is_named_by_what_needs_it(node_packs: Path, *, is_killed:
             psutil.Process(of_a).kill()
         else:
             engine.hosts.set_partner_nodes(b"[]")
-        engine.run(wait_for(_until(lambda: of_a in engine.ended)))
+        engine.run(wait_for(until(lambda: of_a in engine.ended)))
         order = Execute("j", checked.workflow, checked.outputs)
         ending = engine.run(wait_for(engine.hosts.execute("w", order, FolderDesk(engine.folder), ("a",))))
         assert isinstance(ending, Failed)

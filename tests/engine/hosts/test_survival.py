@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,9 @@ from fairlead.engine.hosts.notes import HostNote, HostNotStarted, HostStarted
 from fairlead.engine.hosts.pool import Hosts, HostSettings
 from fairlead.engine.hosts.protocol import Checked, Ended, Execute, FindFile, Loading, Ready, Render, Told
 from servers import is_alive
+from waiting import until
 
 _WORKS = {"1": n("PrimitiveInt", value=1), "2": n("PreviewAny", source=["1", 0])}
-
-
-async def _until(is_so: Callable[[], object]) -> None:
-    while not is_so():  # noqa: ASYNC110 -- it is about processes and what was noted of them: nothing to wait on
-        await asyncio.sleep(0.01)
 
 
 def _wait_until_gone(process: int) -> None:
@@ -165,7 +161,7 @@ def test_job_that_was_given_up_ends_its_host(tmp_path: Path) -> None:
 
         async def cancelled() -> None:
             task = asyncio.ensure_future(engine.executed(trouble("Endless")))
-            await _until(lambda: engine.started)
+            await until(lambda: engine.started)
             task.cancel()
             await asyncio.wait({task})
             assert task.cancelled()
@@ -192,7 +188,7 @@ def test_host_that_starts_for_nobody_is_ended(tmp_path: Path) -> None:
             assert task.cancelled()
 
         engine.run(wait_for(cancelled()))
-        engine.run(wait_for(_until(lambda: engine.started[0] in engine.ended)))
+        engine.run(wait_for(until(lambda: engine.started[0] in engine.ended)))
         assert not is_alive(engine.started[0])
 
 
@@ -205,7 +201,7 @@ def test_stuck_workspace_does_not_block_another(tmp_path: Path) -> None:
 
         async def beside() -> None:
             stuck = asyncio.ensure_future(engine.executed(trouble("Endless"), "stuck", job="stuck"))
-            await _until(lambda: engine.started)
+            await until(lambda: engine.started)
             seen = await asyncio.gather(*(engine.executed(_WORKS, name) for name in "aba"))
             assert [one.ending for one in seen] == [Succeeded()] * 3
             assert not stuck.done()
@@ -221,10 +217,10 @@ def test_job_that_waits_for_a_host_can_be_interrupted(tmp_path: Path) -> None:
 
         async def waiting() -> None:
             stuck = asyncio.ensure_future(engine.executed(trouble("Endless"), "a", job="stuck"))
-            await _until(lambda: engine.started)
+            await until(lambda: engine.started)
             second = asyncio.ensure_future(engine.executed(_WORKS, "b", job="second"))
             third = asyncio.ensure_future(engine.executed(_WORKS, "c", job="third"))
-            await _until(lambda: {"second", "third"} <= engine.hosts._executions.keys())
+            await until(lambda: {"second", "third"} <= engine.hosts._executions.keys())
             engine.hosts.interrupt("second")
             assert (await second).ending == Interrupted(None, None, [])
             engine.hosts.interrupt("stuck")
@@ -241,7 +237,7 @@ def test_idle_host_is_ended_after_a_while(tmp_path: Path) -> None:
         first = engine.started[0]
 
         async def ended() -> None:
-            await _until(lambda: first in engine.ended)
+            await until(lambda: first in engine.ended)
 
         engine.run(wait_for(ended()))
         assert engine.ended[first] == "it was idle"
@@ -266,12 +262,12 @@ def test_hosts_with_outdated_nodes_are_replaced(tmp_path: Path) -> None:
 
         async def replaced() -> None:
             busy = asyncio.ensure_future(engine.executed(trouble("Talkative", "1000"), "busy"))
-            await _until(lambda: len(engine.started) > 1)
+            await until(lambda: len(engine.started) > 1)
             engine.hosts.set_partner_nodes(b"[]")
             while not (set(before) <= engine.ended.keys()):
                 assert (await engine.executed(_WORKS)).ending == Succeeded()
             assert (await busy).ending == Succeeded()
-            await _until(lambda: engine.started[1] in engine.ended)
+            await until(lambda: engine.started[1] in engine.ended)
 
         engine.run(wait_for(replaced()))
         assert engine.of_kind("template", "troubles")[0] in engine.ended
@@ -411,7 +407,7 @@ def test_job_of_a_stopping_server_has_not_failed(tmp_path: Path) -> None:
 
         async def closed() -> None:
             tasks = [asyncio.ensure_future(engine.executed(trouble("Endless"), name)) for name in "ab"]
-            await _until(lambda: engine.started)
+            await until(lambda: engine.started)
             await engine.hosts.close()
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert [type(one) for one in ended] == [EngineUnavailableError] * 2
