@@ -47,6 +47,17 @@ def test_no_file_names_a_package_index() -> None:
     assert _places(_INDEX) == []
 
 
+def test_hooks_are_the_tools_of_make_check() -> None:
+    """Every hook of pre-commit is local, so it downloads nothing, and together they run what `make check` runs."""
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert set(re.findall(r"repo: (.+)", hooks)) == {"local"}
+    entries = re.findall(r"entry: \.venv/bin/(.+)", hooks)
+    recipe = re.search(r"^check:.*\n((?:\t.+\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert recipe is not None
+    checked = [line.replace(" .", "") for line in re.findall(r"\$\(BIN\)/(.+)", recipe[1])]
+    assert [line for line in checked if not any(entry.startswith(line) for entry in entries)] == []
+
+
 def _whole_path(path: Path) -> str:
     """Match a path but not a longer name; one of a single part only where something is below it."""
     below = r"/\w" if len(path.parts) == 2 else r"(?![\w-])"  # `/name`
