@@ -328,7 +328,7 @@ assets = ["/url"]
 [calls.hasty]
 protocol = "sync-json"
 path = "/hasty"
-timeout = 0.3
+timeout = 1.0
 
 [calls.bytes]
 protocol = "sync-bytes"

@@ -1,6 +1,7 @@
 """The real `fairlead serve` as a process, and the books behind it: started, asked, stopped, and proven."""
 
 import asyncio
+import http.client
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
@@ -147,6 +148,13 @@ class Server:
         lines = self.log.read_text("utf-8").splitlines()
         records = [json.loads(line) for line in lines if line.startswith("{")]
         return [record for record in records if record.get("event") == event]
+
+    def abandon(self, path: str, key: str, content: bytes, once: Callable[[], object], **headers: str) -> None:
+        """Send a call, and leave without its answer once something is so; underscores in header names are hyphens."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        with closing(http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)) as connection:
+            connection.request("POST", path, content, {"X-API-Key": key, **named})
+            wait_until(once, "the moment to leave")
 
     def idle(self) -> None:
         """Wait until no run is under way."""

@@ -57,15 +57,16 @@ def test_change_on_this_server_is_told_at_once(server: Server, caller: Caller, w
     async def follow() -> list[list[str]]:
         await enqueue(server, caller)
         watches = [await watcher.watch(caller, MODEL, FIRST) for _ in range(3)]
-        told = [asyncio.ensure_future(rest_of(watch)) for watch in watches]
-        await asyncio.sleep(0.05)
+        first = [await anext(watch) for watch in watches]
+        waiting = [asyncio.ensure_future(rest_of(watch)) for watch in watches]
         before = len(server.seen)
         assert await claim(server, caller)
         for seen in server.seen[before:]:
             watcher.observe(seen)
         async with asyncio.timeout(PATIENCE):
-            found = await asyncio.gather(*told)
-        return [[one.status.value for one in each if one is not None] for each in found]
+            rest = await asyncio.gather(*waiting)
+        told = [[one, *more] for one, more in zip(first, rest, strict=True)]
+        return [[one.status.value for one in each if one is not None] for each in told]
 
     for statuses in run(follow()):
         assert (statuses[0], statuses[-1]) == ("IN_QUEUE", "COMPLETED")

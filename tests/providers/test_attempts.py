@@ -76,7 +76,7 @@ def test_work_that_may_have_been_done_is_not_sent_again(
     plain: Provider, partner: FakePartner, call: str, behaviour: Behaviour
 ) -> None:
     """What will not change, and what the partner may have worked on, is sent once."""
-    hasty = replace(plain.calls[call], timeout=0.1)
+    hasty = replace(plain.calls[call], timeout=1.0)
     partner.script(f"/{call}", behaviour)
     reading, pauses = sent(replace(plain, calls={call: hasty}), call)
     assert isinstance(reading, Failed)

@@ -33,7 +33,7 @@ path = "/json"
 [calls.hasty]
 protocol = "sync-json"
 path = "/hasty"
-timeout = 0.3
+timeout = 1.0
 """
 _RETRY: Final = "\n[retry]\ntimes = 0\n"
 _EDITS: Final = """

@@ -50,7 +50,7 @@ def fill_queue(catalog: CatalogFolder, url: str) -> None:
     """Write the models with legs, and those that only the tests of the queue speak of."""
     fill_legs(catalog, url)
     catalog.add_provider(url, "brake", repeats_safely=False, tail=_BRAKE + NEVER_RESTS)
-    catalog.add_provider(url, "brisk", give_up_after=0.1, tail=NEVER_RESTS)
+    catalog.add_provider(url, "brisk", give_up_after=0.5, tail=NEVER_RESTS)
     catalog.add_provider(url, "lockbox", tail=NEVER_RESTS)
     catalog.add_model("brake/task-1", "stoppable", provider="brake")
     catalog.add_model("brisk/task-1", "task", provider="brisk")
