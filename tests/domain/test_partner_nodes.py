@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from cases import for_each
 from catalog_samples import shipped_catalog
 from fairlead.domain.catalog.models import Catalog, Document, Leg, Model
 from fairlead.domain.catalog.schema import InputSchema
@@ -116,7 +117,7 @@ def test_every_model_of_the_catalog_is_run_by_exactly_one_node() -> None:
     assert len({one.title for one in nodes()}) == len(nodes())
 
 
-@pytest.mark.parametrize(("one", "variant", "model"), variants())
+@for_each(("one", "variant", "model"), variants())
 @pytest.mark.req("C-11")
 def test_default_widgets_make_a_body_of_the_model(one: PartnerNode, variant: str, model: Model) -> None:
     """With the prompt written and required sockets linked, its schema misses at most one of several fields."""
@@ -136,9 +137,7 @@ def extremes(input_: NodeInput) -> list[Any]:
     return [True, False] if input_.type == "BOOLEAN" else []
 
 
-@pytest.mark.parametrize(
-    ("one", "variant", "model"), [param for param in variants() if len(param.values[0].models) == 1]
-)
+@for_each(("one", "variant", "model"), [param for param in variants() if len(param.values[0].models) == 1])
 def test_every_widget_value_is_taken_by_the_model(one: PartnerNode, variant: str, model: Model) -> None:
     """Bounds and choices are the schema's own; what the schema says of fields together is for the router to refuse."""
     assert model.input_schema is not None
@@ -149,7 +148,7 @@ def test_every_widget_value_is_taken_by_the_model(one: PartnerNode, variant: str
             assert parse_pointer(input_.at) not in {tuple(map(str, loc)) for loc in wrong}, (input_.name, value)
 
 
-@pytest.mark.parametrize(("one", "variant", "model"), variants())
+@for_each(("one", "variant", "model"), variants())
 def test_each_socket_makes_a_body_of_the_model_or_misses_only_a_companion_field(
     one: PartnerNode, variant: str, model: Model
 ) -> None:
@@ -163,7 +162,7 @@ def test_each_socket_makes_a_body_of_the_model_or_misses_only_a_companion_field(
         assert {found.type for found in model.input_schema.violations(body)} <= {"missing", *_ONE_OF_SEVERAL}
 
 
-@pytest.mark.parametrize("model", list(catalog().models.values()), ids=lambda model: model.id)
+@for_each("model", list(catalog().models.values()), ids=lambda model: model.id)
 @pytest.mark.req("C-11")
 def test_answers_of_every_model_have_a_result_where_its_node_looks(model: Model) -> None:
     """As the vendors document their answers, and not as the schemas say."""
@@ -280,7 +279,7 @@ def test_number_without_a_default_is_a_socket_that_may_stay_empty() -> None:
         ("PartnerLumaPhoton1", "image_ref", "IMAGE", Spelling.LINK, 4),
         ("PartnerLumaRay2", "frame0", "IMAGE", Spelling.LINK, 1),
         ("PartnerKlingImageO1", "image_list", "IMAGE", Spelling.BASE64, 10),
-        ("PartnerWavespeedSeedvr2", "video", "VIDEO", Spelling.LINK, 1),
+        ("PartnerSynclabsSync3", "video", "VIDEO", Spelling.LINK, 1),
         ("PartnerWan2I2v", "audio_url", "AUDIO", Spelling.LINK, 1),
         ("PartnerBeebleSwitchx", "source_uri", "IMAGE,VIDEO", Spelling.DATA_URI, 1),
         ("PartnerVeo3", "image", "IMAGE", Spelling.BASE64, 1),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from domain.every_fault import EVERY, name_of
 from fairlead.domain.faults import (
     ContentPolicyViolation,
@@ -58,8 +59,8 @@ def test_completed_result_is_recorded() -> None:
 
 
 @pytest.mark.req("R-18")
-@pytest.mark.parametrize("reached", Reached)
-@pytest.mark.parametrize("fault", EVERY, ids=name_of)
+@for_each("reached", Reached)
+@for_each("fault", EVERY, ids=name_of)
 def test_failure_that_another_try_could_mend_is_not_recorded(fault: Fault, reached: Reached) -> None:
     """Kept is what a partner answered or may have worked on, unless it may yet tell how it ends."""
     kept = reached in (Reached.UNKNOWN, Reached.ACCEPTED) or (reached is Reached.REFUSED and isinstance(fault, KEPT))

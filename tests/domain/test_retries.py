@@ -4,6 +4,7 @@ from typing import Final
 
 import pytest
 
+from cases import for_each
 from domain.every_fault import EVERY, name_of
 from fairlead.domain.faults import (
     Fault,
@@ -60,7 +61,7 @@ def said_of(failed: Failed) -> str:
 
 
 @pytest.mark.req("R-14")
-@pytest.mark.parametrize(("fault", "status", "reached", "said"), _ROWS)
+@for_each(("fault", "status", "reached", "said"), _ROWS)
 def test_attempt_is_made_again_only_where_no_work_was_taken(
     fault: Fault, status: int | None, reached: Reached, said: str
 ) -> None:
@@ -69,16 +70,16 @@ def test_attempt_is_made_again_only_where_no_work_was_taken(
 
 
 @pytest.mark.req("R-14")
-@pytest.mark.parametrize("status", [None, 200, 400, 429, 500, 503])
-@pytest.mark.parametrize("reached", Reached)
-@pytest.mark.parametrize("fault", [one for one in EVERY if not isinstance(one, _PARTNERS_OR_OURS)], ids=name_of)
+@for_each("status", [None, 200, 400, 429, 500, 503])
+@for_each("reached", Reached)
+@for_each("fault", [one for one in EVERY if not isinstance(one, _PARTNERS_OR_OURS)], ids=name_of)
 def test_refusal_is_never_taken_to_another_provider(fault: Fault, reached: Reached, status: int | None) -> None:
     """What the caller did is never asked of anybody again, and tells nothing of the partner, whatever its status."""
     assert said_of(Failed(fault, status, reached)) == ""
 
 
 @pytest.mark.req("R-14", "R-29")
-@pytest.mark.parametrize("fault", EVERY, ids=name_of)
+@for_each("fault", EVERY, ids=name_of)
 def test_accepted_work_is_never_asked_for_twice(fault: Fault) -> None:
     """Whatever fails after a partner took the work, nobody is asked again: it could be done, and paid, twice."""
     for status in (None, 429, 500, 503):
@@ -86,8 +87,8 @@ def test_accepted_work_is_never_asked_for_twice(fault: Fault) -> None:
 
 
 @pytest.mark.req("R-14")
-@pytest.mark.parametrize("reached", Reached)
-@pytest.mark.parametrize("fault", EVERY, ids=name_of)
+@for_each("reached", Reached)
+@for_each("fault", EVERY, ids=name_of)
 def test_only_a_certain_rejection_is_about_the_form(fault: Fault, reached: Reached) -> None:
     """Only a rejected body, by a partner that certainly did nothing with it, is a matter of the form it was sent in."""
     is_certain = reached in (Reached.NOTHING, Reached.REFUSED)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from cases import for_each
 from engine import sample_nodes
 from fairlead.engine.families import own_nodes
 from fairlead.engine.registry import Registry
@@ -21,7 +22,7 @@ _NOT_KNOWN: Final = {
 """What editors must find with every class, and what the known ones say in words of their own."""
 
 
-@pytest.mark.parametrize("name", sorted(_OWN))
+@for_each("name", sorted(_OWN))
 def test_classes_are_described_as_editors_know_them(name: str) -> None:
     """Inputs with their order, types and options, outputs, titles, categories: all are the same."""
     assert _OWN[name] == {**_NOT_KNOWN, **_KNOWN[name]}

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pytest
 
+from cases import for_each
 from catalog_samples import (
     SAMPLES,
     Sample,
@@ -31,9 +32,9 @@ _KNOWN_AFTERWARDS: Final = {"openrouter/chat-completions"}
 _TODAY: Final = Clock().today()
 _MODELS: Final = [model for model in shipped_catalog().models.values() if not model.is_retired(_TODAY)]
 _SAMPLES: Final = [sample for model in _MODELS for sample in samples(model)]
-every_model = pytest.mark.parametrize("model", [pytest.param(model, id=model.id) for model in _MODELS])
-every_sample = pytest.mark.parametrize("sample", [pytest.param(sample, id=sample.id) for sample in _SAMPLES])
-every_leg = pytest.mark.parametrize(
+every_model = for_each("model", [pytest.param(model, id=model.id) for model in _MODELS])
+every_sample = for_each("sample", [pytest.param(sample, id=sample.id) for sample in _SAMPLES])
+every_leg = for_each(
     ("sample", "leg"),
     [pytest.param(sample, leg, id=f"{sample.id}@{leg.provider}") for sample in _SAMPLES for leg in sample.legs()],
 )

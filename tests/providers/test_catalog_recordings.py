@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from cases import for_each
 from catalog_samples import shipped_catalog, shipped_providers
 from fairlead.domain.faults import (
     REFUSAL_SUBJECTS,
@@ -89,11 +90,11 @@ def _recordings() -> Iterator[tuple[str, str, Recording]]:
 
 
 RECORDINGS: Final = list(_recordings())
-every_recording = pytest.mark.parametrize(
+every_recording = for_each(
     ("name", "recording"),
     [pytest.param(provider, found, id=f"{provider}-{name}") for provider, name, found in RECORDINGS],
 )
-every_call = pytest.mark.parametrize(
+every_call = for_each(
     ("provider", "call"),
     [
         pytest.param(provider, call, id=f"{provider.name}.{call.name}")
@@ -101,7 +102,7 @@ every_call = pytest.mark.parametrize(
         for call in provider.calls.values()
     ],
 )
-every_task = pytest.mark.parametrize(
+every_task = for_each(
     ("provider", "call"),
     [
         pytest.param(provider, call, id=f"{provider.name}.{call.name}")
@@ -169,7 +170,7 @@ def _wanted(expected: Expected, told: Mapping[str, Any]) -> dict[str, Any]:
     return {**told, "bucket": expected.bucket, "subject": expected.subject, **given}
 
 
-@pytest.mark.parametrize("name", sorted(_PROVIDERS))
+@for_each("name", sorted(_PROVIDERS))
 def test_every_provider_file_has_all_kinds_of_recordings(name: str) -> None:
     """Each provider has its successes, failures, refusals, validation errors, limits and crashes on record."""
     provider = _PROVIDERS[name]
@@ -187,7 +188,7 @@ def test_every_recording_belongs_to_a_provider() -> None:
     assert {owner for owner, _, _ in RECORDINGS} == set(_PROVIDERS)
 
 
-@pytest.mark.parametrize("name", sorted(_PROVIDERS))
+@for_each("name", sorted(_PROVIDERS))
 def test_every_meaning_of_a_provider_file_is_recorded(name: str) -> None:
     """Each meaning that the signs of a file give has an answer on record that has it."""
     buckets = {
@@ -203,7 +204,7 @@ def test_every_meaning_of_a_provider_file_is_recorded(name: str) -> None:
     assert meant - shown == set()
 
 
-@pytest.mark.parametrize("name", sorted(_PROVIDERS))
+@for_each("name", sorted(_PROVIDERS))
 def test_every_subject_is_in_the_vocabulary(name: str) -> None:
     """Whatever side a file can name is one of the closed vocabulary (R-20)."""
     named = {side for sign in _PROVIDERS[name].signs for side in (sign.side, *sign.subjects.values())}
@@ -227,7 +228,7 @@ def test_documented_links_lead_to_known_hosts() -> None:
 
 
 @pytest.mark.req("R-26")
-@pytest.mark.parametrize(
+@for_each(
     "reply",
     [
         pytest.param(Reply(200, {"content-type": "text/html"}, _PAGE), id="page"),
@@ -260,7 +261,7 @@ def _may_mean_pending(call: Call, stage: str, reply: Reply) -> bool:
     return stage == "poll" and reply.status // 100 == 2 and "absent" in polling_of(call).pending
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "wanted"),
     [
         (500, ProviderError),
@@ -281,7 +282,7 @@ def test_page_of_a_gateway_is_read_by_its_status(provider: Provider, call: Call,
     assert isinstance(reading.fault, wanted) or is_known, reading
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 429, 500, 502, 503, 504])
+@for_each("status", [400, 401, 403, 404, 408, 429, 500, 502, 503, 504])
 @every_task
 def test_failed_poll_is_never_the_callers_mistake(provider: Provider, call: Call, status: int) -> None:
     """A poll carries nothing of the caller's: its own failure is the vendor's, and the work counts as taken."""

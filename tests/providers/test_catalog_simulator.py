@@ -16,6 +16,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from cases import for_each
 from catalog_samples import Sample, planned, samples, shipped_catalog, shipped_providers
 from document_reading import answer_reader
 from fairlead.domain.catalog.models import Leg
@@ -88,6 +89,7 @@ def _cases() -> Iterator[Case]:
 
 CASES: Final = list(_cases())
 every_call = pytest.mark.parametrize("case", CASES, ids=str)
+each_call = for_each("case", CASES, ids=str)
 every_task = pytest.mark.parametrize(
     "case", [case for case in CASES if _PROVIDERS[case.provider].calls[case.call].polling is not None], ids=str
 )
@@ -279,7 +281,7 @@ def test_rate_limit_of_a_vendor_says_when_to_come_back(world: World, case: Case)
 
 
 @pytest.mark.parametrize("status", ["500", "502", "503"])
-@every_call
+@each_call
 def test_crash_of_a_vendor_is_its_failure(world: World, case: Case, status: str) -> None:
     """A 5xx in the vendor's words is the vendor's failure, or that it has no room."""
     outcome = world.ask(case, "server-error", status)
@@ -299,7 +301,7 @@ def test_refused_key_of_ours_is_the_vendors_failure(world: World, case: Case) ->
 
 @pytest.mark.req("R-26")
 @pytest.mark.parametrize("fault", ["malformed", "html", "half-body"])
-@every_call
+@each_call
 def test_garbled_answer_is_never_a_result(world: World, case: Case, fault: str) -> None:
     """Half an answer, a page or broken JSON is nobody's result."""
     outcome = world.ask(case, fault)

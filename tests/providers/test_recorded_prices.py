@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from cases import for_each
 from catalog_samples import Sample, asked_for, samples, shipped_catalog
 from fairlead.domain.billing.estimates import Source, estimate
 from fairlead.domain.billing.rates import Component, Pricing, Reading, charge, quantity_asked, quote
@@ -60,7 +61,7 @@ def test_every_case_of_the_language_is_recorded() -> None:
 
 
 @pytest.mark.req("R-28")
-@pytest.mark.parametrize("model", [pytest.param(one, id=one.id) for one in _CATALOG.models.values()])
+@for_each("model", [pytest.param(one, id=one.id) for one in _CATALOG.models.values()])
 def test_bound_of_a_quantity_never_cuts_what_a_body_may_ask_for(model: Model) -> None:
     """A field that multiplies a quantity does so up to its maximum: ten pictures are held for like ten times one."""
     fields = {} if model.input_schema is None else model.input_schema.document.get("properties", {})

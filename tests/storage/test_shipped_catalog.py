@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import for_each
 from fairlead.domain.billing.estimates import Source, estimate
 from fairlead.domain.billing.rates import Component, Pricing, charge, quote
 from fairlead.domain.catalog.models import Catalog, Leg, Model
@@ -149,7 +150,7 @@ def test_charge_of_the_shipped_catalog_stays_within_its_hold_and_its_estimate(
 
 
 @pytest.mark.req("R-28", "R-29")
-@pytest.mark.parametrize(("model", "leg"), LEGS)
+@for_each(("model", "leg"), LEGS)
 def test_every_sample_costs_something(model: Model, leg: Leg) -> None:
     """Every sample of a model costs something on each of its legs that serve it."""
     for body in samples_of(model):
