@@ -305,7 +305,7 @@ def test_clip_goes_as_mp4_and_comes_as_one_that_outlives_its_job(bench: Bench, r
     content = (tmp_path / "clip.mp4").read_bytes()
     reply = {"data": {"outputs": ["https://a.example/1"]}}
     partner = Partner(lambda _model, _body: reply_with(reply, content, tmp_path))
-    made = shown_by(bench, run, partner, "PartnerWavespeedSeedvr2", video=["film", 0])
+    made = shown_by(bench, run, partner, "PartnerWavespeedFlashvsr", video=["film", 0], duration=1.0)
     assert base64.b64decode(partner.calls[0][3]["video"].partition("base64,")[2])[4:8] == b"ftyp"
     (tmp_path / "result").unlink()
     assert isinstance(made, FileClip)

@@ -66,7 +66,7 @@ def test_hanging_callable_is_ended_and_the_next_question_answered(tmp_path: Path
     noted = tmp_path / "pid"
 
     async def check() -> None:
-        async with moderators(tmp_path, processes=1, seconds=1.5) as made:
+        async with moderators(tmp_path, processes=1, seconds=3.0) as made:
             hanging = asyncio.ensure_future(made.judge(LAB, asked_of(tmp_path, f"hang {noted}")))
             await wait_until_async(lambda: noted.exists() and noted.read_text("ascii"), "the callable hangs")
             with pytest.raises(NoVerdictError, match="it has said nothing"):
