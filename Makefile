@@ -28,8 +28,8 @@ demo: $(STAMP) ## run every local model, show cost and books; PHOTO=path edits y
 catalog-run: $(STAMP) ## run every model over every leg against the partner simulator, at once and through the queue
 	@$(BIN)/python tests/catalog_run.py
 
-test: check ## lint, types, contracts and the whole test suite on both databases
-	@exec $(BIN)/python -m pytest -n auto --dist worksteal
+test: check ## lint, types, contracts and the whole test suite on both databases, with its coverage
+	@COVERAGE=1 exec $(BIN)/python -m pytest -n auto --dist worksteal
 
 crash: $(STAMP) ## kill servers at every step of a run's life, play 10,000 random histories; SEED=n plays one, FROM=n others
 	@CRASH_WALK=long HISTORIES=10000 HISTORIES_FROM=$(or $(FROM),0) $(if $(SEED),HISTORY_SEED=$(SEED)) \
@@ -74,4 +74,4 @@ format: $(STAMP) ## repair what can be repaired
 	@$(BIN)/ruff format .
 
 clean: ## remove what the targets made
-	@rm -rf $(VENV) demo-output demo-data .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) demo-output demo-data .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -7,12 +7,16 @@ import shutil
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from httpx._config import create_ssl_context
+from httpx._transports import default as httpx_transports
 from hypothesis import settings
 
+import branch_coverage
 import reaper
 from databases import Postgres, migrate_url, opened, running_postgres
 from fairlead.storage import ledger
@@ -43,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Have everything ended that this run starts, also when it is killed; its workers inherit the run's mark."""
     if not hasattr(config, "workerinput"):
         reaper.watch_this_run()
+    branch_coverage.measure(config)
+    vars(httpx_transports)["create_ssl_context"] = cache(create_ssl_context)  # else each new client takes 20 ms
 
 
 def pytest_collection_finish() -> None:

@@ -30,7 +30,7 @@ def test_run_ended_by_a_signal_leaves_no_process_and_no_database(
     """Servers, PostgreSQL with its own processes, and a process that ignores signals end, and the folder is removed."""
     told, log = tmp_path / "held", tmp_path / "log"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", workers, "held_servers.py"]
-    environment = {**os.environ, "HELD_SERVERS": str(told)}
+    environment = {**os.environ, "HELD_SERVERS": str(told), "COVERAGE": ""}
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have background jobs ignore it
     with log.open("wb") as output:
         tests = subprocess.Popen(command, cwd=_TESTS, stdout=output, stderr=output, env=environment)
