@@ -30,13 +30,22 @@ from fairlead.domain.jobs.entries import (
     Submission,
     Submitted,
 )
-from fairlead.domain.jobs.faults import DuplicateJob, IdempotencyKeyUsed, JobFault, JobQueueFull, SubscriptionInactive
+from fairlead.domain.jobs.faults import (
+    DuplicateJob,
+    IdempotencyKeyUsed,
+    JobFault,
+    JobQueueFull,
+    StorageFull,
+    SubscriptionInactive,
+)
 from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobEvent, JobState, advance, states_before
+from fairlead.domain.storage_limits import StorageUsage
 from fairlead.storage.job_keys import INSERT_KEY, used_keys
 from fairlead.storage.job_labels import Marks, add_marks, mark_job
 from fairlead.storage.needed_files import INSERT_NEEDED
-from fairlead.storage.prepared import Prepared, PreparedInsert, PreparedLookup
+from fairlead.storage.prepared import Prepared, PreparedInsert, PreparedLookup, PreparedQuery
 from fairlead.storage.public_ids import find_known_as
+from fairlead.storage.storage_usage import usage_of_each
 from fairlead.storage.tables import deployments, job_events, jobs, workspaces
 
 _Row: TypeAlias = tuple[Any, ...]
@@ -118,6 +127,8 @@ class _Batch:
     """Of the ids that callers chose, with their workspaces: those by which jobs are known."""
     deployments: Mapping[str, _Row]
     """The workspace, the state and its reason of each that jobs were sent to, and is there."""
+    usage: Mapping[str, StorageUsage]
+    """What those workspaces keep that submit jobs."""
     changed: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
     writes: list[tuple[Prepared, _Row]] = field(default_factory=list)
@@ -168,7 +179,8 @@ def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
     keys = {entry.idempotency_id for entry in new if entry.idempotency_id}
     chosen = [(entry.workspace_id, entry.chosen_id) for entry in new if entry.chosen_id]
     used_ids = {(found.workspace_id, found.public_id) for found in find_known_as(connection, chosen)}
-    return _Batch(slots, standing, used_keys(connection, keys), used_ids, _deployments(connection, new))
+    usage = usage_of_each(connection, sorted({entry.workspace_id for entry in new}))
+    return _Batch(slots, standing, used_keys(connection, keys), used_ids, _deployments(connection, new), usage)
 
 
 def _standing(row: _Row) -> _Standing:
@@ -248,8 +260,10 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
     return Submitted(slots.last, state)
 
 
-def _refuse(batch: _Batch, entry: Submission, slots: _Slots) -> JobFault | DeploymentFault | None:
+def _refuse(batch: _Batch, entry: Submission, slots: _Slots) -> JobFault | StorageFull | DeploymentFault | None:
     """Why a job cannot be submitted now; None where it can."""
+    if (spent := batch.usage.get(entry.workspace_id, StorageUsage()).spent(entry.storage)) is not None:
+        return StorageFull(*spent)
     if entry.chosen_id is not None and (entry.workspace_id, entry.chosen_id) in batch.used_ids:
         return DuplicateJob(entry.chosen_id)
     if entry.idempotency_id in batch.used_keys:
@@ -375,7 +389,7 @@ def _release(connection: Connection, batch: _Batch) -> tuple[list[tuple[str, str
         room = min(slots.free, slots.parked, _RELEASED_AT_ONCE)
         if room <= 0:
             continue
-        found = connection.execute(_OLDEST_PARKED, {"workspace": workspace_id, "room": room}).scalars().all()
+        found = [id_ for (id_,) in _OLDEST_PARKED.run(connection, (workspace_id, room))]
         _RELEASE.run(connection, [(JobState.RELEASED.value, id_) for id_ in found])
         slots.active += len(found)
         slots.parked -= len(found)
@@ -437,11 +451,13 @@ _LAST_EVENTS: Final = PreparedLookup(
         .group_by(job_events.c.job_id)
     )
 )
-_OLDEST_PARKED: Final = (
+_OLDEST_PARKED: Final = PreparedQuery(
     select(jobs.c.id)
-    .where(jobs.c.workspace_id == bindparam("workspace"), job_in_state(LIVE), jobs.c.state == JobState.PARKED.value)
+    .where(jobs.c.workspace_id == bindparam("workspace"), job_in_state(LIVE), job_in_state({JobState.PARKED}))
     .order_by(jobs.c.number)
     .limit(bindparam("room"))
+    .offset(literal_column("0")),  # or the dialect of SQLite adds a parameter of its own
+    ("workspace", "room"),
 )
 _NEW_COLUMNS: Final = (
     "id", "workspace_id", "number", "key_id", "partner_key_id", "state", "attempt", "server_id", "workflow", "extra",

@@ -5,7 +5,7 @@ copies of results and what editors keep are counted, each row for itself: bytes 
 and count for each.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, Literal
 
 from sqlalchemy import (
@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 
 from fairlead.domain.storage_limits import StorageLimits, StorageUsage
+from fairlead.storage.prepared import PreparedLookup
 from fairlead.storage.tables import assets, editor_documents, metadata, workflow_files, workspaces
 from fairlead.storage.upserts import insert_into
 
@@ -45,6 +46,9 @@ _USAGE: Final = (
     storage_usage.c.bytes_limit,
     storage_usage.c.files_limit,
 )
+_LOOK_UP: Final = PreparedLookup(
+    lambda one_of: select(storage_usage.c.workspace_id, *_USAGE).where(one_of(storage_usage.c.workspace_id))
+)
 _COUNTED: Final = {"workflow_files": "size", "assets": "size", "editor_documents": "content"}
 
 
@@ -59,8 +63,12 @@ class StorageFullError(Exception):
 
 def usage_of(connection: Connection, workspace_id: str) -> StorageUsage:
     """What a workspace keeps, and its own limits."""
-    row = connection.execute(select(*_USAGE).where(storage_usage.c.workspace_id == workspace_id)).first()
-    return StorageUsage() if row is None else StorageUsage(*row)
+    return usage_of_each(connection, [workspace_id]).get(workspace_id, StorageUsage())
+
+
+def usage_of_each(connection: Connection, workspace_ids: Sequence[str]) -> dict[str, StorageUsage]:
+    """What some workspaces keep, by their ids; one that has kept nothing yet may be absent."""
+    return {row[0]: StorageUsage(*row[1:]) for row in _LOOK_UP.run(connection, workspace_ids)}
 
 
 def check_room(connection: Connection, workspace_id: str, limits: StorageLimits) -> None:

@@ -7,8 +7,9 @@ import msgspec
 
 from fairlead.domain.deployments import DeploymentFault, Placement
 from fairlead.domain.faults import Fault
-from fairlead.domain.jobs.faults import JobFault
+from fairlead.domain.jobs.faults import JobFault, StorageFull
 from fairlead.domain.jobs.states import JobEvent, JobState
+from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
 
 
 class NewEvent(msgspec.Struct, frozen=True):
@@ -27,7 +28,7 @@ class Submission(msgspec.Struct, frozen=True):
     nodes, `backlog` how many jobs of the workspace may wait. An `idempotency_id` is used by at most one job until
     `idempotency_until`. `files` are the ids of those that must not be deleted while the job lives. With a `placement`
     the job was sent to a deployment, which must still take jobs. `job_id` is new; no job of the workspace may be known
-    by the `chosen_id`.
+    by the `chosen_id`. A workspace that has no room left below its `storage` limits submits none.
     """
 
     job_id: str
@@ -47,6 +48,7 @@ class Submission(msgspec.Struct, frozen=True):
     files: Sequence[str] = ()
     placement: Placement | None = None
     chosen_id: str | None = None
+    storage: StorageLimits = UNLIMITED
 
 
 class JobClaim(msgspec.Struct, frozen=True):
@@ -159,4 +161,4 @@ class Outdated(msgspec.Struct, frozen=True):
     """The entry found the job in a state, or at an attempt, that has no place for it: nothing was written."""
 
 
-JobVerdict: TypeAlias = Submitted | Claimed | Moved | Outdated | Fault | JobFault | DeploymentFault | None
+JobVerdict: TypeAlias = Submitted | Claimed | Moved | Outdated | Fault | JobFault | StorageFull | DeploymentFault | None

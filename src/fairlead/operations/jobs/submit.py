@@ -24,6 +24,7 @@ from fairlead.domain.jobs.faults import (
     InvalidWorkflow,
     JobFaultError,
     JobQueueFull,
+    StorageFull,
     SubscriptionInactive,
 )
 from fairlead.domain.jobs.jobs import LiveJob, NewJob, SubmittedJob
@@ -86,9 +87,7 @@ class Submitter:
         """Check a workflow and make it a job; JobFaultError and FaultError say why it is none."""
         job_id = new_id()
         public_id = new.chosen_id or job_id
-        # The database answers while the graph is checked by another process.
-        room = self._files.check_room(caller.workspace_id)
-        checked, _ = await asyncio.gather(self._checked(caller, job_id, new), room)
+        checked = await self._checked(caller, job_id, new)
         payer = await self._payer(caller, new, checked)
         workflow, extra = await _deflated(checked.workflow), await _deflated(new.extra)
         submission = Submission(
@@ -109,6 +108,7 @@ class Submitter:
             files=new.files,
             placement=new.placement,
             chosen_id=new.chosen_id,
+            storage=self._files.limits,
         )
         submitted = await self._recorded(submission)
         if submitted.state is JobState.RUNNING:
@@ -159,7 +159,7 @@ class Submitter:
         match verdict:
             case Submitted():
                 return verdict
-            case DuplicateJob() | SubscriptionInactive() | JobQueueFull() | IdempotencyKeyUsed():
+            case DuplicateJob() | SubscriptionInactive() | JobQueueFull() | IdempotencyKeyUsed() | StorageFull():
                 raise JobFaultError(verdict)
             case DeploymentNotFound() | DeploymentNotReady() | DeploymentUnavailable() | DeploymentStopped():
                 raise DeploymentFaultError(verdict)
