@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -191,12 +192,12 @@ class Guarded:
         self.refused_writes = 0
         self.lost_answers = 0
 
-    async def write(self, work: Work[Any]) -> Any:
+    async def write(self, work: Work[Any], *, durable: bool = True) -> Any:
         """Write, unless the database is away; it may also go away when it has written, before it says so."""
         if self.refused_writes > 0:
             self.refused_writes -= 1
             raise DatabaseUnavailableError("read-only")
-        written = await self._guarded(self._database.write, work)
+        written = await self._guarded(partial(self._database.write, durable=durable), work)
         if self.lost_answers > 0:
             self.lost_answers -= 1
             raise DatabaseUnavailableError("away after the commit")

@@ -23,13 +23,13 @@ class Counted:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def write(self, work: Work[Any]) -> Any:
+    async def write(self, work: Work[Any], *, durable: bool = True) -> Any:
         """Write, once it answers."""
         self.writes += 1
         await self.gate.wait()
         if self.error is not None:
             raise self.error
-        return await self._database.write(work)
+        return await self._database.write(work, durable=durable)
 
     async def read(self, work: Work[Any]) -> Any:
         """Read."""

@@ -39,11 +39,11 @@ class Away:
         self._database = database
         self.refusing = False
 
-    async def write(self, work: Work[Any]) -> Any:
+    async def write(self, work: Work[Any], *, durable: bool = True) -> Any:
         """Write, unless the database is away."""
         if self.refusing:
             raise DatabaseUnavailableError("away")
-        return await self._database.write(work)
+        return await self._database.write(work, durable=durable)
 
     async def read(self, work: Work[Any]) -> Any:
         """Read, unless the database is away."""

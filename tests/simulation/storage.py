@@ -98,7 +98,7 @@ class Line:
         self._scenario = scenario
         self.is_away = False
 
-    async def write(self, work: Work[Any]) -> Any:
+    async def write(self, work: Work[Any], *, durable: bool = True) -> Any:  # noqa: ARG002 -- nothing here is
         """Commit, or fail before; or commit and fail all the same, which nobody can tell apart."""
         await self._travel(self._scenario.plan.commit_refused, "commit")
         await self._process.may_die(self._scenario.plan.crash_before_commit, "before a commit")

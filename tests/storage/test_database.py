@@ -17,6 +17,7 @@ from conftest import Run
 from databases import Postgres
 from fairlead.storage import database as databases
 from fairlead.storage import migrate
+from fairlead.storage.committer import Committer
 from fairlead.storage.database import (
     Database,
     DatabaseUnavailableError,
@@ -83,6 +84,48 @@ def test_work_that_raises_leaves_nothing_behind(database: Database, run: Run) ->
     assert run(database.read(servers)) == 0
     run(database.write(announce))
     assert run(database.read(servers)) == 1
+
+
+def test_write_that_need_not_be_durable_is_seen_at_once_and_kept(database: Database, run: Run) -> None:
+    """It is whole or not at all, like any other, and the durable one after it follows it."""
+
+    def announce_and_fail(connection: Connection) -> None:
+        announce(connection, "two")
+        raise RuntimeError
+
+    async def write() -> list[int]:
+        await database.write(announce, durable=False)
+        seen = [await database.read(servers)]
+        with pytest.raises(RuntimeError):
+            await database.write(announce_and_fail, durable=False)
+        await database.write(lambda connection: announce(connection, "three"))
+        return [*seen, await database.read(servers)]
+
+    assert run(write()) == [1, 2]
+
+
+def test_write_that_need_not_be_durable_does_not_wait_for_the_disk(
+    sqlite: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """Only the commits of durable writes go to the thread that waits for the disk, and they are synced in full."""
+    commits: list[str] = []
+
+    def commit(committer: Committer, work: Callable[[], None]) -> asyncio.Future[None]:
+        commits.append("durable")
+        return original(committer, work)
+
+    original = Committer.run
+    monkeypatch.setattr(Committer, "run", commit)
+
+    def work(connection: Connection) -> int:
+        announce(connection, str(servers(connection)))
+        return int(connection.execute(text("PRAGMA synchronous")).scalar_one())
+
+    async def write() -> list[int]:
+        return [await sqlite.write(work, durable=durable) for durable in (True, False, False, True)]
+
+    assert run(write()) == [2, 1, 1, 2]
+    assert commits == ["durable", "durable"]
 
 
 def test_reader_sees_one_snapshot(database: Database, database_url: str, run: Run) -> None:

@@ -27,12 +27,12 @@ class Counting:
         self.writes = 0
         self.away = False
 
-    async def write(self, work: Work[Any]) -> Any:
+    async def write(self, work: Work[Any], *, durable: bool = True) -> Any:
         """Count, then write."""
         self.writes += 1
         if self.away:
             raise DatabaseUnavailableError("away")
-        return await self._database.write(work)
+        return await self._database.write(work, durable=durable)
 
     async def read(self, work: Work[Any]) -> Any:
         """Read."""

@@ -29,6 +29,8 @@ _CACHE_KIB: Final = 4096
 _CHECKPOINT_PAGES: Final = 4000
 """How long the log of SQLite may get (16 MB) before its pages are copied into the database. A page that many
 transactions write is copied once: with the default of a quarter of it, copying took as long as writing the log."""
+_DURABLE: Final = ("PRAGMA synchronous=FULL", f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+_NOT_DURABLE: Final = ("PRAGMA synchronous=NORMAL", "PRAGMA wal_autocheckpoint=0")
 _BUSY_PAUSE_SECONDS: Final = 0.005
 _CONNECT_SECONDS: Final = 3.0
 _STATEMENT_SECONDS: Final = 30.0
@@ -42,8 +44,11 @@ class DatabaseUnavailableError(Exception):
 class Database(Protocol):
     """A database: work is a function of a connection; it commits when the function returns, else nothing happened."""
 
-    async def write(self, work: Work[T]) -> T:
-        """Run work in one durable transaction; DatabaseUnavailableError when it could not be made durable."""
+    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+        """Run work in one durable transaction; DatabaseUnavailableError when it could not be made durable.
+
+        One that need not be `durable` by itself is so at the latest with the next that is: never without those before.
+        """
         ...
 
     async def read(self, work: Work[T]) -> T:
@@ -80,10 +85,10 @@ def sqlite_engine(path: Path) -> Engine:
         # pysqlite would begin transactions by itself, and too late; BEGIN is ours (see _begin).
         connection.isolation_level = None
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
+        for pragma in _DURABLE:
+            connection.execute(pragma)
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
-        connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
 
     return engine
 
@@ -103,13 +108,14 @@ class SqliteDatabase:
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="fairlead-read")
         self._writing: Connection | None = None
         self._writing_to: int | None = None
+        self._is_durable: bool | None = None
         self._inode: int | None = None
         self._lock = threading.Lock()
         self._turn = asyncio.Lock()
 
-    async def write(self, work: Work[T]) -> T:
-        """Run work in one durable transaction. Once begun it is finished, whatever becomes of the caller."""
-        return await asyncio.shield(asyncio.get_running_loop().create_task(self._write(work)))
+    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+        """Run work in one transaction. Once begun it is finished, whatever becomes of the caller."""
+        return await asyncio.shield(asyncio.get_running_loop().create_task(self._write(work, durable=durable)))
 
     async def read(self, work: Work[T]) -> T:
         """Run reading work in one of the reading threads."""
@@ -120,19 +126,23 @@ class SqliteDatabase:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._close)
 
-    async def _write(self, work: Work[T]) -> T:
+    async def _write(self, work: Work[T], *, durable: bool) -> T:
         async with self._turn:
             try:
                 connection = self._writer_connection()
                 try:
+                    if durable != self._is_durable:
+                        self._set_durable(connection, durable=durable)
                     await self._begin(connection)
                     result = work(connection)
                 except BaseException:
                     connection.rollback()
                     raise
-                # In a thread, because it waits for the disk; SQLAlchemy then has nothing left to commit.
-                await self._committer.run(sqlite_driver(connection).commit)
-                connection.commit()
+                if durable:  # in a thread, because it waits for the disk
+                    await self._committer.run(sqlite_driver(connection).commit)
+                else:
+                    sqlite_driver(connection).commit()
+                connection.commit()  # SQLAlchemy has nothing left to
             except (DatabaseError, sqlite3.DatabaseError, OSError) as error:
                 unavailable = _unavailable(error)
                 if unavailable is None:
@@ -156,6 +166,13 @@ class SqliteDatabase:
             else:
                 return
 
+    def _set_durable(self, connection: Connection, *, durable: bool) -> None:
+        """Say whether the next COMMIT waits for the disk (and may copy the log into the database, which does)."""
+        self._is_durable = None
+        for pragma in _DURABLE if durable else _NOT_DURABLE:
+            sqlite_driver(connection).execute(pragma)
+        self._is_durable = durable
+
     def _read(self, work: Work[T]) -> T:
         try:
             self._refuse_if_gone()
@@ -176,6 +193,7 @@ class SqliteDatabase:
         if self._writing is None:
             self._path.touch(0o600)  # SQLite gives its other files the same mode
             self._writing = self._engine.connect()
+            self._is_durable = True  # as sqlite_engine has it
             self._writing.exec_driver_sql("PRAGMA busy_timeout=0")  # _begin waits, and does not hold up the loop
             self._writing.rollback()
             self._refuse_if_gone()
@@ -249,10 +267,12 @@ class PostgresDatabase:
         )
         self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ")
 
-    async def write(self, work: Work[T]) -> T:
-        """Run work in one transaction; PostgreSQL answers COMMIT when it is durable."""
+    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+        """Run work in one transaction; PostgreSQL answers COMMIT when it is durable, where it has to be."""
         try:
             async with self._engine.begin() as connection:
+                if not durable:
+                    await connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
                 return await connection.run_sync(work)
         except Exception as error:
             raise _translated(error) from error

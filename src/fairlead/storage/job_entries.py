@@ -47,6 +47,7 @@ from fairlead.storage.prepared import Prepared, PreparedInsert, PreparedLookup, 
 from fairlead.storage.public_ids import find_known_as
 from fairlead.storage.storage_usage import usage_of_each
 from fairlead.storage.tables import deployments, job_events, jobs, workspaces
+from fairlead.storage.workflow_files import extend_expiries
 
 _Row: TypeAlias = tuple[Any, ...]
 UNLIMITED: Final = -1
@@ -137,6 +138,7 @@ class _Batch:
     labels: Marks = field(default_factory=dict)
     keys: list[_Row] = field(default_factory=list)
     files: list[_Row] = field(default_factory=list)
+    shown_again: list[tuple[str, str, str, int]] = field(default_factory=list)
 
     def write(self, statement: Prepared, *values: Any) -> None:
         """Have a statement executed, after those before."""
@@ -153,6 +155,7 @@ def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> Wr
     add_marks(connection, batch.labels)
     INSERT_KEY.run(connection, batch.keys)
     INSERT_NEEDED.run(connection, batch.files)
+    extend_expiries(connection, batch.shown_again)
     released, unfinished = _release(connection, batch)
     _SLOTS.run(
         connection,
@@ -327,6 +330,7 @@ def _end(batch: _Batch, entry: JobEnding, standing: _Standing) -> JobVerdict:
         entry.job_id,
     )
     _keep(batch, entry.job_id, entry.events)
+    batch.shown_again.extend((entry.workspace_id, *name, entry.expires_at) for name in entry.shown_again)
     _free(batch, entry.workspace_id)
     return Moved(standing.state, standing.public_id)
 

@@ -1,21 +1,34 @@
 """The files of workflows: names of a workspace, each for a blob; and the numbers of those that jobs make."""
 
+import functools
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    delete,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from fairlead.domain.jobs.filenames import FileReference, is_numbered, numbered, output_name, split_name
 from fairlead.domain.storage_limits import StorageLimits
 from fairlead.storage.needed_files import needed_by_jobs
+from fairlead.storage.prepared import Prepared, PreparedQuery
 from fairlead.storage.storage_usage import check_room, lock_usage
 from fairlead.storage.tables import file_numbers, workflow_files
-from fairlead.storage.upserts import insert_into
+from fairlead.storage.upserts import insert_in, insert_into
 
 _TRIES: Final = 1_000
 _SAME_CONTENT_MAX: Final = 100
-_EXTENDED_AT_ONCE: Final = 300
 _FOUND_AT_ONCE: Final = 300
 _NAME: Final = (workflow_files.c.workspace_id, workflow_files.c.kind, workflow_files.c.name)
 
@@ -120,21 +133,13 @@ def keep_file(connection: Connection, new: WorkflowFile, limits: StorageLimits, 
 
 def put_file(connection: Connection, new: WorkflowFile) -> None:
     """Keep a file under its name, in the place of the one that has it. Links to that one lead nowhere then."""
-    values = {name: value for name, value in asdict(new).items() if name not in ("workspace_id", "kind", "name")}
-    statement = _insert(connection, new).on_conflict_do_update(index_elements=list(_NAME), set_=values)
-    connection.execute(statement)
+    _put(connection.dialect.name).run(connection, [_row(new)])
 
 
 def next_number(connection: Connection, workspace_id: str, kind: str, beginning: str) -> int:
     """Take the next number of the names that begin so; the first is 1. Nobody is given one twice."""
-    first = insert_into(connection, file_numbers).values(
-        workspace_id=workspace_id, kind=kind, beginning=beginning, last=1
-    )
-    statement = first.on_conflict_do_update(
-        index_elements=file_numbers.primary_key.columns.keys(), set_={"last": file_numbers.c.last + 1}
-    )
-    number: int = connection.execute(statement.returning(file_numbers.c.last)).scalar_one()
-    return number
+    ((number,),) = _take_number(connection.dialect.name).run(connection, (workspace_id, kind, beginning))
+    return int(number)
 
 
 def take_output_name(
@@ -143,7 +148,7 @@ def take_output_name(
     """Take the next numbered name that no file has, for a job's new file; NoNameLeftError."""
     for _ in range(_TRIES):
         name = output_name(beginning, extension, next_number(connection, workspace_id, kind, beginning))
-        if find_file(connection, workspace_id, kind, name, now) is None:
+        if not _LIVING.run(connection, (workspace_id, kind, name, now)):
             return name
     raise NoNameLeftError(beginning)
 
@@ -159,11 +164,13 @@ def extend_expiry(
     connection: Connection, workspace_id: str, names: Collection[tuple[str, str]], expires_at: int
 ) -> None:
     """Keep files, given by kind and name, at least until a time: a later job shows them again."""
-    ordered = sorted(set(names))
-    for start in range(0, len(ordered), _EXTENDED_AT_ONCE):
-        some = tuple_(workflow_files.c.kind, workflow_files.c.name).in_(ordered[start : start + _EXTENDED_AT_ONCE])
-        mine = and_(workflow_files.c.workspace_id == workspace_id, some, workflow_files.c.expires_at < expires_at)
-        connection.execute(update(workflow_files).where(mine).values(expires_at=expires_at))
+    extend_expiries(connection, [(workspace_id, *name, expires_at) for name in set(names)])
+
+
+def extend_expiries(connection: Connection, files: Collection[tuple[str, str, str, int]]) -> None:
+    """The same of several workspaces: each file by workspace, kind and name, with its time."""
+    rows = [(expires_at, *name, expires_at) for *name, expires_at in sorted(files)]
+    _EXTEND.run(connection, rows)
 
 
 def delete_expired(connection: Connection, now: int, limit: int) -> int:
@@ -233,11 +240,11 @@ def _insert(connection: Connection, new: WorkflowFile) -> Any:
     return insert_into(connection, workflow_files).values(**asdict(new))
 
 
-def _is(workspace_id: str, kind: str, name: str) -> tuple[ColumnElement[bool], ...]:
+def _is(workspace_id: Any, kind: Any, name: Any) -> tuple[ColumnElement[bool], ...]:
     return tuple(column == value for column, value in zip(_NAME, (workspace_id, kind, name), strict=True))
 
 
-def _lives(now: int) -> ColumnElement[bool]:
+def _lives(now: Any) -> ColumnElement[bool]:
     return or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now)
 
 
@@ -245,3 +252,40 @@ def _one(connection: Connection, *conditions: ColumnElement[bool]) -> WorkflowFi
     newest = select(workflow_files).where(*conditions).order_by(workflow_files.c.created_at.desc()).limit(1)
     row = connection.execute(newest).mappings().one_or_none()
     return None if row is None else WorkflowFile(**row)
+
+
+_COLUMNS: Final = [column.name for column in workflow_files.columns]
+_row: Final = attrgetter(*_COLUMNS)
+_LIVING: Final = PreparedQuery(
+    select(workflow_files.c.id).where(
+        *_is(bindparam("workspace"), bindparam("of_kind"), bindparam("called")), _lives(bindparam("now"))
+    ),
+    ("workspace", "of_kind", "called", "now"),
+)
+_EXTEND: Final = Prepared(
+    update(workflow_files)
+    .where(
+        *_is(bindparam("workspace"), bindparam("of_kind"), bindparam("called")),
+        workflow_files.c.expires_at < bindparam("before"),
+    )
+    .values(expires_at=bindparam("expires_at")),
+    ("expires_at", "workspace", "of_kind", "called", "before"),
+)
+
+
+@functools.cache
+def _put(dialect: str) -> Prepared:
+    """Insert a row, or put it in the place of the one of its name, in the words of a dialect."""
+    statement = insert_in(dialect, workflow_files).values({name: bindparam(name) for name in _COLUMNS})
+    values = {name: statement.excluded[name] for name in _COLUMNS if workflow_files.c[name] not in set(_NAME)}
+    return Prepared(statement.on_conflict_do_update(index_elements=list(_NAME), set_=values), _COLUMNS)
+
+
+@functools.cache
+def _take_number(dialect: str) -> PreparedQuery:
+    """Count one more of the names that begin so, in the words of a dialect."""
+    keys = file_numbers.primary_key.columns.keys()
+    one: ColumnElement[int] = literal_column("1")
+    first = insert_in(dialect, file_numbers).values({**{name: bindparam(name) for name in keys}, "last": one})
+    more = first.on_conflict_do_update(index_elements=keys, set_={"last": file_numbers.c.last + one})
+    return PreparedQuery(more.returning(file_numbers.c.last), keys)

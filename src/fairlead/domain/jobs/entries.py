@@ -74,8 +74,9 @@ class JobProgress(msgspec.Struct, frozen=True):
 class JobEnding(msgspec.Struct, frozen=True):
     """The end of a job: the state it ends in, what its nodes have shown, why it failed, its last events.
 
-    It is forgotten at `expires_at`. A job that was cancelled while it succeeded has succeeded; one that was cancelled
-    and went on for too long has failed.
+    It is forgotten at `expires_at`; the files of earlier jobs that it has `shown_again`, by kind and name, not before
+    that. A job that was cancelled while it succeeded has succeeded; one that was cancelled and went on for too long has
+    failed.
     """
 
     job_id: str
@@ -88,6 +89,7 @@ class JobEnding(msgspec.Struct, frozen=True):
     events: Sequence[NewEvent]
     at: int
     expires_at: int
+    shown_again: Sequence[tuple[str, str]] = ()
 
 
 class JobCancel(msgspec.Struct, frozen=True):

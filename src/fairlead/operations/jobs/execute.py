@@ -203,13 +203,7 @@ class JobExecutor:
     async def _end(self, job: LiveJob, desk: JobDesk, ending: Ending) -> None:
         """Make the end durable, then tell of it: who hears of a success can read its outputs."""
         now = self._clock.now_ms()
-        expires_at = now + self._kept_ms
         desk.note(ending, now)
-        if again := desk.shown_again():
-            with suppress(FaultError):  # the trouble was observed, and the end is worth more than old files
-                await self._patience.ask(
-                    "keep files longer", lambda: self._files.keep_longer(job.workspace_id, again, expires_at)
-                )
         verdict = await self._books.write_at_last(
             JobEnding(
                 job_id=job.id,
@@ -221,7 +215,8 @@ class JobExecutor:
                 progress=desk.progress(),
                 events=desk.unwritten(),
                 at=now,
-                expires_at=expires_at,
+                expires_at=now + self._kept_ms,
+                shown_again=desk.shown_again(),
             )
         )
         if not isinstance(verdict, Moved):

@@ -268,7 +268,9 @@ class WorkflowFiles:
         now = self._clock.now_ms()
         try:
             return await _reached(
-                self._database.write(lambda c: take_output_name(c, workspace_id, kind, cleaned, suffix, now))
+                self._database.write(
+                    lambda c: take_output_name(c, workspace_id, kind, cleaned, suffix, now), durable=False
+                )
             )
         except NoNameLeftError as error:
             in_use = f"Too many names that begin with {_shown(beginning)} are in use."
@@ -294,10 +296,15 @@ class WorkflowFiles:
     async def keep(
         self, workspace_id: str, job_id: str, content: AdoptedBlob, filename: str, kind: str, expires_at: int
     ) -> None:
-        """Keep a file that a job has made and `adopt` has taken in; DeclinedError when it cannot be, FaultError."""
+        """Keep a file that a job has made and `adopt` has taken in; DeclinedError when it cannot be, FaultError.
+
+        That it is kept is durable with the end of the job.
+        """
         new = self._new(workspace_id, kind, filename, content, expires_at, job_id)
         try:
-            await _reached(self._database.write(lambda c: keep_file(c, new, self.limits, overwrite=True)))
+            await _reached(
+                self._database.write(lambda c: keep_file(c, new, self.limits, overwrite=True), durable=False)
+            )
         except StorageFullError as error:
             full = f"The workspace may keep {error.limit} {error.what}, and keeps as many: {_shown(filename)} is lost."
             raise DeclinedError(TOO_MUCH, full) from error
