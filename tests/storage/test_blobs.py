@@ -289,6 +289,22 @@ def test_adopted_file_becomes_a_blob_and_is_gone(blobs: StoredBlobs, tmp_path: P
     assert files(tmp_path / "spool") == []
 
 
+@pytest.mark.parametrize("size", [0, 1, 100_000])
+def test_bytes_that_are_put_are_a_blob_like_any_other(blobs: StoredBlobs, tmp_path: Path, size: int, run: Run) -> None:
+    """They have the name that they would have as a file, however often they are put; nothing stays in the spool."""
+    content = os.urandom(size)
+
+    async def put_twice() -> None:
+        first, again = await blobs.put(content, size), await blobs.put(content, size)
+        assert first == again == AdoptedBlob(blake3(content).hexdigest(), size, content[:1024])
+        assert await got(blobs, first.name) == content
+        with pytest.raises(BlobTooLargeError):
+            await blobs.put(content + b"x", size)
+
+    run(put_twice())
+    assert files(tmp_path / "spool") == []
+
+
 def test_adopted_file_has_a_new_mode_and_age(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
     """An adopted file is its owner's alone and new, so that no sweep takes it for an old one that nobody names."""
     path = tmp_path / "made.png"

@@ -69,6 +69,10 @@ class Context(Protocol):
         """
         ...
 
+    def save(self, content: bytes, prefix: str, extension: str, kind: str = "output", **sizes: int) -> SavedFile:
+        """Have bytes as a new file, named as `new_file` names it: what is small is handed over without a file."""
+        ...
+
     def named_file(self, name: str, kind: str = "output") -> tuple[Path, SavedFile]:
         """A place for a file of exactly this name, which may hold folders; it replaces one of the same name.
 

@@ -3,10 +3,10 @@
 The library we read pictures with was built without this format, which takes a hundred lines to write.
 """
 
+import itertools
 import struct
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -56,8 +56,8 @@ def _from_hlg(values: Array) -> Array:
     return np.where(values <= np.float32(0.5), values**2 / 3, (np.exp((values - c) / a) + b) / 12)
 
 
-def write(path: Path, image: Array, primaries: tuple[float, ...], texts: Mapping[str, str]) -> None:
-    """Save scene-linear values [H,W,C], of one, three or four channels; nothing is clipped."""
+def encode(image: Array, primaries: tuple[float, ...], texts: Mapping[str, str]) -> bytes:
+    """A file of scene-linear values [H,W,C], of one, three or four channels; nothing is clipped."""
     height, width, channels = image.shape
     names = _NAMES.get(channels)
     if names is None:
@@ -66,13 +66,8 @@ def write(path: Path, image: Array, primaries: tuple[float, ...], texts: Mapping
     planes = np.ascontiguousarray(image[..., order].transpose(0, 2, 1), "<f4")  # a line is a run of each channel
     header = _header(width, height, [names[channel] for channel in order], primaries, texts)
     blocks = [_block(planes, first) for first in range(0, height, _BLOCK_LINES)]
-    place = len(header) + 8 * len(blocks)
-    with path.open("wb") as file:
-        file.write(header)
-        for block in blocks:
-            file.write(struct.pack("<Q", place))
-            place += len(block)
-        file.writelines(blocks)
+    places = itertools.accumulate(map(len, blocks[:-1]), initial=len(header) + 8 * len(blocks))
+    return b"".join([header, *(struct.pack("<Q", place) for place in places), *blocks])
 
 
 def _header(width: int, height: int, names: list[str], primaries: tuple[float, ...], texts: Mapping[str, str]) -> bytes:

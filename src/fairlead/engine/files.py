@@ -83,6 +83,10 @@ class Folders:
         subfolder = path.parent.relative_to(self._roots[kind]).as_posix()
         return self._staged(path, SavedFile(path.name, "" if subfolder == "." else subfolder, kind))
 
+    def write(self, path: Path, content: bytes) -> None:
+        """Write the bytes of a new file."""
+        path.write_bytes(content)
+
     def keep(self, path: Path) -> None:
         """Put a new file in its place; one that was never written leaves nothing."""
         final = _final(path)

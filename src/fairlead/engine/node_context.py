@@ -40,6 +40,10 @@ class Files(Protocol):
         """Where to write a file of exactly this name, which it gets once it is kept."""
         ...
 
+    def write(self, path: Path, content: bytes) -> None:
+        """Give a new file, named by where it would be written, its bytes."""
+        ...
+
     def keep(self, path: Path) -> None:
         """Put a new file, named by where it was written, in its place."""
         ...
@@ -163,6 +167,12 @@ class NodeContext:
     def new_file(self, prefix: str, extension: str, kind: str = "output", **sizes: int) -> tuple[Path, SavedFile]:
         """A place for a new file."""
         return self._noted(self._files.new_file(prefix, extension, kind, sizes))
+
+    def save(self, content: bytes, prefix: str, extension: str, kind: str = "output", **sizes: int) -> SavedFile:
+        """Have bytes as a new file."""
+        path, saved = self.new_file(prefix, extension, kind, **sizes)
+        self._files.write(path, content)
+        return saved
 
     def named_file(self, name: str, kind: str = "output") -> tuple[Path, SavedFile]:
         """A place for a file of exactly this name."""

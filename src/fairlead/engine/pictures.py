@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, BinaryIO, Final, TypeAlias
 
 import cv2
 import numpy as np
@@ -172,16 +172,23 @@ def as_picture(image: Array) -> Image.Image:
     return Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
 
 
-def write_png(path: Path, image: Array, texts: Mapping[str, Any], compression: int) -> None:
+def write_png(target: Path | BinaryIO, image: Array, texts: Mapping[str, Any], compression: int) -> None:
     """Save an image [H,W,C] in 8 bits a channel, with texts as JSON."""
     info = PngInfo()
     for name, value in _writable(texts):
         info.add_text(name, value)
-    as_picture(image).save(path, "PNG", pnginfo=info, compress_level=compression)
+    as_picture(image).save(target, "PNG", pnginfo=info, compress_level=compression)
 
 
-def write_png_16(path: Path, image: Array, texts: Mapping[str, Any], compression: int) -> None:
-    """Save an image [H,W,C] in 16 bits a channel, with texts as JSON."""
+def encode_png(image: Array, texts: Mapping[str, Any], compression: int) -> bytes:
+    """The same as bytes."""
+    target = io.BytesIO()
+    write_png(target, image, texts, compression)
+    return target.getvalue()
+
+
+def encode_png_16(image: Array, texts: Mapping[str, Any], compression: int) -> bytes:
+    """An image [H,W,C] as a PNG of 16 bits a channel, with texts as JSON."""
     channels = image.shape[2]
     if channels not in (1, 3, 4):
         raise ValueError(f"An image of {channels} channels cannot be saved in 16 bits.")
@@ -190,7 +197,7 @@ def write_png_16(path: Path, image: Array, texts: Mapping[str, Any], compression
     _, encoded = cv2.imencode(".png", values[..., order], [cv2.IMWRITE_PNG_COMPRESSION, compression])
     png = encoded.tobytes()
     chunks = b"".join(_text_chunk(name, value) for name, value in _writable(texts))
-    path.write_bytes(png[:_PNG_HEADER_BYTES] + chunks + png[_PNG_HEADER_BYTES:])
+    return png[:_PNG_HEADER_BYTES] + chunks + png[_PNG_HEADER_BYTES:]
 
 
 def write_animated_png(path: Path, images: Array, fps: float, texts: Mapping[str, Any], compression: int) -> None:

@@ -11,7 +11,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -50,6 +50,14 @@ def take_in(path: Path, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
         raise
 
 
+def spool_bytes(content: bytes, spool: Path) -> tuple[AdoptedBlob, Path]:
+    """Write bytes into the spool, durable there. OSError."""
+    with _spooled(spool) as (target, spooled):
+        write_all(target, content)
+        os.fsync(target.fileno())
+    return AdoptedBlob(blake3(content).hexdigest(), len(content), content[:HEAD_BYTES]), spooled
+
+
 def take_away(*paths: Path) -> None:
     """Remove files that are not needed any more, where they can be removed."""
     for path in paths:
@@ -58,16 +66,23 @@ def take_away(*paths: Path) -> None:
 
 
 def _copied(source: Any, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
+    with _spooled(spool) as (target, spooled):
+        copy_bytes(source, target, limit)
+        os.fsync(target.fileno())
+        target.seek(0)
+        return _hashed(target), spooled
+
+
+@contextmanager
+def _spooled(spool: Path) -> Iterator[tuple[Any, Path]]:
+    """A new file in the spool, which stays unless something fails."""
     handle, name = tempfile.mkstemp(dir=spool)
-    spooled = Path(name)
+    path = Path(name)
     try:
-        with os.fdopen(handle, "r+b", buffering=0) as target:
-            copy_bytes(source, target, limit)
-            os.fsync(target.fileno())
-            target.seek(0)
-            return _hashed(target), spooled
+        with os.fdopen(handle, "r+b", buffering=0) as file:
+            yield file, path
     except BaseException:
-        spooled.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         raise
 
 

@@ -23,7 +23,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
 
-from fairlead.storage.adoption import AdoptedBlob, take_away, take_in
+from fairlead.storage.adoption import AdoptedBlob, spool_bytes, take_away, take_in
 from fairlead.storage.blob_errors import (
     BlobDamagedError,
     BlobLostError,
@@ -158,6 +158,10 @@ class FileBlobs(Blobs, Protocol):
         """
         ...
 
+    async def put(self, content: bytes, limit: int) -> AdoptedBlob:
+        """Make some bytes a blob; BlobTooLargeError past `limit` bytes, BlobsUnavailableError."""
+        ...
+
     async def sizes(self, names: Sequence[str]) -> dict[str, int | None]:
         """The sizes of blobs in bytes, None for those that are missing; BlobsUnavailableError."""
         ...
@@ -210,8 +214,21 @@ class StoredBlobs:
         ValueError for what is no plain file, BlobTooLargeError past `limit` bytes: it is taken away all the same.
         BlobsUnavailableError: it stays, and may be adopted later.
         """
+        return await self._spooled_and_placed(lambda: take_in(path, self._spool, limit), path)
+
+    async def put(self, content: bytes, limit: int) -> AdoptedBlob:
+        """Make some bytes a blob; BlobTooLargeError past `limit` bytes, BlobsUnavailableError."""
+        if len(content) > limit:
+            raise BlobTooLargeError(f"more than {limit} bytes")
+        return await self._spooled_and_placed(lambda: spool_bytes(content, self._spool))
+
+    async def _spooled_and_placed(self, spool: Callable[[], tuple[AdoptedBlob, Path]], *made: Path) -> AdoptedBlob:
+        """Make what a function spools a blob, and take away what it was made of: in a folder all in one thread."""
+        root = self._root
         try:
-            adopted, spooled = await asyncio.to_thread(take_in, path, self._spool, limit)
+            if root is not None:
+                return await asyncio.to_thread(_placed, spool, root, *made)
+            adopted, spooled = await asyncio.to_thread(spool)
         except OSError as error:
             raise BlobsUnavailableError(str(error)) from error
         try:
@@ -219,7 +236,7 @@ class StoredBlobs:
         except BaseException:
             await asyncio.to_thread(take_away, spooled)
             raise
-        await asyncio.to_thread(take_away, spooled, path)
+        await asyncio.to_thread(take_away, spooled, *made)
         return adopted
 
     async def check_writable(self) -> None:
@@ -431,6 +448,18 @@ def _write_and_take_away(folder: Path) -> None:
     with tempfile.NamedTemporaryFile(dir=folder, buffering=0) as file:
         write_all(file, bytes(_PROBE_BYTES))
         os.fsync(file.fileno())
+
+
+def _placed(spool: Callable[[], tuple[AdoptedBlob, Path]], root: Path, *made: Path) -> AdoptedBlob:
+    """Make what a function spools a blob of a folder, and take away what it was made of."""
+    adopted, spooled = spool()
+    try:
+        _move(spooled, root, root / _path(adopted.name))
+    except BaseException:
+        take_away(spooled)
+        raise
+    take_away(*made)
+    return adopted
 
 
 def _move(spooled: Path, root: Path, target: Path) -> None:

@@ -64,9 +64,9 @@ class FolderDesk:
         del kind
         return name if exact else f"{name.replace('/', '-')}_00001_.{extension}"
 
-    async def keep_file(self, path: Path, filename: str, kind: str) -> None:
+    async def keep_file(self, made: Path | bytes, filename: str, kind: str) -> None:
         """Take a file over."""
-        self.kept[filename] = kind, _taken(path)
+        self.kept[filename] = kind, made if isinstance(made, bytes) else _taken(made)
 
     async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelAnswer:
         """Return the call's number, and what it was given as a file."""

@@ -55,6 +55,12 @@ class FolderContext:
             number += 1
         return self._place(place, kind)
 
+    def save(self, content: bytes, prefix: str, extension: str, kind: str = "output", **sizes: int) -> SavedFile:
+        """Write a file."""
+        path, saved = self.new_file(prefix, extension, kind, **sizes)
+        path.write_bytes(content)
+        return saved
+
     def named_file(self, name: str, kind: str = "output") -> tuple[Path, SavedFile]:
         """A file of this name."""
         return self._place(self.root / kind / name, kind)

@@ -168,8 +168,9 @@ class Conversation:
             case NameFile(name=name, extension=extension, kind=kind, exact=exact):
                 filename = await desk.name_file(_bounded(name), _bounded(extension), _known(kind), exact=exact)
                 return FileNamed(number, filename)
-            case KeepFile(path=path, filename=filename, kind=kind):
-                await desk.keep_file(self._own_file(path), _bounded(filename), _known(kind))
+            case KeepFile(path=path, filename=filename, kind=kind, content=content):
+                made = self._own_file(path) if content is None else content
+                await desk.keep_file(made, _bounded(filename), _known(kind))
                 return FileKept(number)
             case RunModel(node=node, turn=turn, model=model, body=body):
                 ran = await desk.run_model(_bounded(node), turn, _bounded(model), body)

@@ -57,8 +57,8 @@ class Desk(Protocol):
         """What a new file will be called."""
         ...
 
-    async def keep_file(self, path: Path, filename: str, kind: str) -> None:
-        """Keep a new file under the name it was given; the file at `path` is taken away."""
+    async def keep_file(self, made: Path | bytes, filename: str, kind: str) -> None:
+        """Keep a new file, or the bytes of one, under the name it was given; the file is taken away."""
         ...
 
     async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelAnswer:

@@ -326,13 +326,17 @@ class NameFile(msgspec.Struct, frozen=True, tag=True):
 
 
 class KeepFile(msgspec.Struct, frozen=True, tag=True):
-    """A new file was written in the scratch folder, to be kept under the name that NameFile gave."""
+    """A new file was written in the scratch folder, to be kept under the name that NameFile gave.
+
+    A small one may be sent as its `content` instead: it has no path then.
+    """
 
     question: int
     job: str
     path: str
     filename: str
     kind: str
+    content: bytes | None = None
 
 
 class RunModel(msgspec.Struct, frozen=True, tag=True):

@@ -29,6 +29,10 @@ _NAME_LENGTH_MAX: Final = 4_096
 _MODELS_AT_ONCE: Final = 256
 _ROOM_FOR_THE_REST: Final = 10_000
 _NEW_KINDS: Final = frozenset({"output", "temp"})
+_SENT_BYTES_MAX: Final = 256 * 1024
+"""A file of so many bytes is sent: to write, to copy and to remove it would cost more than its bytes do."""
+_HELD_BYTES_MAX: Final = 16 * 2**20
+"""How many bytes of such files a job holds until the nodes that have made them end well."""
 
 
 class Scratch:
@@ -50,6 +54,8 @@ class RemoteFiles:
         self._line = line
         self._scratch = scratch
         self._new: dict[Path, SavedFile] = {}
+        self._held: dict[Path, bytes] = {}
+        self._held_bytes = 0
 
     def input_file(self, name: str) -> Path:
         """The file a caller named."""
@@ -76,18 +82,28 @@ class RemoteFiles:
             suffix = "bin"
         return self._named(name, suffix, kind, is_exact=True)
 
+    def write(self, path: Path, content: bytes) -> None:
+        """Hold the bytes of a small file until it is kept, and write those of a large one."""
+        if len(content) <= _SENT_BYTES_MAX and self._held_bytes < _HELD_BYTES_MAX:
+            self._held[path] = content
+            self._held_bytes += len(content)
+        else:
+            path.write_bytes(content)
+
     def keep(self, path: Path) -> None:
         """Hand a new file over; one that was never written leaves nothing."""
-        saved = self._new[path]
-        if path.exists():
-            job = self._line.job
-            asked = self._line.ask(lambda number: KeepFile(number, job, str(path), saved.filename, saved.type))
+        job, saved, content = self._line.job, self._new[path], self._held.get(path)
+        if content is not None or path.exists():
+            where = str(path) if content is None else ""
+            asked = self._line.ask(lambda number: KeepFile(number, job, where, saved.filename, saved.type, content))
             asked.result()
         self._new.pop(path)
+        self._held_bytes -= len(self._held.pop(path, b""))
 
     def discard(self, path: Path) -> None:
         """Remove a new file."""
         self._new.pop(path, None)
+        self._held_bytes -= len(self._held.pop(path, b""))
         path.unlink(missing_ok=True)
 
     def _named(self, name: str, suffix: str, kind: str, *, is_exact: bool) -> tuple[Path, SavedFile]:

@@ -268,7 +268,7 @@ def metadata(context: Context) -> dict[str, Any]:
 
 
 def _each(
-    context: Context, images: Array, prefix: str, extension: str, kind: str, write: Callable[[Path, Array], None]
+    context: Context, images: Array, prefix: str, extension: str, kind: str, encode: Callable[[Array], bytes]
 ) -> list[dict[str, str]]:
     """Save the images of a batch one by one; `%batch_num%` in the prefix is the number of each."""
     saved = []
@@ -276,26 +276,24 @@ def _each(
     for index, image in enumerate(images):
         context.check()
         name = prefix.replace("%batch_num%", str(index))
-        path, file = context.new_file(name, extension, kind, width=width, height=height)
-        write(path, image)
-        saved.append(file.as_ui())
+        saved.append(context.save(encode(image), name, extension, kind, width=width, height=height).as_ui())
     return saved
 
 
-def _png(context: Context, compression: int) -> Callable[[Path, Array], None]:
+def _png(context: Context, compression: int) -> Callable[[Array], bytes]:
     texts = metadata(context)
-    return lambda path, image: pictures.write_png(path, image, texts, compression)
+    return lambda image: pictures.encode_png(image, texts, compression)
 
 
-def _png_16(context: Context) -> Callable[[Path, Array], None]:
+def _png_16(context: Context) -> Callable[[Array], bytes]:
     texts = metadata(context)
-    return lambda path, image: pictures.write_png_16(path, image, texts, _SAVED_COMPRESSION)
+    return lambda image: pictures.encode_png_16(image, texts, _SAVED_COMPRESSION)
 
 
-def _exr(context: Context, space: str) -> Callable[[Path, Array], None]:
+def _exr(context: Context, space: str) -> Callable[[Array], bytes]:
     texts = pictures.as_json(metadata(context))
     primaries = exr.PRIMARIES_2020 if space == "HDR" else exr.PRIMARIES_709
-    return lambda path, image: exr.write(path, exr.scene_linear(image, space), primaries, texts)
+    return lambda image: exr.encode(exr.scene_linear(image, space), primaries, texts)
 
 
 @node(

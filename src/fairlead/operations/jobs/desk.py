@@ -183,9 +183,9 @@ class JobDesk:
             "name a file", lambda: self._files.name(workspace_id, name, extension, kind, exact=exact)
         )
 
-    async def keep_file(self, path: Path, filename: str, kind: str) -> None:
+    async def keep_file(self, made: Path | bytes, filename: str, kind: str) -> None:
         """Keep a new file for as long as the job is kept."""
-        content = await self._ask("take in a file", lambda: self._files.adopt(path, filename, kind))
+        content = await self._ask("take in a file", lambda: self._files.adopt(made, filename, kind))
         owners = self._job.workspace_id, self._job.id
         await self._ask("keep a file", lambda: self._files.keep(*owners, content, filename, kind, self._kept_until()))
 

@@ -276,15 +276,19 @@ class WorkflowFiles:
             in_use = f"Too many names that begin with {_shown(beginning)} are in use."
             raise DeclinedError(_BAD_NAME, in_use) from error
 
-    async def adopt(self, path: Path, filename: str, kind: str) -> AdoptedBlob:
-        """Take in a file that a job has made, to be kept under the name it was given; the file is taken away.
+    async def adopt(self, made: Path | bytes, filename: str, kind: str) -> AdoptedBlob:
+        """Take in a file that a job has made, or its bytes, to be kept under the name it was given.
+
+        The file is taken away.
 
         DeclinedError when it cannot be kept, and for a name that was not given; FaultError as `find`: it stays.
         """
         if not is_kept_name(filename) or kind not in self._lifetimes:
             raise DeclinedError(_BAD_NAME, f"{_shown(filename)} is no name for a file.")
         try:
-            return await self._blobs.adopt(path, self._output_bytes)
+            if isinstance(made, bytes):
+                return await self._blobs.put(made, self._output_bytes)
+            return await self._blobs.adopt(made, self._output_bytes)
         except BlobTooLargeError as error:
             too_large = f"The file {_shown(filename)} has more than {self._output_bytes} bytes."
             raise DeclinedError(TOO_MUCH, too_large) from error

@@ -1,0 +1,91 @@
+"""How the new files of a job reach the server: small ones in a message, large ones in the scratch folder."""
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from fairlead.engine.hosts.line import JobLine
+from fairlead.engine.hosts.protocol import FileKept, FileNamed, KeepFile, NameFile
+from fairlead.engine.hosts.remote import RemoteFiles, Scratch
+
+_SMALL = b"a small picture"
+_LARGE = bytes(300_000)
+
+
+class Server:
+    """Answers every question at once, and remembers what it was given to keep."""
+
+    job = "job"
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.kept: list[KeepFile] = []
+
+    def ask(self, question: Any) -> "Future[Any]":
+        """Answer."""
+        answer, asked = Future[Any](), question(0)
+        if isinstance(asked, NameFile):
+            answer.set_result(FileNamed(0, f"{asked.name}_00001_.{asked.extension}"))
+        else:
+            self.kept.append(asked)
+            answer.set_result(FileKept(0))
+        return answer
+
+
+@pytest.fixture
+def server() -> Server:
+    """Return a server without a socket."""
+    return Server()
+
+
+@pytest.fixture
+def files(server: Server, tmp_path: Path) -> RemoteFiles:
+    """Return the files of a job of that server."""
+    return RemoteFiles(cast("JobLine", server), Scratch(tmp_path))
+
+
+def test_small_file_is_sent_and_never_written(files: RemoteFiles, server: Server, tmp_path: Path) -> None:
+    """A file that is handed over as bytes costs no file of the host's."""
+    path, saved = files.new_file("p", "png", "output", {})
+    files.write(path, _SMALL)
+    assert list(tmp_path.iterdir()) == []
+    files.keep(path)
+    (kept,) = server.kept
+    assert (kept.content, kept.path, kept.filename, kept.kind) == (_SMALL, "", saved.filename, "output")
+
+
+def test_large_file_is_written_and_named_by_its_path(files: RemoteFiles, server: Server) -> None:
+    """A large file does not pass through the socket."""
+    path, _ = files.new_file("p", "png", "temp", {})
+    files.write(path, _LARGE)
+    files.keep(path)
+    (kept,) = server.kept
+    assert (kept.content, kept.path) == (None, str(path))
+    assert path.read_bytes() == _LARGE
+
+
+def test_job_holds_a_bounded_number_of_bytes(files: RemoteFiles, server: Server) -> None:
+    """Of many small files the later ones are written, until those before are kept or discarded."""
+    paths = [files.new_file("p", "png", "output", {})[0] for _ in range(100)]
+    for path in paths:
+        files.write(path, _LARGE[:250_000])
+    assert [path.exists() for path in paths] == [False] * 68 + [True] * 32
+    for path in paths[:68]:
+        files.discard(path)
+    for path in paths[68:]:
+        files.keep(path)
+    assert all(kept.content is None for kept in server.kept)
+    path, _ = files.new_file("p", "png", "output", {})
+    files.write(path, _SMALL)
+    assert not path.exists()
+
+
+def test_discarded_file_is_not_kept(files: RemoteFiles, server: Server, tmp_path: Path) -> None:
+    """Nothing is left of a file whose node has failed, however it was made."""
+    for content in (_SMALL, _LARGE):
+        path, _ = files.new_file("p", "png", "output", {})
+        files.write(path, content)
+        files.discard(path)
+    assert (server.kept, list(tmp_path.iterdir())) == ([], [])
