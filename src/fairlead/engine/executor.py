@@ -147,7 +147,8 @@ class _Execution:
             if self._at_hand is not None:
                 step, self._at_hand = self._at_hand, None
                 await self._heed(perform(step), step.node)
-                await asyncio.sleep(0)  # a wish to stop is heard between two nodes
+                if self._stop.is_wanted:  # the event loop, which would say so, has not had a turn
+                    self._interrupt()
                 continue
             if not self._tasks:
                 break

@@ -27,6 +27,7 @@ from fairlead.engine.node_context import Stop
 
 Asked: TypeAlias = "Future[Any]"
 _NO_FILE: Final = "FileNotFoundError"
+_UNSENT_BYTES_MAX: Final = 64 * 1024
 
 
 class Line:
@@ -36,6 +37,7 @@ class Line:
         self._socket: Final = end
         self._reader: Final = end.makefile("rb", buffering=1 << 16)
         self._sending: Final = threading.Lock()
+        self._unsent = bytearray()
         self._numbers: Final = itertools.count()
         self._asked: Final[dict[int, Asked]] = {}
 
@@ -48,10 +50,17 @@ class Line:
         content = self._reader.read(length)
         return read_to_host(content) if len(content) == length else None
 
-    def send(self, record: FromHost, bytes_max: int = FRAME_BYTES_MAX) -> None:
-        """Send a record. FrameTooLargeError, or what the encoder raises; without a server there is nothing to go on."""
+    def send(self, record: FromHost, bytes_max: int = FRAME_BYTES_MAX, *, is_followed: bool = False) -> None:
+        """Send a record; one that `is_followed` by another at once goes out with that, so the server is woken once.
+
+        FrameTooLargeError, or what the encoder raises; without a server there is nothing to go on.
+        """
         frame = framed(record, bytes_max)
         with self._sending:
+            self._unsent += frame
+            if is_followed and len(self._unsent) <= _UNSENT_BYTES_MAX:
+                return
+            frame, self._unsent = self._unsent, bytearray()
             try:
                 self._socket.sendall(frame)
             except OSError:
@@ -88,11 +97,11 @@ class JobLine:
         self._asked: set[Asked] = set()
         stop.tell(self._give_up)
 
-    def tell(self, record: FromHost) -> None:
+    def tell(self, record: FromHost, *, is_followed: bool = False) -> None:
         """Tell something; after the end it is dropped. FrameTooLargeError, or what the encoder raises."""
         with self._lock:
             if not self._is_over:
-                self._line.send(record, TOLD_BYTES_MAX)
+                self._line.send(record, TOLD_BYTES_MAX, is_followed=is_followed)
 
     def ask(self, question: Callable[[int], Question]) -> Asked:
         """Ask a question; a wish to stop answers it with InterruptedByCallerError."""

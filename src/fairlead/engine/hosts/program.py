@@ -83,6 +83,7 @@ class _Host:
         self._service = HostService(order, loaded, line)
         self._loop = asyncio.new_event_loop()
         self._stops: dict[str, Stop] = {}
+        self._executions: set[asyncio.Task[None]] = set()
         self._checks = ThreadPoolExecutor(_CHECKS_AT_ONCE, "check")
         self._renders = ThreadPoolExecutor(1, "render")
         threading.Thread(target=self._execute_for_ever, name="jobs", daemon=True).start()
@@ -97,7 +98,7 @@ class _Host:
         match record:
             case Execute():
                 stop = self._stops[record.job] = Stop()
-                asyncio.run_coroutine_threadsafe(self._execute(record, stop), self._loop)
+                self._loop.call_soon_threadsafe(self._begin, record, stop)
             case Interrupt(job=job):
                 if job in self._stops:
                     self._stops[job].set()
@@ -119,6 +120,11 @@ class _Host:
             self._loop.run_forever()
         finally:
             os._exit(_BROKEN)
+
+    def _begin(self, order: Execute, stop: Stop) -> None:
+        task = self._loop.create_task(self._execute(order, stop))
+        self._executions.add(task)
+        task.add_done_callback(self._executions.discard)
 
     async def _execute(self, order: Execute, stop: Stop) -> None:
         with _last_resort():

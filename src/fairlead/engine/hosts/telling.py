@@ -52,26 +52,26 @@ class Teller:
         elif self._timer is None:
             self._timer = self._loop.call_later(_BATCH_SECONDS, self.flush)
 
-    def flush(self) -> None:
-        """Send what waits."""
+    def flush(self, *, is_last: bool = False) -> None:
+        """Send what waits; the last goes out with the ending, which must follow."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         batch, self._waiting = self._waiting, []
         if batch:
-            self._send(batch)
+            self._send(batch, is_last=is_last)
 
-    def _send(self, batch: list[Event]) -> None:
+    def _send(self, batch: list[Event], *, is_last: bool) -> None:
         """Send a batch, in halves where it is too large by what is in it."""
         try:
-            self._line.tell(Told(self._line.job, batch))
+            self._line.tell(Told(self._line.job, batch), is_followed=is_last)
         except _UNTELLABLE as error:
             if len(batch) == 1:
                 self._give_up(batch[0], error)
                 return
             half = len(batch) // 2
-            self._send(batch[:half])
-            self._send(batch[half:])
+            self._send(batch[:half], is_last=is_last)
+            self._send(batch[half:], is_last=is_last)
 
     def _give_up(self, event: Event, error: Exception) -> None:
         if self.fault is None:

@@ -71,7 +71,7 @@ class HostService:
         files, outside = RemoteFiles(line, self._scratch), RemoteOutside(line)
         work = Work(graph, order.outputs, files, jiter.from_json(order.hidden), outside)
         outcome = await self._executor.run(work, teller.emit, stop)
-        teller.flush()
+        teller.flush(is_last=True)
         return teller.fault or outcome.ending
 
     def _refuse_unknown(self, graph: Graph, order: Execute) -> None:

@@ -38,6 +38,9 @@ _SMALL: Final = 512
 """What a piece of news weighs that has nothing of any size in it."""
 _NODE: Final = 300
 """What the progress of one node weighs."""
+_GATHER_SECONDS: Final = 0.001
+"""How long news wait for others that come right after some were told: a small job is told in three writes and not in
+six. The end of a job never waits."""
 _encode: Final = msgspec.json.Encoder().encode
 _LiveKey: TypeAlias = tuple[type[object], str | None, str]
 _Key: TypeAlias = int | _LiveKey
@@ -134,7 +137,7 @@ class Subscription:
         self.end(Ending.CLOSED)
 
     def put(self, bulletin: Bulletin) -> None:
-        """Let something wait to be told; what does not fit any more ends the subscription."""
+        """Let something wait to be told, until `wake`; what does not fit any more ends the subscription."""
         if self.ended.done():
             return
         key: _Key = next(self._turns)
@@ -148,7 +151,12 @@ class Subscription:
         self._bytes += bulletin.weight
         if self._is_full():
             self._make_room()
-        self._wake()
+
+    def wake(self) -> None:
+        """Have whoever waits for news be told of what there is."""
+        is_news = self._waiting or self.ended.done()
+        if is_news and self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def end(self, ending: Ending) -> None:
         """Be over, and forget what waits."""
@@ -158,7 +166,7 @@ class Subscription:
         self._waiting.clear()
         self._live.clear()
         self._bytes = 0
-        self._wake()
+        self.wake()
 
     def _is_behind(self) -> bool:
         return len(self._waiting) >= self._limits.eager or self._bytes >= self._limits.eager_bytes
@@ -178,10 +186,6 @@ class Subscription:
         self._live.pop(key, None)
         self._bytes -= bulletin.weight
         return bulletin
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
 
 
 @dataclass(slots=True)
@@ -220,6 +224,8 @@ class Newsroom:
         self._count = 0
         self._jobs: OrderedDict[str, _LiveJob] = OrderedDict()
         self._over: dict[str, list[str]] = {}
+        self._gathering: dict[str, bool] = {}
+        """The workspaces that were told something a moment ago, and whether there was more since."""
         self._is_closed = False
 
     def publish(self, news: News) -> None:
@@ -234,8 +240,15 @@ class Newsroom:
         if not listeners:
             return
         self._tell(listeners, Bulletin(news, progress, over))
-        if news.public_id is not None and isinstance(news.tiding, Succeeded | Failed | Interrupted):
-            self._await_last_word(news.workspace_id, news.public_id)
+        if isinstance(news.tiding, Succeeded | Failed | Interrupted):
+            self._wake(news.workspace_id)
+            if news.public_id is not None:
+                self._await_last_word(news.workspace_id, news.public_id)
+        elif news.workspace_id in self._gathering:
+            self._gathering[news.workspace_id] = True
+        else:
+            self._wake(news.workspace_id)
+            self._gather(news.workspace_id)
 
     def subscribe(self, workspace_id: str) -> Subscription:
         """Listen to a workspace from now on; FaultError where as many do already as may, or the server stops."""
@@ -281,6 +294,21 @@ class Newsroom:
         for subscription in list(listeners):  # one that is too slow leaves meanwhile
             subscription.put(bulletin)
 
+    def _wake(self, workspace_id: str) -> None:
+        """Have those who watch a workspace be told what there is."""
+        for subscription in self._subscriptions.get(workspace_id, ()):
+            subscription.wake()
+
+    def _gather(self, workspace_id: str) -> None:
+        """Let what comes in the next moment wait, and be told at its end."""
+        self._gathering[workspace_id] = False
+        asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._gathered, workspace_id)
+
+    def _gathered(self, workspace_id: str) -> None:
+        if self._gathering.pop(workspace_id):
+            self._wake(workspace_id)
+            self._gather(workspace_id)
+
     def _take_note(self, job_id: str, news: News) -> Sequence[NodeProgress]:
         """Remember of a job what newcomers want to know, until its end; the progress that is to be told."""
         match news.tiding:
@@ -324,6 +352,7 @@ class Newsroom:
         if not over:
             del self._over[workspace_id]
         self._tell(self._subscriptions.get(workspace_id, {}), Bulletin(None, over=(public_id,)))
+        self._wake(workspace_id)
 
 
 def _weight(news: News | None, progress: Sequence[NodeProgress]) -> int:
