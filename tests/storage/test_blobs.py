@@ -4,6 +4,7 @@ import asyncio
 import gc
 import mmap
 import os
+import shutil
 import stat
 import tempfile
 import time
@@ -303,6 +304,14 @@ def test_bytes_that_are_put_are_a_blob_like_any_other(blobs: StoredBlobs, tmp_pa
 
     run(put_twice())
     assert files(tmp_path / "spool") == []
+
+
+def test_blob_is_put_again_after_its_folders_were_removed(local: StoredBlobs, tmp_path: Path, run: Run) -> None:
+    """A store remembers which of its folders are durable, and makes them again where somebody has removed them."""
+    name = run(local.put(b"bytes", 100)).name
+    shutil.rmtree(tmp_path / "blobs" / name[:2])
+    assert run(local.put(b"bytes", 100)).name == name
+    assert run(local.local_path(name)).read_bytes() == b"bytes"
 
 
 def test_adopted_file_has_a_new_mode_and_age(local: StoredBlobs, tmp_path: Path, run: Run) -> None:

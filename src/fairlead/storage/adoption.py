@@ -10,8 +10,9 @@ import os
 import stat
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -51,10 +52,22 @@ def take_in(path: Path, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
 
 
 def spool_bytes(content: bytes, spool: Path) -> tuple[AdoptedBlob, Path]:
-    """Write bytes into the spool, durable there. OSError."""
-    with _spooled(spool) as (target, spooled):
-        write_all(target, content)
-        os.fsync(target.fileno())
+    """Write bytes into the spool, durable there. OSError.
+
+    A thread has to win the interpreter's lock from a busy event loop after each call of the system: there are few.
+    """
+    spooled = spool / uuid.uuid4().hex
+    descriptor = os.open(spooled, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    except BaseException:
+        take_away(spooled)
+        raise
+    finally:
+        os.close(descriptor)
     return AdoptedBlob(blake3(content).hexdigest(), len(content), content[:HEAD_BYTES]), spooled
 
 
@@ -66,23 +79,16 @@ def take_away(*paths: Path) -> None:
 
 
 def _copied(source: Any, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
-    with _spooled(spool) as (target, spooled):
-        copy_bytes(source, target, limit)
-        os.fsync(target.fileno())
-        target.seek(0)
-        return _hashed(target), spooled
-
-
-@contextmanager
-def _spooled(spool: Path) -> Iterator[tuple[Any, Path]]:
-    """A new file in the spool, which stays unless something fails."""
     handle, name = tempfile.mkstemp(dir=spool)
-    path = Path(name)
+    spooled = Path(name)
     try:
-        with os.fdopen(handle, "r+b", buffering=0) as file:
-            yield file, path
+        with os.fdopen(handle, "r+b", buffering=0) as target:
+            copy_bytes(source, target, limit)
+            os.fsync(target.fileno())
+            target.seek(0)
+            return _hashed(target), spooled
     except BaseException:
-        path.unlink(missing_ok=True)
+        spooled.unlink(missing_ok=True)
         raise
 
 

@@ -31,6 +31,7 @@ from fairlead.storage.blob_errors import (
     BlobsUnavailableError,
     BlobTooLargeError,
 )
+from fairlead.storage.blob_folders import BlobFolders
 from fairlead.storage.blob_reading import BlobVerifier, read_download, read_file
 from fairlead.storage.blob_writer import SpooledWriter
 from fairlead.storage.local_copies import LocalCopies
@@ -63,8 +64,6 @@ _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 2
 _PAGE: Final = 1000
 _PROBE_BYTES: Final = 64 * 1024
-_MODE: Final = 0o400
-"""Of a blob's file. Its folder is its owner's alone, and an engine host is kept from writing there by its sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +201,7 @@ class StoredBlobs:
         self._copies = copies
         self._verifier = verifier or BlobVerifier()
         self._report = report
+        self._folders = BlobFolders()
         self._root = Path(store.prefix) if isinstance(store, LocalStore) and store.prefix is not None else None
 
     def writer(self, limit: int) -> SpooledWriter:
@@ -227,7 +227,7 @@ class StoredBlobs:
         root = self._root
         try:
             if root is not None:
-                return await asyncio.to_thread(_placed, spool, root, *made)
+                return await asyncio.to_thread(self._placed, spool, root, *made)
             adopted, spooled = await asyncio.to_thread(spool)
         except OSError as error:
             raise BlobsUnavailableError(str(error)) from error
@@ -237,6 +237,17 @@ class StoredBlobs:
             await asyncio.to_thread(take_away, spooled)
             raise
         await asyncio.to_thread(take_away, spooled, *made)
+        return adopted
+
+    def _placed(self, spool: Callable[[], tuple[AdoptedBlob, Path]], root: Path, *made: Path) -> AdoptedBlob:
+        """Make what a function spools a blob of a folder, and take away what it was made of."""
+        adopted, spooled = spool()
+        try:
+            self._folders.move(spooled, root / _path(adopted.name))
+        except BaseException:
+            take_away(spooled)
+            raise
+        take_away(*made)
         return adopted
 
     async def check_writable(self) -> None:
@@ -412,7 +423,7 @@ class StoredBlobs:
         """Make a spooled file the blob of a name, whole or not at all; BlobsUnavailableError."""
         try:
             if self._root is not None:
-                await asyncio.to_thread(_move, spooled, self._root, self._root / _path(name))
+                await asyncio.to_thread(self._folders.move, spooled, self._root / _path(name))
             else:
                 await obstore.put_async(
                     self._store, _path(name), spooled, chunk_size=self._parts, max_concurrency=_PARTS_AT_ONCE
@@ -448,31 +459,6 @@ def _write_and_take_away(folder: Path) -> None:
     with tempfile.NamedTemporaryFile(dir=folder, buffering=0) as file:
         write_all(file, bytes(_PROBE_BYTES))
         os.fsync(file.fileno())
-
-
-def _placed(spool: Callable[[], tuple[AdoptedBlob, Path]], root: Path, *made: Path) -> AdoptedBlob:
-    """Make what a function spools a blob of a folder, and take away what it was made of."""
-    adopted, spooled = spool()
-    try:
-        _move(spooled, root, root / _path(adopted.name))
-    except BaseException:
-        take_away(spooled)
-        raise
-    take_away(*made)
-    return adopted
-
-
-def _move(spooled: Path, root: Path, target: Path) -> None:
-    """Move a finished file to its place, where nobody opens it for writing by mistake; make the move itself durable."""
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    spooled.chmod(_MODE)
-    spooled.replace(target)
-    for folder in (target.parent, target.parent.parent, root):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _sizes(paths: Mapping[str, Path]) -> dict[str, int | None]:
