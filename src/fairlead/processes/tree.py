@@ -5,17 +5,19 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
 from fairlead.processes.confinement.cgroups import ControlGroup, ControlGroups
 from fairlead.processes.confinement.descendants import (
+    Process,
     Usage,
     children,
     end_orphans,
     end_tree,
+    processes,
     tree_usage,
     unknown_descendants,
 )
@@ -101,9 +103,12 @@ class ProcessTree:
             if self._group is not None:
                 self._group.remove()
 
-    def end_excess(self) -> None:
-        """Kill the tree if it takes more than it may. Reads /proc: not for the event loop."""
-        usage = self.usage()
+    def end_excess(self, among: Mapping[int, Process] | None = None) -> None:
+        """Kill the tree if it takes more than it may. Reads /proc: not for the event loop.
+
+        `among` are the processes there are, where they are known.
+        """
+        usage = tree_usage(self.pid, self._memory, among)
         if self._memory and usage.memory > self._memory:
             self._is_over_memory = True
             self.kill()
@@ -178,5 +183,7 @@ async def watch_trees() -> NoReturn:
 
 
 def _end_excess() -> None:
-    for tree in list(_bounded):
-        tree.end_excess()
+    if trees := list(_bounded):
+        among = processes()
+        for tree in trees:
+            tree.end_excess(among)
