@@ -8,6 +8,7 @@ granian are no dependencies of ours; those that are not installed are left out.
 import argparse
 import asyncio
 import contextlib
+import importlib
 import importlib.util
 import re
 import socket
@@ -107,13 +108,11 @@ def _uvicorn(port: int) -> None:
 
 def _hypercorn(port: int) -> None:
     import uvloop  # noqa: PLC0415 -- same
-    from hypercorn.asyncio import serve as hypercorn_serve  # noqa: PLC0415 -- same
-    from hypercorn.config import Config  # noqa: PLC0415 -- same
 
-    config = Config()
+    config = importlib.import_module("hypercorn.config").Config()
     config.bind = [f"127.0.0.1:{port}"]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(hypercorn_serve(application, config))
+        runner.run(importlib.import_module("hypercorn.asyncio").serve(application, config))
 
 
 def _granian(port: int, target: str, interface: str) -> None:
