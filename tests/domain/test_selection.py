@@ -22,7 +22,7 @@ from fairlead.domain.faults import (
     NotEnabled,
     ServiceUnavailable,
 )
-from fairlead.domain.runs.selection import BYOK_PREFIX, EDIT_PREFIX, REFUSALS, Facts, Selection, Wish, select
+from fairlead.domain.runs.selection import BYOK_PREFIX, EDIT_PREFIX, REFUSALS, Facts, RouteOptions, Selection, select
 
 EDIT: Final = Operation("edit", (Condition(("image",)),), is_edit=True)
 GENERATE: Final = Operation("generate")
@@ -40,7 +40,7 @@ LEGS: Final = (leg("acme", *BOTH), leg("fal", *BOTH), leg("wavespeed", *BOTH), l
 FREE: Final = Facts(
     Caller("id", "lab"),
     Model("acme/x", LEGS, "no", Document(b"{}", '"x"'), operations=(EDIT, GENERATE)),
-    Wish("fal"),
+    RouteOptions("fal"),
     GENERATE,
     frozenset({"fal", "wavespeed", "runware"}),
 )
@@ -174,7 +174,7 @@ def test_stored_key_answers_although_the_named_provider_has_no_leg() -> None:
 def test_native_run_is_refused_for_none_of_the_six_reasons() -> None:
     """None of the six is asked without an explicit provider: the native leg serves, with or without a stored key."""
     for name in _ORDER:
-        chosen = select(msgspec.structs.replace(spoilt(name), wish=Wish()), ready)
+        chosen = select(msgspec.structs.replace(spoilt(name), options=RouteOptions()), ready)
         assert chosen.leg.provider == "acme"
         assert chosen.byok is (name == "byok")
         assert not chosen.strict
@@ -182,27 +182,27 @@ def test_native_run_is_refused_for_none_of_the_six_reasons() -> None:
 
 @pytest.mark.req("R-13")
 def test_strict_run_is_strict_only_on_a_named_provider() -> None:
-    """Strict is a run whose body is the named provider's own form; on native dispatch the wish has no effect."""
-    assert select(change(FREE, wish=Wish("fal", strict=True)), ready).strict
-    assert not select(change(FREE, wish=Wish("fal")), ready).strict
-    assert not select(change(FREE, wish=Wish(strict=True)), ready).strict
+    """Strict is a run whose body is the named provider's own form; on native dispatch the option has no effect."""
+    assert select(change(FREE, options=RouteOptions("fal", strict=True)), ready).strict
+    assert not select(change(FREE, options=RouteOptions("fal")), ready).strict
+    assert not select(change(FREE, options=RouteOptions(strict=True)), ready).strict
 
 
 @pytest.mark.req("R-14")
 def test_every_other_leg_may_serve_after_a_failure() -> None:
     """Every other leg that serves the operation may serve it next, in the order of the model."""
     assert names(select(FREE, ready)) == ("fal", "acme", "wavespeed", "runware")
-    assert names(select(change(FREE, wish=Wish()), ready)) == ("acme", "fal", "wavespeed", "runware")
+    assert names(select(change(FREE, options=RouteOptions()), ready)) == ("acme", "fal", "wavespeed", "runware")
 
 
 _INERT: Final[dict[str, Facts]] = {
-    "false": change(FREE, wish=Wish(fallback=False)),
-    "false at an alternate": change(FREE, wish=Wish("fal", fallback=False)),
-    "a stored key": change(FREE, wish=Wish(), caller={"own_keys": frozenset({"acme"})}),
-    "an edit": change(FREE, wish=Wish(), operation=EDIT),
+    "false": change(FREE, options=RouteOptions(fallback=False)),
+    "false at an alternate": change(FREE, options=RouteOptions("fal", fallback=False)),
+    "a stored key": change(FREE, options=RouteOptions(), caller={"own_keys": frozenset({"acme"})}),
+    "an edit": change(FREE, options=RouteOptions(), operation=EDIT),
     "an edit at an alternate": change(FREE, operation=EDIT),
-    "strict": change(FREE, wish=Wish("fal", strict=True)),
-    "a model of one leg": change(FREE, wish=Wish(), legs=LEGS[:1]),
+    "strict": change(FREE, options=RouteOptions("fal", strict=True)),
+    "a model of one leg": change(FREE, options=RouteOptions(), legs=LEGS[:1]),
 }
 
 
@@ -214,10 +214,14 @@ def test_run_does_not_fall_back_where_fallback_is_inert(facts: Facts) -> None:
 
 
 _UNFIT: Final[dict[str, Facts]] = {
-    "gated": change(FREE, wish=Wish(), caller={"gates": {"provider:fal": Gate.OFF}}),
-    "behind a gate nobody can read": change(FREE, wish=Wish(), caller={"gates": {"provider:fal": Gate.UNKNOWN}}),
-    "ruled out by policy": change(FREE, wish=Wish(), caller={"providers": Patterns(("acme", "wave*", "runware"))}),
-    "without the operation": change(FREE, wish=Wish(), legs=(LEGS[0], leg("fal", "edit"), *LEGS[2:])),
+    "gated": change(FREE, options=RouteOptions(), caller={"gates": {"provider:fal": Gate.OFF}}),
+    "behind a gate nobody can read": change(
+        FREE, options=RouteOptions(), caller={"gates": {"provider:fal": Gate.UNKNOWN}}
+    ),
+    "ruled out by policy": change(
+        FREE, options=RouteOptions(), caller={"providers": Patterns(("acme", "wave*", "runware"))}
+    ),
+    "without the operation": change(FREE, options=RouteOptions(), legs=(LEGS[0], leg("fal", "edit"), *LEGS[2:])),
 }
 
 
@@ -231,5 +235,5 @@ def test_fallback_skips_providers_the_caller_may_not_use(facts: Facts) -> None:
 @pytest.mark.req("R-14")
 def test_fallback_skips_providers_that_cannot_be_called() -> None:
     """A leg whose provider is not ready (no key of ours, or at rest) is passed over."""
-    chosen = select(change(FREE, wish=Wish()), lambda provider: provider == "wavespeed")
+    chosen = select(change(FREE, options=RouteOptions()), lambda provider: provider == "wavespeed")
     assert names(chosen) == ("acme", "wavespeed")

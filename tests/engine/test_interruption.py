@@ -21,7 +21,7 @@ from fairlead.engine.validation import validate
 
 
 def _stopped_when(bench: Bench, document: dict[str, Any], is_due: Callable[[Event], bool]) -> Seen:
-    """Execute a graph, and utter the wish to stop from another thread at an event."""
+    """Execute a graph, and ask it to stop from another thread at an event."""
 
     async def execution() -> Seen:
         stop, events = Stop(), list[Event]()

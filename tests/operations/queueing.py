@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from fairlead.domain.callers import Caller
 from fairlead.domain.runs.entries import QueueTicket
-from fairlead.domain.runs.selection import Wish
+from fairlead.domain.runs.selection import RouteOptions
 from fairlead.operations.runs.admit import Queued, RunCommand
 from operations.servers import BASE_URL, Hook, Partner, Server
 from storage.queued_runs import BACKLOG, run_id
 
 HOUR_MS = 3_600_000
-_UNWISHED = Wish(fallback=False)
+_WITHOUT_FALLBACK = RouteOptions(fallback=False)
 
 
 def gate_of(partner: Partner) -> asyncio.Event:
@@ -29,11 +29,11 @@ async def enqueue(
     model: str = "plain-now",
     body: Mapping[str, Any] | None = None,
     number: int = 1,
-    wish: Wish = _UNWISHED,
+    options: RouteOptions = _WITHOUT_FALLBACK,
 ) -> Queued:
     """Put a run into its workspace's queue, as the submit route does."""
     checked = server.admitter.check(caller, f"acme/{model}")
-    command = RunCommand(run_id(number), json.dumps(body or {}).encode(), wish, None, BASE_URL)
+    command = RunCommand(run_id(number), json.dumps(body or {}).encode(), options, None, BASE_URL)
     return await server.admitter.enqueue(caller, checked, command, QueueTicket(BACKLOG, BASE_URL))
 
 

@@ -13,7 +13,7 @@ from document_reading import document_readers
 from fairlead.domain.callers import Caller
 from fairlead.domain.runs.entries import IdempotencyKey
 from fairlead.domain.runs.queue import Pace
-from fairlead.domain.runs.selection import Wish
+from fairlead.domain.runs.selection import RouteOptions
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import Links
 from fairlead.identity.master_secret import MasterSecret
@@ -135,7 +135,7 @@ fields = ["/n", "/count"]
 """
 
 Hook = Callable[[], Awaitable[None]]
-_PLAIN: Final = Wish()
+_PLAIN: Final = RouteOptions()
 _SECRETS: Final[Mapping[str, Sequence[Secret]]] = {"locked": (Secret(OURS),)}
 
 
@@ -363,14 +363,14 @@ class Server:
         body: Mapping[str, Any] | bytes = b"{}",
         run_id: str = "run-1",
         *,
-        wish: Wish = _PLAIN,
+        options: RouteOptions = _PLAIN,
         key: IdempotencyKey | None = None,
     ) -> AdmittedRun | Answer:
         """Check and admit a run, as the run route does; a key that was used before has its answer already."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         checked = self.admitter.check(caller, f"acme/{model}")
-        self.admitter.check_native(caller, checked, wish)
-        command = RunCommand(run_id, content, wish, key, BASE_URL)
+        self.admitter.check_native(caller, checked, options)
+        command = RunCommand(run_id, content, options, key, BASE_URL)
         return await self.admitter.admit(caller, checked, command)
 
     async def admit(

@@ -12,7 +12,7 @@ from conftest import Run
 from fairlead.domain.callers import Caller
 from fairlead.domain.faults import FaultError, InputRejected, KeyConflict, ProviderError, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed
-from fairlead.domain.runs.selection import Wish
+from fairlead.domain.runs.selection import RouteOptions
 from fairlead.observing.observations import AnswerLeftRaw
 from operations.servers import CENT, DOLLAR, DONE, OURS, Partner, Server, idempotency_key, leg_text, model_text
 from storage.bookings import Books
@@ -39,8 +39,8 @@ name = "generate"
 
 """
 _CASES = 'cases = [{ operations = ["edit"], price = "0.50" }]\n'
-SPARE = Wish(provider="spare")
-STRICT = Wish(provider="spare", strict=True)
+SPARE = RouteOptions(provider="spare")
+STRICT = RouteOptions(provider="spare", strict=True)
 KEY = idempotency_key()
 
 
@@ -75,7 +75,7 @@ def owning(caller: Caller, *providers: str) -> Caller:
 def test_alternate_is_sent_a_translated_body(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """The body goes out in the provider's words, its answer comes back in ours, and what is lost is named."""
     partner.answers["/spare/now"] = {"data": 1, "pictures": [{"link": "https://cdn.example/a"}], "used": 1}
-    answer = run(server.answer(caller, "said", {"n": 2, "size": "3x4", "user": "me"}, wish=SPARE))
+    answer = run(server.answer(caller, "said", {"n": 2, "size": "3x4", "user": "me"}, options=SPARE))
     assert json.loads(partner.bodies[0]) == {"count": 2, "width": 3, "height": 4, "sync": True}
     assert result_of(answer)["data"] == [{"url": "https://cdn.example/a"}]
     assert answer.outcome.content_type == "application/json"
@@ -88,7 +88,7 @@ def test_large_answer_of_an_alternate_is_translated(server: Server, caller: Call
     """Its long texts come out whole, where they were moved as where they were left."""
     link, text = "data:image/png;base64," + "A" * 300_000, 'é\n"' * 50_000
     partner.answers["/spare/now"] = {"data": 1, "pictures": [{"link": link}], "used": 1, "more": {"text": text}}
-    answer = run(server.answer(caller, "said", {"n": 2}, wish=SPARE))
+    answer = run(server.answer(caller, "said", {"n": 2}, options=SPARE))
     found = result_of(answer)
     assert (found["data"], found["more"]) == ([{"url": link}], {"text": text})
     assert answer.charge == 10 * CENT
@@ -97,7 +97,7 @@ def test_large_answer_of_an_alternate_is_translated(server: Server, caller: Call
 @pytest.mark.req("R-12")
 def test_answer_that_cannot_be_translated_is_passed_on_raw(server: Server, caller: Caller, run: Run) -> None:
     """An answer without what the translation needs goes out as it came, and that is observed."""
-    answer = run(server.answer(caller, "said", wish=SPARE))
+    answer = run(server.answer(caller, "said", options=SPARE))
     assert result_of(answer) == DONE
     assert server.observed(AnswerLeftRaw) == [AnswerLeftRaw("run-1", "acme/said", "spare")]
 
@@ -116,7 +116,7 @@ def test_native_leg_is_sent_the_callers_bytes(server: Server, caller: Caller, pa
 def test_body_the_model_refuses_is_not_translated(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """A body that is translated must be a good native one."""
     with pytest.raises(FaultError) as caught:
-        run(server.answer(caller, "said", {"n": 0}, wish=SPARE))
+        run(server.answer(caller, "said", {"n": 0}, options=SPARE))
     assert isinstance(caught.value.fault, InputRejected)
     assert partner.calls == []
 
@@ -128,7 +128,7 @@ def test_strict_mode_passes_body_and_answer_unchanged(
     """Bytes go through both ways as they are, and the native schema is not asked."""
     partner.answers["/spare/now"] = {"data": 1, "pictures": [{"link": "https://cdn.example/a"}], "used": 2}
     body = b' {"n":0, "count" : "what only the provider knows"}'
-    answer = run(server.answer(caller, "said", body, wish=STRICT))
+    answer = run(server.answer(caller, "said", body, options=STRICT))
     assert partner.bodies == [body]
     assert result_of(answer) == partner.answers["/spare/now"]
     assert answer.dropped == ()
@@ -177,7 +177,7 @@ def test_explicit_provider_conflicts_with_a_stored_key(
     """Naming an alternate is a conflict with a stored key; nobody is asked."""
     run(server.own_keys.put(caller.workspace_id, "locked", "own-key"))
     with pytest.raises(FaultError) as caught:
-        run(server.answer(owning(caller, "locked"), "locked", wish=SPARE))
+        run(server.answer(owning(caller, "locked"), "locked", options=SPARE))
     assert isinstance(caught.value.fault, KeyConflict)
     assert caught.value.fault.detail.startswith("this request resolved a BYOK credential")
     assert partner.calls == []
@@ -246,24 +246,24 @@ def test_takeover_without_the_callers_key_gives_the_run_up(
 
 
 @pytest.mark.req("R-13", "R-18")
-@pytest.mark.parametrize(("wish", "translated"), [(STRICT, False), (SPARE, True)])
+@pytest.mark.parametrize(("options", "translated"), [(STRICT, False), (SPARE, True)])
 def test_takeover_answers_in_the_form_that_was_asked_for(
     server: Server,
     start_server: Callable[..., Server],
     caller: Caller,
     partner: Partner,
     run: Run,
-    wish: Wish,
+    options: RouteOptions,
     *,
     translated: bool,
 ) -> None:
     """Strict or translated, at the provider that was asked for: the server that takes over answers in the same form."""
     native = {"status": "done", "data": 1, "pictures": [{"link": "https://cdn.example/a"}]}
     partner.answers["/spare/later/task-7"] = native
-    run(crash(server, partner, caller, "said-later", 2, wish=wish, key=KEY))
+    run(crash(server, partner, caller, "said-later", 2, options=options, key=KEY))
     successor = start_server("server-2")
     run(take_over(successor))
-    told = run(successor.answer(caller, "said-later", wish=wish, key=KEY, run_id="run-2"))
+    told = run(successor.answer(caller, "said-later", options=options, key=KEY, run_id="run-2"))
     assert told.is_replay
     assert result_of(told)["data"] == ([{"url": "https://cdn.example/a"}] if translated else 1)
 
@@ -281,8 +281,8 @@ def test_takeover_repeats_a_call_byte_for_byte(
     sent: bytes,
 ) -> None:
     """What is sent again under a key is what was sent at first, byte for byte."""
-    wish = Wish(provider="third", strict=strict)
-    run(crash(server, partner, caller, "said-again", 1, body=b'{"n":2}', wish=wish))
+    options = RouteOptions(provider="third", strict=strict)
+    run(crash(server, partner, caller, "said-again", 1, body=b'{"n":2}', options=options))
     run(take_over(start_server("server-2")))
     assert (partner.bodies, partner.keys) == ([sent] * 2, ["run-1"] * 2)
 

@@ -1,4 +1,4 @@
-"""Cancelling queued runs without a surface: whose they are, whom the wish reaches, what is written of it."""
+"""Cancelling queued runs without a surface: whose they are, whom the request reaches, what is written of it."""
 
 import asyncio
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def test_cancelled_waiting_run_is_never_dispatched(
 def test_cancelling_a_run_under_way_notes_a_request(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
-    """Of one under way the wish is noted, once, with the first time; the partner's end is the run's."""
+    """Of one under way the request is noted, once, with the first time; the partner's end is the run's."""
     run(enqueue(server, caller))
     gate = gate_of(partner)
     execution = run(server.claimer.claim(FIRST, caller.workspace_id))
@@ -92,7 +92,7 @@ def test_cancel_request_reaches_the_server_that_works_on_the_run(
 
 
 def test_cancel_is_unavailable_while_the_database_is(server: Server, caller: Caller, books: Books, run: Run) -> None:
-    """Where the wish cannot be written the caller is told, and the run waits on."""
+    """Where the request cannot be written the caller is told, and the run waits on."""
     run(enqueue(server, caller))
     server.database.refused_writes = 1
     asked = server.canceller.cancel(caller, MODEL, FIRST)

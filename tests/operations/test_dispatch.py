@@ -13,7 +13,7 @@ from conftest import Run
 from fairlead.domain.callers import Caller, Gate
 from fairlead.domain.faults import Fault, InternalError, ProviderError, ServiceUnavailable, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed
-from fairlead.domain.runs.selection import Wish
+from fairlead.domain.runs.selection import RouteOptions
 from fairlead.observing.observations import ProviderNotConfigured, RunEnded, RunRedirected, UnexpectedError
 from fairlead.operations.runs.results import Answer
 from operations.servers import CENT, DOLLAR, DONE, Partner, Server, leg_text, model_text
@@ -265,20 +265,27 @@ def test_move_whose_commit_was_not_confirmed_is_written_once(
 
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize(
-    ("model", "body", "wish", "asked"),
+    ("model", "body", "options", "asked"),
     [
-        ("twice", {}, Wish(fallback=False), "/now"),
-        ("twice", {}, Wish(provider="spare", strict=True), "/spare/now"),
-        ("editor", {"image": "data:,"}, Wish(), "/now"),
+        ("twice", {}, RouteOptions(fallback=False), "/now"),
+        ("twice", {}, RouteOptions(provider="spare", strict=True), "/spare/now"),
+        ("editor", {"image": "data:,"}, RouteOptions(), "/now"),
     ],
     ids=["switched off", "strict", "edit"],
 )
 def test_fallback_is_off_where_it_is_inert(
-    server: Server, caller: Caller, partner: Partner, run: Run, model: str, body: Any, wish: Wish, asked: str
+    server: Server,
+    caller: Caller,
+    partner: Partner,
+    run: Run,
+    model: str,
+    body: Any,
+    options: RouteOptions,
+    asked: str,
 ) -> None:
     """Switched off, under strict mode and for an edit, the first failure reaches the caller."""
     partner.statuses[asked] = 503
-    answer = run(server.answer(caller, model, body, wish=wish))
+    answer = run(server.answer(caller, model, body, options=options))
     assert fault_of(answer) == ProviderError(upstream=Upstream(503))
     assert partner.calls == [f"POST {asked}"]
 
@@ -294,7 +301,7 @@ def test_generation_of_an_editing_model_falls_back(server: Server, caller: Calle
 def test_native_provider_stands_in_for_an_alternate(server: Server, caller: Caller, partner: Partner, run: Run) -> None:
     """The native provider stands in for an alternate as well, at its own rate."""
     partner.statuses["/spare/now"] = 503
-    answer = run(server.answer(caller, "twice", wish=Wish(provider="spare")))
+    answer = run(server.answer(caller, "twice", options=RouteOptions(provider="spare")))
     assert (answer.fallback_provider, answer.charge) == ("plain", 10 * CENT)
     assert partner.calls == ["POST /spare/now", "POST /now"]
 

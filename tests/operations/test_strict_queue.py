@@ -8,13 +8,13 @@ import pytest
 from conftest import Run
 from fairlead.domain.callers import Caller
 from fairlead.domain.faults import FaultError, InputRejected
-from fairlead.domain.runs.selection import Wish
+from fairlead.domain.runs.selection import RouteOptions
 from operations.queueing import claim, enqueue
 from operations.servers import CENT, DOLLAR, Partner, Server, leg_text, model_text
 from storage.bookings import Books
 from storage.queued_runs import run_id
 
-_STRICT: Final = Wish(provider="spare", strict=True)
+_STRICT: Final = RouteOptions(provider="spare", strict=True)
 _MODEL: Final = model_text("lent", "plain", "now", more=leg_text("spare"))
 
 
@@ -30,7 +30,7 @@ def test_queued_strict_run_is_held_for_the_providers_own_fields(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
     """The hold and the charge follow the provider's own quantity, and the body goes out as it came."""
-    run(enqueue(server, caller, "lent", {"n": 1, "count": 3}, wish=_STRICT))
+    run(enqueue(server, caller, "lent", {"n": 1, "count": 3}, options=_STRICT))
     assert books.state(run_id())["hold"] == 30 * CENT
     partner.answers["/spare/now"] = {"data": "x", "used": 9}
     assert run(claim(server, caller))
@@ -45,7 +45,7 @@ def test_strict_body_without_a_price_is_never_queued(
 ) -> None:
     """More than the card prices, and fields that it does not know, are refused at the submission."""
     with pytest.raises(FaultError) as caught:
-        run(enqueue(server, caller, "lent", body, wish=_STRICT))
+        run(enqueue(server, caller, "lent", body, options=_STRICT))
     assert isinstance(caught.value.fault, InputRejected)
     assert (partner.calls, books.figures(caller.workspace_id)) == ([], (DOLLAR, 0, 0))
 
@@ -55,7 +55,7 @@ def test_strict_run_that_its_leg_takes_no_more_is_never_sent(
     server: Server, caller: Caller, partner: Partner, books: Books, folder: Path, run: Run
 ) -> None:
     """A model file that was mended while a run waited holds for it too: it ends without a call or a charge."""
-    run(enqueue(server, caller, "lent", {"count": 1}, wish=_STRICT))
+    run(enqueue(server, caller, "lent", {"count": 1}, options=_STRICT))
     (folder / "lent.toml").write_text(
         _MODEL.replace('fields = ["/n", "/count"]', 'fields = ["/n"]').replace("/count", "/n")
     )

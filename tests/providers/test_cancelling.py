@@ -1,4 +1,4 @@
-"""Cancelling at a partner: how its wish to be asked is read, what is sent, and that it never decides how work ends."""
+"""Cancelling at a partner: how the request to stop is read, what is sent, and that it never decides how work ends."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -283,7 +283,7 @@ def test_late_cancellation_leaves_the_result(kind: Provider, partner: FakePartne
 
 @pytest.mark.parametrize("seen", [reply(503), drop()])
 def test_work_that_cannot_be_seen_is_not_deleted(kind: Provider, partner: FakePartner, seen: Behaviour) -> None:
-    """A look that says nothing of the work is no reason to delete it; the wish may be passed on again."""
+    """A look that says nothing of the work is no reason to delete it; the request may be passed on again."""
     partner.script("/base/things/t1", seen)
     assert not _cancelled(kind, "deleted")
     assert {request.method for request in partner.requests()} == {"GET"}

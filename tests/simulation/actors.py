@@ -10,7 +10,7 @@ from fairlead.domain.callers import Caller
 from fairlead.domain.faults import DeadlineExceeded, FaultError, ServiceUnavailable
 from fairlead.domain.runs.entries import IdempotencyKey, QueueTicket
 from fairlead.domain.runs.outcomes import Completed
-from fairlead.domain.runs.selection import Wish
+from fairlead.domain.runs.selection import RouteOptions
 from fairlead.operations.runs.admit import RunCommand
 from fairlead.operations.runs.results import Answer
 from simulation.partners import USED_MAX
@@ -132,22 +132,22 @@ class Actor:
 
     async def queue(self, server: SimulatedServer, call: Call) -> None:
         """Submit a queued run and remember what was said."""
-        wish = Wish(fallback=False)
+        options = RouteOptions(fallback=False)
         ticket = QueueTicket(_BACKLOG, BASE_URL, _HOOK if call.has_hook else None)
         model = server.admitter.check(self._caller, call.model_id)
         queued = await self._told(
-            call, server, server.admitter.enqueue(self._caller, model, _command(call, wish), ticket)
+            call, server, server.admitter.enqueue(self._caller, model, _command(call, options), ticket)
         )
         call.known_as = queued.run_id
         self._scenario.tell(f"{server.name}: {call.run_id} is queued as {queued.run_id}, position {queued.position}")
 
     async def call(self, server: SimulatedServer, call: Call) -> None:
         """Run synchronously and remember what was answered."""
-        wish = Wish(fallback=self._scenario.happens(0.7))
+        options = RouteOptions(fallback=self._scenario.happens(0.7))
 
         async def answered() -> Answer:
             model = server.admitter.check(self._caller, call.model_id)
-            admitted = await server.admitter.admit(self._caller, model, _command(call, wish))
+            admitted = await server.admitter.admit(self._caller, model, _command(call, options))
             if isinstance(admitted, Answer):
                 return admitted
             self._scenario.tell(f"{server.name}: {call.run_id} is admitted")
@@ -200,6 +200,6 @@ _STEPS: Final = (Actor.submit, Actor.run, Actor.repeat, Actor.cancel, Actor.look
 _WEIGHTS: Final = (6, 4, 2, 2, 3)
 
 
-def _command(call: Call, wish: Wish) -> RunCommand:
+def _command(call: Call, options: RouteOptions) -> RunCommand:
     body = json.dumps({"n": call.units, "tag": call.run_id}).encode()
-    return RunCommand(call.run_id, body, wish, call.key, BASE_URL)
+    return RunCommand(call.run_id, body, options, call.key, BASE_URL)

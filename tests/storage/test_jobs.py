@@ -60,7 +60,7 @@ def ending(job_id: str, state: JobState = JobState.SUCCEEDED, attempt: int = 1, 
 
 
 def cancel(job_id: str, workspace_id: str = LAB, **changes: Any) -> JobCancel:
-    """Return the wish that a job of the lab ends."""
+    """Return the request that a job of the lab ends."""
     return JobCancel(job_id, workspace_id, NOW + 3, NOW + KEPT, **changes)
 
 

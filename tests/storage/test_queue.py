@@ -293,7 +293,7 @@ def test_withdrawn_run_frees_its_slot(books: Books) -> None:
 
 @pytest.mark.req("R-35")
 def test_run_under_way_is_not_withdrawn(books: Books) -> None:
-    """A wish to cancel is noted once, where it was cancelled; what became too old has then been in time."""
+    """A request to cancel is noted once, where it was cancelled; what became too old has then been in time."""
     books.open(balance=500)
     books.write(queued("run-1"))
     books.write(claim("run-1", "server-2"))

@@ -1,4 +1,4 @@
-"""Cancelling a queued run: at once while it waits, a wish while it is under way, too late when it has ended (R-35)."""
+"""Cancelling a queued run: at once while it waits, by request while it is under way, too late afterwards (R-35)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -99,12 +99,12 @@ def test_one_of_many_cancels_ends_the_run(full: tuple[Client, str]) -> None:
 
 @pytest.mark.req("R-29")
 def test_cancel_is_passed_on_to_the_partner(client: Client, partner: FakePartner) -> None:
-    """The wish is passed on; until the partner says that it stopped the run is under way, then it is cancelled."""
+    """The request is passed on; until the partner says that it stopped the run is under way, then it is cancelled."""
     at_work(partner, _RUNNING)
     request_id = client.queued(_BRAKE)
     wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
     _is_requested(client.cancel(request_id, _BRAKE), request_id)
-    wait_until(lambda: partner.requests("/brake/t1/stop", "POST"), "the wish is passed on")
+    wait_until(lambda: partner.requests("/brake/t1/stop", "POST"), "the request is passed on")
     assert client.stands(request_id, _BRAKE) == {"status": "IN_PROGRESS"}
     assert client.collect(request_id, _BRAKE).status_code == 202
     partner.script("/brake/t1", _STOPPED)
@@ -132,7 +132,7 @@ def test_work_finished_despite_a_cancel_is_billed(client: Client, partner: FakeP
 
 @pytest.mark.req("R-29")
 def test_partner_that_cannot_stop_finishes_its_work(client: Client, partner: FakePartner) -> None:
-    """Where nothing can be passed on the wish is taken all the same, any number of times, and the run goes on."""
+    """Where nothing can be passed on the request is taken all the same, any number of times, and the run goes on."""
     partner.script("/tasks", reply_json({"id": "t-1"}, 202))
     partner.script("/tasks/t-1", _RUNNING)
     request_id = client.queued("fake/task-1")
@@ -157,7 +157,7 @@ def test_call_that_is_still_being_answered_is_not_stopped(full: tuple[Client, st
 
 
 def test_early_cancel_is_passed_on_when_the_work_exists(client: Client, partner: FakePartner) -> None:
-    """A wish while the partner has not yet taken the work is passed on as soon as it has."""
+    """A request while the partner has not yet taken the work is passed on as soon as it has."""
     at_work(partner, _STOPPED)
     partner.script("/brake", partner.held(reply_json({"id": "t1"}, 202)))
     request_id = client.queued(_BRAKE)
@@ -173,7 +173,7 @@ def test_early_cancel_is_passed_on_when_the_work_exists(client: Client, partner:
 def test_cancel_is_passed_on_a_bounded_number_of_times(
     client: Client, partner: FakePartner, refusal: Behaviour
 ) -> None:
-    """A wish that was not heard is passed on again, a few times; the run ends as the partner says."""
+    """A request that was not heard is passed on again, a few times; the run ends as the partner says."""
     at_work(partner, _RUNNING, stop=refusal)
     request_id = client.queued(_BRAKE)
     wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")

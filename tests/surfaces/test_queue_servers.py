@@ -138,7 +138,7 @@ def test_accepted_work_survives_a_crash(start: Start, either: str | None, partne
 
 @pytest.mark.req("R-35")
 def test_cancel_request_survives_a_crash(start: Start, either: str | None, partner: FakePartner) -> None:
-    """A wish that the partner did not hear before a crash is passed on by the server that goes on with the work."""
+    """A request that the partner did not hear before a crash is passed on by the server that goes on with the work."""
     at_work(partner, _RUNNING, stop=reply(503))
     with start(either, is_doomed=True, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
         request_id = client.queued(_BRAKE)
@@ -147,7 +147,7 @@ def test_cancel_request_survives_a_crash(start: Start, either: str | None, partn
     asked = len(partner.requests("/brake/t1/stop"))
     partner.script("/brake/t1/stop", reply(204, b""))
     with start(either, FAIRLEAD_SILENT_SERVER_SECONDS="5") as client:
-        wait_until(lambda: len(partner.requests("/brake/t1/stop")) > asked, "the wish is passed on", _TAKEN_OVER)
+        wait_until(lambda: len(partner.requests("/brake/t1/stop")) > asked, "the request is passed on", _TAKEN_OVER)
         partner.script("/brake/t1", reply_json({"state": "stopped"}))
         assert client.completed(request_id, _BRAKE)["error_type"] == "cancelled"
         assert client.kinds(request_id) == ["hold", "void"]
@@ -219,13 +219,13 @@ def test_each_run_is_dispatched_once_by_several_servers(start: Start, shared: st
 
 @pytest.mark.req("R-35")
 def test_cancel_at_another_server_is_passed_on(start: Start, shared: str, partner: FakePartner) -> None:
-    """Whichever server is asked to cancel, the one that works on the run passes the wish on."""
+    """Whichever server is asked to cancel, the one that works on the run passes the request on."""
     at_work(partner, _RUNNING)
     with start(shared, FAIRLEAD_QUEUE_PLACES="0") as one, start(shared, beside=one):
         request_id = one.queued(_BRAKE)
         wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
         assert one.cancel(request_id, _BRAKE).json()["status"] == "CANCELLATION_REQUESTED"
-        wait_until(lambda: partner.requests("/brake/t1/stop"), "the wish is passed on")
+        wait_until(lambda: partner.requests("/brake/t1/stop"), "the request is passed on")
         partner.script("/brake/t1", reply_json({"state": "stopped"}))
         assert one.completed(request_id, _BRAKE)["error_type"] == "cancelled"
 

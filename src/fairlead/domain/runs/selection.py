@@ -19,8 +19,8 @@ BYOK_PREFIX: Final = "this request resolved a BYOK credential"
 """Both are contracts: callers know these two conflicts by how their detail begins."""
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """What a caller asked for beside the body. `provider` None is native dispatch, however it was spelled."""
+class RouteOptions(msgspec.Struct, frozen=True):
+    """The options of a run, from its address. `provider` None is native dispatch, however it was spelled."""
 
     provider: str | None = None
     strict: bool = False
@@ -50,7 +50,7 @@ class Facts(msgspec.Struct, frozen=True):
 
     caller: Caller
     model: Model
-    wish: Wish
+    options: RouteOptions
     operation: Operation
     alternates: Collection[str]
     body: Mapping[str, Any] = {}
@@ -61,29 +61,29 @@ Check = Callable[[Facts], Fault | None]
 
 def select(facts: Facts, is_ready: Callable[[str], bool]) -> Selection:
     """Choose the legs of a run; FaultError with the first refusal. `is_ready`: a provider can be called at all."""
-    wish, model = facts.wish, facts.model
+    options, model = facts.options, facts.model
     native = model.native
     byok = native.provider in facts.caller.own_keys
-    if wish.provider is None:
+    if options.provider is None:
         fallbacks = () if byok or len(model.legs) == 1 else _fallbacks(facts, native, is_ready)
         return Selection(native, facts.operation, fallbacks, byok=byok)
     for check in REFUSALS:
         if fault := check(facts):
             raise FaultError(fault)
-    leg = model.leg(wish.provider)
+    leg = model.leg(options.provider)
     if leg is None:
-        raise FaultError(_not_served(wish.provider))
+        raise FaultError(_not_served(options.provider))
     if not _is_strict(facts, leg):
         return Selection(leg, facts.operation, _fallbacks(facts, leg, is_ready))
     if leg.strict is None:
-        raise FaultError(InvalidInput(f"{wish.provider[:64]} takes no bodies in its own form for {model.id}."))
+        raise FaultError(InvalidInput(f"{options.provider[:64]} takes no bodies in its own form for {model.id}."))
     return Selection(leg, leg.strict.operation(facts.body), strict=True)
 
 
 def _fallbacks(facts: Facts, first: Leg, is_ready: Callable[[str], bool]) -> tuple[Leg, ...]:
     """The other legs that may serve a run after the first has failed (R-14); none where fallback is inert."""
-    wish = facts.wish
-    if not wish.fallback or wish.strict or facts.operation.is_edit:
+    options = facts.options
+    if not options.fallback or options.strict or facts.operation.is_edit:
         return ()
     return tuple(
         leg
@@ -98,21 +98,21 @@ def _fallbacks(facts: Facts, first: Leg, is_ready: Callable[[str], bool]) -> tup
 
 def _is_strict(facts: Facts, leg: Leg) -> bool:
     """Whether the body is in the form of a leg's provider; the native leg takes native bodies in any mode."""
-    return facts.wish.strict and leg is not facts.model.native
+    return facts.options.strict and leg is not facts.model.native
 
 
 def _unregistered(facts: Facts) -> Fault | None:
-    wanted = str(facts.wish.provider)
+    wanted = str(facts.options.provider)
     return None if wanted in facts.alternates else _not_served(wanted)
 
 
 def _cannot_edit(facts: Facts) -> Fault | None:
     if not facts.operation.is_edit:
         return None
-    leg = facts.model.leg(str(facts.wish.provider))
+    leg = facts.model.leg(str(facts.options.provider))
     if leg is not None and leg.call(facts.operation.name) is not None:
         return None
-    return KeyConflict(f"{EDIT_PREFIX}, which {str(facts.wish.provider)[:64]} does not serve for {facts.model.id}.")
+    return KeyConflict(f"{EDIT_PREFIX}, which {str(facts.options.provider)[:64]} does not serve for {facts.model.id}.")
 
 
 def _has_own_key(facts: Facts) -> Fault | None:
@@ -123,18 +123,18 @@ def _has_own_key(facts: Facts) -> Fault | None:
 
 
 def _gated(facts: Facts) -> Fault | None:
-    provider = str(facts.wish.provider)
+    provider = str(facts.options.provider)
     return refuse_gate(facts.caller, provider_gate(provider), f"The provider {provider}")
 
 
 def _no_leg(facts: Facts) -> Fault | None:
-    leg = facts.model.leg(str(facts.wish.provider))
+    leg = facts.model.leg(str(facts.options.provider))
     serves = leg is not None and (_is_strict(facts, leg) or leg.call(facts.operation.name) is not None)
-    return None if serves else _not_served(str(facts.wish.provider))
+    return None if serves else _not_served(str(facts.options.provider))
 
 
 def _policy(facts: Facts) -> Fault | None:
-    return refuse_policy(facts.caller, str(facts.wish.provider))
+    return refuse_policy(facts.caller, str(facts.options.provider))
 
 
 REFUSALS: Final[tuple[Check, ...]] = (_unregistered, _cannot_edit, _has_own_key, _gated, _no_leg, _policy)

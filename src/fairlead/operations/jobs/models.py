@@ -27,7 +27,7 @@ from fairlead.domain.faults import (
 from fairlead.domain.runs.entries import IdempotencyKey, QueueTicket
 from fairlead.domain.runs.outcomes import Completed, Outcome
 from fairlead.domain.runs.replays import key_id
-from fairlead.domain.runs.selection import Wish
+from fairlead.domain.runs.selection import RouteOptions
 from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
 from fairlead.observing.observations import Observation, RunEnded, RunWithdrawn
 from fairlead.operations.clock import Clock, new_id
@@ -44,7 +44,7 @@ from fairlead.providers.exchange import Exchange
 T = TypeVar("T")
 
 INTERRUPTED: Final = "InterruptedByCallerError"
-_WISH: Final = Wish(fallback=False)
+_WITHOUT_FALLBACK: Final = RouteOptions(fallback=False)
 _LOOK_SECONDS: Final = 0.25
 """How often it is looked whether a job is still wanted: in memory, it costs nothing."""
 _PAUSE_FIRST: Final = 0.5
@@ -118,7 +118,7 @@ class ModelRunner:
         """
         try:
             model = self._admitter.check(payer, model_id)
-            self._admitter.check_native(payer, model, _WISH)
+            self._admitter.check_native(payer, model, _WITHOUT_FALLBACK)
             call = _Call(payer, model, await self._command(payer, job_id, node, turn, model, body), wanted)
             async with asyncio.timeout(self._seconds):
                 outcome = await self._outcome(call)
@@ -139,7 +139,7 @@ class ModelRunner:
         key = IdempotencyKey(key_id(payer.workspace_id, name), digest, expires_at)
         run_id = new_id()
         content = await self._patience.ask("keep inputs", lambda: self._files.linked(body, payer.workspace_id, run_id))
-        return RunCommand(run_id, content, _WISH, key, self._files.base_url)
+        return RunCommand(run_id, content, _WITHOUT_FALLBACK, key, self._files.base_url)
 
     async def _outcome(self, call: _Call) -> Outcome:
         native = call.model.native

@@ -30,7 +30,7 @@ from fairlead.domain.runs.entries import (
     Verdict,
 )
 from fairlead.domain.runs.outcomes import Failed, Work
-from fairlead.domain.runs.selection import Facts, Selection, Wish, select
+from fairlead.domain.runs.selection import Facts, RouteOptions, Selection, select
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
@@ -72,7 +72,7 @@ class RunCommand(msgspec.Struct, frozen=True):
 
     run_id: str
     content: bytes
-    wish: Wish = Wish()
+    options: RouteOptions = RouteOptions()
     key: IdempotencyKey | None = None
     base_url: str = ""
     traceparent: str | None = None
@@ -161,9 +161,9 @@ class Admitter:
             raise FaultError(fault)
         return self._catalog.model(model_id, caller)
 
-    def check_native(self, caller: Caller, model: Model, wish: Wish) -> None:
+    def check_native(self, caller: Caller, model: Model, options: RouteOptions) -> None:
         """Refuse a native run whose provider this workspace may not use, before its body is read. FaultError."""
-        if wish.provider is None and (fault := refuse_provider(caller, model.native.provider)):
+        if options.provider is None and (fault := refuse_provider(caller, model.native.provider)):
             raise FaultError(fault)
 
     async def admit(self, caller: Caller, model: Model, command: RunCommand) -> AdmittedRun | Answer:
@@ -260,18 +260,18 @@ class Admitter:
 
     async def _prepare(self, caller: Caller, model: Model, command: RunCommand) -> AdmittedRun:
         """Everything of a run that is decided before it is recorded; FaultError with the first refusal."""
-        if caller.exhausted and not _is_unpaid(caller, model, command.wish) and not await self._is_replay(command):
+        if caller.exhausted and not _is_unpaid(caller, model, command.options) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
         content = command.content
         read = await self._bodies.read(caller.workspace_id, content, model)
         completed = completed_body(model, read.value)
-        facts = Facts(caller, model, command.wish, model.operation(completed), self._alternates, read.value)
+        facts = Facts(caller, model, command.options, model.operation(completed), self._alternates, read.value)
         selection = select(facts, self._exchange.is_configured)
         if selection.strict:
             check_strict_body(selection.leg, read.value)
         else:
             check_body(model, completed, read.violations)
-        if command.wish.reject_unknown:
+        if command.options.reject_unknown:
             check_unknown(model, completed)
         if selection.strict:
             asked = strict_pricing_of(read.value, len(content), selection.operation)
@@ -350,6 +350,6 @@ def _admitted(run: AdmittedRun, verdict: Verdict) -> AdmittedRun | KeyUsed:
             raise AssertionError(verdict)
 
 
-def _is_unpaid(caller: Caller, model: Model, wish: Wish) -> bool:
+def _is_unpaid(caller: Caller, model: Model, options: RouteOptions) -> bool:
     """Whether a run is made with the caller's own key, which an empty workspace may do as well as any (R-17)."""
-    return wish.provider is None and model.native.provider in caller.own_keys
+    return options.provider is None and model.native.provider in caller.own_keys

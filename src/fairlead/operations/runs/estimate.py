@@ -11,7 +11,7 @@ from fairlead.domain.billing.rates import RateCard, card_in_force
 from fairlead.domain.callers import ESTIMATE_GATE, ROUTER_GATE, Caller, refuse_gate, refuse_provider
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.faults import FaultError, InvalidInput, KeyConflict, ServiceUnavailable
-from fairlead.domain.runs.selection import Facts, Wish, select
+from fairlead.domain.runs.selection import Facts, RouteOptions, select
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import Queued
@@ -68,7 +68,7 @@ class Estimator:
         body = completed_body(model, read.value)
         operation = model.operation(body)
         paying = replace(caller, own_keys=frozenset())
-        leg = self._leg(Facts(paying, model, Wish(provider), operation, self._alternates))
+        leg = self._leg(Facts(paying, model, RouteOptions(provider), operation, self._alternates))
         check_body(model, body, read.violations)
         card = card_in_force(leg.rate_cards, self._clock.today())
         if card is None:

@@ -66,8 +66,8 @@ class QueueHandlers:
         """`POST …/requests`: a run is taken into the queue (R-32)."""
         caller = await self._caller(request, generation)
         model = self.admitter.check(caller, _model_of(request))
-        wish, webhook = queue_query(request.scope["query_string"], self.native_aliases)
-        self.admitter.check_native(caller, model, wish)
+        options, webhook = queue_query(request.scope["query_string"], self.native_aliases)
+        self.admitter.check_native(caller, model, options)
         if webhook is not None:
             self.check_webhook(webhook)
         check_content_type(request.scope)
@@ -76,7 +76,7 @@ class QueueHandlers:
         named, until = header(request.scope, b"idempotency-key"), self.now_ms() + self.keys_kept_ms
         key = None if named is None else await idempotency_key_of(named, request.scope, caller, content, until)
         base = self.base_urls.of(request.scope)
-        command = RunCommand(request.scope[REQUEST_ID], content, wish, key, base, traceparent_of(request.scope))
+        command = RunCommand(request.scope[REQUEST_ID], content, options, key, base, traceparent_of(request.scope))
         queued = await self.admitter.enqueue(caller, model, command, QueueTicket(self.backlog, base, webhook))
         if queued.position is None:
             status = await self.collector.status(caller, model.id, queued.run_id)

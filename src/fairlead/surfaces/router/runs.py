@@ -36,7 +36,7 @@ from fairlead.surfaces.json_bodies import check
 from fairlead.surfaces.router.errors import committed_headers
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
-from fairlead.surfaces.router.wire import NO_WISH, dropped_text, run_wish
+from fairlead.surfaces.router.wire import NO_ROUTE_OPTIONS, dropped_text, read_route_options
 
 RunPath: TypeAlias = tuple[Generation, str, str]
 """Where a run is asked for: the generation, and the segments of the path that name the provider and the model."""
@@ -84,8 +84,10 @@ class RunHandler:
         self.windows.count(caller.workspace_id)
         model = self.admitter.check(caller, _model_id_at(provider, name))
         query = scope["query_string"]
-        wish = run_wish(query, self.native_aliases) if query and generation.has_controls else NO_WISH
-        self.admitter.check_native(caller, model, wish)
+        options = (
+            read_route_options(query, self.native_aliases) if query and generation.has_controls else NO_ROUTE_OPTIONS
+        )
+        self.admitter.check_native(caller, model, options)
         check_content_type(scope)
         content = await read_whole(scope, receive, self.body_limit)
         if len(content) >= self.body_values:  # a value takes a byte: most bodies need no counting
@@ -95,7 +97,7 @@ class RunHandler:
             key = await idempotency_key_of(named, scope, caller, content, self.now_ms() + self.keys_kept_ms)
         # How the caller reached us, where links may have to be made or told from a partner's.
         base_url = self.base_urls.of(scope) if key is not None or model.assets.at else ""
-        command = RunCommand(request_id, content, wish, key, base_url, traceparent_of(scope))
+        command = RunCommand(request_id, content, options, key, base_url, traceparent_of(scope))
         admitted = await self.admitter.admit(caller, model, command)
         if isinstance(admitted, AdmittedRun):
             execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))

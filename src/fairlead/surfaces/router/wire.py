@@ -17,14 +17,14 @@ from fairlead.domain.billing.summaries import price_lines
 from fairlead.domain.catalog.models import MODALITIES, Model, Selection
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.money import UNITS_PER_DOLLAR, as_credits, as_dollars
-from fairlead.domain.runs.selection import Wish
+from fairlead.domain.runs.selection import RouteOptions
 from fairlead.operations.catalog import Page
 from fairlead.operations.runs.collect import RequestStatus
 from fairlead.operations.runs.estimate import Quoted
 from fairlead.surfaces.cursors import make_cursor, read_cursor
 from fairlead.surfaces.router.documents import ServingProvider
 
-NO_WISH: Final = Wish()
+NO_ROUTE_OPTIONS: Final = RouteOptions()
 _SWITCHES: Final = ("strict_mode", "reject_unknown_fields")
 _BOOLEANS: Final = {"true": True, "false": False}
 _PARAMETERS_MAX: Final = 32
@@ -196,7 +196,7 @@ class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class QueueCancelResponse(msgspec.Struct, frozen=True):
-    """What became of a wish to cancel (R-35)."""
+    """What became of a request to cancel (R-35)."""
 
     request_id: str
     status: str
@@ -225,11 +225,11 @@ def status_response(found: RequestStatus, base: str) -> QueueStatusResponse:
 
 
 def cancel_response(request_id: str, *, is_requested: bool) -> QueueCancelResponse:
-    """What became of a wish to cancel, as it is sent."""
+    """What became of a request to cancel, as it is sent."""
     return QueueCancelResponse(request_id, "CANCELLATION_REQUESTED" if is_requested else "ALREADY_COMPLETED")
 
 
-def queue_query(query: bytes, native_aliases: Collection[str]) -> tuple[Wish, str | None]:
+def queue_query(query: bytes, native_aliases: Collection[str]) -> tuple[RouteOptions, str | None]:
     """What a submit's query asks for, and whom to tell its end; FaultError(InvalidInput) for odd values (R-32).
 
     A queued run never falls back. Nothing is rejected for being undeclared where the body is a provider's own form.
@@ -237,10 +237,12 @@ def queue_query(query: bytes, native_aliases: Collection[str]) -> tuple[Wish, st
     parameters = read_query(query)
     if "fallback_provider" in parameters:
         raise FaultError(InvalidInput("A queued run does not fall back: leave out fallback_provider."))
-    wish = run_wish(query, native_aliases)
-    has_own_form = wish.strict and wish.provider is not None
-    reject = wish.reject_unknown and not has_own_form
-    return Wish(wish.provider, wish.strict, fallback=False, reject_unknown=reject), parameters.get("webhook_url")
+    options = read_route_options(query, native_aliases)
+    has_own_form = options.strict and options.provider is not None
+    reject = options.reject_unknown and not has_own_form
+    return RouteOptions(options.provider, options.strict, fallback=False, reject_unknown=reject), parameters.get(
+        "webhook_url"
+    )
 
 
 def estimate_query(query: bytes, native_aliases: Collection[str]) -> str | None:
@@ -279,17 +281,17 @@ def _selection(parameters: Mapping[str, str]) -> Selection:
     return Selection(tuple(text.lower().split()), modality, parameters.get("provider") or None)
 
 
-def run_wish(query: bytes, native_aliases: Collection[str]) -> Wish:
+def read_route_options(query: bytes, native_aliases: Collection[str]) -> RouteOptions:
     """What a run's query asks for (decisions: where parameters travel); FaultError(InvalidInput) for odd values.
 
     Fallback is the exception: any value other than `false` leaves it on, says the specification.
     """
     if not query:
-        return NO_WISH
+        return NO_ROUTE_OPTIONS
     parameters = read_query(query)
     said = {name: _boolean(name, parameters[name]) for name in _SWITCHES if name in parameters}
     provider = parameters.get("model_provider")
-    return Wish(
+    return RouteOptions(
         provider=None if provider is None or provider in native_aliases else provider,
         strict=said.get("strict_mode", False),
         fallback=parameters.get("fallback_provider") != "false",
