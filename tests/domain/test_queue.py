@@ -1,4 +1,4 @@
-"""The queue as callers see it: its three statuses, the waits that are asked of them, the pace of a workspace."""
+"""The queue as callers see it: its three statuses, the waits that are asked of them, the throughput of a workspace."""
 
 import uuid
 from typing import Final
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from fairlead.domain.runs.queue import (
     WAITING_MAX,
     WORKING_MAX,
-    Pace,
     QueueStatus,
+    Throughput,
     is_request_id,
     retry_after_waiting,
     retry_after_working,
@@ -53,7 +53,7 @@ def test_set_of_statuses_is_closed() -> None:
 @pytest.mark.req("R-33")
 @given(POSITIONS, PACES)
 def test_waiting_caller_is_told_1_to_60_seconds(position: int, interval_ms: float | None) -> None:
-    """Whatever the pace, 1 to 60 whole seconds; 1 to 5 where none is known."""
+    """Whatever the interval between claims, 1 to 60 whole seconds; 1 to 5 where none is known."""
     wait = retry_after_waiting(position, interval_ms)
     assert isinstance(wait, int)
     assert 1 <= wait <= (5 if interval_ms is None else WAITING_MAX)
@@ -82,7 +82,7 @@ def test_slower_queue_is_asked_no_more_often(position: int, one: float, other: f
     ],
 )  # fmt: skip
 def test_wait_is_half_of_what_is_expected(position: int, interval_ms: float | None, wait: int) -> None:
-    """The runs ahead and the run itself, times the pace, halved."""
+    """The runs ahead and the run itself, times the interval between claims, halved."""
     assert retry_after_waiting(position, interval_ms) == wait
 
 
@@ -115,22 +115,22 @@ def test_older_run_is_asked_about_no_more_often(one: int, other: int) -> None:
 
 def test_throughput_needs_two_claims_of_a_workspace() -> None:
     """An interval has two ends, and each workspace has its own."""
-    pace = Pace()
-    assert pace.interval_ms("lab") is None
-    pace.note("lab", NOW)
-    pace.note("studio", NOW + 10)
-    assert pace.interval_ms("lab") is None
-    pace.note("lab", NOW + 3000)
-    assert (pace.interval_ms("lab"), pace.interval_ms("studio")) == (3000, None)
+    throughput = Throughput()
+    assert throughput.interval_ms("lab") is None
+    throughput.note("lab", NOW)
+    throughput.note("studio", NOW + 10)
+    assert throughput.interval_ms("lab") is None
+    throughput.note("lab", NOW + 3000)
+    assert (throughput.interval_ms("lab"), throughput.interval_ms("studio")) == (3000, None)
 
 
 def test_throughput_follows_recent_claims() -> None:
     """The younger an interval the more it counts: ten claims later, most of what was before is forgotten."""
-    pace, now = Pace(), NOW
+    throughput, now = Throughput(), NOW
     for gap in [0, *[1000] * 10, *[9000] * 10]:
         now += gap
-        pace.note("lab", now)
-    interval = pace.interval_ms("lab")
+        throughput.note("lab", now)
+    interval = throughput.interval_ms("lab")
     assert interval is not None
     assert 8000 < interval < 9000
 
@@ -138,12 +138,12 @@ def test_throughput_follows_recent_claims() -> None:
 @given(GAPS)
 def test_throughput_lies_between_the_shortest_and_longest_interval(gaps: list[int]) -> None:
     """It lies between the shortest and the longest interval, as far as those are between nothing and two minutes."""
-    pace, now = Pace(), NOW
-    pace.note("lab", now)
+    throughput, now = Throughput(), NOW
+    throughput.note("lab", now)
     for gap in gaps:
         now += gap
-        pace.note("lab", now)
-    interval = pace.interval_ms("lab")
+        throughput.note("lab", now)
+    interval = throughput.interval_ms("lab")
     if interval is None:
         assert gaps == []
     else:
@@ -152,25 +152,25 @@ def test_throughput_lies_between_the_shortest_and_longest_interval(gaps: list[in
 
 
 def test_idle_night_does_not_make_a_queue_look_slow() -> None:
-    """An idle time counts as two minutes at most, so a few claims in the morning tell the pace again."""
-    pace = Pace()
-    pace.note("lab", NOW)
+    """An idle time counts as two minutes at most, so a few claims in the morning tell the throughput again."""
+    throughput = Throughput()
+    throughput.note("lab", NOW)
     for number in range(12):
-        pace.note("lab", NOW + 40_000_000 + number * 1000)
-    assert retry_after_waiting(0, pace.interval_ms("lab")) <= 6
+        throughput.note("lab", NOW + 40_000_000 + number * 1000)
+    assert retry_after_waiting(0, throughput.interval_ms("lab")) <= 6
 
 
 def test_throughput_is_remembered_for_a_bounded_number_of_workspaces() -> None:
     """The number of workspaces is bounded; who was noted or asked about longest ago is forgotten first."""
-    pace = Pace(workspaces_max=3)
+    throughput = Throughput(workspaces_max=3)
     for gap in (0, 500):
         for name in ("a", "b", "c"):
-            pace.note(name, NOW + gap)
-    pace.note("b", NOW + 1000)
-    assert pace.interval_ms("a") == 500
-    pace.note("d", NOW + 1000)
-    assert len(pace) == 3
-    assert [pace.interval_ms(name) for name in ("a", "b", "c", "d")] == [500, 500, None, None]
+            throughput.note(name, NOW + gap)
+    throughput.note("b", NOW + 1000)
+    assert throughput.interval_ms("a") == 500
+    throughput.note("d", NOW + 1000)
+    assert len(throughput) == 3
+    assert [throughput.interval_ms(name) for name in ("a", "b", "c", "d")] == [500, 500, None, None]
 
 
 @pytest.mark.req("R-33")

@@ -12,7 +12,7 @@ from aiohttp import web
 from document_reading import document_readers
 from fairlead.domain.callers import Caller
 from fairlead.domain.runs.entries import IdempotencyKey
-from fairlead.domain.runs.queue import Pace
+from fairlead.domain.runs.queue import Throughput
 from fairlead.domain.runs.selection import RouteOptions
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import Links
@@ -330,12 +330,12 @@ class Server:
             alone=True,
             silent_ms=20_000,
         )
-        self.pace = Pace()
+        self.throughput = Throughput()
         self.claimer = Claimer(
             database, self.journal, self.resumer, self.executor, self.voider, self.clock, observe, server_id, DAY_MS,
-            WEEK_MS, self.pace,
+            WEEK_MS, self.throughput,
         )  # fmt: skip
-        self.collector = Collector(database, self.results, self.clock, self.pace)
+        self.collector = Collector(database, self.results, self.clock, self.throughput)
         self.canceller = Canceller(database, self.journal, self.executor, self.clock, observe, WEEK_MS)
 
     def keeper_of_keys(self, secret: int = 0) -> ProviderKeys:

@@ -252,6 +252,6 @@ def test_claims_tell_how_fast_a_queue_moves(server: Server, new_caller: Callable
     for number in (1, 2):
         server.now_ns += 20_000_000_000
         run(claim(server, caller, number))
-    assert server.pace.interval_ms(caller.workspace_id) == 20_000
+    assert server.throughput.interval_ms(caller.workspace_id) == 20_000
     told = run(server.collector.status(caller, "acme/plain-now", run_id(5)))
     assert (told.position, told.retry_after) == (2, 30)

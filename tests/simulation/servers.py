@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 from sqlalchemy import select
 
 from document_reading import document_readers
-from fairlead.domain.runs.queue import Pace
+from fairlead.domain.runs.queue import Throughput
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import Links
 from fairlead.identity.master_secret import MasterSecret
@@ -143,13 +143,23 @@ class SimulatedServer:
         self.recovery = Recovery(
             database, self.exchange, resumer, self.executor, voider, clock, observe, name, alone=alone, silent_ms=20_000
         )
-        pace, timeout_ms = Pace(), world.scenario.plan.queue_timeout_ms
+        throughput, timeout_ms = Throughput(), world.scenario.plan.queue_timeout_ms
         claimer = Claimer(
-            database, self.journal, resumer, self.executor, voider, clock, observe, name, timeout_ms, WEEK_MS, pace
+            database,
+            self.journal,
+            resumer,
+            self.executor,
+            voider,
+            clock,
+            observe,
+            name,
+            timeout_ms,
+            WEEK_MS,
+            throughput,
         )
         self.queue_worker = QueueWorker(claimer, _PLACES, observe)
         self.journal.tell_released = self.queue_worker.tell
-        self.collector = Collector(database, results, clock, pace)
+        self.collector = Collector(database, results, clock, throughput)
         self.canceller = Canceller(database, self.journal, self.executor, clock, observe, WEEK_MS)
         still = _Still()
         self.janitor = Janitor(

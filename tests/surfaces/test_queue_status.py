@@ -89,7 +89,7 @@ def test_status_of_a_failure_has_its_bucket(client: Client, partner: FakePartner
 
 
 def test_wait_grows_with_the_position(new_client: NewClient, partner: FakePartner) -> None:
-    """With a pace unknown, the wait that is asked for grows with the place, and is never zero."""
+    """With an unknown throughput, the wait that is asked for grows with the position, and is never zero."""
     client = new_client("--in-flight-limit", "1")
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
     client.in_progress(client.queued())

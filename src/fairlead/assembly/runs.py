@@ -8,7 +8,7 @@ from typing import Final
 from fairlead.assembly.base import Base
 from fairlead.assembly.drain import Drain
 from fairlead.document_readers import DocumentReaders
-from fairlead.domain.runs.queue import Pace
+from fairlead.domain.runs.queue import Throughput
 from fairlead.http_client.transport import Transport
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import (
@@ -95,11 +95,11 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
     metrics.in_flight.set_function(lambda: working.executor.under_way)
     metrics.journals.append(lambda: working.journal.entries_waiting)
     stack.push_async_callback(lambda: working.executor.drain(drain.left()))
-    pace, collectable_ms = Pace(), int(settings.results_hours * HOUR_MS)
-    queue_worker = QueueWorker(_claimer(settings, base, working, pace), settings.queue_places, base.observe)
+    throughput, collectable_ms = Throughput(), int(settings.results_hours * HOUR_MS)
+    queue_worker = QueueWorker(_claimer(settings, base, working, throughput), settings.queue_places, base.observe)
     working.journal.tell_released = queue_worker.tell
     drain.tell(queue_worker.stop, lambda: working.executor.under_way > 0)
-    collector = Collector(base.database, working.results, base.clock, pace)
+    collector = Collector(base.database, working.results, base.clock, throughput)
     watcher = Watcher(collector)
     drain.tell(watcher.close)
     secrets, webhooks = _webhooks(settings, base, stack)
@@ -192,7 +192,7 @@ def _answer_readers(settings: Settings, base: Base, stack: AsyncExitStack) -> Do
     return readers
 
 
-def _claimer(settings: Settings, base: Base, working: _Working, pace: Pace) -> Claimer:
+def _claimer(settings: Settings, base: Base, working: _Working, throughput: Throughput) -> Claimer:
     return Claimer(
         base.database,
         working.journal,
@@ -204,7 +204,7 @@ def _claimer(settings: Settings, base: Base, working: _Working, pace: Pace) -> C
         working.server_id,
         int(settings.queue_hours * HOUR_MS),
         int(settings.results_hours * HOUR_MS),
-        pace,
+        throughput,
     )
 
 

@@ -52,8 +52,8 @@ def retry_after_waiting(position: int, interval_ms: float | None) -> int:
     """Seconds until a waiting run is worth asking about: 1 to 60 (R-33).
 
     It is half of the wait that is expected with `position` runs ahead and one claimed every `interval_ms`: who comes
-    back after each half comes closer by halves, whether the queue speeds up or slows down. Where no pace is known it
-    is 1 to 5 seconds, by position.
+    back after each half comes closer by halves, whether the queue speeds up or slows down. Where the throughput is not
+    known it is 1 to 5 seconds, by position.
     """
     if interval_ms is None:
         return max(1, min(_UNPACED_MAX, position + 1))
@@ -77,7 +77,7 @@ class _Claims:
     interval_ms: float | None = None
 
 
-class Pace:
+class Throughput:
     """How long each workspace lately took from one claim to the next: the younger an interval, the more it counts.
 
     At most `workspaces_max` workspaces are remembered; the one noted or asked about longest ago goes first.

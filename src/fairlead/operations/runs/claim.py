@@ -8,7 +8,7 @@ from typing import Final
 from fairlead.domain.faults import QueueTimeout, ServiceUnavailable, bucket
 from fairlead.domain.runs.entries import Claim, KeptResult, LiveRun, Release, Withdrawal, Withdrawn
 from fairlead.domain.runs.failures import write_fault
-from fairlead.domain.runs.queue import Pace
+from fairlead.domain.runs.queue import Throughput
 from fairlead.domain.runs.states import RunState
 from fairlead.observing.observations import DatabaseTrouble, Observer, QueueDepth, RunClaimed, RunWithdrawn
 from fairlead.operations.clock import Clock
@@ -28,7 +28,7 @@ _RETRY_MAX: Final = 5.0
 class Claimer:
     """Takes runs from the queue. A run waits at most `timeout_ms`; how it ended can be collected for `collectable_ms`.
 
-    `pace` learns how fast each workspace's queue moves.
+    `throughput` learns how fast each workspace's queue moves.
     """
 
     database: Database
@@ -41,7 +41,7 @@ class Claimer:
     server_id: str
     timeout_ms: int
     collectable_ms: int
-    pace: Pace = field(default_factory=Pace)
+    throughput: Throughput = field(default_factory=Throughput)
 
     async def claim(self, run_id: str, workspace_id: str) -> Execution | None:
         """Take a released run and set it going; None when it was another's, or can no longer be run."""
@@ -53,7 +53,7 @@ class Claimer:
         found = await self._claimed(entry)
         if found is None:
             return None
-        self.pace.note(workspace_id, entry.at)
+        self.throughput.note(workspace_id, entry.at)
         self.observe(RunClaimed(run_id, found.model_id, (entry.at - found.created_at) / 1000))
         try:
             run = await self.resumer.resume(found)

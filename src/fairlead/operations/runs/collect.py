@@ -10,8 +10,8 @@ from fairlead.domain.runs.entries import KeptResult
 from fairlead.domain.runs.failures import read_fault
 from fairlead.domain.runs.outcomes import Failed
 from fairlead.domain.runs.queue import (
-    Pace,
     QueueStatus,
+    Throughput,
     is_request_id,
     retry_after_waiting,
     retry_after_working,
@@ -46,7 +46,7 @@ class Collector:
     database: Database
     results: Results
     clock: Clock
-    pace: Pace = field(default_factory=Pace)
+    throughput: Throughput = field(default_factory=Throughput)
 
     async def status(self, caller: Caller, model_id: str, request_id: str) -> RequestStatus:
         """How a queued run stands; FaultError, RequestNotFound(expired) once its result is no longer kept."""
@@ -60,7 +60,7 @@ class Collector:
 
     def just_queued(self, caller: Caller, model_id: str, request_id: str, position: int) -> RequestStatus:
         """How a run stands that was taken into the queue this moment."""
-        wait = retry_after_waiting(position, self.pace.interval_ms(caller.workspace_id))
+        wait = retry_after_waiting(position, self.throughput.interval_ms(caller.workspace_id))
         return RequestStatus(request_id, model_id, QueueStatus.IN_QUEUE, wait, position)
 
     async def collect(self, caller: Caller, model_id: str, request_id: str) -> Answer | RequestStatus:
@@ -90,7 +90,7 @@ class Collector:
         status = status_of(found.state)
         match status:
             case QueueStatus.IN_QUEUE:
-                wait = retry_after_waiting(found.position or 0, self.pace.interval_ms(caller.workspace_id))
+                wait = retry_after_waiting(found.position or 0, self.throughput.interval_ms(caller.workspace_id))
             case QueueStatus.IN_PROGRESS:
                 wait = retry_after_working(self.clock.now_ms() - (found.claimed_at or found.created_at))
             case QueueStatus.COMPLETED:
