@@ -334,7 +334,7 @@ def test_provider_without_our_credential_is_skipped(
 def test_provider_in_cooldown_is_skipped(
     server: Server, new_caller: Callable[..., Caller], partner: Partner, run: Run
 ) -> None:
-    """After some failures in a row a provider rests, and runs go straight to the next one."""
+    """After some failures in a row a credential cools down, and runs go straight to the next one."""
     partner.statuses["/now"], caller = 503, new_caller(balance=10 * DOLLAR)
     for number in range(6):
         run(server.answer(caller, "twice", run_id=f"run-{number}"))

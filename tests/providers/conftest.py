@@ -15,7 +15,7 @@ from fairlead.providers.attempts import Attempts
 from fairlead.providers.classify import Accepted
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.exchange import Exchange, Order
-from fairlead.providers.health import Health, Healths, Place
+from fairlead.providers.health import CredentialRef, Health, Healths
 from fairlead.providers.spec import Provider
 from fairlead.providers.spec_files import load_provider
 from fake_partner import SECRET, FakePartner, provider_text
@@ -25,8 +25,8 @@ OURS = (Secret(SECRET),)
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """What speaks to one partner: `told` are further tries (number, pause), `rests` changes of health."""
+class PartnerClient:
+    """What speaks to one partner: `told` are further tries (number, pause), `changes` those of health."""
 
     provider: Provider
     transport: Transport
@@ -35,7 +35,7 @@ class Desk:
     attempts: Attempts
     healths: Healths
     told: list[tuple[int, float]] = field(default_factory=list)
-    rests: list[tuple[Place, Health]] = field(default_factory=list)
+    changes: list[tuple[CredentialRef, Health]] = field(default_factory=list)
 
     def order(self, call: str, body: bytes = b"{}", model: str = "a-model") -> Order:
         """An order for this partner."""
@@ -51,28 +51,28 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(
+async def partner_client(
     provider: Provider,
     secrets: Sequence[Secret] = OURS,
     *,
     trusted: Sequence[str] = (),
     clock: Callable[[], float] | None = None,
-) -> AsyncIterator[Desk]:
+) -> AsyncIterator[PartnerClient]:
     """Wire what speaks to a partner; `clock` is what its health goes by, `trusted` further addresses of an operator."""
     transport = Transport(trusted=[provider.base_url, *trusted])
     providers: Mapping[str, Provider] = {provider.name: provider}
     credentials = Credentials(providers, {provider.name: secrets})
     async with answer_reader() as answers:
         exchange = Exchange(providers, transport, credentials, answers)
-        rests: list[tuple[Place, Health]] = []
+        changes: list[tuple[CredentialRef, Health]] = []
 
-        def hear(place: Place, health: Health) -> None:
-            rests.append((place, health))
+        def hear(ref: CredentialRef, health: Health) -> None:
+            changes.append((ref, health))
 
         healths = Healths(hear) if clock is None else Healths(hear, clock)
         attempts = Attempts(exchange, credentials, healths)
         try:
-            yield Desk(provider, transport, credentials, exchange, attempts, healths, rests=rests)
+            yield PartnerClient(provider, transport, credentials, exchange, attempts, healths, changes=changes)
         finally:
             await transport.close()
 
@@ -102,7 +102,7 @@ def ask(provider: Provider, handles: list[str]) -> Ask:
 
 
 async def _ask(provider: Provider, call: str, body: bytes, secrets: Sequence[Secret], handles: list[str]) -> Outcome:
-    async with desk(provider, secrets) as our:
+    async with partner_client(provider, secrets) as our:
         order = our.order(call, body)
         reading = await our.send(order)
         if not isinstance(reading, Accepted):

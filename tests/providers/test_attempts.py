@@ -14,7 +14,7 @@ from fairlead.providers.health import Health
 from fairlead.providers.spec import Cooldown, Provider, Retry
 from fairlead.providers.spec_files import load_provider
 from fake_partner import SECRET, Behaviour, FakePartner, drop, half, hang, provider_text, reply, reply_json
-from providers.conftest import Desk, desk
+from providers.conftest import PartnerClient, partner_client
 
 _TWICE = (Secret("first"), Secret("second"))
 _SOON = Retry(times=2, first=0.001, at_most=1.0)
@@ -36,7 +36,7 @@ def sent(provider: Provider, call: str = "json", *secrets: Secret) -> tuple[Outc
     """Send one order on the whole way; what became of it, and the pauses before further tries."""
 
     async def send() -> tuple[Outcome | Accepted, list[float]]:
-        async with desk(provider, secrets or (Secret(SECRET),)) as our:
+        async with partner_client(provider, secrets or (Secret(SECRET),)) as our:
             return await our.send(our.order(call)), [pause for _, pause in our.told]
 
     return asyncio.run(send())
@@ -137,21 +137,21 @@ def test_pauses_grow_to_their_bound(plain: Provider, partner: FakePartner) -> No
 
 
 def test_other_credential_serves_during_a_cooldown(plain: Provider, partner: FakePartner) -> None:
-    """When one of our credentials rests, the other serves; when both rest, nothing is sent."""
+    """When one of our credentials cools down, the other serves; when both do, nothing is sent."""
     partner.script("/json", reply(503))
 
-    async def run() -> tuple[list[Outcome | Accepted], Desk]:
+    async def run() -> tuple[list[Outcome | Accepted], PartnerClient]:
         tired = replace(plain, retry=Retry(times=0), cooldown=Cooldown(after=1, seconds=60))
-        async with desk(tired, _TWICE) as our:
+        async with partner_client(tired, _TWICE) as our:
             return [await our.send(our.order("json")) for _ in range(3)], our
 
     readings, our = asyncio.run(run())
     shown = [request.headers["authorization"] for request in partner.requests()]
     assert sorted(shown) == ["Bearer first", "Bearer second"]
-    resting = failure(readings[2])
-    assert isinstance(resting.fault, ServiceUnavailable)
-    assert (resting.reached, resting.fault.retry_after) == (Reached.NOTHING, 60)
-    assert [health for _, health in our.rests] == [Health.RESTING] * 2
+    cooling = failure(readings[2])
+    assert isinstance(cooling.fault, ServiceUnavailable)
+    assert (cooling.reached, cooling.fault.retry_after) == (Reached.NOTHING, 60)
+    assert [health for _, health in our.changes] == [Health.COOLING_DOWN] * 2
 
 
 def test_further_try_takes_the_next_credential(plain: Provider, partner: FakePartner) -> None:
@@ -182,7 +182,7 @@ def test_refused_credentials_end_the_call(plain: Provider, partner: FakePartner,
 
 
 def test_cooldown_between_tries_keeps_the_partners_answer(plain: Provider, partner: FakePartner) -> None:
-    """A credential that begins to rest between two tries does not change what the caller is told."""
+    """A credential that begins to cool down between two tries does not change what the caller is told."""
     partner.script("/json", reply(503))
     reading, _ = sent(replace(plain, cooldown=Cooldown(after=1, seconds=60)))
     assert reading == Failed(ProviderError(upstream=Upstream(503)), 503, Reached.REFUSED)
@@ -195,25 +195,25 @@ def test_callers_mistake_starts_no_cooldown(plain: Provider, partner: FakePartne
     healthy = reply(200) if fault is None else reply(404)
     partner.script("/json", *[reply(500), healthy] * 3, reply())
 
-    async def run() -> Desk:
+    async def run() -> PartnerClient:
         wary = replace(plain, retry=Retry(times=0), cooldown=Cooldown(after=2, seconds=60))
-        async with desk(wary) as our:
+        async with partner_client(wary) as our:
             for _ in range(6):
                 await our.send(our.order("json"))
             return our
 
-    assert asyncio.run(run()).rests == []
+    assert asyncio.run(run()).changes == []
     assert len(partner.requests()) == 6
 
 
 @pytest.mark.req("R-17")
 def test_callers_key_and_ours_cool_down_apart(plain: Provider, partner: FakePartner) -> None:
-    """What becomes of a caller's own credential says nothing of ours, and ours resting says nothing of his."""
+    """What becomes of a caller's own credential says nothing of ours, and our cooldown says nothing of theirs."""
     partner.script("/json", reply(401))
 
-    async def run() -> tuple[list[Outcome | Accepted], Desk]:
+    async def run() -> tuple[list[Outcome | Accepted], PartnerClient]:
         tired = replace(plain, retry=Retry(times=0), cooldown=Cooldown(after=1, seconds=60))
-        async with desk(tired) as our:
+        async with partner_client(tired) as our:
             own = order_with(our, "own-key")
             readings = [await our.send(own) for _ in range(3)]
             readings.append(await our.send(our.order("json")))
@@ -225,11 +225,11 @@ def test_callers_key_and_ours_cool_down_apart(plain: Provider, partner: FakePart
     shown = [request.headers["authorization"] for request in partner.requests()]
     assert shown == [*["Bearer own-key"] * 3, f"Bearer {SECRET}", "Bearer own-key"]
     assert failure(readings[4]).reached is Reached.NOTHING
-    assert [place[1] for place, _ in our.rests] != [OWN]
-    assert len(our.rests) == 1
+    assert [ref[1] for ref, _ in our.changes] != [OWN]
+    assert len(our.changes) == 1
 
 
-def order_with(our: Desk, text: str) -> Order:
+def order_with(our: PartnerClient, text: str) -> Order:
     """An order with a caller's own credential."""
     order = our.order("json")
     credential: Credential = our.credentials.own("fake", text)

@@ -18,7 +18,7 @@ from fairlead.providers.exchange import Order
 from fairlead.providers.spec import Auth, Provider, Scheme
 from fairlead.providers.spec_files import load_provider
 from fake_partner import SECRET, Behaviour, FakePartner, drop, half, hang, redirect, reply, reply_json
-from providers.conftest import OURS, Desk, desk
+from providers.conftest import OURS, PartnerClient, partner_client
 
 _FILE: Final = """\
 provider = "kind"
@@ -120,10 +120,13 @@ def kind(partner: FakePartner) -> Provider:
 
 
 def _with_exchange(
-    provider: Provider, ask: Callable[[Desk], Any], secrets: Sequence[Secret] = OURS, trusted: Sequence[str] = ()
+    provider: Provider,
+    ask: Callable[[PartnerClient], Any],
+    secrets: Sequence[Secret] = OURS,
+    trusted: Sequence[str] = (),
 ) -> Any:
     async def run() -> Any:
-        async with desk(provider, secrets, trusted=trusted) as our:
+        async with partner_client(provider, secrets, trusted=trusted) as our:
             found = ask(our)
             return await found if asyncio.iscoroutine(found) else found
 
@@ -133,7 +136,7 @@ def _with_exchange(
 def _cancelled(provider: Provider, call: str, handle: str = "t1", **options: Any) -> bool:
     """Cancel work of a call, and tell whether it was agreed to."""
 
-    def cancel(our: Desk) -> Any:
+    def cancel(our: PartnerClient) -> Any:
         return our.exchange.cancel(our.order(call), Work(handle))
 
     agreed = _with_exchange(provider, cancel, **options)
@@ -144,7 +147,7 @@ def _cancelled(provider: Provider, call: str, handle: str = "t1", **options: Any
 def test_only_calls_whose_file_says_so_can_be_cancelled(kind: Provider) -> None:
     """Only a call whose file says so can be cancelled; nobody asks a stranger."""
 
-    def known(our: Desk) -> list[tuple[bool, bool]]:
+    def known(our: PartnerClient) -> list[tuple[bool, bool]]:
         pairs = [("kind", call) for call in kind.calls] + [("kind", "other"), ("gone", "posted")]
         return [(our.exchange.can_cancel(*pair), our.exchange.answers_bytes(*pair)) for pair in pairs]
 
@@ -230,7 +233,7 @@ def test_work_is_cancelled_under_its_own_credential(kind: Provider, partner: Fak
     partner.script("/base/a-model/t1/stop", reply())
     pair = [Secret("first"), Secret("second")]
 
-    async def cancel(our: Desk) -> None:
+    async def cancel(our: PartnerClient) -> None:
         own = our.credentials.own("kind", "theirs")
         second = our.credentials.all("kind")[1].label
         for order, label in (
@@ -309,7 +312,7 @@ def test_finished_work_survives_a_cancellation(kind: Provider, partner: FakePart
 def _followed(provider: Provider, call: str) -> Outcome:
     """Follow work that is cancelled meanwhile."""
 
-    async def follow(our: Desk) -> Outcome:
+    async def follow(our: PartnerClient) -> Outcome:
         order = our.order(call)
         followed = asyncio.create_task(our.exchange.follow(order, Work("t1")))
         assert await our.exchange.cancel(order, Work("t1"))

@@ -59,11 +59,11 @@ def test_turns_of_a_heavy_credential_are_spread() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.sampled_from("abc"))
-def test_cooldown_never_starves_a_credential(resting: list[str], last: str) -> None:
+def test_cooldown_never_starves_a_credential(cooling: list[str], last: str) -> None:
     """Anyone who rested for a while, everybody is taken again afterwards, and nobody who may not is ever taken."""
     secrets = [Secret("a", 3), Secret("b", 2), Secret("c")]
     credentials = Credentials({"fake": _BEARER}, {"fake": secrets})
-    for one in [*resting, last]:
+    for one in [*cooling, last]:
         taken = credentials.next("fake", lambda credential, one=one: credential.text != one)  # type: ignore[misc]
         assert taken is not None
         assert taken.text != one

@@ -11,7 +11,7 @@ from fairlead.providers.credentials import Secret
 from fairlead.providers.spec import Provider
 from fairlead.providers.spec_files import load_provider
 from fake_partner import SECRET, FakePartner, drop, half, hang, provider_text, reply, reply_json
-from providers.conftest import Ask, desk
+from providers.conftest import Ask, partner_client
 
 _NOT_CONFIGURED = ServiceUnavailable("The provider fake is not configured on this server.")
 _BROKEN_OFF = "The connection to the provider broke off before its answer was complete."
@@ -38,7 +38,7 @@ def test_partner_without_idempotency_is_sent_no_key(partner: FakePartner) -> Non
     partner.script("/json", reply())
 
     async def run() -> bool:
-        async with desk(provider) as our:
+        async with partner_client(provider) as our:
             await our.once("json")
             return our.exchange.repeats_safely("fake")
 
@@ -50,7 +50,7 @@ def test_repeat_is_safe_only_where_the_file_says_so(provider: Provider) -> None:
     """Only a partner whose file says so may be asked twice."""
 
     async def run() -> tuple[bool, bool]:
-        async with desk(provider) as our:
+        async with partner_client(provider) as our:
             return our.exchange.repeats_safely("fake"), our.exchange.repeats_safely("gone")
 
     assert asyncio.run(run()) == (True, False)
@@ -163,7 +163,7 @@ def test_work_that_cannot_be_followed_is_an_error(provider: Provider) -> None:
     """A call without polling, or a partner whose credential is gone, cannot be followed."""
 
     async def follow(call: str, *secrets: Secret) -> object:
-        async with desk(provider, secrets) as our:
+        async with partner_client(provider, secrets) as our:
             return await our.exchange.follow(our.order(call), Work("t1"))
 
     assert asyncio.run(follow("json", Secret(SECRET))) == Failed(ProviderError(), None, Reached.ACCEPTED)
@@ -190,6 +190,6 @@ async def _followed(
         return call_later(delay, callback, *args, **options)  # type: ignore[arg-type]
 
     loop.call_later = noted  # type: ignore[assignment,method-assign]
-    async with desk(patient) as our:
+    async with partner_client(patient) as our:
         outcome = await our.exchange.follow(our.order("task"), Work("t1"))
     return outcome, pauses

@@ -16,7 +16,7 @@ from fairlead.providers.request_signatures import OutgoingRequest, tc3_headers
 from fairlead.providers.spec import Auth, Provider, Scheme
 from fairlead.providers.spec_files import load_provider
 from fake_partner import SECRET, FakePartner, port_of, reply, reply_json, running_partner
-from providers.conftest import OURS, desk
+from providers.conftest import OURS, partner_client
 
 _FILE: Final = """\
 provider = "odd"
@@ -147,7 +147,7 @@ def asked(
     """Send one order and follow its work to the end; `trusted` are addresses of other providers."""
 
     async def ask() -> Outcome:
-        async with desk(provider, trusted=trusted) as our:
+        async with partner_client(provider, trusted=trusted) as our:
             order = our.order(call, body, model)
             reading = await our.send(order)
             if not isinstance(reading, Accepted):
@@ -300,7 +300,7 @@ def test_unknown_handle_is_not_asked_about(odd: Provider, partner: FakePartner, 
     """What another form of the call has kept cannot be followed, and nobody is asked."""
 
     async def follow() -> Outcome:
-        async with desk(odd) as our:
+        async with partner_client(odd) as our:
             return await our.exchange.follow(our.order("split"), Work(handle))
 
     outcome = asyncio.run(follow())
@@ -316,7 +316,7 @@ def test_malformed_credential_is_never_sent(odd: Provider, partner: FakePartner,
     paired = replace(odd, auth=Auth(Scheme.PAIR, ("X-Id", "X-Secret")))
 
     async def ask() -> tuple[Outcome | Accepted, Outcome]:
-        async with desk(paired, [Secret("no-colon")]) as our:
+        async with partner_client(paired, [Secret("no-colon")]) as our:
             shown = our.credentials.own("odd", "no-colon") if own else our.credentials.all("odd")[0]
             order = our.order("split")
             sent = await our.exchange.send(order, shown)
@@ -347,7 +347,7 @@ def test_polls_of_all_work_are_bounded_in_number(odd: Provider, partner: FakePar
             return call_later(delay, callback, *args, **options)  # type: ignore[arg-type]
 
         loop.call_later = noted  # type: ignore[assignment,method-assign]
-        async with desk(odd, OURS) as our:
+        async with partner_client(odd, OURS) as our:
             works = (our.exchange.follow(our.order("split"), Work('{"id":"t","kind":"k"}')) for _ in range(60))
             assert all(isinstance(outcome, Completed) for outcome in await asyncio.gather(*works))
 
@@ -368,7 +368,7 @@ def test_cancellation_carries_its_own_headers(odd: Provider, partner: FakePartne
     partner.script("/base/", reply())
 
     async def cancel() -> bool:
-        async with desk(odd) as our:
+        async with partner_client(odd) as our:
             return await our.exchange.cancel(our.order("actions"), Work("7", "gone"))
 
     assert asyncio.run(cancel())
@@ -383,7 +383,7 @@ def test_requests_are_signed_as_they_are_sent(odd: Provider, partner: FakePartne
     partner.script("/base/", reply_json({"id": "7"}), reply_json({"status": "done"}), reply_json(repeated))
 
     async def ask() -> Outcome:
-        async with desk(signing, [Secret("the-secret-id:the-secret-key")]) as our:
+        async with partner_client(signing, [Secret("the-secret-id:the-secret-key")]) as our:
             order = our.order("actions", b'{"Prompt":"a chair"}')
             reading = await our.send(order)
             assert isinstance(reading, Accepted)

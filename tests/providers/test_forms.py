@@ -20,7 +20,7 @@ from fairlead.providers.forms import FILES_MAX, UnusableFileError, write_form
 from fairlead.providers.spec import Form, Part, Provider
 from fairlead.providers.spec_files import load_provider
 from fake_partner import SECRET, FakePartner, endless, provider_text, redirect, reply, running_partner
-from providers.conftest import desk
+from providers.conftest import partner_client
 
 _CALL: Final = """
 [calls.edit]
@@ -69,7 +69,7 @@ def sent(provider: Provider, document: Any, *trusted: str) -> Outcome | Accepted
     """Send a body as a form."""
 
     async def send() -> Outcome | Accepted:
-        async with desk(provider, trusted=trusted) as our:
+        async with partner_client(provider, trusted=trusted) as our:
             return await our.once("edit", json.dumps(document).encode())
 
     return asyncio.run(send())

@@ -254,7 +254,7 @@ def _dispatcher(
     settings: Settings, base: Base, exchange: Exchange, transport: Transport, credentials: Credentials
 ) -> Dispatcher:
     observe = base.observe
-    healths = Healths(lambda place, health: observe(ProviderRests(place[0], place[1], health.value)))
+    healths = Healths(lambda ref, health: observe(ProviderRests(*ref, health.value)))
     attempts = Attempts(exchange, credentials, healths)
     copier = AssetCopier(
         transport.fetch,

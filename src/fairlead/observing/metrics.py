@@ -119,7 +119,7 @@ class _LegCounters:
         )
         self._resting = Gauge(
             "fairlead_provider_resting",
-            "Whether a credential of a provider rests (1), is being tried (0.5) or is well (0).",
+            "Whether a credential of a provider cools down (1), is being tried (0.5) or is well (0).",
             ("provider", "credential"),
             registry=registry,
         )

@@ -85,7 +85,7 @@ class CallRepeated(msgspec.Struct, frozen=True):
 
 
 class ProviderRests(msgspec.Struct, frozen=True):
-    """A credential of a provider has failed too often and rests, is tried again, or is well. `label` tells nothing."""
+    """A credential of a provider has failed too often and cools down, is tried again, or is well."""
 
     provider: str
     label: str

@@ -1,7 +1,7 @@
 """Sending an order so that a partner's bad moment is not the caller's: the next credential, a pause, another try.
 
-Only what the partner has certainly not taken is sent again (domain/runs/retries.py). A place that fails again and
-again rests (health.py); a call that finds every place resting fails at once, which is what lets another leg serve it.
+Only what the partner has certainly not taken is sent again (domain/runs/retries.py). A credential that fails
+repeatedly cools down (health.py); a call that finds none it may use fails at once, so that another leg serves it.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from fairlead.domain.runs.retries import is_about_the_credential, may_go_again, 
 from fairlead.providers.classify import Accepted
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange, Order
-from fairlead.providers.health import Healths
+from fairlead.providers.health import CredentialRef, Healths
 from fairlead.providers.spec import Provider, Retry
 
 _JITTER: Final = 0.5
@@ -47,15 +47,15 @@ class Attempts:
             credential = order.credential or self._next(order.provider, spent)
             if credential is None:
                 return failed or self._none(order.provider)
-            place = (order.provider, credential.label)
-            self._healths.begins(place, provider.cooldown)
+            ref = (order.provider, credential.label)
+            self._healths.begins(ref, provider.cooldown)
             reading = await self._exchange.send(order, credential)
             if type(reading) is not Failed:
                 if is_ours:
-                    self._healths.succeeded(place)
+                    self._healths.succeeded(ref)
                 return reading
             if is_ours:  # a caller's own credential says nothing of the partner's health for ours
-                self._note(place, provider, reading)
+                self._note(ref, provider, reading)
             is_in_doubt = failed is not None and failed.reached is Reached.UNKNOWN
             answered = None if failed is None else failed.upstream_status
             failed = (reading.in_doubt() if is_in_doubt else reading).after(answered)
@@ -90,25 +90,26 @@ class Attempts:
     def _has_other(self, provider: str, spent: Collection[str]) -> bool:
         return any(one.label not in spent and self._may(provider, one) for one in self._credentials.all(provider))
 
-    def _note(self, place: tuple[str, str], provider: Provider, failed: Failed) -> None:
+    def _note(self, ref: CredentialRef, provider: Provider, failed: Failed) -> None:
         """Take note of what a failed try says of the partner's health."""
         if tells_of_the_partner(failed):
-            self._healths.failed(place, provider.cooldown)
+            self._healths.failed(ref, provider.cooldown)
         else:
-            self._healths.succeeded(place)
+            self._healths.succeeded(ref)
 
     def _may(self, provider: str, credential: Credential) -> bool:
         return self._healths.may_call((provider, credential.label))
 
     def _none(self, provider: str) -> Failed:
-        """Why there is nothing to call a partner with: no credential, or each of them rests."""
+        """Why there is nothing to call a partner with: no credential, or all of them cool down."""
         known = self._credentials.all(provider)
         if not known:
-            detail, seconds = f"The provider {provider} is not configured on this server.", None
+            fault = ServiceUnavailable(f"The provider {provider} is not configured on this server.")
         else:
             left = min(self._healths.seconds_left((provider, one.label)) for one in known)
-            detail, seconds = f"The provider {provider} has failed too often and rests.", max(1, math.ceil(left))
-        return Failed(ServiceUnavailable(detail, seconds), None, Reached.NOTHING)
+            detail = f"The provider {provider} has failed too often and is cooling down."
+            fault = ServiceUnavailable(detail, max(1, math.ceil(left)))
+        return Failed(fault, None, Reached.NOTHING)
 
 
 def _pause(again: Retry, number: int, failed: Failed) -> float | None:

@@ -183,7 +183,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Cooldown:
-    """After how many failures in a row a credential of a partner rests, and for how long (seconds)."""
+    """After how many failures in a row a credential of a partner cools down, and for how long (seconds)."""
 
     after: int = 5
     seconds: float = 30.0
