@@ -390,7 +390,7 @@ def _print_start(start: Start) -> None:
     pss = "unreadable" if start.idle_pss is None else f"{start.idle_pss / 1e6:.1f} MB"
     print(
         f"\nready after {start.cold_seconds:.2f} s (new data directory), {start.warm_seconds:.2f} s (again)"
-        f"\nidle, with the built-in partner at hand: RSS {start.idle_rss / 1e6:.1f} MB, PSS {pss}"
+        f"\nidle, with the built-in partner available: RSS {start.idle_rss / 1e6:.1f} MB, PSS {pss}"
     )
 
 

@@ -136,7 +136,7 @@ def _yardsticks(source: Path, copy: Path) -> tuple[float, float, float, float]:
     """Seconds of `cp`, of b3sum's hash (the library it is made of, in its way) on all cores and on one, of the disk.
 
     A copy is made and removed before the one that is timed: memory that a kernel has to fetch from its host is slow,
-    and whoever comes second would find it there.
+    and anyone who comes second would find it there.
     """
     subprocess.run(["cp", source, copy], check=True)
     copy.unlink()

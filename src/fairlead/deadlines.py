@@ -26,7 +26,7 @@ class Deadline:
 
 
 class Deadlines:
-    """The bounds of the waits of one event loop; whoever is late is told the seconds it had.
+    """The bounds of the waits of one event loop; anyone who is late is told the seconds it had.
 
     A timer of the loop costs a microsecond and a quarter of a kilobyte, and every run needs two that are cancelled a
     moment later. Waits of one length end in the order in which they begin, so that only the oldest needs a timer. When

@@ -153,7 +153,7 @@ def _hashes(text: str) -> frozenset[str]:
 
 
 def _callable(text: str) -> str:
-    """A callable by its name; that of a file is made absolute, for whoever calls it is somewhere else."""
+    """A callable by its name; that of a file is made absolute, for anyone who calls it is somewhere else."""
     if not _CALLABLE.fullmatch(text):
         raise ValueError("must be module:function or path.py:function")
     where, _, name = text.rpartition(":")

@@ -90,7 +90,7 @@ def export(
         with nullcontext(sys.stdout) if output is None else _whole_file(Path(output)) as file:
             asyncio.run(work(file))
     except (OSError, operations.ExportError) as error:
-        if isinstance(error.__cause__, BrokenPipeError):  # whoever read it has read enough; click knows what to do
+        if isinstance(error.__cause__, BrokenPipeError):  # anyone who read it has read enough; click knows what to do
             raise error.__cause__ from None
         reason = getattr(error, "strerror", None) or error
         raise click.ClickException(f"{output or 'the output'} cannot be written: {reason}") from error

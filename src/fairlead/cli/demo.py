@@ -102,7 +102,7 @@ def _print_row(cells: list[str]) -> None:
 
 
 def _serve_on(server: _Server) -> None:
-    """Keep the server for whoever wants to try it, until Ctrl-C."""
+    """Keep the server for anyone who wants to try it, until Ctrl-C."""
     click.echo(f"\nStill serving at {server.url} until Ctrl-C; the key is in {server.key_file}. Try:\n")
     click.echo("  " + _TRY.format(url=server.url, key_file=server.key_file))
     try:
@@ -163,7 +163,7 @@ def _key(file: Path) -> str:
     try:
         return file.read_text("ascii").strip()
     except OSError as error:
-        reason = f"there is no key in {file} ({error.strerror}); remove {file.parent} to start anew"
+        reason = f"there is no key in {file} ({error.strerror}); remove {file.parent} to start again"
         raise click.ClickException(reason) from error
 
 

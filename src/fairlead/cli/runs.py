@@ -137,7 +137,7 @@ def _was_never_sent(run: Mapping[str, Any]) -> bool:
 
 
 def _is_nothing(value: Any) -> bool:
-    """Whether a fact says nothing; nought attempts do."""
+    """Whether a fact says nothing; zero attempts do."""
     return value is None or value is False or value == []
 
 

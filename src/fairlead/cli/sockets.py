@@ -1,7 +1,7 @@
 """uvicorn's WebSocket connection as `serve` runs it: everything has a bound, and what goes to many is written as it is.
 
 uvicorn leaves open how much a client may send before it is read, how much may wait for one that does not read, and how
-long the end of a connection may take. Compression is off: it would be made anew for each of a thousand sockets.
+long the end of a connection may take. Compression is off: it would be made again for each of a thousand sockets.
 """
 
 from collections.abc import Sequence

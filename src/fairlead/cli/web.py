@@ -1,4 +1,4 @@
-"""uvicorn as `serve` runs it: stopping is success, no connection may be silent for ever, and every head has a bound.
+"""uvicorn as `serve` runs it: stopping is success, no connection may be silent forever, and every head has a bound.
 
 Neither uvicorn nor the parser in C below it bounds what a request says before its body: its address, its headers, the
 extensions of its chunks and the headers behind them.
@@ -62,13 +62,13 @@ class LazyEvent:
         self._is_set = False
 
     def set(self) -> None:
-        """Let go on whoever waits, now and until it is cleared."""
+        """Let go on anyone who waits, now and until it is cleared."""
         self._is_set = True
         if self._event is not None:
             self._event.set()
 
     def clear(self) -> None:
-        """Have whoever comes wait."""
+        """Have anyone who comes wait."""
         self._is_set = False
         if self._event is not None:
             self._event.clear()
@@ -363,7 +363,7 @@ class WebServer(uvicorn.Server):
 
     uvicorn bounds the time between two requests of a connection, with a timer for each, but neither the time to the
     first one nor the time a request's head may take to arrive: a caller that sends nothing, or a byte a minute, would
-    keep its place for ever. Here the bound of a used connection is the shorter of both.
+    keep its place forever. Here the bound of a used connection is the shorter of both.
     `drain` is that of the server whose answers these are, once it has started.
     """
 

@@ -32,7 +32,7 @@ def exchange_links(content: bytes, answer: Any, links: Mapping[Pointer, str]) ->
     """Put new links in the place of old ones. `answer` is what `content` says.
 
     A place that is not found in the bytes (they may be in an encoding of their own) makes the document be written
-    anew, from what it says.
+    again, from what it says.
     """
     places = _places(content, links.keys())
     if len(places) < len(links):

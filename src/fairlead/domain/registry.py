@@ -218,7 +218,7 @@ class NotOwner:
 
 @dataclass(frozen=True, slots=True)
 class Banned:
-    """The publisher or the node was banned by whoever runs the registry, and is not to be changed."""
+    """The publisher or the node was banned by the registry's operator, and is not to be changed."""
 
     kind: Kind
     id: str
@@ -226,7 +226,7 @@ class Banned:
 
 @dataclass(frozen=True, slots=True)
 class IdTaken:
-    """The id names something already, or is reserved for whoever had it first."""
+    """The id names something already, or is reserved for anyone who had it first."""
 
     kind: Kind
     id: str

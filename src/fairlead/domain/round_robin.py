@@ -6,7 +6,7 @@ from typing import Final
 class RoundRobin:
     """Items that wait, each of one owner; those of an owner are taken in the order in which they came.
 
-    An owner that comes new, or had nothing left, stands behind all others. So whoever waits sees each other owner
+    An owner that comes new, or had nothing left, stands behind all others. So anyone who waits sees each other owner
     served at most once before it. At most `most` items wait: when one more comes, the last of the owner with the most
     is dropped.
     """

@@ -78,7 +78,7 @@ class AddressBook:
         return found
 
     def forget(self, target: Target) -> None:
-        """Ask anew the next time: nobody answered at the addresses we knew."""
+        """Ask again the next time: nobody answered at the addresses we knew."""
         self._known.pop(target.origin[1:], None)
 
     async def _addresses(self, host: str, port: int) -> Sequence[str]:
@@ -94,7 +94,7 @@ class AddressBook:
         if asked is None:
             asked = self._asked[name] = asyncio.ensure_future(self._ask(name))
             asked.add_done_callback(_retrieve)
-        return await asyncio.shield(asked)  # whoever gives up must not take the answer from the others
+        return await asyncio.shield(asked)  # anyone who gives up must not take the answer from the others
 
     async def _ask(self, name: tuple[str, int]) -> Sequence[str]:
         try:

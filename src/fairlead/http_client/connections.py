@@ -133,7 +133,7 @@ class Connection(asyncio.Protocol):
             self._finish()
 
     def expire(self, seconds: float) -> None:
-        """End a request that has had its seconds: TooSlowError for whoever waits, unless its answer is whole."""
+        """End a request that has had its seconds: TooSlowError for anyone who waits, unless its answer is whole."""
         if self._busy and self._fault is None and not (self._reader is not None and self._reader.complete):
             self._fail(TooSlowError(f"no answer within {seconds:g} s"))
 
@@ -189,7 +189,7 @@ class Connection(asyncio.Protocol):
             self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever waits learns of it."""
+        """Anyone who waits learns of it."""
         if self._busy and self._fault is None and not (self._reader is not None and self._reader.complete):
             self._fail(BrokenOffError(str(exc or "") or _CUT))
         if self._reader is not None:

@@ -285,7 +285,7 @@ def read_key_set(text: bytes) -> tuple[VerificationKey, ...]:
 def _read_key(entry: Any) -> VerificationKey | None:
     """Read one key, or None when it is not a public key for signatures that we know how to verify.
 
-    A key that comes with its private half is left out: whoever could read the set could have signed the token.
+    A key that comes with its private half is left out: anyone who could read the set could have signed the token.
     """
     match entry:
         case {"d": _}:

@@ -82,7 +82,7 @@ def read_ring(path: Path) -> tuple[RingEntry, ...]:
 
 
 def write_ring(path: Path, entries: Sequence[RingEntry]) -> None:
-    """Replace the entries of a file, at once and durably: whoever reads it finds the old ones or the new ones."""
+    """Replace the entries of a file, at once and durably: anyone who reads it finds the old ones or the new ones."""
     descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # O_EXCL, 0600
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:

@@ -28,7 +28,7 @@ class RunEnded(msgspec.Struct, frozen=True):
 
 
 class FaultAnswered(msgspec.Struct, frozen=True):
-    """A call was answered with a fault, whoever was at fault."""
+    """A call was answered with a fault, no matter who was at fault."""
 
     request_id: str
     path: str

@@ -57,7 +57,7 @@ class Authenticator:
         return self._verifier is not None
 
     def forget(self, workspace_id: str) -> None:
-        """Look the callers of a workspace up anew, in this process: something of theirs has just been changed."""
+        """Look the callers of a workspace up again, in this process: something of theirs has just been changed."""
         self._forgettings += 1
         for key in [key for key, (_, caller) in self._known.items() if caller.workspace_id == workspace_id]:
             del self._known[key]

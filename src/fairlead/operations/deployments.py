@@ -1,7 +1,7 @@
 """Deployments: made, released, stopped and deleted by their workspaces, and kept ready by the servers (J-15).
 
 A server prepares a release by having an engine host started with its node packs. Which server of several does it makes
-no difference: whoever is first has the last word.
+no difference: the first has the last word.
 """
 
 import asyncio

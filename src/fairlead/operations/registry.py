@@ -1,4 +1,4 @@
-"""Publishing nodes: publishers, nodes and versions made, read and deleted; bans by whoever runs the registry."""
+"""Publishing nodes: publishers, nodes and versions made, read and deleted; bans by the registry's operator."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Webhooks: telling whoever asked to be told that a queued run has ended, until they were or it was tried enough.
+"""Webhooks: telling anyone who asked to be told that a queued run has ended, until they were or it was tried enough.
 
-A delivery is claimed for a time, posted, and recorded. Whoever dies in between leaves it to be posted again, with the
-same id: receivers are told at least once, and know by the id what they had before.
+A delivery is claimed for a time, posted, and recorded. When a server dies in between, it is posted again with the same
+id: receivers are told at least once, and know by the id what they had before.
 """
 
 import asyncio
@@ -135,7 +135,7 @@ class Webhooks:
             status = await self._status(due, began)
         except TransportError as error:
             word = _word(error)
-        except Exception as error:  # noqa: BLE001 -- a try like any other, or it would be made for ever
+        except Exception as error:  # noqa: BLE001 -- a try like any other, or it would be made forever
             word = "internal_error"
             self._observe(UnexpectedError(f"post the webhook of {due.run.run_id}", error))
         return Try(began, round((loop.time() - started) * 1000), status, word)

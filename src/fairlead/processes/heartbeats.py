@@ -44,7 +44,7 @@ class Pulse:
 
 
 async def keep_beating(children: Iterable[Beating], seconds: float) -> None:
-    """Ask every child of a collection that changes, for ever; each has `seconds` to answer. Until cancelled."""
+    """Ask every child of a collection that changes, forever; each has `seconds` to answer. Until cancelled."""
     loop = asyncio.get_running_loop()
     pause = seconds / BEATS
     while True:

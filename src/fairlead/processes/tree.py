@@ -175,7 +175,7 @@ class ProcessTree:
 
 
 async def watch_trees() -> NoReturn:
-    """End every tree that takes more than it may, for ever: where no control group counts, this is what bounds it."""
+    """End every tree that takes more than it may, forever: where no control group counts, this is what bounds it."""
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
         if _bounded:

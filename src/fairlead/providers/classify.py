@@ -80,7 +80,7 @@ def classify_poll(
 ) -> Completed | Failed | Pending | Ended:
     """Read the answer to a poll: still pending, a result or where to get it, or a failure.
 
-    Work that the partner says was cancelled is so whoever cancelled it; there is no result, and nothing to pay (R-35).
+    Work that the partner says was cancelled counts as cancelled, no matter by whom, and costs nothing (R-35).
     """
     answer = reply.document
     if failure := _signed(provider, call, reply, answer):

@@ -95,7 +95,7 @@ class Credential:
         return parts[0] if number == 0 else parts[2]
 
     def _signed(self, now: float) -> str:
-        """A token of ours, made anew a minute before the last one expires."""
+        """A token of ours, renewed a minute before the last one expires."""
         if now < self._token_until:
             return self._token
         claims: dict[str, Any] = {"nbf": int(now) - _NOT_BEFORE_SLACK, "exp": int(now) + self.auth.lifetime}

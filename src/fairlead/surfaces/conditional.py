@@ -1,4 +1,4 @@
-"""Documents with entity tags: whoever has one already is told so (RFC 9110, If-None-Match by weak comparison)."""
+"""Documents with entity tags: anyone who has one already is told so (RFC 9110, If-None-Match by weak comparison)."""
 
 from starlette.requests import Request
 from starlette.responses import Response

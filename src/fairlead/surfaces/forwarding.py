@@ -62,7 +62,7 @@ class BaseUrls:
         return self.public is not None and self.public.partition("://")[2].partition("/")[0].lower() == host.lower()
 
     def caller_of(self, scope: Scope) -> IPv4Address | IPv6Address | None:
-        """The address of whoever called, behind the proxies that are trusted; None where it cannot be known.
+        """The address of the caller, behind the proxies that are trusted; None where it cannot be known.
 
         Each proxy adds the address that it was called from, so the last one that is no proxy of ours is the caller's.
         """

@@ -1,4 +1,4 @@
-"""Keeping a partner program at hand: a separate program on a socket that this process opened for it.
+"""Keeping a partner program available: a separate program on a socket that this process opened for it.
 
 The program is started when the socket gets its first connection, so a server that never runs a local model never pays
 for it. The socket outlives the program: callers during its start or restart wait instead of being refused. The

@@ -85,7 +85,7 @@ class QueueWorker:
         execution: Execution | None = None
         try:
             execution = await self._claimer.claim(run_id, workspace_id)
-        except Exception as error:  # noqa: BLE001 -- a bug must not cost the worker a place for ever
+        except Exception as error:  # noqa: BLE001 -- a bug must not cost the worker a place forever
             self._observe(UnexpectedError(f"claim {run_id}", error))
         finally:
             if execution is None:

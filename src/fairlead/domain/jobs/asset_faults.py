@@ -14,7 +14,7 @@ class AssetNotFound:
 
 @dataclass(frozen=True, slots=True)
 class BlobNotFound:
-    """The workspace has no file with these bytes, whoever else may have one."""
+    """The workspace has no file with these bytes, no matter who else may have one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class Cached(msgspec.Struct, frozen=True, tag=True):
 
 
 class Executing(msgspec.Struct, frozen=True, tag=True):
-    """A node begins, or begins anew after it has asked for more inputs."""
+    """A node begins, or starts again after it has asked for more inputs."""
 
     place: Place
 

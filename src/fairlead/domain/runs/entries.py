@@ -119,7 +119,7 @@ class Withdrawal(msgspec.Struct, frozen=True):
     """A queued run is not wanted any more (R-35), or has waited too long; `kept` is what its collectors are told.
 
     One that waits ends here and is never dispatched. Of one that a worker has claimed it is noted, where it was
-    cancelled, for whoever works on it; what became too old has then been in time.
+    cancelled, for anyone who works on it; what became too old has then been in time.
     """
 
     run_id: str
@@ -263,7 +263,7 @@ class LiveRun:
 
     @property
     def is_queued(self) -> bool:
-        """Whether the run came through the queue: its result is kept for whoever collects it."""
+        """Whether the run came through the queue: its result is kept for anyone who collects it."""
         return self.place is not None
 
 

@@ -1,4 +1,4 @@
-"""Small real files, made fast: whoever decodes them finds a picture, a sound, a clip or a body."""
+"""Small real files, made fast: anyone who decodes them finds a picture, a sound, a clip or a body."""
 
 import io
 import json

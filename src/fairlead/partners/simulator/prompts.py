@@ -16,7 +16,7 @@ asked: ContextVar[bytes | Mapping[str, Any]] = ContextVar("asked", default=b"")
 
 
 def prompt() -> str:
-    """Return what the work at hand was asked to show, in at most 2000 characters; empty where no words were sent."""
+    """Return what the current work was asked to show, in at most 2000 characters; empty where no words were sent."""
     body = asked.get()
     if isinstance(body, bytes):
         form = _IN_A_FORM.search(body)

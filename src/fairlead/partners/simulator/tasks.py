@@ -29,7 +29,7 @@ class Task:
     """One piece of work: queued for a third of the task seconds, running for the rest, then ended.
 
     How it ended is for the vendor to say, from `faults`: `refused`, `refused-output` or `failed`, else well.
-    A task with the fault `stuck` runs for ever.
+    A task with the fault `stuck` runs forever.
     """
 
     vendor: str

@@ -1,8 +1,8 @@
 """What a body makes a vendor do: how much of what, read as leniently as vendors read.
 
-A vendor that serves many models has an `App` for each it knows; `Call.made` tells the work to whoever asks for the
+A vendor that serves many models has an `App` for each it knows; `Call.made` tells the work to anyone who asks for the
 calls that were received. A number may be a text, nothing and zero mean the default, and any text that is not empty is
-true: whoever prices a body before it is sent must not count on a vendor to refuse it.
+true: anyone who prices a body before it is sent must not count on a vendor to refuse it.
 """
 
 import math

@@ -1,6 +1,6 @@
 """What is submitted (C-04): the body of `POST /api/prompt`, read without reading the workflow in it.
 
-A workflow may have a million nodes. It is found in the body and handed on as it stands; whoever knows the classes of
+A workflow may have a million nodes. It is found in the body and handed on as it stands; anyone who knows the classes of
 nodes reads it, in another process.
 """
 

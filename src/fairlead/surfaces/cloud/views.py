@@ -22,7 +22,7 @@ _PREVIEW: Final = re.compile(r"(?P<format>webp|jpeg)(?:;(?P<quality>[0-9]{1,3}))
 _EDGE: Final = re.compile(r"[0-9]{2,4}")
 _QUALITY_MAX: Final = 100
 _DEFAULT_PREVIEW: Final = Rendering("webp")
-# Another upload may take the name at any time, and whoever asks must be who may.
+# Another upload may take the name at any time, and anyone who asks must be who may.
 _REDIRECTED: Final = {"Cache-Control": "private, no-cache", "Vary": "X-API-Key, Authorization"}
 
 

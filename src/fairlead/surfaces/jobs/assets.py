@@ -22,7 +22,7 @@ from fairlead.surfaces.router.wire import as_time
 
 _FIELD: Final = "file"
 _UNCACHED: Final = {"Cache-Control": "no-store"}
-# The asset may be deleted at any time, and whoever asks must be who may.
+# The asset may be deleted at any time, and anyone who asks must be who may.
 _REDIRECTED: Final = {"Cache-Control": "private, no-cache", "Vary": "X-API-Key, Authorization"}
 
 

@@ -1,6 +1,6 @@
 """Who is calling the jobs API: a key or a token as bearer, or a key in `X-API-Key`; and how often (J-09, J-11).
 
-A self-hosted surface is open to everybody, or to whoever has its one static token; both speak for one workspace. A
+A self-hosted surface is open to everybody, or to anyone who has its one static token; both speak for one workspace. A
 serverless one refuses keys of accounts that must come by single sign-on.
 """
 
@@ -27,7 +27,7 @@ _SUBJECT: Final = "self-hosted"
 
 @dataclass(frozen=True, slots=True)
 class SelfHosted:
-    """A surface for one workspace: whoever shows the token speaks for it, and everybody where there is none."""
+    """A surface for one workspace: anyone who shows the token speaks for it, and everybody where there is none."""
 
     workspace: str
     token: str | None

@@ -1,4 +1,4 @@
-"""Where a list of jobs goes on: opaque to callers, and a position whoever has made it (J-03).
+"""Where a list of jobs goes on: opaque to callers, and a position, no matter who made it (J-03).
 
 A cursor is a version and the number of a job, in nine bytes: twelve characters, none of which has a bit to spare. So
 one that was cut, padded or written in another way is not well-formed.

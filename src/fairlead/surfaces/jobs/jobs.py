@@ -165,7 +165,7 @@ class _WatchResponse(StreamingResponse):
         self._watch = watch
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        """Send the stream until it ends, or whoever reads it has left."""
+        """Send the stream until it ends, or its reader has left."""
         try:
             await super().__call__(scope, receive, send)
         finally:

@@ -121,7 +121,7 @@ def _ended(call: Call, task: Task, rejected: str | None, *, inline: bool = False
     if rejected is not None:
         return {"status": "failed", "error": {"code": "content_blocked", "message": BLOCKED}}
     video: dict[str, Any] = {"type": "video", "mime_type": "video/mp4"}
-    # The address is promised in the first answer only; whoever asks again is given the bytes.
+    # The address is promised in the first answer only; anyone who asks again is given the bytes.
     if _format(task.request).get("delivery") == "uri" and not inline:
         video["uri"] = call.link(clip(), "video.mp4", task)
     else:

@@ -1,4 +1,4 @@
-"""Luma Agents (agents.lumalabs.ai): Uni-1 images; states and outputs are named anew."""
+"""Luma Agents (agents.lumalabs.ai): Uni-1 images; states and outputs have new names."""
 
 import datetime as dt
 import uuid

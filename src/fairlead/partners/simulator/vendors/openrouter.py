@@ -1,4 +1,4 @@
-"""OpenRouter (openrouter.ai/api): chat completions, and the errors of whoever is behind them."""
+"""OpenRouter (openrouter.ai/api): chat completions, and the errors of the provider behind them."""
 
 import time
 from collections.abc import Mapping
