@@ -177,7 +177,7 @@ class DeliveryLog:
         return await self.of_run(request_id)
 
     async def of_run(self, run_id: str) -> Delivery | None:
-        """The webhook of a run, whoever's it is: for operators."""
+        """The webhook of a run of any workspace, for operators."""
         return await available(self._database.read(lambda c: webhooks.delivery_of(c, run_id)))
 
 

@@ -14,8 +14,8 @@ from starlette.routing import Route as Path
 from starlette.types import Receive, Scope, Send
 
 from .calls import Calls
-from .desk import Desk
 from .faults import NAMES, Order, Orders
+from .memory import Memory
 from .site import Site
 from .tasks import Clock
 from .vendor import Vendor
@@ -29,19 +29,19 @@ _PROVIDER = re.compile(r"/([^/]{1,64})(/.*)?", re.DOTALL)
 
 def build(*, task_seconds: float = 0.3, clock: Clock | None = None, vendors: Sequence[Vendor] = VENDORS) -> Starlette:
     """Make the application; `task_seconds` is how long a task takes, unless a clock says."""
-    desk = Desk(clock or Clock(task_seconds))
+    memory = Memory(clock or Clock(task_seconds))
     control = Control()
-    sites = {vendor.name: Site(vendor, desk, control.orders, control.calls) for vendor in vendors}
+    sites = {vendor.name: Site(vendor, memory, control.orders, control.calls) for vendor in vendors}
     control.providers = frozenset(sites)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         yield
-        await desk.webhooks.close()
+        await memory.webhooks.close()
 
     routes = [
         Path("/healthz", _healthz),
-        Path("/files/{token}/{name}", desk.files.serve, methods=["GET"]),
+        Path("/files/{token}/{name}", memory.files.serve, methods=["GET"]),
         Path("/_simulator/faults", control.faults, methods=["GET", "POST", "DELETE"]),
         Path("/_simulator/calls", control.received, methods=["GET", "DELETE"]),
         Path("/_simulator/providers", control.names, methods=["GET"]),

@@ -12,8 +12,8 @@ from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
 from .calls import Calls
-from .desk import Desk
 from .faults import Orders, in_words, seconds, settle, status
+from .memory import Memory
 from .prompts import asked
 from .vendor import Call, Problem, ProblemKind, Reply, Route, Vendor
 
@@ -32,10 +32,10 @@ log = logging.getLogger("simulator")
 class Site:
     """Answers the calls of one vendor."""
 
-    def __init__(self, vendor: Vendor, desk: Desk, orders: Orders, calls: Calls) -> None:
+    def __init__(self, vendor: Vendor, memory: Memory, orders: Orders, calls: Calls) -> None:
         """Compile the vendor's addresses."""
         self._vendor = vendor
-        self._desk = desk
+        self._memory = memory
         self._orders = orders
         self._calls = calls
         self._routes = [(route, *compile_path(route.path)) for route in vendor.routes]
@@ -49,15 +49,15 @@ class Site:
             problem.path = path
             await _send(send, self._vendor.problem(problem))
             return
-        self._desk.held_bytes += len(body)
+        self._memory.held_bytes += len(body)
         try:
             await self._exchange(scope, receive, send, path, headers, body)
         finally:
-            self._desk.held_bytes -= len(body)
+            self._memory.held_bytes -= len(body)
 
     async def _read(self, headers: Mapping[str, str], receive: Receive) -> bytes:
         body = await _read_body(headers, receive)
-        if self._desk.held_bytes + len(body) > HELD_BYTES_MAX:
+        if self._memory.held_bytes + len(body) > HELD_BYTES_MAX:
             raise Problem("rate_limited", "Too many large requests are waiting.", retry_after="1")
         return body
 
@@ -106,7 +106,7 @@ class Site:
             headers=headers,
             body=body,
             faults=settle(found, self._vendor.supports),
-            desk=self._desk,
+            memory=self._memory,
         )
 
     async def _reply(self, route: Route | None, call: Call, receive: Receive) -> Reply | None:

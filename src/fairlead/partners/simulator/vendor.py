@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from .desk import Desk
 from .forms import Form, read_form
 from .media import Media
+from .memory import Memory
 from .prompts import asked
 from .tasks import Task
 
@@ -89,7 +89,7 @@ class Call:
     headers: Mapping[str, str]
     body: bytes
     faults: Mapping[str, str]
-    desk: Desk
+    memory: Memory
     made: list[dict[str, Any]] = field(default_factory=list)
     """What this call makes the vendor do, as the log of calls tells it."""
 
@@ -131,18 +131,18 @@ class Call:
         faults = self.faults if task is None else task.faults
         path = None if task is None else task.links.get(name)
         if path is None:
-            path = self.desk.files.add(media, name, expired=faults.get("expired-link"))
+            path = self.memory.files.add(media, name, expired=faults.get("expired-link"))
             if task is not None:
                 task.links[name] = path
         return self.origin + path
 
     def submit(self, id_: str, request: Mapping[str, Any], **facts: Any) -> Task:
         """Begin a task that inherits the faults of this call; `facts` is what the vendor wants to remember."""
-        return self.desk.tasks.add(Task(self.vendor, id_, request, self.faults, facts, self.desk.clock))
+        return self.memory.tasks.add(Task(self.vendor, id_, request, self.faults, facts, self.memory.clock))
 
     def task(self, id_: str) -> Task:
         """Return a task of this vendor; Problem `not_found` when there is none."""
-        task = self.desk.tasks.get(self.vendor, id_)
+        task = self.memory.tasks.get(self.vendor, id_)
         if task is None:
             raise Problem("not_found", f"Task {id_[:80]} not found.", code="task_not_found")
         asked.set(task.request)
@@ -154,7 +154,7 @@ class Call:
         Nothing happens when the address is no string, or not one of this machine's own network.
         """
         if isinstance(address, str) and address:
-            self.desk.webhooks.post_at_end(task, address, body)
+            self.memory.webhooks.post_at_end(task, address, body)
 
     def seed(self) -> int:
         """Return a number from 0 to 2^31-1 that is the same for the same body."""

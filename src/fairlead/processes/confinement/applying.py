@@ -94,8 +94,8 @@ def _refuse_threads() -> None:
 def _network(policy: Policy) -> str:
     if policy.network:
         return "granted by the settings"
-    hindrance = privileges.leave_network()
-    return "no sockets, a network of its own" if hindrance is None else f"no sockets; no namespace: {hindrance}"
+    obstacle = privileges.leave_network()
+    return "no sockets, a network of its own" if obstacle is None else f"no sockets; no namespace: {obstacle}"
 
 
 def _capabilities() -> str:

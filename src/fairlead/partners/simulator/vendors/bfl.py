@@ -109,7 +109,7 @@ def _size(body: Any) -> tuple[int, int]:
 
 def _result(call: Call) -> Reply:
     id_ = call.query.get("id", "")
-    task = call.desk.tasks.get(call.vendor, id_)
+    task = call.memory.tasks.get(call.vendor, id_)
     if task is None:
         return json_reply(404, {"id": id_, "status": "Task not found", "result": None, "progress": None})
     return json_reply(200, _document(call, task))

@@ -189,7 +189,7 @@ def _cancel(call: Call) -> Reply:
     if task.stage == "running":
         raise Problem("invalid", f"The task {task.id} is running and cannot be cancelled.", status=409)
     if not task.cancel():
-        call.desk.tasks.forget(task)
+        call.memory.tasks.forget(task)
     return json_reply(200, {})
 
 

@@ -93,7 +93,7 @@ def _cancel(call: Call) -> Reply:
 
 
 def _found(call: Call) -> Task:
-    task = call.desk.tasks.get(call.vendor, call.parameters["id"])
+    task = call.memory.tasks.get(call.vendor, call.parameters["id"])
     if task is None:
         raise Problem("not_found", "Request not found")
     return task

@@ -75,7 +75,7 @@ def _submitted(call: Call, body: Mapping[str, Any]) -> Reply:
 
 def _query(call: Call) -> Reply:
     ids = call.query.get("task_ids", "").split(",")
-    tasks = [call.desk.tasks.get(call.vendor, id_) for id_ in ids[:100]]
+    tasks = [call.memory.tasks.get(call.vendor, id_) for id_ in ids[:100]]
     found = [_document(call, task) for task in tasks if task is not None]
     if not found:
         raise Problem("not_found")

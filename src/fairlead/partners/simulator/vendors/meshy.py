@@ -149,7 +149,7 @@ def _delete(call: Call) -> Reply:
     task = _found(call)
     if task.stage == "running":
         raise Problem("invalid", "Task is in progress and cannot be deleted")
-    call.desk.tasks.forget(task)
+    call.memory.tasks.forget(task)
     return Reply(200, b"")
 
 

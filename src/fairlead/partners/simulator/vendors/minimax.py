@@ -69,7 +69,7 @@ def _submit(call: Call) -> Reply:
     if call.has("refused"):
         raise Problem("refused")
     task = call.submit(_number(), body, file=_number())
-    call.desk.tasks.add_alias(task, f"file {task.facts['file']}")
+    call.memory.tasks.add_alias(task, f"file {task.facts['file']}")
     call.notify(task, body.get("callback_url"), lambda: _state(task))
     return json_reply(200, {"task_id": task.id, "base_resp": _base()})
 
@@ -177,7 +177,7 @@ def _delete_modern(call: Call) -> Reply:
         raise Problem("invalid", f"task is {task.stage} and cannot be cancelled or deleted")
     action = "cancelled" if task.cancel() else "deleted"
     if action == "deleted":
-        call.desk.tasks.forget(task)
+        call.memory.tasks.forget(task)
     return json_reply(200, {"task_id": task.id, "action": action})
 
 

@@ -167,7 +167,7 @@ def _work(task: JsonObject, kind: str) -> Work:
 
 
 def _response(call: Call, uuid: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    task = call.desk.tasks.get(call.vendor, uuid)
+    task = call.memory.tasks.get(call.vendor, uuid)
     if task is None:
         raise Problem("not_found", f"No task was found with taskUUID '{uuid}'.", field="taskUUID")
     named = {"taskType": task.request["taskType"], "taskUUID": uuid}

@@ -135,7 +135,7 @@ def _delete(call: Call) -> Reply:
     _require_version(call)
     task = call.task(call.parameters["id"])
     if not task.cancel():
-        call.desk.tasks.forget(task)
+        call.memory.tasks.forget(task)
     return Reply(204, b"")
 
 

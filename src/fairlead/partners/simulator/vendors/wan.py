@@ -91,7 +91,7 @@ def _created(call: Call, body: Mapping[str, Any], *, kind: str, lacks: str) -> R
 
 def _query(call: Call) -> Reply:
     id_ = call.parameters["id"]
-    task = call.desk.tasks.get(call.vendor, id_)
+    task = call.memory.tasks.get(call.vendor, id_)
     if task is None:
         return json_reply(200, {"request_id": identifier(), "output": {"task_id": id_, "task_status": "UNKNOWN"}})
     document: dict[str, Any] = {"request_id": identifier()}

@@ -8,7 +8,7 @@ from .webhooks import Webhooks
 
 
 @dataclass(slots=True)
-class Desk:
+class Memory:
     """The memory of one simulator."""
 
     clock: Clock = field(default_factory=Clock)
