@@ -21,7 +21,7 @@ from fairlead.domain.runs.states import LIVE, RunState
 
 NOW: Final = 1_767_225_600_000
 POSITIONS: Final = st.integers(0, 10**400)
-PACES: Final = st.none() | st.floats(0, allow_nan=False)
+INTERVALS: Final = st.none() | st.floats(0, allow_nan=False)
 GAPS: Final = st.lists(st.integers(-5_000, 300_000), max_size=40)
 
 
@@ -51,7 +51,7 @@ def test_set_of_statuses_is_closed() -> None:
 
 
 @pytest.mark.req("R-33")
-@given(POSITIONS, PACES)
+@given(POSITIONS, INTERVALS)
 def test_waiting_caller_is_told_1_to_60_seconds(position: int, interval_ms: float | None) -> None:
     """Whatever the interval between claims, 1 to 60 whole seconds; 1 to 5 where none is known."""
     wait = retry_after_waiting(position, interval_ms)
@@ -59,7 +59,7 @@ def test_waiting_caller_is_told_1_to_60_seconds(position: int, interval_ms: floa
     assert 1 <= wait <= (5 if interval_ms is None else WAITING_MAX)
 
 
-@given(POSITIONS, POSITIONS, PACES)
+@given(POSITIONS, POSITIONS, INTERVALS)
 def test_caller_further_back_waits_no_less(one: int, other: int, interval_ms: float | None) -> None:
     """The wait never falls with the position."""
     nearer, further = sorted((one, other))

@@ -50,7 +50,7 @@ def test_seed_tells_the_same_history_every_time(theatre: Theatre) -> None:
     assert theatre.play(_FROM).text == theatre.play(_FROM).text
 
 
-def test_histories_contain_takeovers_losses_and_withdrawals(theatre: Theatre) -> None:
+def test_histories_contain_takeovers_lost_runs_and_withdrawals(theatre: Theatre) -> None:
     """Among a few histories there are takeovers, lost runs and runs that were withdrawn before they began."""
     facts = [theatre.play(seed) for seed in range(12)]
     assert (

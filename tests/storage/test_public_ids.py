@@ -135,10 +135,10 @@ def test_concurrent_submissions_use_an_id_once(books: Books, database: Database,
 
 
 _IDS: Final = ("1", "2", "x", "y")
-_wishes: Final = st.lists(st.tuples(st.sampled_from((LAB, OTHER)), st.sampled_from((None, *_IDS))), max_size=8)
+_choices: Final = st.lists(st.tuples(st.sampled_from((LAB, OTHER)), st.sampled_from((None, *_IDS))), max_size=8)
 
 
-@given(batches=st.lists(_wishes, max_size=4))
+@given(batches=st.lists(_choices, max_size=4))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_id_finds_at_most_one_job_of_a_workspace(
     batches: list[list[tuple[str, str | None]]], tmp_path_factory: pytest.TempPathFactory, run: Run
@@ -152,8 +152,8 @@ def test_id_finds_at_most_one_job_of_a_workspace(
         run(migrate.migrate(database))
         for workspace_id in (LAB, OTHER):
             own.open(id_=workspace_id, jobs_limit=-1)
-        for wishes in batches:
-            entries = [submission(str(next(numbers)), where, chosen_id=chosen) for where, chosen in wishes]
+        for choices in batches:
+            entries = [submission(str(next(numbers)), where, chosen_id=chosen) for where, chosen in choices]
             done = own.do(partial(write_job_entries, entries=entries)).verdicts
             for entry, verdict in zip(entries, done, strict=True):
                 name = entry.workspace_id, entry.chosen_id or entry.job_id

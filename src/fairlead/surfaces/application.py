@@ -66,7 +66,7 @@ class Application:
         self._run = run
         self._observe = observe
         self._others = others
-        table = [*_router_table(owners), *_table_beside((assets, operator, document, *owners))]
+        table = [*_router_table(owners), *_table_with((assets, operator, document, *owners))]
         self._router = Surface(routes_of(table), partial(_refusal, names=names), names.request_id, observe)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -142,7 +142,7 @@ def _router_table(owners: Sequence[Any]) -> Iterator[tuple[str, str, Endpoint]]:
             yield route.method, route.path, partial(getattr(owner, route.handler), generation=route.generation)
 
 
-def _table_beside(owners: Sequence[Any]) -> Iterator[tuple[str, str, Endpoint]]:
+def _table_with(owners: Sequence[Any]) -> Iterator[tuple[str, str, Endpoint]]:
     """The routes that belong to no API."""
     for route in BESIDE:
         owner = next(one for one in owners if hasattr(one, route.handler))

@@ -50,7 +50,7 @@ class Janitor:
             group.create_task(run_periodically(self._recovery.announce, announce_seconds, "announce", self._observe))
             group.create_task(run_periodically(self._recover, announce_seconds, "recover", self._observe))
             group.create_task(self._sweep())
-            group.create_task(self._rounds())
+            group.create_task(self._tend())
 
     async def _recover(self) -> None:
         """Take over what there is, then look for strays: one after the other, or what is taken over would be one."""
@@ -69,7 +69,7 @@ class Janitor:
             except Exception as error:  # noqa: BLE001 -- as in run_periodically
                 self._observe(UnexpectedError("sweep assets", error))
 
-    async def _rounds(self) -> None:
+    async def _tend(self) -> None:
         turns = 0
         while True:
             try:

@@ -241,7 +241,7 @@ def test_bria_is_followed_at_its_status_address(simulator: Any, path: str, body:
     assert document["result"][pointer]
 
 
-def test_gemini_gives_the_bytes_to_whoever_asks_again(simulator: Any) -> None:
+def test_gemini_gives_the_bytes_to_anyone_who_asks_again(simulator: Any) -> None:
     """The address of a video is in the first answer only."""
     headers = {"x-goog-api-key": "key"}
     body = {"model": "gemini-omni-1.1-flash", "input": "a boat", "response_format": {"delivery": "uri"}}
