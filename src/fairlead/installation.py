@@ -66,10 +66,10 @@ def provider_files(settings: Settings) -> dict[str, Provider]:
     providers = load_providers(SPECS)
     if settings.catalog is not None:
         providers |= load_providers(settings.catalog / "providers")
-    return {name: _addressed(settings, provider) for name, provider in providers.items()}
+    return {name: _with_address(settings, provider) for name, provider in providers.items()}
 
 
-def _addressed(settings: Settings, provider: Provider) -> Provider:
+def _with_address(settings: Settings, provider: Provider) -> Provider:
     """A provider at the address its settings give, with the parts of it that they fill in."""
     option = option_name(provider.name)
     named = provider.at(settings.provider_base_url_of(option) or provider.base_url)
@@ -257,7 +257,7 @@ def partners(settings: Settings, local: tuple[str, str] | None, simulator: str |
         raise BadSettingError(f"FAIRLEAD_BRAND: {settings.brand!r} is the name of a provider")
     secrets = {name: _secrets(settings, name) for name in providers}
     if simulator is not None:
-        providers = {name: _simulated(provider, simulator) for name, provider in providers.items()}
+        providers = {name: _at_simulator(provider, simulator) for name, provider in providers.items()}
         secrets = {name: _shown_to_simulator(provider) for name, provider in providers.items()}
     if local is not None:
         providers[LOCAL] = providers[LOCAL].at(local[0])
@@ -271,7 +271,7 @@ def _secrets(settings: Settings, provider: str) -> tuple[Secret, ...]:
     return tuple(Secret(text, weight) for text, weight in settings.provider_keys_of(option_name(provider)))
 
 
-def _simulated(provider: Provider, simulator: str) -> Provider:
+def _at_simulator(provider: Provider, simulator: str) -> Provider:
     """A provider at the simulator, which has each below its name with the path its real address has.
 
     A token that only a real account could sign is replaced by a plain one, and pauses between polls are short.

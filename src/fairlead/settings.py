@@ -70,7 +70,7 @@ def _boolean(text: str) -> bool:
     return known[text.lower()]
 
 
-def _bounded(parse: Callable[[str], T], what: str, low: float, high: float) -> Callable[[str], T]:
+def _within(parse: Callable[[str], T], what: str, low: float, high: float) -> Callable[[str], T]:
     def read(text: str) -> T:
         try:
             value = parse(text)
@@ -84,11 +84,11 @@ def _bounded(parse: Callable[[str], T], what: str, low: float, high: float) -> C
 
 
 def _number(low: float, high: float) -> Callable[[str], float]:
-    return _bounded(float, "a number", low, high)
+    return _within(float, "a number", low, high)
 
 
 def _integer(low: int, high: int) -> Callable[[str], int]:
-    return _bounded(int, "a whole number", low, high)
+    return _within(int, "a whole number", low, high)
 
 
 def _integers(low: int, high: int) -> Callable[[str], tuple[int, ...]]:

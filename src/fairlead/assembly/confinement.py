@@ -98,7 +98,9 @@ def _policy(settings: Settings, packs: Path | None) -> Policy:
     """What every host may, as far as it is known before one starts."""
     database = file_of(settings.database_url())
     secrets = (settings.data, *(() if database is None else (database,)))
-    folders = () if packs is None else (packs, packs.with_name(_MODELS), copies_folder(settings), *_linked(packs))
+    folders = (
+        () if packs is None else (packs, packs.with_name(_MODELS), copies_folder(settings), *_resolve_links(packs))
+    )
     return Policy(
         readable=[str(path) for path in (*folders, *settings.engine_readable)],
         named=[str((settings.data / "blobs").resolve())],
@@ -108,7 +110,7 @@ def _policy(settings: Settings, packs: Path | None) -> Policy:
     )
 
 
-def _linked(packs: Path) -> list[Path]:
+def _resolve_links(packs: Path) -> list[Path]:
     """Where packs really are that lie in the folder as links, as a pack does that somebody works on."""
     found = (pack.path for pack in find_packs([packs]).packs)
     lying = (path.parent if path.parent != packs else path for path in found)

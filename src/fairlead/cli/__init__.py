@@ -46,7 +46,7 @@ class Commands(click.Group):
         """The command of a name; None where there is none."""
         if cmd_name not in _PLACES:
             return None
-        command: click.Command = _loaded(_PLACES[cmd_name])
+        command: click.Command = _load(_PLACES[cmd_name])
         return command
 
 
@@ -68,7 +68,7 @@ def main() -> None:
     try:
         sys.exit(commands(standalone_mode=False))
     except click.UsageError as error:
-        _loaded("key_ids:hide_arguments")(error).show()
+        _load("key_ids:hide_arguments")(error).show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
@@ -76,14 +76,14 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(130)
     except Exception as error:
-        line = _loaded("mistakes:explanation")(error)
+        line = _load("mistakes:explanation")(error)
         if line is None:
             raise
         click.echo(f"fairlead: {line}", err=True)
         sys.exit(1)
 
 
-def _loaded(place: str) -> Any:
+def _load(place: str) -> Any:
     """What stands at a place of this package, such as `serve:serve`.
 
     The collector rests while modules are loaded, and never walks through them afterwards: they live as long as the

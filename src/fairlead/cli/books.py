@@ -100,13 +100,13 @@ def _writer(form: str, file: TextIO) -> Callable[[Sequence[operations.LedgerLine
     """What writes pages of entries to a file, in one of two forms."""
     if form == "jsonl":
         encode = msgspec.json.Encoder().encode
-        return lambda page: file.writelines(encode(_exported(line)).decode() + "\n" for line in page)
+        return lambda page: file.writelines(encode(_export_row(line)).decode() + "\n" for line in page)
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(_EXPORTED)
-    return lambda page: rows.writerows(_exported(line).values() for line in page)
+    return lambda page: rows.writerows(_export_row(line).values() for line in page)
 
 
-def _exported(line: operations.LedgerLine) -> dict[str, Any]:
+def _export_row(line: operations.LedgerLine) -> dict[str, Any]:
     return with_times(with_dollars(line._asdict(), *_MONEY), "created_at")
 
 

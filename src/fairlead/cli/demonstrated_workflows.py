@@ -41,17 +41,17 @@ Graph = dict[str, dict[str, Any]]
 
 def workflow_steps(shown: Demonstration) -> Iterator[Step]:
     """Run a workflow on a picture and one that ends in a video; ClickException for the first that fails."""
-    name, uploaded = _uploaded(shown, shown.picture)
+    name, uploaded = _upload(shown, shown.picture)
     yield uploaded
-    pictures, job = _made(shown, _picture_workflow(name))
+    pictures, job = _run_workflow(shown, _picture_workflow(name))
     shown.partner_nodes += 1
     width, height = size_of(pictures)
     expect((width, height) == (2 * _SIDE, _SIDE), f"the workflow made {width} x {height} pixels")
     yield step_of(shown, "a workflow on it", job, f"{width} x {height} pixels in", ("workflow.png", pictures))
-    again, cached = _made(shown, _picture_workflow(name))
+    again, cached = _run_workflow(shown, _picture_workflow(name))
     expect(again == pictures, "the same workflow made another picture")
     yield step_of(shown, "the same again", cached, "the same picture, and no node was executed")
-    clip, made = _made(shown, _video_workflow(name))
+    clip, made = _run_workflow(shown, _video_workflow(name))
     step = step_of(shown, "a workflow to a clip", made, "", ("workflow-clip.mp4", clip))
     frames, rate = frames_of(shown.output / "workflow-clip.mp4")
     expect(frames == _FRAMES, f"the clip has {frames} frames, not {_FRAMES}")
@@ -100,7 +100,7 @@ def _node(class_type: str, **inputs: Any) -> dict[str, Any]:
     return {"class_type": class_type, "inputs": inputs}
 
 
-def _uploaded(shown: Demonstration, photo: Photo) -> tuple[str, Step]:
+def _upload(shown: Demonstration, photo: Photo) -> tuple[str, Step]:
     """Upload a picture; the name it has in workflows."""
     extension = photo.media_type.rpartition("/")[2]
     head = (
@@ -116,7 +116,7 @@ def _uploaded(shown: Demonstration, photo: Photo) -> tuple[str, Step]:
     )
 
 
-def _made(shown: Demonstration, graph: Graph) -> tuple[bytes, Reply]:
+def _run_workflow(shown: Demonstration, graph: Graph) -> tuple[bytes, Reply]:
     """Run a workflow, showing its progress, and download the file it has made; the answer lasts as long as the job."""
     began = time.perf_counter()
     address = shown.url.replace("http", "ws", 1)
@@ -125,7 +125,7 @@ def _made(shown: Demonstration, graph: Graph) -> tuple[bytes, Reply]:
             body = {"prompt": graph, "extra_data": {"api_key_service_org": shown.key}}
             reply = ask(shown, "POST", "/api/prompt", 200, body)
             job_id = str(reply.json()["prompt_id"])
-            ending = _watched(socket, job_id, graph)
+            ending = _watch_job(socket, job_id, graph)
     except (OSError, WebSocketException) as error:
         raise click.ClickException(f"the socket of {shown.url} failed: {str(error) or type(error).__name__}") from error
     if ending["type"] != _ENDINGS[0]:
@@ -140,7 +140,7 @@ def _made(shown: Demonstration, graph: Graph) -> tuple[bytes, Reply]:
     return fetch(link), replace(reply, seconds=time.perf_counter() - began)
 
 
-def _watched(socket: Any, job_id: str, graph: Graph) -> dict[str, Any]:
+def _watch_job(socket: Any, job_id: str, graph: Graph) -> dict[str, Any]:
     """Follow a job to its end, with a line that tells how far it is."""
     done: set[str] = set()
     is_live = sys.stderr.isatty()

@@ -132,7 +132,7 @@ def steps(shown: Demonstration) -> Iterator[Step]:
     yield _video(shown)
     yield _text(shown)
     yield _edit(shown, shown.picture)
-    yield _refused(shown)
+    yield _show_refusal(shown)
 
 
 def spelled_out(reply: Reply) -> list[str]:
@@ -152,15 +152,15 @@ def ledger_lines(shown: Demonstration) -> list[str]:
         (
             entry["kind"],
             entry["model_id"],
-            _signed(entry["held_change"]),
-            _signed(entry["balance_change"]),
+            _with_sign(entry["held_change"]),
+            _with_sign(entry["balance_change"]),
             entry["rate_version"],
         )
         for entry in entries
     ]
     runs = len(shown.run_ids) + shown.partner_nodes
     expect(len(rows) == 2 * runs, f"{runs} runs left {len(rows)} entries in the ledger, not two each")
-    return _aligned([wanted, *rows])
+    return _align([wanted, *rows])
 
 
 def audited(shown: Demonstration) -> str:
@@ -232,7 +232,7 @@ def _edit(shown: Demonstration, photo: Photo) -> Step:
     )
 
 
-def _refused(shown: Demonstration) -> Step:
+def _show_refusal(shown: Demonstration) -> Step:
     shown.refusal = ask(shown, "POST", _path("image"), 422, {"prompt": "dawn over a harbour", "width": 70000})
     mistakes = len(shown.refusal.json()["detail"])
     return step_of(shown, "an image 70,000 pixels wide", shown.refusal, f"refused for {mistakes} mistake, shown below")
@@ -259,15 +259,15 @@ def ask(
     """Make one call with the key; ClickException when it is not answered as expected."""
     sent = "" if body is None else json.dumps(body)
     given = {**({"Content-Type": "application/json"} if body else {}), **(headers or {})}
-    return _asked(shown, method, path, expected, sent.encode(), given)
+    return _ask(shown, method, path, expected, sent.encode(), given)
 
 
 def send(shown: Demonstration, path: str, content: bytes, content_type: str) -> Reply:
     """Send bytes of some type with the key; ClickException when they are not taken."""
-    return _asked(shown, "POST", path, 200, content, {"Content-Type": content_type})
+    return _ask(shown, "POST", path, 200, content, {"Content-Type": content_type})
 
 
-def _asked(
+def _ask(
     shown: Demonstration, method: str, path: str, expected: int, content: bytes, headers: Mapping[str, str]
 ) -> Reply:
     began = time.perf_counter()
@@ -369,12 +369,12 @@ def expect(truth: bool, otherwise: str) -> None:  # noqa: FBT001 -- reads as an 
         raise click.ClickException(otherwise)
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _align(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _signed(amount: int) -> str:
+def _with_sign(amount: int) -> str:
     return f"+{as_dollars(amount)}" if amount > 0 else as_dollars(amount)
 
 

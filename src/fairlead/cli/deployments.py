@@ -76,7 +76,7 @@ def create(
     """Make a deployment whose id begins with NAME, and its first release."""
     if token_kinds and flags["no_tokens"]:
         raise click.UsageError("name kinds of tokens, or ask for none of them")
-    wanted = _wanted(packs, flags["no_packs"])
+    wanted = _packs_of(packs, flags["no_packs"])
     kinds = tuple(TokenKind(kind) for kind in token_kinds) if token_kinds or flags["no_tokens"] else None
     made = _run(data, database, workspace, lambda all_, id_: all_.create(id_, name, wanted, kinds))
     _print(made, f"Made {made.id}. It is ready when a server has prepared its release.", flags)
@@ -118,7 +118,7 @@ def release(
     id_: str, workspace: str, packs: tuple[str, ...], data: str | None, database: str | None, **flags: bool
 ) -> None:
     """Make another release of a deployment, which serves once it is prepared. A stopped deployment is started."""
-    wanted = _wanted(packs, flags["no_packs"])
+    wanted = _packs_of(packs, flags["no_packs"])
     made = _run(data, database, workspace, lambda all_, owner: all_.publish(owner, id_, wanted))
     _print(made, f"Made release {made.version} of {id_}. It serves when a server has prepared it.", flags)
 
@@ -155,7 +155,7 @@ def delete(id_: str, workspace: str, data: str | None, database: str | None) -> 
     click.echo(f"Deleted {id_}.")
 
 
-def _wanted(packs: tuple[str, ...], no_packs: bool) -> tuple[str, ...] | None:  # noqa: FBT001 -- a pair of options
+def _packs_of(packs: tuple[str, ...], no_packs: bool) -> tuple[str, ...] | None:  # noqa: FBT001 -- a pair of options
     if packs and no_packs:
         raise click.UsageError("name packs, or ask for none of them")
     return packs if packs or no_packs else None

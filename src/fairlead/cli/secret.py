@@ -68,7 +68,7 @@ def rotate(*, prepare: bool, data: str | None, database: str | None, as_json: bo
     settings = settings_of(data, database)
     path = _file(settings)
     _with_database(settings, operations.note_first_secret)
-    with _locked(path):
+    with _lock_file(path):
         entries = read_ring(path)
         changed = announced(entries) if prepare else rotated(entries, Clock().now_ms())
         write_ring(path, changed)
@@ -106,7 +106,7 @@ def finish(*, at_once: bool, data: str | None, database: str | None, as_json: bo
     unreadable = _settle(settings)
     kept = _with_database(settings, operations.keep_derived)
     if path is not None:
-        with _locked(path):
+        with _lock_file(path):
             write_ring(path, without_former(read_ring(path)))
     forgotten = sum(entry.former_since is not None for entry in entries)
     words = f"Forgot {forgotten} secrets." if path else "Take the secrets of before out of FAIRLEAD_SECRET_KEY now."
@@ -169,7 +169,7 @@ def _file(settings: Settings) -> Path:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _lock_file(path: Path) -> Iterator[None]:
     """Nobody else changes the file meanwhile. What is wrong with it is a line."""
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

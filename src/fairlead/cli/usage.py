@@ -50,13 +50,13 @@ def usage(
         return
     names = [one.value for one in query.by]
     rows = [
-        [_named(row, one) for one in query.by] + _figures(figures)
+        [_name_of(row, one) for one in query.by] + _figures(figures)
         for row, figures in zip(report.rows, told["data"], strict=True)
     ]
     print_table([*rows, ["total", *[""] * (len(names) - 1), *_figures(told["total"])]], (*names, *_FIGURES))
 
 
-def _named(row: Usage, one: Grouping) -> str:
+def _name_of(row: Usage, one: Grouping) -> str:
     match one:
         case Grouping.DAY:
             return shown(row.day)

@@ -49,7 +49,7 @@ def run(file: Path, inputs: str | None, output: Path, targets: Sequence[str], *,
 def check(file: Path, inputs: str | None, targets: Sequence[str], *, as_json: bool) -> None:
     """Print whether a workflow can be run."""
     document = _read(file)
-    validated = asyncio.run(_validated(document, own_nodes(), _folders(file, inputs, Path()), targets))
+    validated = asyncio.run(_validate(document, own_nodes(), _folders(file, inputs, Path()), targets))
     if as_json:
         print_json({"outputs": validated.outputs, "node_errors": _errors(validated.node_faults)})
     else:
@@ -92,7 +92,7 @@ def _folders(file: Path, inputs: str | None, output: Path) -> Folders:
     return Folders(folder, output, output / _PREVIEWS)
 
 
-async def _validated(document: Document, registry: Registry, folders: Folders, targets: Sequence[str]) -> Validated:
+async def _validate(document: Document, registry: Registry, folders: Folders, targets: Sequence[str]) -> Validated:
     try:
         return await validate(document.graph, registry, targets or None, looking_context(folders))
     except InvalidGraphError as error:
@@ -104,7 +104,7 @@ async def _run(
     document: Document, folders: Folders, targets: Sequence[str], *, is_quiet: bool
 ) -> tuple[Validated, Outcome]:
     registry, stop = own_nodes(), Stop()
-    validated = await _validated(document, registry, folders, targets)
+    validated = await _validate(document, registry, folders, targets)
     loop = asyncio.get_running_loop()
 
     def interrupt() -> None:

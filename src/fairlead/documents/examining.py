@@ -105,7 +105,7 @@ def examine(asked: OfBody, content: bytes) -> Examined:
         body = read_body(content)
         if _has_long_number(body):
             return Examined(_LONG_NUMBER)
-        spans = _counted(content, long_spans(content))
+        spans = _count_spans(content, long_spans(content))
         outline = outlined(content, spans, asked.nonce)
     except FaultError as error:
         fault = error.fault
@@ -134,7 +134,7 @@ def examine_answer(asked: OfAnswer, content: bytes) -> ExaminedAnswer:
         try:
             found = long_spans(content, long_bytes, keeps_links=True)
             if len(found) <= _SPANS_MAX:
-                spans = _counted(content, found)
+                spans = _count_spans(content, found)
                 return ExaminedAnswer(outline=outlined(content, spans, asked.nonce).decode(), spans=spans)
         except UnevenDocumentError:
             continue
@@ -151,7 +151,7 @@ def _members(asked: OfSubmission, content: bytes) -> tuple[FoundMembers, Sequenc
     return FoundMembers(tuple(value is not None for value in values), lists), [one for one in values if one is not None]
 
 
-def _counted(content: bytes, spans: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
+def _count_spans(content: bytes, spans: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
     return tuple(Span(start, end, _characters(content[start:end])) for start, end in spans)
 
 

@@ -36,19 +36,19 @@ def fitted(document: Any, most: int = ERROR_BYTES) -> bytes:
     for bounds in _STEPS:
         if len(content) <= most:
             break
-        content = _encode(_cut(msgspec.to_builtins(document), bounds, bounds.depth))
+        content = _encode(_cut_value(msgspec.to_builtins(document), bounds, bounds.depth))
     return content
 
 
-def _cut(value: Any, bounds: _Bounds, depth: int) -> Any:
+def _cut_value(value: Any, bounds: _Bounds, depth: int) -> Any:
     match value:
         case str():
             return value if len(value) <= bounds.characters else f"{value[: bounds.characters]}…"
         case dict():
             members = zip(value.items(), range(bounds.members if depth else 0), strict=False)
-            return {_cut(name, bounds, 0): _cut(inner, bounds, depth - 1) for (name, inner), _ in members}
+            return {_cut_value(name, bounds, 0): _cut_value(inner, bounds, depth - 1) for (name, inner), _ in members}
         case list() | tuple():
-            return [_cut(inner, bounds, depth - 1) for inner in value[: bounds.members if depth else 0]]
+            return [_cut_value(inner, bounds, depth - 1) for inner in value[: bounds.members if depth else 0]]
         case int() if abs(value) >= _NUMBER_MAX:
             return float("inf") if value.bit_length() > 1000 else float(value)  # noqa: PLR2004 -- the most a float holds
         case _:

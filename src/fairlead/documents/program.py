@@ -25,7 +25,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     questions = msgspec.json.Decoder(Question)
     with socket.socket(fileno=int(sys.argv[sys.argv.index("--fd") + 1])) as line:
-        while (asked := _received(line)) is not None and (content := _received(line)) is not None:
+        while (asked := _receive(line)) is not None and (content := _receive(line)) is not None:
             found, parts = answer_to(questions.decode(asked), content)
             _send(line, msgspec.json.encode(found))
             line.sendall(LENGTH.pack(len(parts)))
@@ -39,7 +39,7 @@ def _send(line: socket.socket, message: bytes) -> None:
     line.sendall(message)
 
 
-def _received(line: socket.socket) -> bytes | None:
+def _receive(line: socket.socket) -> bytes | None:
     head = _exactly(line, LENGTH.size)
     return None if head is None else _exactly(line, LENGTH.unpack(head)[0])
 

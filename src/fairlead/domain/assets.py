@@ -36,7 +36,7 @@ def exchange_links(content: bytes, answer: Any, links: Mapping[Pointer, str]) ->
     """
     places = _places(content, links.keys())
     if len(places) < len(links):
-        return msgspec.json.encode(_changed(answer, links), enc_hook=str)  # a long text stands for itself by its mark
+        return msgspec.json.encode(_replace(answer, links), enc_hook=str)  # a long text stands for itself by its mark
     parts, done = [], 0
     for (start, end), pointer in sorted((place, pointer) for pointer, place in places.items()):
         parts += [content[done:start], msgspec.json.encode(links[pointer])]
@@ -82,7 +82,7 @@ def _text(token: bytes) -> str:
         return ""
 
 
-def _changed(answer: Any, links: Mapping[Pointer, str]) -> Any:
+def _replace(answer: Any, links: Mapping[Pointer, str]) -> Any:
     changed = copy.deepcopy(answer)
     for pointer, link in links.items():
         *parents, last = pointer

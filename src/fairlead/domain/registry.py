@@ -120,8 +120,8 @@ class Publication(msgspec.Struct, frozen=True):
         """What is said of the node of an id and of the version; RegistryFaultError where it cannot be used."""
         if self.node.id not in (None, "", node_id):
             raise RegistryFaultError(BadEntry("The id of the node in the body is not the one in the address."))
-        node = {**_said(self.node), "id": node_id}
-        version = {**_said(self.node_version), "download_url": ""}
+        node = {**_without_empty(self.node), "id": node_id}
+        version = {**_without_empty(self.node_version), "download_url": ""}
         try:
             return msgspec.convert({"name": node_id, **node}, NodeEntry), msgspec.convert(version, VersionEntry)
         except msgspec.ValidationError as error:
@@ -369,7 +369,7 @@ def refuse_node_id(before: PublishedNode, publisher_id: str) -> RegistryFault | 
     return None if before.banned_at is None else Banned(Kind.NODE, before.id)
 
 
-def _said(said: SaidOfNode | SaidOfVersion) -> dict[str, Any]:
+def _without_empty(said: SaidOfNode | SaidOfVersion) -> dict[str, Any]:
     """What was said at all: released clients send empty texts for what they do not know."""
     return {name: value for name, value in msgspec.to_builtins(said).items() if value not in (None, "")}
 

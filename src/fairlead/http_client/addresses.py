@@ -29,7 +29,7 @@ _PLATFORM: Final = ipaddress.IPv4Address("168.63.129.16")
 def is_public(address: IPAddress) -> bool:
     """Whether an address is somebody's on the internet: not our own, a neighbour's or a group's, or a detour there."""
     if isinstance(address, ipaddress.IPv6Address):
-        within = _embedded(address)
+        within = _embedded_ipv4(address)
         if within is not None:
             return is_public(within)
         if address in _COMPATIBLE or address.is_site_local or address.teredo is not None:
@@ -37,7 +37,7 @@ def is_public(address: IPAddress) -> bool:
     return address.is_global and not (address.is_multicast or address.is_reserved or address == _PLATFORM)
 
 
-def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     """The IPv4 address that is really spoken to: mapped, behind 6to4, or behind NAT64."""
     if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
@@ -99,7 +99,7 @@ class AddressBook:
     async def _ask(self, name: tuple[str, int]) -> Sequence[str]:
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):  # a lookup nobody ends would stand in the way of every other
-                found = _interleaved(await self._resolver(*name))
+                found = _interleave(await self._resolver(*name))
         finally:
             del self._asked[name]
         if not found:
@@ -116,7 +116,7 @@ def _retrieve(asked: "asyncio.Task[Sequence[str]]") -> None:
         asked.exception()
 
 
-def _interleaved(addresses: Sequence[str]) -> Sequence[str]:
+def _interleave(addresses: Sequence[str]) -> Sequence[str]:
     """Each address once, the two families by turns: one that leads nowhere is then not tried again and again."""
     unique = list(dict.fromkeys(addresses))
     preferred = [one for one in unique if (":" in one) is (":" in unique[0])]

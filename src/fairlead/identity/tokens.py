@@ -97,7 +97,7 @@ class TokenVerifier:
         if (form := _FORM.fullmatch(token)) is None:
             raise InvalidTokenError("the token does not have the form of one")
         digest = hashlib.sha256(token.encode()).digest()
-        if (claims := self._remembered(digest)) is not None:
+        if (claims := self._recall(digest)) is not None:
             return claims
         header, payload, _ = (_decode(segment) for segment in form.groups())
         await self._check_signature(token, _read_object(header, "header"))
@@ -161,7 +161,7 @@ class TokenVerifier:
                 raise InvalidTokenError("the token is not valid yet")
         return int(expires_at)
 
-    def _remembered(self, digest: bytes) -> Claims | None:
+    def _recall(self, digest: bytes) -> Claims | None:
         until, claims = self._verified.get(digest, (0.0, None))
         if claims is not None and self._now() >= until:
             del self._verified[digest]

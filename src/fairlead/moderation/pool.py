@@ -69,7 +69,7 @@ class Moderators:
     async def judge(self, workspace_id: str, question: Question) -> Verdict:
         """Ask for a verdict on some bytes of a workspace. NoVerdictError."""
         async with self._turn(workspace_id):
-            said = await self._asked(question)
+            said = await self._ask(question)
         if isinstance(said, Verdict):
             return said
         raise NoVerdictError(said.why if isinstance(said, Failure) else "it has said what it may not")
@@ -82,14 +82,14 @@ class Moderators:
         line.length += 1
         try:
             async with AsyncExitStack() as stack:
-                await self._waited(line, stack)
+                await self._wait(line, stack)
                 yield
         finally:
             line.length -= 1
             if line.length == 0:
                 del self._lines[workspace_id]
 
-    async def _waited(self, line: "_Line", stack: AsyncExitStack) -> None:
+    async def _wait(self, line: "_Line", stack: AsyncExitStack) -> None:
         try:
             async with asyncio.timeout(self._settings.seconds):
                 await stack.enter_async_context(line.turns)
@@ -97,7 +97,7 @@ class Moderators:
         except TimeoutError as error:
             raise NoVerdictError(f"nobody was free to judge it within {self._settings.seconds:g} s") from error
 
-    async def _asked(self, question: Question) -> Said:
+    async def _ask(self, question: Question) -> Said:
         """What a moderator says, which is ended unless it has said something that it may."""
         moderator = await self._free_one()
         try:
@@ -180,7 +180,7 @@ class _Moderator:
     async def come(self) -> None:
         """Return when it has loaded the callable; ModeratorNotStartedError with what has kept it from that."""
         try:
-            said = await self._heard(_START_SECONDS)
+            said = await self._receive(_START_SECONDS)
         except NoVerdictError as error:
             raise ModeratorNotStartedError(str(error)) from error
         if not isinstance(said, Ready):
@@ -189,7 +189,7 @@ class _Moderator:
     async def ask(self, question: Question, seconds: float) -> Said:
         """Ask, and wait for the answer. NoVerdictError."""
         self._writer.write(line_of(question))
-        return await self._heard(seconds)
+        return await self._receive(seconds)
 
     async def end(self) -> None:
         """End the process with all it has started; ending it again does nothing."""
@@ -198,7 +198,7 @@ class _Moderator:
         with suppress(OSError):
             await self._writer.wait_closed()
 
-    async def _heard(self, seconds: float) -> Said:
+    async def _receive(self, seconds: float) -> Said:
         try:
             async with asyncio.timeout(seconds):
                 line = await self._reader.readline()

@@ -59,7 +59,7 @@ def judged(judge: Judge, question: Question) -> Said:
     if isinstance(told, bool):
         return Verdict(told)
     if isinstance(told, str) and told:
-        return Verdict(blocked=True, reason=_shortened(told))
+        return Verdict(blocked=True, reason=_shorten(told))
     return Failure(f"it returned {type(told).__qualname__}, which is neither True nor False nor a reason")
 
 
@@ -85,9 +85,9 @@ def _words(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     words = f"{type(error).__qualname__}: {' '.join(str(error).split())}"
-    return _shortened(words[: WORDS_CHARACTERS_MAX - len(place)] + place)
+    return _shorten(words[: WORDS_CHARACTERS_MAX - len(place)] + place)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """The beginning of a text, without what cannot be sent."""
     return text[:WORDS_CHARACTERS_MAX].encode("utf-8", "replace").decode("utf-8")

@@ -98,7 +98,7 @@ class NodeArchives:
         require(refuse_entry(version, without_address=True))
         check_id(Kind.PUBLISHER, publisher_id)
         actor, now = actor_of(caller), self._clock.now_ms()
-        announced = await self._written(
+        announced = await self._write(
             lambda c: registry.announce_version(c, actor, publisher_id, node, version, now, VERSIONS_MAX)
         )
         id_, until = archive_id(node.id, version.version), now // 1000 + _LINK_SECONDS
@@ -134,7 +134,7 @@ class NodeArchives:
             blob=blob, size=intake.size, content_type=ARCHIVE_TYPE, created_at=now,
         )  # fmt: skip
         try:
-            await self._written(lambda c: registry.publish_archive(c, node_id, version, file, self._limits))
+            await self._write(lambda c: registry.publish_archive(c, node_id, version, file, self._limits))
         except StorageFullError as error:
             raise RegistryFaultError(StorageSpent(error.what, error.limit)) from error
 
@@ -152,7 +152,7 @@ class NodeArchives:
         except DatabaseUnavailableError as error:
             raise FaultError(_away()) from error
 
-    async def _written(self, work: Work[T]) -> T:
+    async def _write(self, work: Work[T]) -> T:
         try:
             return await self._database.write(work)
         except DatabaseUnavailableError as error:

@@ -186,11 +186,11 @@ class AssetCopier:
             return CopiedResult(content, (), len(listed))
         for url in [url for url in urls if url not in found and not self._may_follow(order.provider, url)]:
             urls.remove(url)
-            self._failed(order, url, "foreign_host")
+            self._observe_failure(order, url, "foreign_host")
         for url in urls[COPIES_MAX:]:
-            self._failed(order, url, "too_many")
+            self._observe_failure(order, url, "too_many")
         sources = {url: found.get(url, (url, {})) for url in urls[:COPIES_MAX]}
-        copies = await self._recorded(order, await self._copies(order, sources))
+        copies = await self._record(order, await self._copies(order, sources))
         ours = {
             pointer: order.base_url.rstrip("/") + self._link(copies[url])
             for pointer, url in listed.items()
@@ -227,12 +227,12 @@ class AssetCopier:
             async with asyncio.timeout_at(give_up_at), turns:
                 return await self._download(source, number, give_up_at - asyncio.get_running_loop().time())
         except _NotCopiedError as error:
-            self._failed(order, url, str(error))
+            self._observe_failure(order, url, str(error))
         except (TransportError, TimeoutError, BlobTooLargeError, BlobsUnavailableError) as error:
-            self._failed(order, url, _reason(error))
+            self._observe_failure(order, url, _reason(error))
         except Exception as error:  # noqa: BLE001 -- whatever it is, the run has succeeded and keeps the partner's link
             self._observe(UnexpectedError(f"copy an asset of {order.run_id}", error))
-            self._failed(order, url, "internal_error")
+            self._observe_failure(order, url, "internal_error")
         return None
 
     async def _download(self, source: tuple[str, Mapping[str, str]], number: int, seconds: float) -> _Copy:
@@ -250,7 +250,7 @@ class AssetCopier:
             await writer.abort()
         return _Copy(number, blob, intake.size, media_type(_content_type(answered.headers), intake.head))
 
-    async def _recorded(self, order: CopyOrder, copies: Mapping[str, _Copy]) -> dict[str, Asset]:
+    async def _record(self, order: CopyOrder, copies: Mapping[str, _Copy]) -> dict[str, Asset]:
         """The copies as assets whose rows are durable: all of them, or none. Their time begins now, and so do links."""
         now = self._clock.now_ms()
         found = {url: self._asset(order, copy, now) for url, copy in copies.items()}
@@ -263,7 +263,7 @@ class AssetCopier:
             doing = "record assets"
             self._observe(DatabaseTrouble(doing, str(error)) if known else UnexpectedError(doing, error))
             for url in found:
-                self._failed(order, url, "not_recorded")
+                self._observe_failure(order, url, "not_recorded")
             return {}
         for asset in found.values():
             self._observe(AssetCopied(order.run_id, order.provider, asset.content_type, asset.size))
@@ -288,7 +288,7 @@ class AssetCopier:
         disposition = "inline" if is_shown(asset.content_type) else "attachment"
         return self._links.sign(asset.id, asset.expires_at // 1000, asset.name, disposition)
 
-    def _failed(self, order: CopyOrder, url: str, reason: str) -> None:
+    def _observe_failure(self, order: CopyOrder, url: str, reason: str) -> None:
         self._observe(AssetCopyFailed(order.run_id, order.provider, shown_address(url), reason))
 
 
@@ -358,7 +358,7 @@ class AssetReader:
             raise FaultError(_away()) from error
         if asset is None or (asset.expires_at is not None and asset.expires_at <= now):
             raise FaultError(RequestNotFound(expired=asset is not None))
-        with _worded():  # what cannot be sent whole is refused before the first byte is sent
+        with _translate_errors():  # what cannot be sent whole is refused before the first byte is sent
             await self._blobs.check(asset.blob, asset.size)
         return ServedAsset(
             blob=asset.blob,
@@ -371,12 +371,12 @@ class AssetReader:
 
     async def read(self, asset: ServedAsset, start: int, end: int) -> AsyncIterator[bytes]:
         """Stream the bytes from `start` up to `end`, not included; FaultError where they cannot be sent."""
-        with _worded():
+        with _translate_errors():
             return await self._blobs.read(asset.blob, start, end)
 
     async def verify(self, asset: ServedAsset) -> None:
         """Look whether the bytes could be sent; FaultError as `read`."""
-        with _worded():
+        with _translate_errors():
             await self._blobs.verify(asset.blob, asset.size)
 
 
@@ -468,7 +468,7 @@ def _content_type(headers: Mapping[str, str]) -> str | None:
 
 
 @contextmanager
-def _worded() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except BlobsUnavailableError as error:

@@ -91,7 +91,7 @@ class Deployments:
         """
         if (refusal := refuse_name(name)) is not None:
             raise DeploymentFaultError(refusal)
-        wanted, now = await self._wanted(packs), self._clock.now_ms()
+        wanted, now = await self._require_packs(packs), self._clock.now_ms()
         id_ = f"{name}-{secrets.token_hex(_GUESSLESS_BYTES)}"
         new = {"id": id_, "workspace_id": workspace_id, "name": name}
         kinds = None if token_kinds is None else tuple(sorted(set(token_kinds)))
@@ -109,7 +109,7 @@ class Deployments:
     async def publish(self, workspace_id: str, deployment_id: str, packs: Sequence[str] | None) -> Release:
         """Make another release, which serves as soon as it is prepared; a deployment that is stopped is started."""
         _check_id(deployment_id)
-        wanted, now = await self._wanted(packs), self._clock.now_ms()
+        wanted, now = await self._require_packs(packs), self._clock.now_ms()
         return await self._write(
             lambda c: deployments.publish_release(c, workspace_id, deployment_id, wanted, now, RELEASES_MAX)
         )
@@ -137,7 +137,7 @@ class Deployments:
         now = self._clock.now_ms()
         await self._write(lambda c: deployments.delete_deployment(c, workspace_id, deployment_id, now))
 
-    async def _wanted(self, packs: Sequence[str] | None) -> PackSet:
+    async def _require_packs(self, packs: Sequence[str] | None) -> PackSet:
         wanted = pack_set(packs)
         if wanted is None:
             return None
@@ -206,8 +206,8 @@ class DeploymentKeeper:
 
     async def forget(self) -> int:
         """Forget a batch of deleted deployments that no job names any more, and return how many were."""
-        found = await self._tried("forget deployments", lambda c: deployments.forget_deployments(c, _FORGOTTEN_AT_ONCE))
-        if not found and (needed := await self._tried("read copies", deployments.copies_in_use)) is not None:
+        found = await self._try("forget deployments", lambda c: deployments.forget_deployments(c, _FORGOTTEN_AT_ONCE))
+        if not found and (needed := await self._try("read copies", deployments.copies_in_use)) is not None:
             await self._hosts.forget_copies(needed)
         return found or 0
 
@@ -232,9 +232,9 @@ class DeploymentKeeper:
         is_possible = deployment_id not in self._under_way and len(self._under_way) < _AT_ONCE
         if is_possible and self._is_due(deployment_id):
             task = self._under_way[deployment_id] = asyncio.get_running_loop().create_task(work())
-            task.add_done_callback(partial(self._ended, deployment_id))
+            task.add_done_callback(partial(self._note_end, deployment_id))
 
-    def _ended(self, deployment_id: str, task: "asyncio.Task[None]") -> None:
+    def _note_end(self, deployment_id: str, task: "asyncio.Task[None]") -> None:
         del self._under_way[deployment_id]
         if not task.cancelled() and (error := task.exception()) is not None:
             self._wait(deployment_id)
@@ -282,7 +282,7 @@ class DeploymentKeeper:
         why, nodes = _blame(release.packs, prepared), sum(report.nodes for report in prepared.packs)
         kept = None if why else [report.name for report in prepared.packs if report.error is None]
         id_, now = release.deployment_id, self._clock.now_ms()
-        moved = await self._tried(
+        moved = await self._try(
             "settle a release",
             lambda c: deployments.settle_release(c, id_, release.version, None if why else nodes, why, now, kept),
         )
@@ -291,14 +291,14 @@ class DeploymentKeeper:
 
     async def _note(self, deployment_id: str, why: str) -> None:
         now = self._clock.now_ms()
-        await self._tried(
+        await self._try(
             "note what a deployment waits for",
             lambda c: deployments.note_waiting(c, deployment_id, why[:REASON_MAX], now),
         )
 
     async def _move(self, placement: Placement, event: DeploymentEvent, why: str | None) -> None:
         now, kept = self._clock.now_ms(), None if why is None else why[:REASON_MAX]
-        moved = await self._tried(
+        moved = await self._try(
             "move a deployment", lambda c: deployments.move_deployment(c, placement, event, kept, now)
         )
         self._tell(placement.deployment_id, moved)
@@ -315,7 +315,7 @@ class DeploymentKeeper:
             self._observe(DatabaseTrouble(doing, str(error)))
             return ()
 
-    async def _tried(self, doing: str, work: Work[T]) -> T | None:
+    async def _try(self, doing: str, work: Work[T]) -> T | None:
         try:
             return await self._database.write(work)
         except DatabaseUnavailableError as error:

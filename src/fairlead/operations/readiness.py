@@ -73,12 +73,12 @@ class Readiness:
 
     async def _problems_of_database(self) -> list[str]:
         try:
-            revision = await self._database.write(self._written)
+            revision = await self._database.write(self._try_to_write)
         except DatabaseUnavailableError:
             return ["the database cannot be written"]
         return [] if revision == HEAD else ["the database is not at this version's schema"]
 
-    def _written(self, connection: Any) -> str | None:
+    def _try_to_write(self, connection: Any) -> str | None:
         revision = revision_of(connection)
         if revision == HEAD:
             self._write_row(connection)

@@ -128,7 +128,7 @@ class Registry:
     async def publisher(self, publisher_id: str) -> Publisher:
         """One publisher."""
         check_id(Kind.PUBLISHER, publisher_id)
-        return _found(
+        return _require(
             await self._read(lambda c: registry.find_publisher(c, publisher_id)), Kind.PUBLISHER, publisher_id
         )
 
@@ -141,7 +141,7 @@ class Registry:
     async def node(self, node_id: str) -> PublishedNode:
         """One node."""
         check_id(Kind.NODE, node_id)
-        return _found(await self._read(lambda c: registry.find_node(c, node_id)), Kind.NODE, node_id)
+        return _require(await self._read(lambda c: registry.find_node(c, node_id)), Kind.NODE, node_id)
 
     async def nodes(self, search: str, after: str | None, limit: int, offset: int = 0) -> CountedPage:
         """A page of the nodes that have all words of a text in what they say of themselves, by id.
@@ -184,7 +184,7 @@ class Registry:
         start = _id_after(after)
 
         def work(connection: Any) -> Sequence[PublishedNode]:
-            _found(registry.find_publisher(connection, publisher_id), Kind.PUBLISHER, publisher_id)
+            _require(registry.find_publisher(connection, publisher_id), Kind.PUBLISHER, publisher_id)
             return registry.list_nodes(connection, publisher_id, (), start, limit + 1)
 
         return _page(await self._read(work), limit, lambda node: node.id)
@@ -195,7 +195,7 @@ class Registry:
         before = _place_before(after)
 
         def work(connection: Any) -> Sequence[NodeVersion]:
-            _found(registry.find_node(connection, node_id), Kind.NODE, node_id)
+            _require(registry.find_node(connection, node_id), Kind.NODE, node_id)
             return registry.list_versions(connection, node_id, before, limit + 1)
 
         return _page(await self._read(work), limit, lambda version: str(version.place))
@@ -235,7 +235,7 @@ def check_id(kind: Kind, id_: str) -> None:
         raise RegistryFaultError(NotThere(kind, id_))
 
 
-def _found(found: T | None, kind: Kind, id_: str) -> T:
+def _require(found: T | None, kind: Kind, id_: str) -> T:
     if found is None:
         raise RegistryFaultError(NotThere(kind, id_))
     return found

@@ -39,7 +39,7 @@ async def statement(database: Database, run_id: str) -> Statement:
         raise UnknownRunError(run_id)
     legs = _legs(found.run, found.entries)
     return Statement(
-        run=_told(found.run) | {"most": legs[0]["hold"] if legs else None},
+        run=_describe(found.run) | {"most": legs[0]["hold"] if legs else None},
         legs=legs,
         entries=found.entries,
         events=found.events,
@@ -51,10 +51,10 @@ async def statement(database: Database, run_id: str) -> Statement:
 async def newest_runs(database: Database, workspace: str, state: RunState | None, limit: int) -> list[dict[str, Any]]:
     """The newest runs of a workspace (by name or id), oldest first; UnknownWorkspaceError."""
     rows = await database.read(lambda c: statements.newest_runs(c, callers.workspace_id_of(c, workspace), state, limit))
-    return [_told(row) for row in rows]
+    return [_describe(row) for row in rows]
 
 
-def _told(row: Mapping[str, Any]) -> dict[str, Any]:
+def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **row,
         "came": "at once" if row["place"] is None else "queued",

@@ -133,9 +133,9 @@ class BlobAudit:
         if await self._wrong(page):
             for reference, size in (await self._wrong(await read())).items():
                 if size is None:
-                    self._found("missing", reference.blob, [reference])
+                    self._note_finding("missing", reference.blob, [reference])
                 elif reference.blob not in self._damaged:
-                    self._found("damaged", reference.blob, [reference])
+                    self._note_finding("damaged", reference.blob, [reference])
         return page
 
     async def _wrong(self, page: Sequence[BlobReference]) -> dict[BlobReference, int | None]:
@@ -150,7 +150,7 @@ class BlobAudit:
         for blob in page:
             is_whole = await self._compare(blob.name)
             if is_whole and blob.name not in named and blob.written_at < now - GRACE_MS:
-                self._found("orphaned", blob.name, ())
+                self._note_finding("orphaned", blob.name, ())
 
     async def _compare(self, name: str) -> bool:
         """Read a blob; False where it is damaged."""
@@ -162,11 +162,11 @@ class BlobAudit:
         except BlobDamagedError:
             now = self._clock.now_ms()
             named_by = await self._database.read(lambda c: references_to(c, name, now, _NAMED_MAX))
-            self._found("damaged", name, named_by)
+            self._note_finding("damaged", name, named_by)
             return False
         return True
 
-    def _found(self, problem: Problem, blob: str, named_by: Sequence[BlobReference]) -> None:
+    def _note_finding(self, problem: Problem, blob: str, named_by: Sequence[BlobReference]) -> None:
         match problem:
             case "damaged":
                 self.count.damaged += 1

@@ -30,7 +30,7 @@ class LargeAnswer(LargeDocument):
 
     def decoded(self, outline: bytes) -> Any:
         """What an outline says, perhaps a changed one, with the long texts."""
-        return self.with_texts(_decoded(outline), _AnswerText)
+        return self.with_texts(_decode(outline), _AnswerText)
 
 
 class ReadReply(Reply, frozen=True):
@@ -47,7 +47,7 @@ def is_json(reply: Reply) -> bool:
 
 def read_here(reply: Reply) -> ReadReply:
     """An answer that is small enough to be decoded on the event loop."""
-    return ReadReply(reply.status, reply.headers, reply.content, _decoded(reply.content) if is_json(reply) else MISSING)
+    return ReadReply(reply.status, reply.headers, reply.content, _decode(reply.content) if is_json(reply) else MISSING)
 
 
 class AnswerDecoder:
@@ -76,7 +76,7 @@ class AnswerDecoder:
         return ReadReply(reply.status, reply.headers, reply.content, large.decoded(large.outline), large)
 
 
-def _decoded(content: bytes) -> Any:
+def _decode(content: bytes) -> Any:
     """The decoded bytes, MISSING where they are no JSON; of several members of one name the last counts."""
     try:
         return jiter.from_json(content, allow_inf_nan=False, cache_mode="keys")

@@ -62,10 +62,10 @@ class Ended:
 def classify_answer(provider: Provider, call: Call, reply: ReadReply) -> Completed | Failed | Accepted:
     """Read the answer to a call: a result, a failure, or the handle of submitted work."""
     answer = reply.document
-    if provider.signs and (failure := _signed(provider, call, reply, answer, is_taken=False)):
+    if provider.signs and (failure := _read_sign(provider, call, reply, answer, is_taken=False)):
         return failure
     if not reply.is_success:
-        return Failed(_by_status(reply), reply.status, _reached(reply))
+        return Failed(_by_status(reply), reply.status, _how_far(reply))
     match call.protocol:
         case Protocol.SYNC_JSON:
             return _json_result(call, reply, answer)
@@ -83,7 +83,7 @@ def classify_poll(
     Work that the partner says was cancelled counts as cancelled, no matter by whom, and costs nothing (R-35).
     """
     answer = reply.document
-    if failure := _signed(provider, call, reply, answer):
+    if failure := _read_sign(provider, call, reply, answer):
         return _signed_poll(failure, reply)
     if reply.status in polling.pending_status:
         return Pending()
@@ -92,7 +92,7 @@ def classify_poll(
     told = find(answer, polling.status)
     status = "absent" if told is MISSING or told is None else text_of(told)
     if status in polling.succeeded:
-        return _accepted(_json_result(call, reply, answer)) if polling.result is None else Ended()
+        return _read_accepted(_json_result(call, reply, answer)) if polling.result is None else Ended()
     return Pending() if status in polling.pending else _without_result(polling, status, reply)
 
 
@@ -100,18 +100,18 @@ def _without_result(polling: Polling, status: str | None, reply: ReadReply) -> C
     """How work ended by its status, which means neither success nor that it goes on."""
     if status in polling.cancelled:
         return Failed(Cancelled(), reply.status, Reached.ACCEPTED)
-    return _failed_poll(reply) if status in polling.failed else _accepted(_unreadable(reply))
+    return _failed_poll(reply) if status in polling.failed else _read_accepted(_unreadable(reply))
 
 
 def classify_result(provider: Provider, call: Call, reply: ReadReply) -> Completed | Failed:
     """Read the answer that holds the result of work which has ended; how it failed may stand only here."""
     answer = reply.document
-    if failure := _signed(provider, call, reply, answer):
-        return _failed_poll(reply) if isinstance(failure.fault, ServiceUnavailable) else _accepted(failure)
-    return _accepted(_json_result(call, reply, answer)) if reply.is_success else _failed_poll(reply)
+    if failure := _read_sign(provider, call, reply, answer):
+        return _failed_poll(reply) if isinstance(failure.fault, ServiceUnavailable) else _read_accepted(failure)
+    return _read_accepted(_json_result(call, reply, answer)) if reply.is_success else _failed_poll(reply)
 
 
-def _accepted(reading: Completed | Failed) -> Completed | Failed:
+def _read_accepted(reading: Completed | Failed) -> Completed | Failed:
     """A reading of work that the partner has taken, whatever came of it."""
     if isinstance(reading, Completed):
         return reading
@@ -129,9 +129,9 @@ def _signed_poll(failure: Failed, reply: ReadReply) -> Completed | Failed | Pend
         case ServiceUnavailable():
             return Pending() if reply.is_success else _failed_poll(reply)
         case InvalidInput() | InputRejected():
-            return _accepted(failure) if reply.is_success else _failed_poll(reply)
+            return _read_accepted(failure) if reply.is_success else _failed_poll(reply)
         case _:
-            return _accepted(failure)
+            return _read_accepted(failure)
 
 
 def _failed_poll(reply: ReadReply) -> Failed:
@@ -152,11 +152,13 @@ def _without_query(word: str) -> str:
     return word.partition("?")[0].partition("#")[0] if "://" in word else word
 
 
-def _signed(provider: Provider, call: Call, reply: ReadReply, answer: Any, *, is_taken: bool = True) -> Failed | None:
+def _read_sign(
+    provider: Provider, call: Call, reply: ReadReply, answer: Any, *, is_taken: bool = True
+) -> Failed | None:
     """What the first sign that matches says; work that was not taken yet cannot have been cancelled."""
     for sign in provider.signs:
         if (is_taken or sign.means is not Meaning.CANCELLED) and _matches(sign, call, reply, answer):
-            return Failed(_meant(sign, reply, answer), reply.status, _reached(reply))
+            return Failed(_meant(sign, reply, answer), reply.status, _how_far(reply))
     return None
 
 
@@ -168,7 +170,7 @@ def _matches(sign: Sign, call: Call, reply: ReadReply, answer: Any) -> bool:
     return all_hold(sign.when, answer)
 
 
-def _reached(reply: ReadReply) -> Reached:
+def _how_far(reply: ReadReply) -> Reached:
     """How far a call came whose answer is a failure: one that ran out of time may have been taken all the same."""
     return Reached.UNKNOWN if reply.status in _OUT_OF_TIME else Reached.REFUSED
 

@@ -64,7 +64,7 @@ class Credential:
             case Scheme.PAIR:
                 return {names[0]: prefix + self._part(0), names[1]: self._part(1)}
             case Scheme.JWT:
-                return {names[0]: prefix + self._signed(now)}
+                return {names[0]: prefix + self._sign(now)}
             case Scheme.TC3:
                 return self._signing(now, request)
 
@@ -94,7 +94,7 @@ class Credential:
             raise BadCredentialError("this provider's credential has two parts, joined by a colon")
         return parts[0] if number == 0 else parts[2]
 
-    def _signed(self, now: float) -> str:
+    def _sign(self, now: float) -> str:
         """A token of ours, renewed a minute before the last one expires."""
         if now < self._token_until:
             return self._token
@@ -130,7 +130,7 @@ class Credentials:
         self._now = now
         self._readers: dict[str, Credential] = {}
         self._auth = {name: provider.auth for name, provider in providers.items()}
-        self._known = {name: _known(provider, secrets.get(name, ())) for name, provider in providers.items()}
+        self._known = {name: _credentials_of(provider, secrets.get(name, ())) for name, provider in providers.items()}
         # Tokens are renewed, so that what is secret about them is not known beforehand.
         self._secrets = {
             name: _secrets(known) for name, known in self._known.items() if self._auth[name].scheme is not Scheme.JWT
@@ -203,7 +203,7 @@ class Credentials:
 OWN: Final = "own"
 
 
-def _known(provider: Provider, secrets: Sequence[Secret]) -> list[Credential]:
+def _credentials_of(provider: Provider, secrets: Sequence[Secret]) -> list[Credential]:
     if provider.auth.scheme is Scheme.NONE:
         return [Credential("none", provider.auth, "")]
     return [Credential(_label(one.text), provider.auth, one.text, one.weight) for one in secrets]

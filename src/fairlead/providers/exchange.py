@@ -158,17 +158,17 @@ class Exchange:
                 if isinstance(written, Failed):
                     return written
                 headers["Content-Type"], body = written
-            path = _filled(call.path, parts) if "{" in call.path else call.path
+            path = _fill_in(call.path, parts) if "{" in call.path else call.path
             url = provider.base_url + (with_query(path, query) if query else path)
-            headers |= self._shown(credential, "POST", url, headers, body)
+            headers |= self._credential_headers(credential, "POST", url, headers, body)
             answered = await self._transport.send(
                 "POST", url, headers, body, seconds=call.timeout, limit=call.answer_limit
             )
         except BadCredentialError as error:
             return _bad_credential(provider, credential, error)
         except TransportError as error:
-            return _failed(error)
-        reply = self._readable(provider, credential, answered) or await self._searched(order, credential, answered)
+            return _failure_of(error)
+        reply = self._readable(provider, credential, answered) or await self._search(order, credential, answered)
         reading = classify_answer(provider, call, reply)
         if isinstance(reading, Accepted):
             return replace(reading, credential=credential.label)
@@ -179,7 +179,7 @@ class Exchange:
 
         Work that is given up on is undecided: it may be followed again.
         """
-        known = self._known(order, work)
+        known = self._find_polling(order, work)
         if isinstance(known, Failed):
             return known
         polling, parts, shown = known
@@ -199,7 +199,7 @@ class Exchange:
         says how the work ends: the next poll does, and a partner that finished all the same is paid.
         """
         cancel = self.providers[order.provider].calls[order.call].cancel
-        known = self._known(order, work)
+        known = self._find_polling(order, work)
         if cancel is None or isinstance(known, Failed):
             return False
         polling, parts, shown = known
@@ -213,7 +213,7 @@ class Exchange:
             return False
         return isinstance(reply, Reply) and reply.is_success
 
-    def _known(self, order: Order, work: Work) -> tuple[Polling, Handle, Credential] | Failed:
+    def _find_polling(self, order: Order, work: Work) -> tuple[Polling, Handle, Credential] | Failed:
         """What it takes to ask about work that was taken, or why that cannot be done."""
         provider = self.providers[order.provider]
         call = provider.calls[order.call]
@@ -283,7 +283,7 @@ class Exchange:
         if body is None and asking.method != "GET":  # some servers refuse a type without a body, others no length
             headers.pop("Content-Type", None)
             body = b""
-        headers |= self._shown(credential, asking.method, url, headers, body)
+        headers |= self._credential_headers(credential, asking.method, url, headers, body)
         try:
             answered = await self._transport.send(
                 asking.method,
@@ -295,8 +295,8 @@ class Exchange:
                 guarded=not path.startswith("/"),
             )
         except TransportError as error:
-            return msgspec.structs.replace(_failed(error), reached=Reached.UNDECIDED)
-        return self._readable(provider, credential, answered) or await self._searched(order, credential, answered)
+            return msgspec.structs.replace(_failure_of(error), reached=Reached.UNDECIDED)
+        return self._readable(provider, credential, answered) or await self._search(order, credential, answered)
 
     def _of_credential(self, provider: Provider, credential: Credential, outcome: Outcome) -> Outcome:
         """What a call ended in, where that may be about whom it was shown: an operator's problem, or the caller's."""
@@ -330,7 +330,7 @@ class Exchange:
             return None
         return read_here(self._redactor(provider, credential).clean(reply))
 
-    async def _searched(self, order: Order, credential: Credential, reply: Reply) -> ReadReply:
+    async def _search(self, order: Order, credential: Credential, reply: Reply) -> ReadReply:
         """The same for a large answer; of one with too many values, nothing is made."""
         try:
             if is_json(reply):
@@ -346,7 +346,7 @@ class Exchange:
             headers["Accept"] = call.accept
         return headers
 
-    def _shown(
+    def _credential_headers(
         self, credential: Credential, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> dict[str, str]:
         """The headers that show a credential with a request that is otherwise complete; BadCredentialError."""
@@ -370,7 +370,7 @@ class Exchange:
         return media_type, b"".join(pieces)
 
 
-def _filled(template: str, parts: Mapping[str, str]) -> str:
+def _fill_in(template: str, parts: Mapping[str, str]) -> str:
     """A path with its placeholders filled in; a name may hold slashes, a handle's part may not lead elsewhere."""
     if "{" not in template:
         return template
@@ -386,9 +386,9 @@ def _path(asking: Asking, parts: Mapping[str, str]) -> str:
 def _address(provider: Provider, path: str, parts: Mapping[str, str]) -> str | None:
     """Where to ask: below the partner's own address, or at one of its answers' where it may send us."""
     if path.startswith("/"):
-        return provider.base_url + _filled(path, parts)
+        return provider.base_url + _fill_in(path, parts)
     part, _, rest = path[1:].partition("}")
-    url = parts[part] + _filled(rest, parts)
+    url = parts[part] + _fill_in(rest, parts)
     return url if provider.may_follow(url, with_credential=True) else None
 
 
@@ -416,7 +416,7 @@ def _bad_credential(provider: Provider, credential: Credential, error: BadCreden
     return _not_configured(provider)
 
 
-def _failed(error: TransportError) -> Failed:
+def _failure_of(error: TransportError) -> Failed:
     """What a request without a whole answer means to the caller (R-24, R-26)."""
     upstream = Upstream(error.status)
     match error:

@@ -95,7 +95,7 @@ class Redactor:
         """Bytes without the secrets: the same where there are none; None where one cannot be taken out."""
         if not self._may_hold(content):
             return content
-        cleaned = bytearray(self._pattern.sub(_masked, content))
+        cleaned = bytearray(self._pattern.sub(_mask, content))
         for start, end in self._parts_in(bytes(cleaned)):
             cleaned[start:end] = _MASK * (end - start)
         left = any(spelling in layer for layer in _layers(bytes(cleaned)) for spelling in self._spellings)
@@ -142,7 +142,7 @@ class Redactor:
             for first, block in _blocks(secret):
                 at = content.find(block)
                 while at >= 0:
-                    start, end = _extended(content, secret, at, first, len(block))
+                    start, end = _extend(content, secret, at, first, len(block))
                     if end - start >= least:
                         yield start, end
                     at = content.find(block, max(end, at + 1))
@@ -164,7 +164,7 @@ def _hints(secret: bytes) -> Iterator[bytes]:
     return (block for _, block in _blocks(secret))
 
 
-def _extended(content: bytes, secret: bytes, at: int, first: int, length: int) -> tuple[int, int]:
+def _extend(content: bytes, secret: bytes, at: int, first: int, length: int) -> tuple[int, int]:
     """The longest part of a secret around a block of it that was found."""
     start, end = at, at + length
     while start > 0 and first > 0 and content[start - 1] == secret[first - 1]:
@@ -219,5 +219,5 @@ def _layers(content: bytes) -> Iterator[bytes]:
         yield content
 
 
-def _masked(found: re.Match[bytes]) -> bytes:
+def _mask(found: re.Match[bytes]) -> bytes:
     return _MASK * (found.end() - found.start())

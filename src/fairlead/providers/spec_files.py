@@ -239,7 +239,7 @@ def _problems(read: _ProviderFile) -> list[Problem]:
 
 def _call_problems(call: _CallFile) -> list[Problem]:
     polls = call.protocol is Protocol.SUBMIT_AND_POLL
-    handle = _named(call.handle)
+    handle = _handle_parts(call.handle)
     found = _address_problems(call)
     if polls and (not handle or call.poll is None):
         found.append(([], "submit-and-poll needs a 'handle' and a [poll] table"))
@@ -372,10 +372,10 @@ def _call(name: str, read: _CallFile) -> Call:
 
 
 def _handle(read: str | dict[str, str] | None) -> dict[str, Pointer]:
-    return {name: parse_pointer(text) for name, text in _named(read).items()}
+    return {name: parse_pointer(text) for name, text in _handle_parts(read).items()}
 
 
-def _named(read: str | dict[str, str] | None) -> dict[str, str]:
+def _handle_parts(read: str | dict[str, str] | None) -> dict[str, str]:
     """The parts of a handle; a handle of one part calls it `handle`."""
     if read is None:
         return {}

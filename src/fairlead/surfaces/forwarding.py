@@ -44,17 +44,17 @@ class BaseUrls:
             return self.public
         if not self._is_trusted(scope):
             return base_url_of(scope)
-        told = _told(scope)
+        told = _read_forwarded(scope)
         return base_url_of(scope, told.scheme, told.host) + told.prefix
 
     def host_of(self, scope: Scope) -> str:
         """The host a caller has named, perhaps with a port, whatever links are to begin with."""
-        told = _told(scope).host if self._is_trusted(scope) else None
+        told = _read_forwarded(scope).host if self._is_trusted(scope) else None
         return base_url_of(scope, host=told).partition("://")[2]
 
     def named_host_of(self, scope: Scope) -> str | None:
         """The host a call names, or a trusted proxy for it; None where it names none."""
-        told = _told(scope).host if self._is_trusted(scope) else None
+        told = _read_forwarded(scope).host if self._is_trusted(scope) else None
         return told or named_host(scope)
 
     def is_public(self, host: str) -> bool:
@@ -97,7 +97,7 @@ class _Told:
     prefix: str = ""
 
 
-def _told(scope: Scope) -> _Told:
+def _read_forwarded(scope: Scope) -> _Told:
     """Read `Forwarded` (RFC 7239), or X-Forwarded-* where it says neither scheme nor host: never some of each."""
     element = _first_element(_value(scope, b"forwarded"))
     told = _Told(_scheme(element.get("proto", "")), _host(element.get("host", "")))

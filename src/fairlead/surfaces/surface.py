@@ -133,11 +133,11 @@ class Surface:
 
     async def refuse(self, scope: Scope, send: Send, error: Exception, more_headers: Headers | None = None) -> None:
         """Answer a call that has failed before any route had it, with more headers where there are some."""
-        refusal = self._worded(error, scope)
+        refusal = self._word(error, scope)
         name = (self._request_id, scope[REQUEST_ID].encode())
         await answer(scope, send, refusal.status, [*refusal.headers, name, *(more_headers or [])], refusal.content)
 
-    def _worded(self, error: Exception, scope: Scope) -> Refusal:
+    def _word(self, error: Exception, scope: Scope) -> Refusal:
         refusal = self._refusal(error, scope)
         self._observe(FaultAnswered(scope[REQUEST_ID], scope["path"][:_PATH_SHOWN], refusal.result))
         return refusal

@@ -41,7 +41,7 @@ class PartnerProgram:
         restarts, loop = Restarts(_RESTART_FIRST, steady=_STEADY_SECONDS), asyncio.get_running_loop()
         try:
             while True:
-                await self._wanted()
+                await self._wait_for_connection()
                 started = loop.time()
                 try:
                     ended = await self._run_once()
@@ -52,7 +52,7 @@ class PartnerProgram:
         finally:
             self._socket.close()
 
-    async def _wanted(self) -> None:
+    async def _wait_for_connection(self) -> None:
         """Return when a connection waits to be accepted."""
         loop = asyncio.get_running_loop()
         called = asyncio.Event()

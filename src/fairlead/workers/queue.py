@@ -75,7 +75,7 @@ class QueueWorker:
             self._working += 1
             task = asyncio.get_running_loop().create_task(self._take(run_id, workspace_id))
             self._tasks.add(task)
-            task.add_done_callback(self._claimed)
+            task.add_done_callback(self._note_claim)
 
     def _has_place(self) -> bool:
         """Whether another run can be taken: claims that begin together also call their partners together."""
@@ -93,7 +93,7 @@ class QueueWorker:
             else:
                 execution.task.add_done_callback(lambda _: self._one_less(run_id))
 
-    def _claimed(self, task: asyncio.Task[None]) -> None:
+    def _note_claim(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._take_next()
 

@@ -96,35 +96,35 @@ class Funds(msgspec.Struct, frozen=True):
 
     def with_hold(self, amount: int) -> "Funds":
         """The figures after one more run was admitted and has a slot."""
-        return self._moved(held=amount, slots=1, costly=amount >= COSTLY)
+        return self._with_moved(held=amount, slots=1, costly=amount >= COSTLY)
 
     def with_raise(self, held: int, wanted: int) -> "Funds":
         """The figures after the hold of a run grew."""
-        return self._moved(held=wanted - held, costly=int(is_costly(wanted)) - int(is_costly(held)))
+        return self._with_moved(held=wanted - held, costly=int(is_costly(wanted)) - int(is_costly(held)))
 
     def with_queued(self, amount: int) -> "Funds":
         """The figures after one more run was admitted to the queue, without a slot."""
-        return self._moved(held=amount, waiting=1, parked=1, parked_held=amount, places=1)
+        return self._with_moved(held=amount, waiting=1, parked=1, parked_held=amount, places=1)
 
     def with_release(self, hold: int) -> "Funds":
         """The figures after a parked run got a slot."""
-        return self._moved(slots=1, costly=int(is_costly(hold)), parked=-1, parked_held=-hold)
+        return self._with_moved(slots=1, costly=int(is_costly(hold)), parked=-1, parked_held=-hold)
 
     def with_claim(self) -> "Funds":
         """The figures after a worker claimed a released run."""
-        return self._moved(waiting=-1)
+        return self._with_moved(waiting=-1)
 
     def after_settlement(self, hold: int, charged: int) -> "Funds":
         """The figures after a run ended."""
-        return self._moved(balance=-charged, held=-hold, slots=-1, costly=-(hold >= COSTLY))
+        return self._with_moved(balance=-charged, held=-hold, slots=-1, costly=-(hold >= COSTLY))
 
     def after_withdrawal(self, hold: int, *, was_parked: bool) -> "Funds":
         """The figures after a run ended that no worker had claimed."""
         if was_parked:
-            return self._moved(held=-hold, waiting=-1, parked=-1, parked_held=-hold)
-        return self._moved(held=-hold, slots=-1, costly=-int(is_costly(hold)), waiting=-1)
+            return self._with_moved(held=-hold, waiting=-1, parked=-1, parked_held=-hold)
+        return self._with_moved(held=-hold, slots=-1, costly=-int(is_costly(hold)), waiting=-1)
 
-    def _moved(
+    def _with_moved(
         self,
         *,
         balance: int = 0,
@@ -166,7 +166,7 @@ def refuse_slot(funds: Funds, hold: int) -> Fault | None:
     """Say why a run that is held for so much may not have a slot, or None."""
     limit = funds.in_flight_limit
     if limit == 0:
-        return _blocked()
+        return _blocked_fault()
     if limit != UNLIMITED:
         if funds.in_flight >= limit:
             return ConcurrencyLimitExceeded(limit=limit, current=funds.in_flight)
@@ -196,7 +196,7 @@ def refuse_queueing(funds: Funds, hold: int, backlog: int) -> Fault | None:
     never be in flight is refused at once.
     """
     if funds.in_flight_limit == 0:
-        return _blocked()
+        return _blocked_fault()
     if funds.waiting >= backlog:
         return QueueBacklogFull(backlog)
     if funds.commitment_limit is not None and hold > funds.commitment_limit:
@@ -212,5 +212,5 @@ def _lacks_money(funds: Funds, more: int) -> Fault:
     return InsufficientCredits(available=max(0, funds.available()), needed=more)
 
 
-def _blocked() -> Fault:
+def _blocked_fault() -> Fault:
     return Forbidden("Runs are blocked for this workspace.")

@@ -72,7 +72,7 @@ def estimate(card: RateCard, asked: Pricing) -> Estimate:
         if price == 0 and not any(part.price for part in component.parts):
             continue
         is_priced = True
-        quantity = _bounded(component, asked)
+        quantity = _upper_bound(component, asked)
         if quantity is None:
             return Estimate(Source.UNKNOWN, reason=Reason.NOT_QUOTABLE)
         line = line_of(card, component, quantity, price, asked)
@@ -105,7 +105,7 @@ def _least_of(line: Line, asked: Pricing) -> int:
     return times(cheapest, quantity * factor)
 
 
-def _bounded(component: Component, asked: Pricing) -> Decimal | None:
+def _upper_bound(component: Component, asked: Pricing) -> Decimal | None:
     """The most a component can come to for a body; None where neither the body nor the card bounds it."""
     if asked.is_strict and component.strict is not None and component.strict.quantities:
         found = quantity_strictly(component, asked)

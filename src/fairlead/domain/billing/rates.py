@@ -341,7 +341,7 @@ def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> Charge:
 def _due(line: Line, answer: Any, headers: Mapping[str, str]) -> int:
     """What the partner's report of a component comes to; what was held where it reports nothing."""
     component, measured = line.component, line.component.measured
-    quantity = line.quantity if measured is None else _measured(component, measured, answer, headers)
+    quantity = line.quantity if measured is None else _measured_quantity(component, measured, answer, headers)
     if quantity is None or (answer is None and (line.open or component.parts)):
         return line.held
     factor = line.factor
@@ -428,7 +428,7 @@ def _value(factor: Factor, asked: Pricing) -> Decimal | int | None:
     return _number(found)
 
 
-def _measured(
+def _measured_quantity(
     component: Component, measured: Measured, answer: Any, headers: Mapping[str, str]
 ) -> Decimal | int | None:
     """The quantity the partner reports; None where it reports none."""

@@ -53,7 +53,7 @@ def price_strictly(component: Component, asked: Pricing) -> int:
 
 def quantity_strictly(component: Component, asked: Pricing) -> Decimal | None:
     """The quantity a body asks for, which may pass `at_most`; None where it cannot be read."""
-    wanted = _wanted(component, asked)
+    wanted = _requested_quantity(component, asked)
     if wanted is None or (wanted.unless is not None and any(find_all(asked.body, wanted.unless))):
         return None
     product: Decimal | int = 1
@@ -81,12 +81,12 @@ def beyond_card(card: RateCard, asked: Pricing) -> tuple[Violation, ...]:
 
 def _place(component: Component, asked: Pricing) -> Pointer:
     """Where a body says the quantity of a component."""
-    wanted = _wanted(component, asked)
+    wanted = _requested_quantity(component, asked)
     factors = () if wanted is None else wanted.product
     return next((place for factor in factors for place, _ in find_all(asked.body, factor.at)), ())
 
 
-def _wanted(component: Component, asked: Pricing) -> Requested | None:
+def _requested_quantity(component: Component, asked: Pricing) -> Requested | None:
     if component.strict is None:
         return None
     return next((one.requested for one in component.strict.quantities if _applies(one, asked)), None)

@@ -55,7 +55,7 @@ class InputSchema:
         """Whether the body names the model, which the path has said already."""
         self._declared = frozenset(properties)
         self._is_open = not properties or document.get("additionalProperties", False) is not False
-        _compiled(document)
+        _compile(document)
 
     @property
     def text(self) -> bytes:
@@ -70,7 +70,7 @@ class InputSchema:
 
     @functools.cached_property
     def _validator(self) -> jsonschema_rs.Draft202012Validator:
-        return _compiled(self.document)
+        return _compile(self.document)
 
     def violations(self, body: Any) -> tuple[Violation, ...]:
         """Every failing field of a body, at most VIOLATIONS_MAX of them; empty for a valid body."""
@@ -87,10 +87,10 @@ class InputSchema:
         """Top-level fields the schema does not declare (R-15); none for a schema that says it takes others."""
         if self._is_open:
             return ()
-        return tuple(_unexpected(("body", name[:_ECHO_MAX])) for name in body if name not in self._declared)
+        return tuple(_unexpected_field(("body", name[:_ECHO_MAX])) for name in body if name not in self._declared)
 
 
-def _compiled(document: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
+def _compile(document: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(
         dict(document), validate_formats=True, offline=True, pattern_options=jsonschema_rs.RegexOptions()
     )
@@ -104,9 +104,9 @@ def _violations_of(error: jsonschema_rs.ValidationError) -> list[Violation]:
         case jsonschema_rs.ValidationErrorKind.Required():
             return [Violation((*path, str(kind.property)), "Field required", "missing")]
         case jsonschema_rs.ValidationErrorKind.AdditionalProperties():
-            return [_unexpected((*path, name[:_ECHO_MAX])) for name in kind.unexpected]
+            return [_unexpected_field((*path, name[:_ECHO_MAX])) for name in kind.unexpected]
         case jsonschema_rs.ValidationErrorKind.UnevaluatedProperties():
-            return [_unexpected((*path, name[:_ECHO_MAX])) for name in kind.unexpected]
+            return [_unexpected_field((*path, name[:_ECHO_MAX])) for name in kind.unexpected]
         case _:
             keyword = kind.name
             name, bound = _BOUNDS.get(keyword, (keyword, None))
@@ -123,7 +123,7 @@ def _message(error: jsonschema_rs.ValidationError, bound: str | None) -> str:
     return f"This value does not satisfy {rule}"[:_MESSAGE_MAX]
 
 
-def _unexpected(path: tuple[str | int, ...]) -> Violation:
+def _unexpected_field(path: tuple[str | int, ...]) -> Violation:
     return Violation(path, "Extra inputs are not permitted", "extra_forbidden")
 
 

@@ -70,7 +70,7 @@ class StrictForm:
 
     def violations(self, body: Mapping[str, Any], fixed: Mapping[str, Any]) -> tuple[Violation, ...]:
         """Every reason to refuse a body, at most VIOLATIONS_MAX of them; `fixed` as the leg has them."""
-        found = list(_unfixed(body, fixed))
+        found = list(_fixed_violations(body, fixed))
         counts: dict[StrictField, int] = {}
         rest = {name: value for name, value in body.items() if name not in fixed}
         found += islice(_strangers(self._root, rest, ("body",), counts), VIOLATIONS_MAX)
@@ -78,7 +78,7 @@ class StrictForm:
         return tuple(found[:VIOLATIONS_MAX])
 
 
-def _unfixed(body: Mapping[str, Any], fixed: Mapping[str, Any]) -> Iterator[Violation]:
+def _fixed_violations(body: Mapping[str, Any], fixed: Mapping[str, Any]) -> Iterator[Violation]:
     """The fixed fields that a body lacks, or has with another value."""
     for name, value in fixed.items():
         told = value.replace(RUN_ID, "<a UUID>") if isinstance(value, str) else value

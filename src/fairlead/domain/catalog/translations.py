@@ -77,7 +77,7 @@ def translate(translation: Translation, body: Mapping[str, Any]) -> Translated:
             carried.update(_carry(move, body, target))
         except CannotExpressError as error:
             reasons.update({pointer: str(error) or _NO_WORD for pointer in _places(move, body)})
-    left = _left(body, carried)
+    left = _uncarried(body, carried)
     return Translated(target, tuple(f"{_spelled(at)}: {_reason(translation, at, reasons)}" for at in left))
 
 
@@ -111,15 +111,15 @@ def _carry(move: Move, source: Mapping[str, Any], target: dict[str, Any]) -> Ite
             put(target, move.targets[0], _spell(move, (move.glue or "").join(parts)))
             yield from (places[0][0] for places in found)
         elif len(move.targets) > 1:
-            yield from _cut(move, found[0][0], target)
+            yield from _covering(move, found[0][0], target)
         else:
             yield from _set(move, found[0], target)
     except ValueError as error:  # the body has something where the target needs room
         raise CannotExpressError from error
-    yield from _filtered(move, found[0])
+    yield from _filter_pointers(move, found[0])
 
 
-def _filtered(move: Move, found: Sequence[tuple[Pointer, Any]]) -> Iterator[Pointer]:
+def _filter_pointers(move: Move, found: Sequence[tuple[Pointer, Any]]) -> Iterator[Pointer]:
     """What a source's filter looked at: `role` of `*[role=first_frame]` has said what it had to."""
     for depth, part in enumerate(move.sources[0]):
         name = part[2:].partition("=")[0] if part.startswith("*[") else None
@@ -127,7 +127,7 @@ def _filtered(move: Move, found: Sequence[tuple[Pointer, Any]]) -> Iterator[Poin
             yield from ((*place[: depth + 1], name) for place, _ in found)
 
 
-def _cut(move: Move, found: tuple[Pointer, Any], target: dict[str, Any]) -> Iterator[Pointer]:
+def _covering(move: Move, found: tuple[Pointer, Any], target: dict[str, Any]) -> Iterator[Pointer]:
     place, value = found
     parts = _scalar(value).split(move.glue) if move.glue else [_scalar(value)]
     if len(parts) != len(move.targets):
@@ -195,7 +195,7 @@ def _places(move: Move, body: Mapping[str, Any]) -> Iterator[Pointer]:
         yield from (place for place, _ in find_all(body, pointer))
 
 
-def _left(document: Any, carried: set[Pointer], above: Pointer = ()) -> Iterator[Pointer]:
+def _uncarried(document: Any, carried: set[Pointer], above: Pointer = ()) -> Iterator[Pointer]:
     """The places nothing was carried from, each named at the highest level at which that is so."""
     members = _members(document)
     for name, value in members:
@@ -203,7 +203,7 @@ def _left(document: Any, carried: set[Pointer], above: Pointer = ()) -> Iterator
         if place in carried or value is None:
             continue
         if any(one[: len(place)] == place for one in carried):
-            yield from _left(value, carried, place)
+            yield from _uncarried(value, carried, place)
         else:
             yield place
 

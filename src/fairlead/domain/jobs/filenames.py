@@ -38,7 +38,7 @@ def clean_name(given: str) -> str | None:
     plain = _plain(_last_part(given[:_GIVEN_MAX]))
     while annotated := _ANNOTATED.fullmatch(plain):  # a name that ends so could not be asked for
         plain = annotated["name"]
-    return None if plain.strip(". ") == "" else _shortened(plain)
+    return None if plain.strip(". ") == "" else _shorten(plain)
 
 
 def numbered(name: str, number: int) -> str:
@@ -114,7 +114,7 @@ def _plain(text: str) -> str:
     return "".join(char for char in spaced if char.isprintable()).replace(":", "_").strip()
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     stem, extension = split_name(name)
     room = NAME_BYTES_MAX - len(extension.encode())
     return stem.encode()[:room].decode(errors="ignore").rstrip() + extension

@@ -57,7 +57,7 @@ def findings_of(workflow: bytes, known: Container[str]) -> SubmissionRefused | N
             classes[node_id] = found
     if malformed:
         message = "The workflow has nodes that are none."
-        return SubmissionRefused("invalid_workflow", message, _told(malformed, "malformed_node_count"))
+        return SubmissionRefused("invalid_workflow", message, _details(malformed, "malformed_node_count"))
     return _waiting(classes) or _unknown(classes, known)
 
 
@@ -115,7 +115,7 @@ def _waiting(classes: Mapping[str, str]) -> SubmissionRefused | None:
     ]
     if not waiting:
         return None
-    details = _told(waiting, "browser_wait_node_count")
+    details = _details(waiting, "browser_wait_node_count")
     details["browser_wait_node_classes"] = sorted({name for name in classes.values() if name in BROWSER_CLASSES})
     return SubmissionRefused("invalid_workflow", "The workflow has nodes that wait for a browser.", details)
 
@@ -130,7 +130,7 @@ def _unknown(classes: Mapping[str, str], known: Container[str]) -> SubmissionRef
     ]
     if not unknown:
         return None
-    details = _told(unknown, "unknown_node_count")
+    details = _details(unknown, "unknown_node_count")
     details["unknown_node_classes"] = listed
     return SubmissionRefused("invalid_workflow", "The workflow has nodes of unknown classes.", details)
 
@@ -144,7 +144,7 @@ def _first(most: int, names: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _told(findings: Sequence[Finding], count: str) -> dict[str, Any]:
+def _details(findings: Sequence[Finding], count: str) -> dict[str, Any]:
     details: dict[str, Any] = {
         "node_errors": {
             finding.node_id: {

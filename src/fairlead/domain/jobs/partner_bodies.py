@@ -35,7 +35,7 @@ def body_of(node: PartnerNode, model: str, values: Mapping[str, Any]) -> dict[st
                 raise BadInputError(f"{input_.name}: {model} takes none; only {', '.join(input_.models)} do.")
             continue
         _give(body, input_, value)
-    return _merged(body, _extra(values.get(EXTRA_BODY)))
+    return _merge(body, _extra(values.get(EXTRA_BODY)))
 
 
 def _give(body: dict[str, Any], input_: NodeInput, value: Any) -> None:
@@ -106,11 +106,11 @@ def _extra(text: Any) -> dict[str, Any]:
         raise BadInputError(f"{EXTRA_BODY} must be a JSON object: {told}") from None
 
 
-def _merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     """A body with more fields: objects are merged, everything else is replaced."""
     for name, value in extra.items():
         known = body.get(name)
-        body[name] = _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+        body[name] = _merge(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
     return body
 
 

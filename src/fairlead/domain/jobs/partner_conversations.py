@@ -29,7 +29,7 @@ class Opening:
 
 def opening_of(name: str, at: Pointer, schema: Mapping[str, Any], *, is_required: bool) -> Opening | None:
     """The inputs of a field that is a conversation; None for any other field."""
-    for made in (_messages, _contents, _instruction, _parts, _interaction, _listed):
+    for made in (_messages, _contents, _instruction, _parts, _interaction, _media_list):
         opening = made(name, at, schema, is_required)
         if opening is not None:
             return opening
@@ -60,7 +60,7 @@ def _messages(name: str, at: Pointer, schema: Mapping[str, Any], is_required: bo
     if "system" in roles:
         front = (*at, "+")
         inputs.append(_words("system", front, {"role": "system", "content": ""}, "/content", is_optional=True))
-    return Opening(inputs, _nested(at, [{"role": "user", "content": []}]))
+    return Opening(inputs, _nest(at, [{"role": "user", "content": []}]))
 
 
 def _contents(name: str, at: Pointer, schema: Mapping[str, Any], is_required: bool) -> Opening | None:  # noqa: FBT001 -- as above
@@ -70,7 +70,7 @@ def _contents(name: str, at: Pointer, schema: Mapping[str, Any], is_required: bo
     parts = (*at, "0", "parts", "-")
     template = {"inlineData": {"mimeType": "image/png", "data": ""}}
     image = _picture(parts, template, "/inlineData/data", Spelling.BASE64)
-    return Opening([_prompt(parts, {"text": ""}), image], _nested(at, [{"role": "user", "parts": []}]))
+    return Opening([_prompt(parts, {"text": ""}), image], _nest(at, [{"role": "user", "parts": []}]))
 
 
 def _instruction(name: str, at: Pointer, schema: Mapping[str, Any], _required: bool) -> Opening | None:  # noqa: FBT001 -- as above
@@ -92,7 +92,7 @@ def _parts(_name: str, at: Pointer, schema: Mapping[str, Any], is_required: bool
         if kind is not None and (type_ := f"{kind.lower()}_url") in types:
             template = {"type": type_, type_: {"url": ""}, "role": role}
             inputs.append(_socket(role, kind, (*at, "-"), template, f"/{type_}/url", Spelling.DATA_URI))
-    return Opening(inputs, _nested(at, []))
+    return Opening(inputs, _nest(at, []))
 
 
 def _interaction(name: str, at: Pointer, schema: Mapping[str, Any], is_required: bool) -> Opening | None:  # noqa: FBT001 -- as above
@@ -106,10 +106,10 @@ def _interaction(name: str, at: Pointer, schema: Mapping[str, Any], is_required:
         if f"'{type_}'" in told:
             template = {"type": type_, "data": "", "mime_type": _TYPES[kind]}
             inputs.append(_socket(type_, kind, (*at, "-"), template, "/data", Spelling.BASE64))
-    return Opening(inputs, _nested(at, []))
+    return Opening(inputs, _nest(at, []))
 
 
-def _listed(_name: str, at: Pointer, schema: Mapping[str, Any], is_required: bool) -> Opening | None:  # noqa: FBT001 -- as above
+def _media_list(_name: str, at: Pointer, schema: Mapping[str, Any], is_required: bool) -> Opening | None:  # noqa: FBT001 -- as above
     """A list of media with a `type` and a `url`, no texts. Where it must not be empty, the first kind must be given."""
     items = _items(schema)
     types = _choices(_property(items, "type"))
@@ -124,7 +124,7 @@ def _listed(_name: str, at: Pointer, schema: Mapping[str, Any], is_required: boo
     ]
     if is_required and schema.get("minItems") and inputs:
         inputs[0] = msgspec.structs.replace(inputs[0], is_optional=False)
-    return Opening(inputs, _nested(at, []) if is_required else {}) if inputs else None
+    return Opening(inputs, _nest(at, []) if is_required else {}) if inputs else None
 
 
 def _prompt(at: Pointer, template: Mapping[str, Any]) -> NodeInput:
@@ -151,7 +151,7 @@ def _socket(
     return NodeInput(name, type_, as_text(at), {}, True, template, value_at, media)  # noqa: FBT003 -- is_optional
 
 
-def _nested(at: Pointer, value: Any) -> dict[str, Any]:
+def _nest(at: Pointer, value: Any) -> dict[str, Any]:
     for part in reversed(at):
         value = {part: value}
     return dict(value)

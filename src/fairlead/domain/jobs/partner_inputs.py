@@ -143,13 +143,13 @@ def _widget(field: Field, schema: Mapping[str, Any]) -> NodeInput | None:
         return _choice(field, schema)
     match kind:
         case "boolean":
-            return _made(field, "BOOLEAN", schema, {})
+            return _number_or_boolean(field, "BOOLEAN", schema, {})
         case "integer":
-            return _made(field, "INT", schema, _bounds(field, schema))
+            return _number_or_boolean(field, "INT", schema, _bounds(field, schema))
         case "number":
             bounds = _bounds(field, schema)
             is_fine = bounds["max"] - bounds["min"] <= _FINE
-            return _made(field, "FLOAT", schema, {"step": 0.01 if is_fine else 0.1, **bounds})
+            return _number_or_boolean(field, "FLOAT", schema, {"step": 0.01 if is_fine else 0.1, **bounds})
         case "string":
             return _text(field, schema)
         case _:
@@ -173,7 +173,7 @@ def _choice(field: Field, schema: Mapping[str, Any]) -> NodeInput | None:
     return _input(field, "COMBO", options, omitted)
 
 
-def _made(field: Field, type_: str, schema: Mapping[str, Any], options: dict[str, Any]) -> NodeInput:
+def _number_or_boolean(field: Field, type_: str, schema: Mapping[str, Any], options: dict[str, Any]) -> NodeInput:
     """A number or a yes or no; one that need not be there and has no default is a socket, which may stay empty."""
     is_seed = _SEED.search(field.name) is not None
     if is_seed:

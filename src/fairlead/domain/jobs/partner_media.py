@@ -38,7 +38,7 @@ def media_field(name: str, at: Pointer, schema: Mapping[str, Any], *, is_require
     kind = _kind(name, schema, one)
     if kind is None:
         return None
-    wrapped = _unwrapped(one, kind)
+    wrapped = _unwrap(one, kind)
     if wrapped is None:
         return None
     template, value_at, leaf = wrapped
@@ -101,7 +101,7 @@ def _kind(name: str, schema: Mapping[str, Any], one: Mapping[str, Any]) -> str |
     return "AUDIO" if _SOUND.search(words) else None
 
 
-def _unwrapped(one: Mapping[str, Any], kind: str) -> tuple[Any, str, Mapping[str, Any]] | None:
+def _unwrap(one: Mapping[str, Any], kind: str) -> tuple[Any, str, Mapping[str, Any]] | None:
     """The template around a picture, where it stands in that, and its own schema; None where it is no mere wrapping."""
     if _is_text(one):
         return None, "", one

@@ -60,7 +60,7 @@ def partner_nodes(models: Iterable[Model]) -> Sequence[PartnerNode]:
     gathered: dict[tuple[str, str], list[_Shown]] = {}
     for model in sorted(models, key=lambda one: one.id):
         families = gathered.setdefault((model.provider, family_of(model.name)), [])
-        _join(families, _shown(model))
+        _join(families, _show_model(model))
     nodes: dict[str, PartnerNode] = {}
     for (provider, family), groups in gathered.items():
         largest = max(groups, key=lambda group: len(group.models))
@@ -100,7 +100,7 @@ def class_name(provider: str, family: str) -> str:
     return "Partner" + "".join(part[:1].upper() + part[1:] for word in words for part in word.split("."))
 
 
-def _shown(model: Model) -> _Shown:
+def _show_model(model: Model) -> _Shown:
     opening = inputs_of(model.input_schema.document if model.input_schema is not None else None)
     return _Shown([model], tuple(opening.inputs), opening.start, places_of(model))
 
@@ -108,14 +108,14 @@ def _shown(model: Model) -> _Shown:
 def _join(groups: list[_Shown], one: _Shown) -> None:
     """Put a model into the first group it is a variant of, or into one of its own."""
     for number, group in enumerate(groups):
-        merged = _merged(group, one)
+        merged = _merge_model(group, one)
         if merged is not None:
             groups[number] = merged
             return
     groups.append(one)
 
 
-def _merged(group: _Shown, one: _Shown) -> _Shown | None:
+def _merge_model(group: _Shown, one: _Shown) -> _Shown | None:
     """A group with one more model; None where their inputs or results differ too much."""
     known = {input_.name: input_ for input_ in group.inputs}
     added = {input_.name: input_ for input_ in one.inputs}
@@ -124,7 +124,7 @@ def _merged(group: _Shown, one: _Shown) -> _Shown | None:
         return None
     if any(not _fit(known[name], added[name]) for name in known.keys() & added.keys()):
         return None
-    merged = [_joined(input_, added[input_.name], one.names) if input_.name in added else _only(input_, group.names)
+    merged = [_blend(input_, added[input_.name], one.names) if input_.name in added else _only(input_, group.names)
               for input_ in group.inputs]  # fmt: skip
     extra, merged = merged[-1], merged[:-1]
     merged += [_only(input_, one.names) for name, input_ in added.items() if name not in known]
@@ -151,7 +151,7 @@ def _only(input_: NodeInput, names: Sequence[str]) -> NodeInput:
     return input_ if input_.models is not None else msgspec.structs.replace(input_, models=tuple(names))
 
 
-def _joined(first: NodeInput, second: NodeInput, names: Sequence[str]) -> NodeInput:
+def _blend(first: NodeInput, second: NodeInput, names: Sequence[str]) -> NodeInput:
     """One input for two: the wider bounds, all choices, and a default that is left out only where all mean the same."""
     options = dict(first.options)
     for key, widest in _BOUNDS:
@@ -184,7 +184,7 @@ def _node(name: str, provider: str, group: _Shown) -> PartnerNode:
         title=_title(group.models, provider),
         category=f"api node/{_MEDIA[main_kind(group.places)]}/{provider}",
         models=variants,
-        inputs=[_told(input_) for input_ in inputs],
+        inputs=[_with_variants(input_) for input_ in inputs],
         outputs=outputs_of(group.places),
         places=tuple(group.places),
         start=group.start,
@@ -192,7 +192,7 @@ def _node(name: str, provider: str, group: _Shown) -> PartnerNode:
     )
 
 
-def _told(input_: NodeInput) -> NodeInput:
+def _with_variants(input_: NodeInput) -> NodeInput:
     """An input that says which variants take it, where not all do."""
     if input_.models is None:
         return input_

@@ -56,7 +56,7 @@ def places_of(model: Model) -> tuple[Place, ...]:
     if schema is None and media_type is not None and (kind := _kind_of_type(media_type)) is not None:
         return (Place("", kind, Found.WHOLE),)
     schema = schema if isinstance(schema, Mapping) else {}
-    places = list(_linked(model, schema))
+    places = list(_link_places(model, schema))
     places += [Place(as_text(at), kind, Found.BASE64) for at in _inline(schema) for kind in _kinds(model, at)]
     found = schema.get("properties")
     properties: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
@@ -112,14 +112,14 @@ def _kind_of_type(media_type: str) -> Kind | None:
     return Kind(major) if major in {"IMAGE", "VIDEO", "AUDIO"} else None
 
 
-def _linked(model: Model, schema: Mapping[str, Any]) -> Iterator[Place]:
+def _link_places(model: Model, schema: Mapping[str, Any]) -> Iterator[Place]:
     """The links: those the model lists, or where it lists none the addresses of its output schema."""
     listed = model.assets.at or tuple(at for at, one in _strings(schema, ()) if one.get("format") == "uri")
     unclear = 0
     for at in listed:
         if _NO_RESULT.search(at[-1].lower()):
             continue
-        told = _told(at)
+        told = _kind_by_name(at)
         unclear += told is None
         if told is None and unclear > 1:
             continue  # the first of several is the result, the others are what it was made from
@@ -134,11 +134,11 @@ def _inline(schema: Mapping[str, Any]) -> Iterator[Pointer]:
 
 
 def _kinds(model: Model, at: Pointer) -> tuple[Kind, ...]:
-    told = _told(at)
+    told = _kind_by_name(at)
     return (told,) if told is not None else _of_model(model)
 
 
-def _told(at: Pointer) -> Kind | None:
+def _kind_by_name(at: Pointer) -> Kind | None:
     """What the last parts of a place tell, the innermost first."""
     for part in reversed(at):
         for kind, words in _WORDS.items():

@@ -101,7 +101,7 @@ def _is_strict(facts: Facts, leg: Leg) -> bool:
     return facts.options.strict and leg is not facts.model.native
 
 
-def _unregistered(facts: Facts) -> Fault | None:
+def _refuse_unregistered(facts: Facts) -> Fault | None:
     wanted = str(facts.options.provider)
     return None if wanted in facts.alternates else _not_served(wanted)
 
@@ -122,7 +122,7 @@ def _has_own_key(facts: Facts) -> Fault | None:
     return KeyConflict(f"{BYOK_PREFIX} for {provider}; leave out model_provider, or delete the stored key.")
 
 
-def _gated(facts: Facts) -> Fault | None:
+def _refuse_gated(facts: Facts) -> Fault | None:
     provider = str(facts.options.provider)
     return refuse_gate(facts.caller, provider_gate(provider), f"The provider {provider}")
 
@@ -137,7 +137,7 @@ def _policy(facts: Facts) -> Fault | None:
     return refuse_policy(facts.caller, str(facts.options.provider))
 
 
-REFUSALS: Final[tuple[Check, ...]] = (_unregistered, _cannot_edit, _has_own_key, _gated, _no_leg, _policy)
+REFUSALS: Final[tuple[Check, ...]] = (_refuse_unregistered, _cannot_edit, _has_own_key, _refuse_gated, _no_leg, _policy)
 """The six refusals, in their order."""
 
 

@@ -86,14 +86,14 @@ def compose(prompt: str, seed: int, duration_seconds: float, sample_rate: int) -
 
 def _plan(prompt: str, seed: int, rate: int, samples: int) -> _Piece:
     rng = generator(prompt, seed, "piece")
-    scale = _named(prompt, _SCALE_WORDS, str(rng.choice(list(_SCALES))))
-    timbre = _named(prompt, _TIMBRE_WORDS, str(rng.choice(list(_TIMBRES))))
-    tempo = _named(prompt, _TEMPO_WORDS, int(rng.integers(66, 92)))
+    scale = _pick_named(prompt, _SCALE_WORDS, str(rng.choice(list(_SCALES))))
+    timbre = _pick_named(prompt, _TIMBRE_WORDS, str(rng.choice(list(_TIMBRES))))
+    tempo = _pick_named(prompt, _TEMPO_WORDS, int(rng.integers(66, 92)))
     root = 55.0 * 2 ** (int(rng.integers(0, 12)) / 12)
     return _Piece(root, _SCALES[scale], 60.0 / tempo, _TIMBRES[timbre], rate, samples)
 
 
-def _named(prompt: str, table: dict[T, str], otherwise: T) -> T:
+def _pick_named(prompt: str, table: dict[T, str], otherwise: T) -> T:
     """Return the entry whose words the prompt uses first, else `otherwise`."""
     for word in words(prompt):
         for name, asked in table.items():

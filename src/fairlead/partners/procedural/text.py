@@ -107,7 +107,7 @@ def write(prompt: str, seed: int, max_characters: int) -> str:
     bank = dict(_BANK, topic=topics, other=topics, quality=qualities + _BANK["quality"])
     text = _sentence(rng, _OPENINGS, bank)
     if len(text) > max_characters:
-        return _cut(text, max_characters)
+        return _cut_sentence(text, max_characters)
     patterns: list[str] = []
     left = rng.randint(2, 4)
     for _ in range(SENTENCES_MAX):
@@ -146,7 +146,7 @@ def _article(sentence: str) -> str:
     return re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", sentence)
 
 
-def _cut(text: str, length: int) -> str:
+def _cut_sentence(text: str, length: int) -> str:
     """Return the start of a sentence that does not fit: whole words, and a full stop where one fits."""
     if length < 2:
         return text[:length]

@@ -36,8 +36,8 @@ class Calls:
             "provider": provider,
             "method": method,
             "path": path,
-            "query": _redacted(query),
-            "headers": _redacted(headers),
+            "query": _redact(query),
+            "headers": _redact(headers),
             "body_bytes": len(body),
             "json": _small_json(body),
             "faults": sorted(faults),
@@ -56,15 +56,15 @@ class Calls:
         self._calls = deque(kept, maxlen=CALLS_MAX)
 
 
-def _redacted(pairs: Mapping[str, str]) -> dict[str, str]:
-    return {name: _hashed(value) if _is_secret(name) else value for name, value in pairs.items()}
+def _redact(pairs: Mapping[str, str]) -> dict[str, str]:
+    return {name: _hash(value) if _is_secret(name) else value for name, value in pairs.items()}
 
 
 def _is_secret(name: str) -> bool:
     return name not in _NOT_SECRET and _SECRET.search(name) is not None
 
 
-def _hashed(value: str) -> str:
+def _hash(value: str) -> str:
     return "sha256:" + hashlib.sha256(value.encode()).hexdigest()[:12]
 
 

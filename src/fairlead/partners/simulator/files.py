@@ -62,10 +62,10 @@ class Files:
             return Response(_UNKNOWN, 404, media_type="application/xml")
         if file.expires <= self._clock.monotonic():
             return Response(_EXPIRED, file.status_expired, media_type="application/xml")
-        return _ranged(file.media, request.headers.get("range", ""))
+        return _serve_range(file.media, request.headers.get("range", ""))
 
 
-def _ranged(media: Media, wanted: str) -> Response:
+def _serve_range(media: Media, wanted: str) -> Response:
     headers = {"content-type": media.content_type, "accept-ranges": "bytes"}
     size = len(media.content)
     match = _RANGE.fullmatch(wanted.strip())

@@ -23,21 +23,21 @@ def prompt() -> str:
         if form is not None:
             return form[1].decode("utf-8", "replace").strip()
         try:
-            return _found(json.loads(body), DEPTH_MAX)
+            return _find(json.loads(body), DEPTH_MAX)
         except (ValueError, RecursionError):
             return ""
-    return _found(body, DEPTH_MAX)
+    return _find(body, DEPTH_MAX)
 
 
-def _found(value: object, depth: int) -> str:
+def _find(value: object, depth: int) -> str:
     """Find words under the names that vendors have for them, the nearest first."""
     if depth == 0:
         return ""
     if isinstance(value, list):
-        return next((words for item in value if (words := _found(item, depth - 1))), "")
+        return next((words for item in value if (words := _find(item, depth - 1))), "")
     if not isinstance(value, dict):
         return ""
     named = {re.sub("[^a-z]", "", str(name).lower()): item for name, item in value.items()}
     texts = (named.get(name) for name in _NAMES)
     words = next((text for text in texts if isinstance(text, str) and text.strip()), "")
-    return words.strip()[:PROMPT_CHARACTERS_MAX] or _found(list(value.values()), depth - 1)
+    return words.strip()[:PROMPT_CHARACTERS_MAX] or _find(list(value.values()), depth - 1)

@@ -79,7 +79,7 @@ class Site:
         for route, pattern, _format, convertors in self._routes:
             match = pattern.match(path) if route.method == method else None
             if match is not None and route.headers.items() <= headers.items():
-                return route, _converted(match.groupdict(), convertors)
+                return route, _convert(match.groupdict(), convertors)
         return None, {}
 
     def _call(
@@ -189,7 +189,7 @@ def _origin(scope: Scope, headers: Mapping[str, str]) -> str:
     return f"{scope.get('scheme', 'http')}://{host}"
 
 
-def _converted(groups: Mapping[str, str], convertors: Mapping[str, Convertor[Any]]) -> dict[str, str]:
+def _convert(groups: Mapping[str, str], convertors: Mapping[str, Convertor[Any]]) -> dict[str, str]:
     return {name: str(convertors[name].convert(value)) for name, value in groups.items()}
 
 

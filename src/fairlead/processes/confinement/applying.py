@@ -36,18 +36,18 @@ def apply(policy: Policy) -> Report:
     limits.bound(policy.memory, policy.files)
     limited = limits.bound_further(policy)
     if sys.platform != "linux":
-        return _required(policy, Report([Mechanism(name, _OTHER_SYSTEM, is_held=False) for name in _SET_HERE]))
+        return _require(policy, Report([Mechanism(name, _OTHER_SYSTEM, is_held=False) for name in _SET_HERE]))
     _refuse_threads()
     network = _network(policy)
     limits.die_with_parent()  # a new namespace of users has cleared it
     found = [
-        _tried(CAPABILITIES, _capabilities),
-        _tried(LANDLOCK, lambda: _landlock(policy)),
-        _tried(SECCOMP, lambda: _filter(policy)),
+        _try(CAPABILITIES, _capabilities),
+        _try(LANDLOCK, lambda: _landlock(policy)),
+        _try(SECCOMP, lambda: _filter(policy)),
         Mechanism(LIMITS, limited),
     ]
     is_closed = policy.network or next(one for one in found if one.name == SECCOMP).is_held
-    return _required(policy, Report([*found, Mechanism(NETWORK, network, is_held=is_closed)]))
+    return _require(policy, Report([*found, Mechanism(NETWORK, network, is_held=is_closed)]))
 
 
 def narrow(policy: Policy) -> Report:
@@ -59,25 +59,25 @@ def narrow(policy: Policy) -> Report:
     limits.die_with_parent()
     limits.keep_orphans()
     if sys.platform != "linux":
-        return _required(policy, Report([Mechanism(LANDLOCK, _OTHER_SYSTEM, is_held=False)]))
+        return _require(policy, Report([Mechanism(LANDLOCK, _OTHER_SYSTEM, is_held=False)]))
     _refuse_threads()
-    found = [_tried(LANDLOCK, lambda: _landlock(policy))]
+    found = [_try(LANDLOCK, lambda: _landlock(policy))]
     if policy.syscalls:
-        found.append(_tried(SECCOMP, lambda: _filter(policy)))
-    return _required(policy, Report(found))
+        found.append(_try(SECCOMP, lambda: _filter(policy)))
+    return _require(policy, Report(found))
 
 
 _SET_HERE: Final = (LANDLOCK, SECCOMP, CAPABILITIES, NETWORK)
 
 
-def _required(policy: Policy, report: Report) -> Report:
+def _require(policy: Policy, report: Report) -> Report:
     if policy.is_required and report.missing:
         words = "; ".join(f"{mechanism.name}: {mechanism.detail}" for mechanism in report.missing)
         raise ConfinementError(f"this process cannot be confined: {words}")
     return report
 
 
-def _tried(name: str, step: Callable[[], str]) -> Mechanism:
+def _try(name: str, step: Callable[[], str]) -> Mechanism:
     try:
         return Mechanism(name, step())
     except OSError as error:

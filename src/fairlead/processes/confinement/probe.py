@@ -65,8 +65,8 @@ def probe(policy: Policy, groups: ControlGroups | None) -> Report:
         group = _group(groups, stack)
         may_share = group is not None and group.counts_memory
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-probe-")))
-        trial = stack.enter_context(_prepared(policy, folder, may_share=may_share))
-        process = stack.enter_context(_started(folder / "own"))
+        trial = stack.enter_context(_prepare(policy, folder, may_share=may_share))
+        process = stack.enter_context(_start(folder / "own"))
         try:
             if group is not None:
                 with suppress(OSError):
@@ -89,7 +89,7 @@ def _group(groups: ControlGroups | None, stack: ExitStack) -> ControlGroup | Non
 
 
 @contextmanager
-def _prepared(policy: Policy, folder: Path, *, may_share: bool) -> Iterator[Trial]:
+def _prepare(policy: Policy, folder: Path, *, may_share: bool) -> Iterator[Trial]:
     """A file, a socket and a port that somebody listens at, none of them for the process that tries."""
     own, outside = folder / "own", folder / "outside"
     own.mkdir()
@@ -111,7 +111,7 @@ def _prepared(policy: Policy, folder: Path, *, may_share: bool) -> Iterator[Tria
 
 
 @contextmanager
-def _started(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _start(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "fairlead.processes.confinement.trial"],
@@ -166,10 +166,10 @@ def _report(tried: Tried, trial: Trial, group: ControlGroup | None) -> Report:
     succeeded = list(tried.succeeded)
     if Path(trial.file).stat().st_mode & 0o777 != _MODE:
         succeeded.append(("seccomp", "change a file's mode"))
-    return Report([_judged(told[name], [what for one, what in succeeded if one == name]) for name in MECHANISMS])
+    return Report([_judge(told[name], [what for one, what in succeeded if one == name]) for name in MECHANISMS])
 
 
-def _judged(mechanism: Mechanism, succeeded: Sequence[str]) -> Mechanism:
+def _judge(mechanism: Mechanism, succeeded: Sequence[str]) -> Mechanism:
     """A mechanism, which does not hold where an attempt went well."""
     if not succeeded:
         return mechanism

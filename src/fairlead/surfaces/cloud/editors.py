@@ -155,7 +155,7 @@ class EditorHandlers:
         [path] = _paths(request)
         content = await read_content(request, DOCUMENT_BYTES_MAX)
         replace = request.query_params.get("overwrite") != "false"
-        return _kept(request, await self.documents.put_file(caller, path, content, replace=replace))
+        return _answer_stored(request, await self.documents.put_file(caller, path, content, replace=replace))
 
     async def delete_user_file(self, request: Request) -> Response:
         """`DELETE /userdata/{file}`: forget a file, 204."""
@@ -170,7 +170,7 @@ class EditorHandlers:
             case [path, to]:
                 caller = await self.callers.caller(request)
                 replace = request.query_params.get("overwrite") != "false"
-                return _kept(request, await self.documents.move_file(caller, path, to, replace=replace))
+                return _answer_stored(request, await self.documents.move_file(caller, path, to, replace=replace))
             case _:  # a folder that is called so, as its encoded slashes show
                 return await self.put_user_file(request)
 
@@ -200,5 +200,5 @@ def _info(file: DocumentInfo) -> UserFile:
     return {"path": file.name, "size": file.size, "modified": file.changed_at, "created": file.changed_at}
 
 
-def _kept(request: Request, file: DocumentInfo) -> Response:
+def _answer_stored(request: Request, file: DocumentInfo) -> Response:
     return answer(_info(file) if _is_asked(request, "full_info") else file.name)

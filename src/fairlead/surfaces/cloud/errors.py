@@ -90,7 +90,7 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
         same = {"code": told.get("type"), "message": told.get("message")}
         body = {"error": told, "node_errors": error.fault.node_errors, **same}
         return refused(400, fitted(body), "invalid_workflow")
-    worded, more_headers = _worded(error, scope)
+    worded, more_headers = _word(error, scope)
     content = fitted(error_document(worded.type, worded.message))
     result = worded.result or worded.type
     return refused(worded.status, content, result, retry_after=worded.retry_after, more_headers=more_headers)
@@ -102,7 +102,7 @@ def error_document(type_: str, message: str) -> CloudError:
     return {"error": error, "node_errors": {}, "code": type_, "message": message}
 
 
-def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: PLR0911 -- one table, a row an error
+def _word(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: PLR0911 -- one table, a row an error
     match error:
         case JobFaultError():
             return _job_fault(error.fault, scope.get("method", "GET")), []

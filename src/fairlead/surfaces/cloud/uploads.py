@@ -42,7 +42,7 @@ class UploadHandlers:
             async with self._files.receiving(caller.workspace_id):
                 form, name = await _read(request, intake, self._limit)
             kind, overwrite = form.fields.get("type") or "input", flag(form.fields, "overwrite")
-            return _saved(await intake.commit(name, kind, overwrite=overwrite))
+            return _save(await intake.commit(name, kind, overwrite=overwrite))
         finally:
             await intake.abort()
 
@@ -56,7 +56,7 @@ class UploadHandlers:
                 form, name = await _read(request, intake, limit)
             kind, overwrite = form.fields.get("type") or "input", flag(form.fields, "overwrite")
             original = _original(form.fields.get("original_ref"))
-            return _saved(await self._views.mask(caller, intake, original, name, kind, overwrite=overwrite))
+            return _save(await self._views.mask(caller, intake, original, name, kind, overwrite=overwrite))
         finally:
             await intake.abort()
 
@@ -80,7 +80,7 @@ def _original(text: str | None) -> Original:
     return Original(reference.filename, reference.type or "output")
 
 
-def _saved(saved: SavedName) -> Response:
+def _save(saved: SavedName) -> Response:
     body: SavedFile = {
         "name": saved.name,
         "subfolder": saved.subfolder,

@@ -38,7 +38,7 @@ class ViewHandlers:
     async def view(self, request: Request) -> Response:
         """`GET /api/view`: 302 to a signed link to the file, or a picture made of it."""
         caller = await self._callers.caller(request)
-        seen = await self._views.view(caller, _wanted(request))
+        seen = await self._views.view(caller, _read_query(request))
         if isinstance(seen, ServedAsset):
             response = await self._content(request, seen)
             response.headers["Vary"] = _REDIRECTED["Vary"]
@@ -61,7 +61,7 @@ class ViewHandlers:
             return Response(msgspec.json.encode(body), 416, headers, "application/json")
 
 
-def _wanted(request: Request) -> Wanted:
+def _read_query(request: Request) -> Wanted:
     """What is asked for; JobFaultError for a query that asks for nothing there is."""
     query = request.query_params
     filename = query.get("filename")

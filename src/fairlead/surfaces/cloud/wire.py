@@ -180,13 +180,13 @@ def history_v2_detail(job: Job, events: Sequence[tuple[Event, int]]) -> HistoryV
 
 def _status(job: Job, events: Sequence[tuple[Event, int]]) -> ExecutionStatus:
     """How a job has ended; without its events, told from what the job knows of itself."""
-    told = events or list(_told(job))
+    told = events or list(_shown_events(job))
     succeeded = job.state is JobState.SUCCEEDED
     messages = [message_of(_news(job, event, at)) for event, at in told]
     return {"status_str": "success" if succeeded else "error", "completed": succeeded, "messages": messages}
 
 
-def _told(job: Job) -> Iterator[tuple[Event, int]]:
+def _shown_events(job: Job) -> Iterator[tuple[Event, int]]:
     if job.started_at is not None:
         yield Started(), job.started_at
     ending = _ending(job)

@@ -43,7 +43,7 @@ class AssetHandlers:
             async with self.assets.receiving(caller):
                 form = await read_form(request, _FIELD, intake, self.limit)
             name, new, expected = read_upload(form)
-            return self._added(request, await self.assets.add(caller, intake, name, new, expected))
+            return self._answer_added(request, await self.assets.add(caller, intake, name, new, expected))
         finally:
             await intake.abort()
 
@@ -51,7 +51,7 @@ class AssetHandlers:
         """`POST /assets/from-hash`: an asset of bytes that need not be sent again."""
         caller = await self.callers.caller(request)
         digest, new = read_from_hash(await read_small_json(request, BODY_MAX))
-        return self._added(request, await self.assets.add_known(caller, digest, new))
+        return self._answer_added(request, await self.assets.add_known(caller, digest, new))
 
     async def seek_hash(self, request: Request) -> Response:
         """`HEAD /assets/by-hash/{hash}`: whether the workspace has such bytes."""
@@ -79,7 +79,7 @@ class AssetHandlers:
         location = self.base_urls.of(request.scope) + asset.link
         return Response(status_code=302, headers={"Location": location, **_REDIRECTED})
 
-    def _added(self, request: Request, added: AddedAsset) -> Response:
+    def _answer_added(self, request: Request, added: AddedAsset) -> Response:
         document: AssetAdded = {**self._document(request, added.asset), "created_new": not added.is_known}
         return answer(document, 201 if added.is_new else 200)
 

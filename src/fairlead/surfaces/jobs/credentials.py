@@ -72,7 +72,7 @@ class JobCallers:
 
         SsoRequiredError for a good key of an account that must come another way; the call counts all the same.
         """
-        caller = await self._authenticated(request.scope)
+        caller = await self._authenticate(request.scope)
         self.windows.count(caller.workspace_id)
         if self.asks_for_sso and caller.single_sign_on is not None:
             raise SsoRequiredError(caller.single_sign_on.organization_id)
@@ -84,7 +84,7 @@ class JobCallers:
             raise FaultError(refusal)
         return caller, deployment
 
-    async def _authenticated(self, scope: Scope) -> Caller:
+    async def _authenticate(self, scope: Scope) -> Caller:
         credential = key_or_token(scope, self.key_prefix)
         if self.self_hosted is not None:
             if self.self_hosted.admits(credential, scope):

@@ -55,7 +55,7 @@ class DeploymentHandlers:
 
     async def create_deployment(self, request: Request) -> Response:
         """`POST /deployments`: a deployment, and its first release, which is being prepared then."""
-        workspace_id, deployments = await self._admitted(request)
+        workspace_id, deployments = await self._admit(request)
         new = await _body(request, _deployments)
         kinds = new.credential_kinds
         token_kinds = None if kinds is None else tuple(TokenKind(kind) for kind in kinds if kind != API_KEY)
@@ -64,46 +64,46 @@ class DeploymentHandlers:
 
     async def list_deployments(self, request: Request) -> Response:
         """`GET /deployments`: all of the workspace's, the newest first."""
-        workspace_id, deployments = await self._admitted(request)
+        workspace_id, deployments = await self._admit(request)
         found = await deployments.all(workspace_id)
         document: DeploymentList = {"deployments": [self._document(request, one) for one in found]}
         return answer(document)
 
     async def show_deployment(self, request: Request) -> Response:
         """`GET /deployments/{id}`: how a deployment stands."""
-        workspace_id, deployments = await self._admitted(request)
+        workspace_id, deployments = await self._admit(request)
         return answer(self._document(request, await deployments.one(workspace_id, _id(request))))
 
     async def delete_deployment(self, request: Request) -> Response:
         """`DELETE /deployments/{id}`: 204; its jobs are ended soon after."""
-        workspace_id, deployments = await self._admitted(request)
+        workspace_id, deployments = await self._admit(request)
         await deployments.delete(workspace_id, _id(request))
         return Response(status_code=204, headers=_UNCACHED)
 
     async def stop_deployment(self, request: Request) -> Response:
         """`POST /deployments/{id}/stop`: it takes no jobs from now on; those it has go on."""
-        workspace_id, deployments = await self._admitted(request)
+        workspace_id, deployments = await self._admit(request)
         return answer(self._document(request, await deployments.stop(workspace_id, _id(request))))
 
     async def start_deployment(self, request: Request) -> Response:
         """`POST /deployments/{id}/start`: one that is stopped is made ready again."""
-        workspace_id, deployments = await self._admitted(request)
+        workspace_id, deployments = await self._admit(request)
         return answer(self._document(request, await deployments.start(workspace_id, _id(request))))
 
     async def publish_release(self, request: Request) -> Response:
         """`POST /deployments/{id}/releases`: another release, which serves once it is prepared."""
-        workspace_id, deployments = await self._admitted(request)
+        workspace_id, deployments = await self._admit(request)
         new = await _body(request, _releases)
         return answer(release_document(await deployments.publish(workspace_id, _id(request), new.node_packs)), 201)
 
     async def list_releases(self, request: Request) -> Response:
         """`GET /deployments/{id}/releases`: all of a deployment's, the newest first."""
-        workspace_id, deployments = await self._admitted(request)
+        workspace_id, deployments = await self._admit(request)
         found = await deployments.releases(workspace_id, _id(request))
         document: ReleaseList = {"releases": [release_document(one) for one in found]}
         return answer(document)
 
-    async def _admitted(self, request: Request) -> tuple[str, Deployments]:
+    async def _admit(self, request: Request) -> tuple[str, Deployments]:
         """Whose deployments a call is about. Nothing of them is at the address of one."""
         caller = await self.callers.caller(request)
         if address_of(request.scope) is not None:

@@ -142,7 +142,7 @@ _NOT_HERE: Final[Mapping[type[Exception], _Worded]] = {
 
 def refusal(error: Exception, scope: Scope) -> Refusal:
     """Word anything that goes wrong in the jobs API."""
-    worded, more_headers = _worded(error, scope)
+    worded, more_headers = _word(error, scope)
     told: JobsErrorTold = {"code": worded.code, "message": worded.message}
     if worded.organization_id is not None:
         told["organization_id"] = worded.organization_id
@@ -152,7 +152,7 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
     return refused(worded.status, content, worded.code, retry_after=worded.retry_after, more_headers=more_headers)
 
 
-def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: PLR0911 -- one table, a row an error
+def _word(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: PLR0911 -- one table, a row an error
     match error:
         case JobFaultError():
             return _job_fault(error.fault), []

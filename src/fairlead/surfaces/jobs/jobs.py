@@ -161,7 +161,7 @@ class _WatchResponse(StreamingResponse):
     """The stream of a watch, which is closed whatever becomes of the connection."""
 
     def __init__(self, watch: Watch, classes: Mapping[str, str], base: str) -> None:
-        super().__init__(_told(watch, classes, base), 200, _STREAMED, media_type=_EVENT_STREAM)
+        super().__init__(_tell(watch, classes, base), 200, _STREAMED, media_type=_EVENT_STREAM)
         self._watch = watch
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
@@ -172,7 +172,7 @@ class _WatchResponse(StreamingResponse):
             self._watch.close()
 
 
-async def _told(watch: Watch, classes: Mapping[str, str], base: str) -> AsyncIterator[bytes]:
+async def _tell(watch: Watch, classes: Mapping[str, str], base: str) -> AsyncIterator[bytes]:
     async for update in watch.updates():
         node = update.standing.current_node if isinstance(update, ProgressUpdate) else None
         yield event(update, classes.get(node or ""), base)

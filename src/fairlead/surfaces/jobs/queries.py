@@ -61,16 +61,16 @@ def _filters(sent: Sequence[tuple[bytes, bytes]]) -> Sequence[LabelFilter]:
 
 
 def _filter(name: bytes, value: bytes) -> LabelFilter:
-    found = _FILTER_NAME.fullmatch(_decoded(name))
+    found = _FILTER_NAME.fullmatch(_decode(name))
     if found is None or not is_label_key(found["key"]):
         raise _bad("A filter is written metadata[key]=value; a key has 1 to 40 letters, digits, _ . and -.")
-    text = _decoded(value)
+    text = _decode(value)
     if not is_label_text(text):
         raise _bad("The value of a filter has a character that no label has.")
     return LabelFilter(found["key"], text)
 
 
-def _decoded(sent: bytes) -> str:
+def _decode(sent: bytes) -> str:
     if b";" in sent or _BROKEN_ESCAPE.search(sent):
         raise _bad("Filters must be URL-encoded: there is a raw ; or a broken escape.")
     try:

@@ -123,7 +123,7 @@ def job_document(told: JobAnswer, base: str, api: str) -> JobShown:
 
 def page_document(page: JobPage) -> JobList:
     """A page of a list; the last one has no cursor."""
-    document: JobList = {"jobs": [_listed(job) for job in page.jobs]}
+    document: JobList = {"jobs": [_list_entry(job) for job in page.jobs]}
     if page.next_before is not None:
         document["next_cursor"] = make_cursor(page.next_before)
     return document
@@ -243,7 +243,7 @@ def _event(name: bytes, data: Mapping[str, Any]) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name, _encode(data))
 
 
-def _listed(job: ListedJob) -> JobListed:
+def _list_entry(job: ListedJob) -> JobListed:
     entry: JobListed = {
         "id": job.public_id,
         "status": STATUSES[job.state],

@@ -144,14 +144,14 @@ class _Writer:
         return {str(status): answer for status, answer in sorted({**refusals, **answers}.items())}
 
     def _answer(self, answer: Answer) -> Mapping[str, Any]:
-        headers = dict(self._headed(name) for name in ("request_id!", *answer.headers))
+        headers = dict(self._header(name) for name in ("request_id!", *answer.headers))
         written = {"description": answer.summary, "headers": headers}
         if answer.type is Nothing:
             return written
         schema = self._schemas[id(answer.type)]
         return {**written, "content": {media_type: {"schema": schema} for media_type in answer.media_types}}
 
-    def _headed(self, name: str) -> tuple[str, Mapping[str, Any]]:
+    def _header(self, name: str) -> tuple[str, Mapping[str, Any]]:
         """A header by its name on the wire. One that always comes cannot be a reference, and is written out."""
         bare = name.removesuffix("!")
         spelled = getattr(self._served.names, bare, bare.encode()).decode("ascii").title()

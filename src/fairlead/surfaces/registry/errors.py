@@ -51,12 +51,12 @@ class _Worded(NamedTuple):
 
 def refusal(error: Exception, scope: Scope) -> Refusal:
     """Word anything that goes wrong in the registry."""
-    worded, more_headers = _worded(error, scope)
+    worded, more_headers = _word(error, scope)
     content = fitted(ShownError(worded.error, worded.message))
     return refused(worded.status, content, worded.error, retry_after=worded.retry_after, more_headers=more_headers)
 
 
-def _worded(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
+def _word(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
     match error:
         case RegistryFaultError():
             return _registry_fault(error.fault), []

@@ -107,7 +107,7 @@ class RegistryHandlers:
         publisher_id, limit = _publisher_id(request), _limit(request)
         which = f"nodes of {publisher_id[:LIMIT_MAX]}"
         page = await self.registry.nodes_of(publisher_id, _after(request, which), limit)
-        return answer(shown_page(page, self._shown(request), which, limit))
+        return answer(shown_page(page, self._shower(request), which, limit))
 
     async def create_node(self, request: Request) -> Response:
         """`POST /publishers/{publisher_id}/nodes`: a node, as yet without versions."""
@@ -130,12 +130,12 @@ class RegistryHandlers:
         has_header = any(name in request.headers for name in _CREDENTIALS)
         caller = await self._caller(request) if has_header else None
         content = await read_small_json(request, BODY_MAX)
-        publication = _decoded(content, Publication) if _is_publication(content) else None
+        publication = _decode(content, Publication) if _is_publication(content) else None
         if caller is None:
             caller = await self._caller(request, None if publication is None else publication.personal_access_token)
         base = self._base(request)
         if publication is None:
-            entry = _decoded(content, VersionEntry)
+            entry = _decode(content, VersionEntry)
             published = await self.registry.publish_version(caller, _publisher_id(request), _node_id(request), entry)
             return answer(shown_version(published, base), _CREATED)
         announced = await self.archives.announce(
@@ -171,7 +171,7 @@ class RegistryHandlers:
         search, after = request.query_params.get("search", ""), _after(request, which)
         offset = 0 if after is not None else (_page(request) - 1) * limit
         page = await self.registry.nodes(search, after, limit, offset)
-        return answer(shown_nodes(page, self._shown(request), which, limit))
+        return answer(shown_nodes(page, self._shower(request), which, limit))
 
     async def show_node(self, request: Request) -> Response:
         """`GET /nodes/{node_id}`: one of them."""
@@ -188,7 +188,7 @@ class RegistryHandlers:
     def _base(self, request: Request) -> str:
         return self.base_urls.of(request.scope) + self.prefix
 
-    def _shown(self, request: Request) -> Callable[[PublishedNode], ShownNode]:
+    def _shower(self, request: Request) -> Callable[[PublishedNode], ShownNode]:
         base = self._base(request)
         return lambda node: shown_node(node, base)
 
@@ -212,7 +212,7 @@ def _node_id(request: Request) -> str:
 
 
 async def _read(request: Request, entry: type[T]) -> T:
-    return _decoded(await read_small_json(request, BODY_MAX), entry)
+    return _decode(await read_small_json(request, BODY_MAX), entry)
 
 
 def _is_publication(content: bytes) -> bool:
@@ -223,7 +223,7 @@ def _is_publication(content: bytes) -> bool:
         return False  # which is refused for what it is
 
 
-def _decoded(content: bytes, entry: type[T]) -> T:
+def _decode(content: bytes, entry: type[T]) -> T:
     """A body of JSON; RegistryFaultError, which repeats nothing of it but where it is wrong."""
     try:
         return msgspec.json.decode(content, type=entry)

@@ -39,12 +39,12 @@ class ProviderKeyHandlers:
         """`GET /provider-keys`: what may be told of every key; as few as there are providers."""
         caller = await self._manager(request, generation)
         stored = await self.keys.list_all(caller.workspace_id)
-        return _answer(ProviderKeyList(data=[_told(key) for key in stored]))
+        return _answer(ProviderKeyList(data=[_describe(key) for key in stored]))
 
     async def show_provider_key(self, request: Request, generation: Generation) -> Response:
         """`GET /provider-keys/{provider}`: what may be told of one."""
         caller = await self._manager(request, generation)
-        return _answer(_told(await self.keys.find(caller.workspace_id, request.path_params["provider"])))
+        return _answer(_describe(await self.keys.find(caller.workspace_id, request.path_params["provider"])))
 
     async def put_provider_key(self, request: Request, generation: Generation) -> Response:
         """`PUT /provider-keys/{provider}`: store a key, 201; or replace the one before, 200."""
@@ -56,7 +56,7 @@ class ProviderKeyHandlers:
         check_content_type(request.scope)
         text = _key_of(await read_small_json(request, _BODY_MAX))
         stored, is_new = await self.keys.put(caller.workspace_id, provider, text)
-        return _answer(_told(stored), 201 if is_new else 200)
+        return _answer(_describe(stored), 201 if is_new else 200)
 
     async def delete_provider_key(self, request: Request, generation: Generation) -> Response:
         """`DELETE /provider-keys/{provider}`: forget a key, 204. No policy stands in the way of that."""
@@ -84,7 +84,7 @@ def _key_of(content: bytes) -> str:
     return str(body["key"])
 
 
-def _told(key: StoredKey) -> ProviderKeyShown:
+def _describe(key: StoredKey) -> ProviderKeyShown:
     return {"provider": key.provider, "hint": key.hint, "created_at": as_time(key.created_at)}
 
 

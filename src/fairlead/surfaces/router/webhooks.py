@@ -39,7 +39,7 @@ class WebhookHandlers:
         caller = await self._caller(request, generation)
         parts = request.path_params
         found = await self.log.of_caller(caller, model_id_of(parts["provider"], parts["model"]), parts["request_id"])
-        return _answer(WebhookDeliveries(data=_told(found)))
+        return _answer(WebhookDeliveries(data=_describe(found)))
 
     async def show_webhook_secret(self, request: Request, generation: Generation) -> Response:
         """`GET /webhook-secret`: the newest secret; it is made without being asked for."""
@@ -66,7 +66,7 @@ class WebhookHandlers:
         return caller
 
 
-def _told(found: Delivery | None) -> Sequence[WebhookDelivery]:
+def _describe(found: Delivery | None) -> Sequence[WebhookDelivery]:
     if found is None:
         return ()
     prospect = found.prospect

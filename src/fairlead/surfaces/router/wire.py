@@ -313,7 +313,7 @@ def dropped_text(dropped: Sequence[str]) -> bytes:
     kept: list[str] = []
     for number, entry in enumerate(dropped):
         left = len(dropped) - number
-        longer = [*kept, _cut(_LINK_QUERY.sub(r"\1", entry))]  # what a link asks may be a secret
+        longer = [*kept, _cut_entry(_LINK_QUERY.sub(r"\1", entry))]  # what a link asks may be a secret
         rest = [*longer, f"and {left - 1} more"] if left > 1 else longer
         if len(longer) > _DROPPED_MAX - (left > 1) or len(_array_text(rest)) > _DROPPED_BYTES:
             kept.append(f"and {left} more")
@@ -327,7 +327,7 @@ def _array_text(entries: Sequence[str]) -> bytes:
     return json.dumps(list(entries)).encode("ascii")
 
 
-def _cut(entry: str) -> str:
+def _cut_entry(entry: str) -> str:
     """As much of an entry as has its bytes in the header."""
     sizes = itertools.accumulate(len(json.dumps(char)) - 2 for char in entry[:_DROPPED_ENTRY_BYTES])
     return entry[: sum(size <= _DROPPED_ENTRY_BYTES for size in sizes)]

@@ -62,14 +62,14 @@ def _generate(call: Call) -> Reply:
     checks.text(body, "prompt", 10_000)
     checks.one_of(body, "aspect_ratio", {"1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9"})
     checks.integer(body, "steps_num", 20, 50)
-    return _accepted(call, body, "image")
+    return _accept(call, body, "image")
 
 
-def _structured(call: Call) -> Reply:
+def _structure(call: Call) -> Reply:
     body = call.json()
     if not any(body.get(name) for name in ("prompt", "images", "instruction")):
         raise Problem("invalid", "One of prompt, images or instruction is required.", field="prompt")
-    return _accepted(call, body, "instruction" if "instruction" in call.path else "prompt")
+    return _accept(call, body, "instruction" if "instruction" in call.path else "prompt")
 
 
 def _edit(call: Call) -> Reply:
@@ -80,7 +80,7 @@ def _edit(call: Call) -> Reply:
         raise Problem("invalid", "One of instruction or structured_instruction is required.", field="instruction")
     checks.number(body, "guidance_scale", 3, 5)
     checks.integer(body, "steps_num", 20, 50)
-    return _accepted(call, body, "image")
+    return _accept(call, body, "image")
 
 
 def _act(call: Call) -> Reply:
@@ -95,10 +95,10 @@ def _act(call: Call) -> Reply:
     checks.one_of(body, "mask_type", {"manual", "automatic"})
     checks.one_of(body, "season", {"spring", "summer", "autumn", "winter"})
     checks.one_of(body, "green_shade", {"broadcast_green", "chroma_green", "blue_screen"})
-    return _accepted(call, body, kind)
+    return _accept(call, body, kind)
 
 
-def _accepted(call: Call, body: JsonObject, kind: str) -> Reply:
+def _accept(call: Call, body: JsonObject, kind: str) -> Reply:
     is_sync = checks.one_of(body, "sync", {True, False}, default=False)
     task = call.submit(identifier().replace("-", ""), body, kind=kind, seed=call.seed())
     if not is_sync:
@@ -141,8 +141,8 @@ VENDOR = Vendor(
     name="bria",
     routes=(
         Route("POST", "/v2/image/generate", _generate),
-        Route("POST", "/v2/structured_prompt/generate", _structured),
-        Route("POST", "/v2/structured_instruction/generate", _structured),
+        Route("POST", "/v2/structured_prompt/generate", _structure),
+        Route("POST", "/v2/structured_instruction/generate", _structure),
         Route("POST", "/v2/image/edit", _edit),
         Route("POST", "/v2/image/edit/{action}", _act),
         Route("POST", "/v2/video/edit/{action}", _act),

@@ -185,10 +185,10 @@ def _response(call: Call) -> Reply:
         status, detail = failure
         retryable = ("x-fal-retryable", "true" if status >= 500 else "false")
         return json_reply(status, {"detail": [detail]}, retryable, ("x-fal-request-id", task.id))
-    return json_reply(200, _result(call, task), ("x-fal-request-id", task.id), *_billed(task))
+    return json_reply(200, _result(call, task), ("x-fal-request-id", task.id), *_billed_units(task))
 
 
-def _billed(task: Task) -> tuple[tuple[str, str], ...]:
+def _billed_units(task: Task) -> tuple[tuple[str, str], ...]:
     """Tell what is billed, in units of the app's price, where how much it is shows nowhere else."""
     work = task.facts["work"]
     megapixels = work.width * work.height * work.outputs / _MEGAPIXEL

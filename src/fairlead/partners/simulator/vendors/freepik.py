@@ -37,7 +37,7 @@ def _upscale(call: Call) -> Reply:
         checks.integer(body, name, 0, 100)
     checks.one_of(body, "flavor", {"sublime", "photo", "photo_denoiser"})
     checks.integer(body, "scale_factor", 2, 16)
-    return _created(call, body)
+    return _create(call, body)
 
 
 def _enhance(call: Call) -> Reply:
@@ -48,10 +48,10 @@ def _enhance(call: Call) -> Reply:
         checks.integer(body, name, 0, 100)
     if mode == "flexible":
         checks.one_of(body, "optimized_for", SKIN_TARGETS)
-    return _created(call, body)
+    return _create(call, body)
 
 
-def _created(call: Call, body: Any) -> Reply:
+def _create(call: Call, body: Any) -> Reply:
     checks.text(body, "image", 40_000_000, required=True)
     place = UPSCALER if call.path == UPSCALER else SKIN
     task = call.submit(identifier(), body, place=place, seed=call.seed())

@@ -60,7 +60,7 @@ def _create(call: Call) -> Reply:
     task = call.submit(f"v1_{identifier().replace('-', '')}", body)
     if is_background or call.has("stuck"):
         return json_reply(200, _document(task) | {"status": "in_progress"})
-    return json_reply(200, _document(task) | _ended(call, task, _fault(call)))
+    return json_reply(200, _document(task) | _finish(call, task, _fault(call)))
 
 
 def _check_input(given: object) -> None:
@@ -97,7 +97,7 @@ def _fault(call: Call) -> str | None:
 def _get(call: Call) -> Reply:
     task = call.task(call.parameters["id"])
     if task.stage == "ended" or not (task.request.get("background") or task.has("stuck")):
-        return json_reply(200, _document(task) | _ended(call, task, rejection(task), inline=True))
+        return json_reply(200, _document(task) | _finish(call, task, rejection(task), inline=True))
     status = "cancelled" if task.stage == "cancelled" else "in_progress"
     return json_reply(200, _document(task) | {"status": status})
 
@@ -114,7 +114,7 @@ def _document(task: Task) -> dict[str, Any]:
     }
 
 
-def _ended(call: Call, task: Task, rejected: str | None, *, inline: bool = False) -> dict[str, Any]:
+def _finish(call: Call, task: Task, rejected: str | None, *, inline: bool = False) -> dict[str, Any]:
     if rejected == "failed":
         error = {"code": "internal_error", "message": "The interaction failed."}
         return {"status": "failed", "error": error}

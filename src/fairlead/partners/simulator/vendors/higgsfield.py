@@ -81,18 +81,18 @@ def _submit(call: Call) -> Reply:
 
 
 def _status(call: Call) -> Reply:
-    return json_reply(200, _document(call, _found(call)))
+    return json_reply(200, _document(call, _find_task(call)))
 
 
 def _cancel(call: Call) -> Reply:
-    task = _found(call)
+    task = _find_task(call)
     if task.stage != "queued":
         raise Problem("invalid", "Request is already in progress", status=400)
     task.cancel()
     return Reply(202, b"")
 
 
-def _found(call: Call) -> Task:
+def _find_task(call: Call) -> Task:
     task = call.memory.tasks.get(call.vendor, call.parameters["id"])
     if task is None:
         raise Problem("not_found", "Request not found")

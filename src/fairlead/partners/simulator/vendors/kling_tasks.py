@@ -43,7 +43,7 @@ def _words(call: Call) -> Reply:
     body = call.json()
     checks.text(body, "prompt", 3072, required=True)
     checks.one_of(body, "settings.aspect_ratio", {"16:9", "9:16", "1:1"})
-    return _submitted(call, body)
+    return _submit(call, body)
 
 
 def _frame(call: Call) -> Reply:
@@ -57,10 +57,10 @@ def _frame(call: Call) -> Reply:
             raise Problem("invalid", "contents.type is not valid", field="contents")
         checks.present(part, "text" if part["type"] == "prompt" else "url")
         checks.text(part, "text", 2500)
-    return _submitted(call, body)
+    return _submit(call, body)
 
 
-def _submitted(call: Call, body: Mapping[str, Any]) -> Reply:
+def _submit(call: Call, body: Mapping[str, Any]) -> Reply:
     if call.parameters["model"] != "kling-3.0-turbo":
         raise Problem("not_found")
     for name in ("settings", "options"):

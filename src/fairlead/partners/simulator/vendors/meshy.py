@@ -45,7 +45,7 @@ def _text_to_3d(call: Call) -> Reply:
         checks.text(body, "texture_prompt", 600)
         checks.one_of(body, "enable_pbr", {True, False})
     checks.text(body, "ai_model", 40)
-    return _created(call, body, f"text-to-3d-{mode}")
+    return _create(call, body, f"text-to-3d-{mode}")
 
 
 def _remesh(call: Call) -> Reply:
@@ -54,14 +54,14 @@ def _remesh(call: Call) -> Reply:
     checks.items(body, "target_formats", 7)
     checks.one_of(body, "topology", {"quad", "triangle"})
     checks.integer(body, "target_polycount", 100, 300_000)
-    return _created(call, body, "remesh")
+    return _create(call, body, "remesh")
 
 
 def _rig(call: Call) -> Reply:
     body = call.json()
     _one_source(body, "input_task_id", "model_url")
     checks.number(body, "height_meters", 0.01, 100)
-    return _created(call, body, "rig")
+    return _create(call, body, "rig")
 
 
 def _animate(call: Call) -> Reply:
@@ -69,7 +69,7 @@ def _animate(call: Call) -> Reply:
     checks.text(body, "rig_task_id", 100, required=True)
     checks.present(body, "action_id")
     checks.integer(body, "action_id", 0, 100_000)
-    return _created(call, body, "animate")
+    return _create(call, body, "animate")
 
 
 def _one_source(body: Mapping[str, Any], *names: str) -> None:
@@ -77,17 +77,17 @@ def _one_source(body: Mapping[str, Any], *names: str) -> None:
         raise Problem("invalid", f"One of {' or '.join(names)} is required", field=names[0], code="missing")
 
 
-def _created(call: Call, body: Mapping[str, Any], kind: str) -> Reply:
+def _create(call: Call, body: Mapping[str, Any], kind: str) -> Reply:
     task = call.submit(identifier(), body, kind=kind, path=call.path)
     return json_reply(202, {"result": task.id})
 
 
 def _get(call: Call) -> Reply:
-    task = _found(call)
+    task = _find_task(call)
     return json_reply(200, _document(call, task))
 
 
-def _found(call: Call) -> Task:
+def _find_task(call: Call) -> Task:
     task = call.task(call.parameters["id"])
     if not call.path.startswith(task.facts["path"] + "/"):
         raise Problem("not_found", "Task not found")
@@ -146,7 +146,7 @@ def _outcome(call: Call, task: Task) -> dict[str, Any]:
 
 
 def _delete(call: Call) -> Reply:
-    task = _found(call)
+    task = _find_task(call)
     if task.stage == "running":
         raise Problem("invalid", "Task is in progress and cannot be deleted")
     call.memory.tasks.forget(task)

@@ -42,7 +42,7 @@ def _predict(call: Call) -> Reply:
     prediction["get_url"] = call.url(f"/v1/predictions/status/{task.id}")
     if call.headers.get("try-sync", "").lower() == "true" and not call.has("stuck"):
         rejected = next((name for name in _REJECTIONS if call.has(name)), None)
-        return json_reply(200, prediction | _ended(call, task, rejected))
+        return json_reply(200, prediction | _finish(call, task, rejected))
     return json_reply(201, prediction)
 
 
@@ -62,11 +62,11 @@ def _check(given: dict[str, Any]) -> None:
 def _status(call: Call) -> Reply:
     task = call.task(call.parameters["id"])
     if task.stage == "ended":
-        return json_reply(200, _ended(call, task, rejection(task)))
+        return json_reply(200, _finish(call, task, rejection(task)))
     return json_reply(200, {"status": _STATUSES[task.stage], "message": "Generation in progress"})
 
 
-def _ended(call: Call, task: Task, rejected: str | None) -> dict[str, Any]:
+def _finish(call: Call, task: Task, rejected: str | None) -> dict[str, Any]:
     if rejected is not None:
         words = _REJECTIONS[rejected]
         return {"status": "failed", "message": words, "error": words}

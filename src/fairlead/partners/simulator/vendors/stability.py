@@ -80,7 +80,7 @@ def _image(call: Call) -> Reply:
     checks.number(fields, "strength", 0, 1)
     format_ = checks.one_of(fields, "output_format", {"png", "jpeg", "webp"}, "png")
     seed = int(fields.get("seed") or call.seed())
-    return _made(call, picture(format_, seed=seed), "image", seed, as_bytes=as_bytes)
+    return _make(call, picture(format_, seed=seed), "image", seed, as_bytes=as_bytes)
 
 
 def _audio(call: Call) -> Reply:
@@ -93,10 +93,10 @@ def _audio(call: Call) -> Reply:
     checks.integer(fields, "seed", 0, 4_294_967_294)
     format_ = checks.one_of(fields, "output_format", {"mp3", "wav"}, "mp3")
     media = mp3(float(seconds)) if format_ == "mp3" else wav(float(seconds))
-    return _made(call, media, "audio", int(fields.get("seed") or call.seed()), as_bytes=as_bytes)
+    return _make(call, media, "audio", int(fields.get("seed") or call.seed()), as_bytes=as_bytes)
 
 
-def _made(call: Call, media: Media, key: str, seed: int, *, as_bytes: bool) -> Reply:
+def _make(call: Call, media: Media, key: str, seed: int, *, as_bytes: bool) -> Reply:
     finish = "CONTENT_FILTERED" if call.has("refused-output") else "SUCCESS"
     if as_bytes:
         return media_reply(media, ("finish-reason", finish), ("seed", str(seed)), ("x-request-id", identifier()))

@@ -51,10 +51,10 @@ def _problem(problem: Problem) -> Reply:
         },
     )
     status = problem.status or (404 if problem.code == "unknown_url" else 200)
-    return json_reply(status, _wrapped({"Error": {"Code": code, "Message": message}}), *retry_headers(problem))
+    return json_reply(status, _wrap({"Error": {"Code": code, "Message": message}}), *retry_headers(problem))
 
 
-def _wrapped(response: Mapping[str, Any]) -> dict[str, Any]:
+def _wrap(response: Mapping[str, Any]) -> dict[str, Any]:
     return {"Response": {**response, "RequestId": identifier()}}
 
 
@@ -141,7 +141,7 @@ def _submit(action: str) -> Handler:
         body = call.json()
         _ACTIONS[action][1](body)
         task = call.submit(str(int(identifier().replace("-", "")[:15], 16)), body, action=action)
-        return json_reply(200, _wrapped({"JobId": task.id}))
+        return json_reply(200, _wrap({"JobId": task.id}))
 
     return submit
 
@@ -151,7 +151,7 @@ def _query(action: str) -> Handler:
         task = call.task(checks.text(call.json(), "JobId", 100, required=True))
         if task.facts["action"] != action:
             raise Problem("not_found", "The job does not exist.")
-        return json_reply(200, _wrapped(_document(call, task)))
+        return json_reply(200, _wrap(_document(call, task)))
 
     return query
 

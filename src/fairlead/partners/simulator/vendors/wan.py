@@ -41,7 +41,7 @@ def _video(call: Call) -> Reply:
     if model.startswith(("wan2.5-i2v", "wan2.6-i2v")):
         checks.text(body, "input.img_url", 40_000_000, required=True)
     _check_media(checks.items(body, "input.media", 20))
-    return _created(call, body, kind="video", lacks=_lacks(model, body))
+    return _create(call, body, kind="video", lacks=_lacks(model, body))
 
 
 def _image(call: Call) -> Reply:
@@ -50,7 +50,7 @@ def _image(call: Call) -> Reply:
     if call.path.startswith(f"{_SERVICES}/image2image"):
         checks.items(body, "input.images", 3, required=True)
     dashscope.size(body, (1280, 1280))
-    return _created(call, body, kind="image", lacks="")
+    return _create(call, body, kind="image", lacks="")
 
 
 def _body(call: Call) -> Mapping[str, Any]:
@@ -84,7 +84,7 @@ def _lacks(model: str, body: Mapping[str, Any]) -> str:
     return "input.prompt" if model.startswith("wan3") and not (media or checks.at(body, "input.prompt")) else ""
 
 
-def _created(call: Call, body: Mapping[str, Any], *, kind: str, lacks: str) -> Reply:
+def _create(call: Call, body: Mapping[str, Any], *, kind: str, lacks: str) -> Reply:
     task = call.submit(identifier(), body, kind=kind, lacks=lacks, seed=call.seed())
     return json_reply(200, {"output": {"task_id": task.id, "task_status": "PENDING"}, "request_id": identifier()})
 

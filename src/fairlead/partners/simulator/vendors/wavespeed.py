@@ -68,15 +68,15 @@ def _submit(call: Call) -> Reply:
     call.notify(task, call.query.get("webhook"), lambda: _document(call, task))
     if body.get("enable_sync_mode") and not task.has("stuck"):
         task.born -= task.clock.task_seconds
-    return json_reply(200, _wrapped(_document(call, task)))
+    return json_reply(200, _wrap(_document(call, task)))
 
 
-def _wrapped(document: dict[str, Any]) -> dict[str, Any]:
+def _wrap(document: dict[str, Any]) -> dict[str, Any]:
     return {"code": 200, "message": "success", "data": document}
 
 
 def _result(call: Call) -> Reply:
-    return json_reply(200, _wrapped(_document(call, call.task(call.parameters["id"]))))
+    return json_reply(200, _wrap(_document(call, call.task(call.parameters["id"]))))
 
 
 def _document(call: Call, task: Task) -> dict[str, Any]:

@@ -93,10 +93,10 @@ def _video(call: Call) -> Reply:
     if task.stage != "ended":
         pending = {"status": "pending", "progress": round(task.progress * 100), "model": task.request["model"]}
         return json_reply(202, pending)
-    return json_reply(200, _ended(call, task))
+    return json_reply(200, _finish(call, task))
 
 
-def _ended(call: Call, task: Task) -> dict[str, Any]:
+def _finish(call: Call, task: Task) -> dict[str, Any]:
     duration = checks.integer(task.request, "duration", 1, 15, 8)
     model = task.request["model"]
     usage = {"cost_in_usd_ticks": duration * SECOND_TICKS}
