@@ -64,7 +64,7 @@ def document(done: Result) -> Any:
 
 
 def test_usage_is_printed_for_people_and_scripts(ran: Ran) -> None:
-    """For scripts what the route answers; for people a table with names, dollars and a total."""
+    """Scripts get what the route answers, people a table with names, dollars and a total."""
     told = document(ran("usage", "lab", *DAYS, "--by", "key,model", "--json"))
     assert (told["from"], told["to"], told["group_by"]) == ("2027-01-01", "2027-01-31", ["model", "key"])
     assert told["data"] == [

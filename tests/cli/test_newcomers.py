@@ -52,7 +52,7 @@ def test_variable_that_is_no_setting_is_reported_with_what_was_probably_meant() 
     ],
 )
 def test_value_that_cannot_be_used_is_told_with_its_variable(variable: str, text: str, told: str) -> None:
-    """In words of ours, not of the language's."""
+    """The message is in our words, not in those of Python."""
     with pytest.raises(BadSettingError) as raised:
         read_settings({f"FAIRLEAD_{variable}": text})
     assert str(raised.value) == told

@@ -52,7 +52,7 @@ def refused(done: Result) -> str:
 
 @pytest.mark.req("R-17")
 def test_key_is_set_listed_and_deleted(server: Server, ran: Ran, tmp_path: Path) -> None:
-    """From standard input and from a file, for people and for scripts; the server knows it, too."""
+    """A key comes from standard input or a file; people and scripts can list it, and the server uses it."""
     mine = ("--workspace", "default")
     assert ran("list", *mine).output == "There are no keys.\n"
     assert ran("set", "fake", *mine, stdin=KEY + "\n").output == "Stored the key of default for fake (1e5a).\n"

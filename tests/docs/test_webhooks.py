@@ -35,7 +35,7 @@ def posted(*secrets: bytes, age: int = 0) -> tuple[Mapping[str, str], bytes]:
 
 
 def test_example_accepts_a_signed_message(verify: Verify) -> None:
-    """Also while two secrets sign."""
+    """The example accepts a message with one signature, and one that two secrets have signed."""
     assert verify(secret_text(_NEW), *posted(_NEW))
     for secret in (_OLD, _NEW):
         assert verify(secret_text(secret), *posted(_NEW, _OLD))

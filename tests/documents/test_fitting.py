@@ -37,7 +37,7 @@ def test_document_within_the_bound_is_told_whole() -> None:
 
 
 def test_first_members_survive() -> None:
-    """Of a long list the first entries are told, each in the shape it has."""
+    """The first entries of a long list are kept, each in its own shape."""
     document = {"detail": [{"loc": ["body", f"{index}-{'n' * 190}"] * 20, "msg": "m"} for index in range(50)]}
     told = json.loads(fitted(document))
     assert told["detail"][0]["loc"][:2] == document["detail"][0]["loc"][:2]

@@ -66,7 +66,7 @@ def test_only_a_number_above_the_bound_is_above_it(value: Any, *, so: bool) -> N
 
 
 def test_one_of_several_places_is_enough_and_absent_needs_all() -> None:
-    """With several places one that is so is enough; absent is what none of them says."""
+    """A condition on several places holds when one of them matches; `absent` holds when all of them are absent."""
     document = {"content": [{"type": "text"}, {"type": "video_url"}]}
     assert holds(document, at="/content/*/type", equals=["video_url"])
     assert not holds(document, at="/content/*/type", equals=["audio_url"])

@@ -46,7 +46,7 @@ def test_caller_sees_only_models_it_can_run() -> None:
 
 @pytest.mark.req("R-06")
 def test_retired_model_is_gone_with_its_date_and_successor() -> None:
-    """From its date on a model is gone, and says since when and what to use."""
+    """From its date on a model cannot be found; the refusal says since when, and what to use instead."""
     assert CATALOG.find("acme/old", ANYBODY, TODAY) == ModelNotFound(
         "acme/old", retired_on="2026-11-20", successor="acme/image-1"
     )

@@ -7,7 +7,7 @@ from fairlead.domain.origins import read_origins
 
 @pytest.mark.req("K-07")
 def test_origins_are_read_as_browsers_name_them() -> None:
-    """In lower case and without a slash at the end, with a port or an address in brackets."""
+    """An origin is in lower case without a trailing slash, and may have a port or an address in brackets."""
     text = "https://Editor.example.com/, http://127.0.0.1:5173,http://[::1]:8080"
     assert read_origins(text) == {"https://editor.example.com", "http://127.0.0.1:5173", "http://[::1]:8080"}
 

@@ -120,7 +120,7 @@ def test_every_model_of_the_catalog_is_run_by_exactly_one_node() -> None:
 @for_each(("one", "variant", "model"), variants())
 @pytest.mark.req("C-11")
 def test_default_widgets_make_a_body_of_the_model(one: PartnerNode, variant: str, model: Model) -> None:
-    """With the prompt written and required sockets linked, its schema misses at most one of several fields."""
+    """When the prompt is written and required sockets are linked, at most one of several fields is missing."""
     body = body_of(one, variant, least(one))
     assert model.input_schema is not None
     wrong = {found.type for found in model.input_schema.violations(completed_body(model, body))}
@@ -165,7 +165,7 @@ def test_each_socket_makes_a_body_of_the_model_or_misses_only_a_companion_field(
 @for_each("model", list(catalog().models.values()), ids=lambda model: model.id)
 @pytest.mark.req("C-11")
 def test_answers_of_every_model_have_a_result_where_its_node_looks(model: Model) -> None:
-    """As the vendors document their answers, and not as the schemas say."""
+    """The answers are those that vendors document, not those that the schemas describe."""
     places = places_of(model)
     if not places or places[0].found is Found.WHOLE:
         return  # the whole answer is the result: a sound, or JSON
@@ -239,7 +239,7 @@ def test_family_has_the_wider_bounds_and_no_ambiguous_default() -> None:
 
 
 def test_default_of_the_model_is_left_out_of_the_body() -> None:
-    """So fields that exclude each other do not meet in a body because an editor sends all its widgets."""
+    """An editor sends all its widgets: without defaults, fields that exclude each other do not meet in a body."""
     one = node("PartnerRecraftv3")
     assert body_of(one, "recraftv3", {"prompt": "x", "style": "realistic_image", "style_id": "", "n": 1}) == {
         "prompt": "x"
@@ -326,7 +326,7 @@ def test_conversation_has_its_pictures_before_the_prompt_and_the_system_in_front
 
 
 def test_media_with_roles_stand_in_the_list_of_the_prompt() -> None:
-    """As video models take frames."""
+    """Media with roles are items of the content list, as video models take frames."""
     values = {"prompt": "It moves.", "first_frame": ["data:image/png;base64,AA=="]}
     assert body_of(node("PartnerMinimaxH3"), "minimax-h3", values)["content"] == [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}, "role": "first_frame"},
@@ -351,7 +351,7 @@ def test_extra_body_that_is_no_json_object_is_refused_with_a_reason(extra: str) 
 
 
 def test_too_many_pictures_are_refused_with_their_number() -> None:
-    """Not cut off in silence: the user has linked them all."""
+    """The user has linked all pictures, so none is dropped silently."""
     with pytest.raises(BadInputError, match=r"images: 4 were given; the model takes at most 3\."):
         body_of(node("PartnerQwenImage3"), "qwen-image-3.0", {"prompt": "x", "images": ["data:,"] * 4})
 
@@ -396,7 +396,7 @@ def test_model_without_a_schema_takes_its_whole_body_as_extra() -> None:
 
 
 def test_only_web_links_of_results_are_fetched_and_each_once() -> None:
-    """Not a bucket of the partner's, not a data URI, and each link once."""
+    """A bucket of the partner's and a data URI are not fetched, and each link is fetched once."""
     places = places_of(catalog().models["krea/krea-2"])
     links = ["https://a.example/1", "gs://b/1", "data:image/png;base64,AA==", "https://a.example/1", 7]
     assert links_of(places, {"result": {"urls": links}}) == ("https://a.example/1",)

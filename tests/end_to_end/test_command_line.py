@@ -145,7 +145,7 @@ _READING: Final = [
 def test_reading_commands_print_words_or_one_document(
     used: Server, ran: Command, arguments: tuple[str, ...], words: str
 ) -> None:
-    """For people words, for scripts one JSON document; both leave with 0 and say nothing on standard error."""
+    """People read words and scripts one JSON document; the status is 0 and standard error is empty."""
     people = ran(*arguments, "--data", str(used.data))
     scripts = ran(*arguments, "--data", str(used.data), "--json")
     assert (people.status, people.err, scripts.status, scripts.err) == (0, "", 0, "")
@@ -307,7 +307,7 @@ def test_key_is_revoked_once(used: Server, ran: Command) -> None:
 def test_key_on_standard_input_is_revoked_without_being_shown(
     used: Server, ran: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With - the key itself is read; the answers tell its id, and a second time is refused."""
+    """With `-` the key itself is read; the answers name its id only, and a second revocation is refused."""
     made = used.cli("keys", "create", "default", "--json")
     for status, words in ((0, f"Revoked {made['id']}."), (1, "there is no living key that is this one")):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(made["key"].encode() + b"\n")))

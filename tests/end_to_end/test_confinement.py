@@ -44,7 +44,7 @@ def client(server: Server) -> Iterator[WorkflowClient]:
 
 @pytest.mark.req("S-05")
 def test_hostile_pack_reads_none_of_the_servers_files(server: Server, client: WorkflowClient) -> None:
-    """Neither secret nor database; it lists no folder, and reads nothing of the server's process."""
+    """It reads neither the secret nor the database, lists no folder, and reads nothing of the server's process."""
     (words,) = client.run(shown("Burglar", data=str(server.data.resolve())))["outputs"]["2"]["text"]
     assert words == ""
 
@@ -72,7 +72,7 @@ def test_hostile_pack_reaches_nobody_changes_nothing_and_leaves_nothing(
 
 @pytest.mark.req("S-05")
 def test_state_of_confinement_is_told_everywhere(server: Server) -> None:
-    """In the log of the start, to a check of readiness, as metrics, and by doctor."""
+    """The log of the start, the readiness check, the metrics and `doctor` all tell it."""
     ready = httpx.get(f"{server.url}/readyz", verify=PLAIN).json()
     assert ready["status"] == "ready"
     assert ready["engine_confinement"] == {"mode": "required", "mechanisms": dict.fromkeys(ALL, True)}
@@ -101,7 +101,7 @@ def test_root_loads_no_packs_unless_a_setting_allows_it(tmp_path: Path) -> None:
 
 @pytest.mark.req("S-05")
 def test_packs_are_refused_where_a_required_mechanism_is_missing(tmp_path: Path) -> None:
-    """As without libseccomp: the words say what to install; without the requirement packs are loaded."""
+    """Without libseccomp the message says what to install; where nothing is required, packs are loaded."""
     library = tmp_path / "library"
     library.mkdir()
     (library / "seccomp.py").write_text("raise ImportError('libseccomp.so.2: cannot open shared object file')\n")

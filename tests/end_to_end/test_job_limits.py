@@ -61,7 +61,7 @@ def test_endless_job_has_a_time_limit_and_the_next_waits_only_so_long(server: Se
 
 
 def test_more_jobs_than_may_wait_are_refused(client: WorkflowClient) -> None:
-    """With 429 and the time after which it is worth coming again; those that were taken stay as they are."""
+    """The refusal is 429 with a time to come back; the jobs that were taken in stay as they are."""
     jobs = [client.submit(shown("Slowly", value=10)) for _ in range(2)]
     refused = client.post(shown("Slowly", value=10))
     assert (refused.status_code, refused.json()["error"]["type"]) == (429, "queue_full")
@@ -71,7 +71,7 @@ def test_more_jobs_than_may_wait_are_refused(client: WorkflowClient) -> None:
 
 
 def test_ended_jobs_are_forgotten_when_their_time_is_up(tmp_path: Path) -> None:
-    """With what it made for keeps; the links that were given out lead nowhere then."""
+    """Their outputs are forgotten too, and links to these lead nowhere from then on."""
     env = {**ENV, "FAIRLEAD_JOBS_HOURS": str(1.5 / 3600), "FAIRLEAD_ENGINE_HOSTS": "1"}
     with serving(tmp_path / "data", env=env) as server:
         client = WorkflowClient(server)

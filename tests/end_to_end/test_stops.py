@@ -95,7 +95,7 @@ def test_stopping_server_has_the_models_run_that_its_own_jobs_need(tmp_path: Pat
 
 
 def test_job_that_outlives_every_drain_is_executed_again_by_the_next_server(tmp_path: Path) -> None:
-    """As often as servers are restarted in good order."""
+    """However often servers are restarted in good order, the job is executed again and ends."""
     env = {**JOBS, "FAIRLEAD_DRAIN_SECONDS": "0.1"}
     first = Server(tmp_path / "data", env=env)
     client = WorkflowClient(first)

@@ -251,7 +251,7 @@ def _nobody_can_watch(world: World, path: str, query: str) -> None:
 @pytest.mark.req("C-08", "C-13")
 @pytest.mark.parametrize("path", cloud.SOCKETS)
 def test_socket_tells_nothing_of_what_others_do(world: World, path: str) -> None:
-    """Not even to one that calls itself by the owner's name; and without a good key there is no socket."""
+    """A client that uses the owner's client id hears nothing either, and without a valid key no socket opens."""
     for query in ("clientId=alice", f"clientId=alice&token={world.revoked}", "clientId=alice&token="):
         _nobody_can_watch(world, path, query)
     address = world.server.url.replace("http", "ws", 1)

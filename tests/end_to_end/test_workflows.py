@@ -149,7 +149,7 @@ def test_tier_decides_how_many_jobs_run_at_once(clients: Clients) -> None:
 
 @pytest.mark.req("C-13", "C-15")
 def test_jobs_of_one_workspace_run_at_the_same_time(clients: Clients) -> None:
-    """As many as its tier and the server allow."""
+    """As many jobs run at the same time as the tier and the server allow."""
     client = clients("--subscription", "creator")
     jobs = [client.submit(shown("Slowly", value=10 + number)) for number in range(3)]
     wait_until(lambda: [client.status(job) for job in jobs] == ["in_progress"] * 3, "all three are executed")
@@ -158,7 +158,7 @@ def test_jobs_of_one_workspace_run_at_the_same_time(clients: Clients) -> None:
 
 @pytest.mark.req("C-13", "C-14")
 def test_workspace_without_an_active_subscription_is_refused(clients: Clients) -> None:
-    """With 429, as the specification wants it, and nothing is left of the job."""
+    """The answer is 429, as the specification says, and nothing of the job is kept."""
     client = clients("--subscription", "free")
     answer = client.post(shown("PrimitiveInt", value=1))
     assert (answer.status_code, answer.json()["error"]["type"]) == (429, "subscription_inactive")
@@ -181,7 +181,7 @@ def _failure(client: WorkflowClient, graph: Any, **beside: Any) -> dict[str, Any
     [("Hog", 200, "OOMError"), ("Modelled", 1, "ModelDownloadError"), ("Crash", 3, "EngineCrashError")],
 )
 def test_error_has_the_kind_of_its_cause(client: WorkflowClient, class_type: str, value: int, kind: str) -> None:
-    """And the node it happened in; the server and the next job do not notice."""
+    """The error names its kind and its node; the server and the next job are not affected."""
     failure = _failure(client, shown(class_type, value=value))
     assert (failure["exception_type"], failure["node_id"], failure["node_type"]) == (kind, "1", class_type)
     assert client.run(shown("PrimitiveInt", value=7))["status"] == "completed"
@@ -229,7 +229,7 @@ def test_jobs_are_cancelled_waiting_and_running(clients: Clients) -> None:
 
 
 def test_nodes_see_none_of_the_servers_secrets(client: WorkflowClient) -> None:
-    """Not in the environment of their process."""
+    """The environment of a node's process holds no secret of the server."""
     job = client.run(shown("Secrets", value=1))
     (words,) = job["outputs"]["2"]["text"]
     assert "FAIRLEAD" not in words
@@ -238,7 +238,7 @@ def test_nodes_see_none_of_the_servers_secrets(client: WorkflowClient) -> None:
 
 @pytest.mark.skipif(not can_confine(), reason="this system confines no process")
 def test_nodes_see_none_of_the_servers_files(server: Server, client: WorkflowClient) -> None:
-    """Neither secrets nor the database nor what others have made; nor can they touch the server's process."""
+    """Nodes read no secrets, no database and no files of others, and cannot touch the server's process."""
     (words,) = client.run(shown("Burglar", data=str(server.data.resolve())))["outputs"]["2"]["text"]
     assert words == ""
 
@@ -255,7 +255,7 @@ def test_id_is_used_once(client: WorkflowClient) -> None:
 
 @pytest.mark.req("C-11", "C-15")
 def test_partner_node_is_run_through_the_router_and_paid_once(server: Server, client: WorkflowClient) -> None:
-    """By the key in extra_data; the same workflow again costs nothing, for its result is known."""
+    """The key in extra_data pays; the same workflow costs nothing the second time, as its result is cached."""
     graph = {
         "1": node("PartnerLocalProceduralImage1", **_PROMPT, seed=5),
         "2": node("SaveImage", images=["1", 0], filename_prefix="made"),
@@ -275,7 +275,7 @@ def test_partner_node_is_run_through_the_router_and_paid_once(server: Server, cl
 def test_credential_of_the_call_pays_where_no_key_is_named(
     server: Server, client: WorkflowClient, credential: str
 ) -> None:
-    """As editors call, which know no other key; a token has its workspace pay."""
+    """Editors know no other key, so the credential of the call pays; for a token its workspace pays."""
     seed = 8 if credential == "key" else 9
     graph = {
         "1": node("PartnerLocalProceduralImage1", **_PROMPT, seed=seed),

@@ -58,7 +58,7 @@ def test_work_of_a_chain_grows_linearly(execute: Execute) -> None:
 
 
 def test_node_two_nodes_need_is_executed_once(execute: Execute) -> None:
-    """In a diamond each is executed once, after what it needs."""
+    """In a diamond each node is executed once, after the nodes it needs."""
     seen = execute(
         {
             "bottom": n("Add", a=["left", 0], b=["right", 0]),
@@ -144,7 +144,7 @@ def test_list_of_conditions_asks_for_both_sides(execute: Execute) -> None:
 
 
 def test_blocked_value_reaches_no_function(execute: Execute) -> None:
-    """Of a list only the blocked items go no further, through any number of nodes; it is told of once."""
+    """Only the blocked items of a list stop, through any number of nodes, and the block is reported once."""
     graph = {
         "all": n("Count", most=5),
         "low": n("Block", value=["all", 0], above=1, message="too big"),

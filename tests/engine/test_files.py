@@ -56,14 +56,14 @@ def test_name_that_leads_elsewhere_is_refused(folders: Folders, name: str) -> No
 
 
 def test_absolute_name_is_refused(folders: Folders, root: Path) -> None:
-    """Not even to a file of the inputs."""
+    """An absolute name is refused even where it leads to a file of the inputs."""
     for name in (root / "secret", root / "input" / "a.png"):
         with pytest.raises(NoSuchFileError):
             folders.input_file(str(name))
 
 
 def test_symbolic_link_is_not_followed(folders: Folders, root: Path) -> None:
-    """Neither one to a file nor one to a folder is followed out, for reading or for writing."""
+    """No link leads out of the folders, be it to a file or to a folder, for reading or for writing."""
     (root / "input" / "link.png").symlink_to(root / "secret")
     (root / "input" / "linked").symlink_to(root / "inputs of others")
     (root / "output" / "linked").symlink_to(root / "inputs of others")
@@ -160,7 +160,7 @@ def test_prefix_that_leads_elsewhere_is_refused(folders: Folders, root: Path, pr
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "/x", "x" * 300, "x\0", "a/../../x"])
 def test_chosen_name_that_leads_elsewhere_is_refused(folders: Folders, name: str) -> None:
-    """As a name to read does."""
+    """A chosen name is refused for the same reasons as a name to read."""
     with pytest.raises(NoSuchFileError):
         folders.named_file(name, "output")
 

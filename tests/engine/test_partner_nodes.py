@@ -197,7 +197,7 @@ def test_text_is_run_with_the_words_of_the_node_and_comes_as_a_string(bench: Ben
 
 
 def test_chosen_variant_is_run(bench: Bench, run: Run) -> None:
-    """By its id in the catalog, with a body that does not name it twice."""
+    """The variant is run by its id in the catalog, and the body does not name it again."""
     partner = Partner(lambda _model, _body: {"choices": [{"message": {"content": "Yes."}}]})
     assert shown_by(bench, run, partner, "PartnerOpenaiGpt5", model="gpt-5-nano", prompt="Is it?") == "Yes."
     assert partner.calls[0][2] == "openai/gpt-5-nano"
@@ -213,7 +213,7 @@ def test_same_inputs_are_run_once_and_another_seed_again(bench: Bench, run: Run)
 
 
 def test_models_of_one_workflow_run_at_the_same_time(bench: Bench, run: Run) -> None:
-    """Neither answers before both were asked."""
+    """The fake answers neither model before both were asked."""
     both = asyncio.Barrier(2)
 
     async def answer() -> Any:
@@ -240,7 +240,7 @@ def test_picture_goes_as_a_data_uri_and_pictures_come_as_a_batch(bench: Bench, r
 
 
 def test_batch_goes_into_a_list_picture_by_picture(bench: Bench, run: Run) -> None:
-    """And a single picture into a list of one."""
+    """Each picture of a batch is an item, and a single picture makes a list of one."""
     partner = Partner(lambda _model, _body: {"data": [{"b64_json": b64(png((1, 2, 3)))}]})
     shown_by(bench, run, partner, "PartnerOpenaiGptImage2", prompt="x", image=["two", 0])
     assert len(partner.calls[0][3]["image"]) == 2
@@ -371,7 +371,7 @@ def test_inputs_that_make_no_body_are_the_nodes_error_and_nothing_is_run(
 
 
 def test_refusal_by_the_server_is_the_nodes_error_by_its_own_name(bench: Bench, run: Run) -> None:
-    """As InsufficientFundsError (C-12)."""
+    """For instance InsufficientFundsError (C-12)."""
     partner = Partner(lambda _model, _body: NamedFaultError("InsufficientFundsError", "0.00 US dollars are left."))
     assert failure_of(bench, run, partner, _TEXT, prompt="x") == (
         "InsufficientFundsError", "0.00 US dollars are left."

@@ -123,6 +123,6 @@ def test_length_of_pattern_and_text_is_bounded(pattern: str, text: str) -> None:
 
 
 def test_length_of_a_replacement_is_bounded() -> None:
-    """So has the replacement."""
+    """A replacement that is too long is refused."""
     with pytest.raises(ValueError, match="The replacement has 1,000,001"):
         Pattern("a").replaced_in("a", "b" * 1_000_001)

@@ -26,7 +26,7 @@ def _names(numbers: Sequence[int]) -> list[str]:
 
 @given(graphs(), st.randoms(use_true_random=False), st.integers(1, 4))
 def test_every_node_is_executed_once_after_what_it_needs(needs: Needs, chance: random.Random, hands: int) -> None:
-    """In whatever order nodes are added, however many are under way, and in whatever order those are done."""
+    """The order in which nodes are added and finished, and how many run at once, make no difference."""
     schedule, order = Schedule(), [*needs]
     chance.shuffle(order)
     for node in order:

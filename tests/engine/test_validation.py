@@ -242,7 +242,7 @@ def test_inputs_of_a_choice_are_checked() -> None:
 
 
 def test_long_list_of_choices_is_not_repeated() -> None:
-    """With more than twenty, their number is told instead, and the declaration is left out."""
+    """A list of more than twenty choices is replaced by their number, and the declaration is left out."""
     at = At("name", ["COMBO", {"options": list(range(21))}])
     fault = value_not_in_list(at, "x", list(range(21)))
     assert fault.details == "name: 'x' not in (list of length 21)"

@@ -34,7 +34,7 @@ class Told:
 
 
 def test_only_late_waits_are_told() -> None:
-    """Of many waits of one length only those that have not ended are told, the oldest first."""
+    """Among many waits of one length only those that have not ended are reported, the oldest first."""
 
     async def scenario() -> None:
         deadlines, told = Deadlines(), Told()

@@ -90,7 +90,7 @@ def test_secret_file_is_made_once(tmp_path: Path) -> None:
 
 
 def test_concurrent_starts_share_a_secret(tmp_path: Path) -> None:
-    """Of those that make the file at once one wins, and all have its secret."""
+    """Of several starts that make the file at once one wins, and all use its secret."""
     path = tmp_path / "secret-key"
     together = threading.Barrier(8)
     found: list[bytes] = []

@@ -117,7 +117,7 @@ def test_workspace_with_many_files_does_not_delay_the_others(tmp_path: Path, run
 
 @pytest.mark.req("J-14")
 def test_number_of_judging_processes_is_bounded(tmp_path: Path, run: Run) -> None:
-    """As many as are asked at once, up to the bound, and none for every question."""
+    """There are as many processes as questions at once, up to the bound, and they are reused."""
 
     async def check() -> None:
         async with moderators(tmp_path, processes=2) as made:

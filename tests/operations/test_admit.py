@@ -94,7 +94,7 @@ def test_body_may_name_its_model_in_full_or_in_part(server: Server, caller: Call
 
 @pytest.mark.req("R-38")
 def test_earlier_refusal_is_told_first(new_caller: NewCaller, refusal: Refusal) -> None:
-    """With everything wrong at once: rollout, unknown model, entitlement, then what is the provider's."""
+    """With everything wrong at once the order is rollout, unknown model, entitlement, provider."""
     wrong = {"models": ("b/*",), "providers": ("b",), "gates": {"provider:plain": Gate.UNKNOWN}}
     blocked = new_caller(name="other", balance=0, **{**wrong, "gates": {"router": Gate.OFF}})
     assert isinstance(refusal(blocked, "nothing-like-it"), NotEnabled)

@@ -29,7 +29,7 @@ FIRST = run_id()
 def test_cancelled_waiting_run_is_never_dispatched(
     server: Server, new_caller: Callable[..., Caller], partner: Partner, books: Books, run: Run, state: str
 ) -> None:
-    """With a slot or without one it ends now, unbilled; who was behind it has the slot."""
+    """A waiting run ends at once and unbilled, with or without a slot; the next run gets its slot."""
     caller = new_caller(in_flight_limit=1)
     ids = [run(enqueue(server, caller, number=number)).run_id for number in (1, 2, 3)]
     unwanted = ids[0] if state == "released" else ids[1]
@@ -50,7 +50,7 @@ def test_cancelled_waiting_run_is_never_dispatched(
 def test_cancelling_a_run_under_way_notes_a_request(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
-    """Of one under way the request is noted, once, with the first time; the partner's end is the run's."""
+    """For a run in progress the first request is noted with its time; the run ends as the partner says."""
     run(enqueue(server, caller))
     gate = gate_of(partner)
     execution = run(server.claimer.claim(FIRST, caller.workspace_id))
@@ -105,7 +105,7 @@ def test_cancel_is_unavailable_while_the_database_is(server: Server, caller: Cal
 def test_cancellation_and_claim_never_both_win(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
-    """Of a cancellation and a claim at the same moment the first decides: dispatched and noted, or neither."""
+    """When both come at once the first decides: the run is dispatched and the request noted, or it is withdrawn."""
 
     async def both(number: int) -> tuple[bool, bool]:
         id_ = run_id(number)

@@ -50,7 +50,7 @@ def test_claimed_run_is_executed_charged_and_kept(
 def test_run_is_claimed_by_one_server(
     start_server: Start, server: Server, caller: Caller, partner: Partner, run: Run
 ) -> None:
-    """Of two servers one has it, whether they come one after the other or after its end."""
+    """One of two servers claims the run, whether they come at once or one comes after its end."""
     other = start_server("server-2")
     run(enqueue(server, caller))
     assert run(claim(server, caller))

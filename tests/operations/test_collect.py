@@ -76,7 +76,7 @@ def test_failure_is_told_whole_and_without_a_charge(server: Server, caller: Call
 def test_result_is_kept_for_a_week(
     server: Server, caller: Caller, partner: Partner, run: Run, *, has_failed: bool
 ) -> None:
-    """To the millisecond: kept for a week from its end, and gone after it, also once its row is swept."""
+    """The result is kept for exactly a week from the end of its run, and is gone afterwards, swept or not."""
     if has_failed:
         partner.statuses["/now"] = 500
     run(made(server, caller))

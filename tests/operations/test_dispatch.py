@@ -177,7 +177,7 @@ def test_provider_that_costs_too_much_is_skipped(
 def test_fallback_never_spends_more_than_the_workspace_has(
     server: Server, new_caller: Callable[..., Caller], partner: Partner, books: Books, run: Run
 ) -> None:
-    """With too little money for the only other provider the first failure stands."""
+    """When the money does not cover the only other provider, the first failure is the answer."""
     partner.statuses["/now"] = 503
     caller = new_caller(balance=30 * CENT)
     assert fault_of(run(server.answer(caller, "twice", {"n": 3}))) == ProviderError(upstream=Upstream(503))

@@ -130,7 +130,7 @@ def test_known_bytes_are_judged_when_an_asset_is_made_of_them(
 def test_bytes_that_are_refused_anyway_are_not_judged(
     database: Database, books: Books, tmp_path: Path, run: Run
 ) -> None:
-    """Neither those with another hash than was said, nor those on the list, nor none."""
+    """Bytes with another hash than declared, listed bytes and no bytes at all are refused without a verdict."""
     books.open()
 
     async def check() -> None:

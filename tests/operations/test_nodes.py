@@ -55,7 +55,7 @@ def test_changed_catalog_changes_the_partner_nodes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("packs", "has_pack"), [((), False), (None, True)])
 def test_classes_are_those_of_the_pack_set(tmp_path: Path, packs: PackSet, *, has_pack: bool) -> None:
-    """With no packs there are the engine's own nodes alone."""
+    """Without packs only the engine's own nodes are listed."""
     with running_engine(tmp_path / "engine") as engine:
         nodes = NodeCatalog(engine.hosts, lambda: Catalog("none", {}), lambda _: b"[]")
         found = engine.run(wait_for(nodes.classes(packs)))

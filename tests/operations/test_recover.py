@@ -54,7 +54,7 @@ def test_partner_that_honours_keys_is_asked_again_under_the_same_key(
 def test_accepted_work_is_polled_and_never_ordered_again(
     start_server: Start, crash: Crash, partner: Partner, books: Books, run: Run
 ) -> None:
-    """With a handle the partner is polled, and never called a second time."""
+    """A run with a handle is polled; the partner is never called a second time."""
     crash("plain-later", "task-7")
     assert run(take_over(start_server("server-2"))) == 1
     assert partner.calls == ["GET /later/task-7"]
@@ -65,7 +65,7 @@ def test_accepted_work_is_polled_and_never_ordered_again(
 def test_run_nobody_can_ask_about_is_lost(
     start_server: Start, crash: Crash, caller: Caller, partner: Partner, books: Books, run: Run
 ) -> None:
-    """With neither key nor handle the run is lost: voided, listed, counted; the partner is left alone."""
+    """Without a key or a handle the run is lost: voided, listed and counted; the partner is not called."""
     crash("plain-now")
     successor = start_server("server-2")
     assert run(take_over(successor)) == 1

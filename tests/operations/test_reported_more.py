@@ -30,7 +30,7 @@ def test_charge_stays_at_the_hold_and_the_statement_says_so(
 def test_report_within_the_hold_is_not_observed(
     server: Server, caller: Caller, partner: Partner, run: Run, used: object
 ) -> None:
-    """As much as was held for, less of it, or nothing that can be read is nothing to tell."""
+    """A report of at most what was held for, or an unreadable one, is not observed."""
     partner.answers["/now"] = {**DONE, "used": used}
     run(server.answer(caller, "plain-now", {"n": 1}))
     assert server.observed(PartnerReportedMore) == []

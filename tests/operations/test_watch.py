@@ -109,7 +109,7 @@ def test_silence_is_told_as_a_sign_of_life(
 def test_number_of_watches_is_bounded(
     server: Server, new_caller: Callable[..., Caller], watcher: Watcher, run: Run
 ) -> None:
-    """So many watches a workspace; anyone who leaves makes room, and other workspaces have their own."""
+    """A workspace has a bounded number of watches; one that ends makes room, and other workspaces have their own."""
     caller, other = new_caller(), new_caller(name="office")
 
     async def follow() -> None:

@@ -221,7 +221,7 @@ def test_unreachable_receiver_is_a_failed_try(books: Books, office: Office, run:
 def test_private_address_is_never_reached(
     books: Books, new_office: MakeOffice, receiver: FakePartner, run: Run
 ) -> None:
-    """Neither by its number nor by a name that leads there; the log does not tell where that would have been."""
+    """It is reached neither by number nor by name, and the log does not say where the name led."""
 
     async def resolver(_host: str, _port: int) -> Sequence[str]:
         return ["93.184.216.34", "127.0.0.1"]

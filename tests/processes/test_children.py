@@ -115,7 +115,7 @@ def test_child_is_given_time_to_end_by_itself(tmp_path: Path, run: Run) -> None:
 
 @pytest.mark.req("S-10")
 def test_child_sees_no_secret_of_ours(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the environment it has what every program needs; it works in its own folder."""
+    """Its environment holds only what every program needs, and it works in its own folder."""
     monkeypatch.setenv("FAIRLEAD_SECRET_KEY", "secret")
 
     async def check() -> None:

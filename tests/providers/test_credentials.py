@@ -42,7 +42,7 @@ def _anybody(_: Credential) -> bool:
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5))
 def test_credentials_are_taken_by_their_weights(weights: list[int]) -> None:
-    """In every round of as many turns as all weights together, each is taken as often as it weighs."""
+    """In every cycle of as many turns as the sum of the weights, each credential is taken by its weight."""
     secrets = [Secret(f"key-{number}", weight) for number, weight in enumerate(weights)]
     credentials = Credentials({"fake": _BEARER}, {"fake": secrets})
     for _ in range(3):

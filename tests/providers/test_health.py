@@ -41,7 +41,7 @@ def recorder() -> HealthRecorder:
 
 
 def test_cooldown_begins_after_enough_failures_in_a_row(recorder: HealthRecorder) -> None:
-    """Not before so many failures in a row, and then for so long."""
+    """The cooldown begins after the configured number of failures in a row and lasts the configured time."""
     for _ in range(RULES.after - 1):
         recorder.call(fails=True)
     assert recorder.healths.may_call(HERE)

@@ -89,7 +89,7 @@ def test_needed_asset_does_not_expire(books: Books) -> None:
 
 @pytest.mark.req("J-14")
 def test_forgotten_job_needs_no_files(books: Books) -> None:
-    """With a job goes what it has named."""
+    """The files that a job names are released when the job is forgotten."""
     needing(books, added(books, asset()).id)
     ends(books)
     assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + 100, 5)) == 1

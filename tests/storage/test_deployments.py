@@ -240,7 +240,7 @@ def test_number_of_deployments_and_releases_is_bounded(books: Books) -> None:
 
 
 def test_concurrent_deployments_never_pass_the_bound(database: Database, books: Books, run: Run) -> None:
-    """Of more than a workspace may have, that many are made and the others are refused."""
+    """Of more deployments than allowed, the allowed number is made and the others are refused."""
 
     def make(number: int) -> Callable[[Connection], object]:
         new = {"id": f"pictures-{number:08x}", "workspace_id": LAB, "name": "pictures"}

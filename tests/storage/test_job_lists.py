@@ -89,7 +89,7 @@ def test_last_page_of_jobs_says_that_it_is_the_last(books: Books) -> None:
 
 @pytest.mark.req("J-12")
 def test_key_is_used_by_one_job(books: Books) -> None:
-    """In one batch or in two, by one job; another workspace's digest is another, and a refused job uses none."""
+    """One job uses the key, in one batch or two; other workspaces have other digests, and a refused job uses none."""
     key: dict[str, Any] = {"idempotency_id": "digest", "idempotency_until": NOW + KEPT}
     first = submitted(books, submission("x", **key), submission("y", {"a": "1"}, **key))
     assert isinstance(first[0], Submitted)

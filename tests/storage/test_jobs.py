@@ -121,7 +121,7 @@ def test_server_with_room_claims_a_job_with_its_submission(books: Books) -> None
 
 @pytest.mark.req("C-13")
 def test_end_of_a_job_releases_the_one_that_has_waited_longest(books: Books) -> None:
-    """In the same transaction, and exactly one."""
+    """Exactly one job is released, in the same transaction."""
     written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     done = written(books, ending("a"))
     assert done.verdicts == [Moved(JobState.SUCCEEDED, "a")]
@@ -131,7 +131,7 @@ def test_end_of_a_job_releases_the_one_that_has_waited_longest(books: Books) -> 
 
 @pytest.mark.req("C-13")
 def test_workspace_without_a_subscription_submits_nothing(books: Books) -> None:
-    """And nothing is left of what it tried."""
+    """The submission leaves nothing behind."""
     allow(books, 0)
     assert verdicts(books, submission("a")) == [SubscriptionInactive("another")]
     assert states(books) == {}
@@ -287,7 +287,7 @@ def test_only_jobs_of_silent_servers_are_found(books: Books) -> None:
 
 
 def test_jobs_are_forgotten_when_their_time_is_up(books: Books) -> None:
-    """With their events, and no job that goes on."""
+    """Their events are forgotten with them; a job that goes on is kept."""
     written(books, submission("a", server_id=SERVER), submission("b"))
     written(books, ending("a", events=(NewEvent(1, "Started", b"{}", NOW),)))
     assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT - 1, 10)) == 0

@@ -143,7 +143,7 @@ def test_poisoned_entry_fails_alone(write: Callable[..., list[Any]], books: Book
 
 
 def test_second_end_of_a_run_is_superseded(write: Callable[..., list[Any]], books: Books) -> None:
-    """Of two settlements handed in together the first is booked, the second superseded."""
+    """Of two settlements in one batch the first is booked and the second is superseded."""
     books.open(balance=500)
     books.write(admission())
     first, second = write(settlement(charge=60), settlement(charge=70))

@@ -60,7 +60,7 @@ def test_id_chosen_by_another_workspace_is_free(books: Books) -> None:
 
 
 def test_id_is_used_once_in_a_workspace(books: Books) -> None:
-    """Neither in one batch nor later, nor where it is the own id of a job to which it was given; no row is written."""
+    """A used id is refused in the same batch and later, also where it is a job's own id, and no row is written."""
     again = DuplicateJob(CHOSEN)
     first = verdicts(books, submission("a", chosen_id=CHOSEN), submission("b", chosen_id=CHOSEN), submission("c"))
     assert first == [Submitted(1, JobState.RELEASED), again, Submitted(2, JobState.PARKED)]
@@ -201,7 +201,7 @@ def test_submission_without_a_chosen_id_is_not_looked_up(books: Books) -> None:
 
 
 def test_ten_thousand_public_ids_are_found_in_one_call(books: Books) -> None:
-    """As many as are cancelled by one call."""
+    """One cancelling call may name as many."""
     written(books, submission("a", chosen_id=CHOSEN), submission("b"))
     asked = [(LAB, f"nobodys-{number}") for number in range(9_998)]
     assert sorted(books.do(lambda c: find_known_as(c, [*asked, (LAB, CHOSEN), (LAB, "b")]))) == [

@@ -71,7 +71,7 @@ def released(books: Books, *entries: JournalEntry) -> Sequence[tuple[str, str]]:
 
 
 def test_queued_run_with_a_free_slot_is_released_at_once(books: Books) -> None:
-    """With a slot free it is released at once, and neither attempted nor anybody's yet; its money is held."""
+    """The run is released with its money held, no attempt yet and no server."""
     books.open(balance=500)
     assert released(books, queued("run-1")) == [("run-1", LAB)]
     assert {"state": "released", "attempt": 0, "place": 1, "claimed_at": None}.items() <= books.state().items()
@@ -111,7 +111,7 @@ def test_queue_goes_before_newcomers(books: Books) -> None:
 
 
 def test_as_many_runs_are_released_as_slots_are_free(books: Books) -> None:
-    """As many are released as have room, in the order of the queue."""
+    """As many runs are released as slots are free, in the order of the queue."""
     books.open(balance=5000, in_flight_limit=3)
     books.write(*(admission(f"run-{number}") for number in range(3)))
     books.write(*(queued(f"queued-{number}") for number in range(5)))
@@ -168,7 +168,7 @@ def test_run_that_can_never_fit_is_refused(books: Books) -> None:
 
 
 def test_blocked_workspace_queues_nothing(books: Books) -> None:
-    """With a limit of 0 nothing is taken in, and nothing that was is released."""
+    """A limit of 0 refuses new runs and releases none that wait."""
     books.open(balance=500, in_flight_limit=1)
     books.write(queued("run-1"), queued("run-2"))
     books.sql("UPDATE workspaces SET in_flight_limit = 0")
@@ -223,7 +223,7 @@ def test_claim_answers_with_the_run_as_it_is(books: Books) -> None:
 @pytest.mark.req("R-29")
 @pytest.mark.parametrize("is_one_batch", [True, False])
 def test_run_is_claimed_once(books: Books, *, is_one_batch: bool) -> None:
-    """Of two claims the first has it, and the figures move once."""
+    """The first of two claims gets the run, and the figures change once."""
     books.open(balance=500)
     books.write(queued("run-1"))
     entries = (claim("run-1", "server-1"), claim("run-1", "server-2"))

@@ -63,7 +63,7 @@ def test_change_is_not_made_without_its_record(books: Books) -> None:
 
 @pytest.mark.req("G-01")
 def test_deletion_leaves_only_ids_and_numbers(books: Books) -> None:
-    """Of what was deleted there remain its id, its numbers, and whose they are."""
+    """Of a deleted entry its id, its version numbers and its owner remain."""
     books.do(lambda c: registry.delete_publisher(c, _LAB, "acme", NOW + 1))
     left = _everything(books)
     assert [row["document"] for table in _TABLES[:3] for row in left[table]] == ["{}"] * 3

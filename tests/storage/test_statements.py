@@ -56,7 +56,7 @@ def test_statement_holds_the_run_its_entries_and_events(ended: Books) -> None:
 
 
 def test_statement_shows_no_body(ended: Books) -> None:
-    """Neither what was asked for nor what was answered is part of an account."""
+    """A statement holds neither the request nor the answer."""
     assert not {"request", "content", "fault", "blob"} & set(of_run(ended).run)
 
 

@@ -90,7 +90,7 @@ def test_audit_finds_counts_that_are_wrong(books: Books) -> None:
 def test_file_beyond_a_limit_is_refused_and_nothing_of_it_is_kept(
     books: Books, limits: StorageLimits, what: tuple[str, int]
 ) -> None:
-    """Also where it is to replace another one; what is there already needs no room, and others have their own."""
+    """The limit also holds for a replacement; bytes already there need no room, and other workspaces have their own."""
     for number in (1, 2):
         _keep(books, _file(number), limits)
     for file, overwrite in ((_file(3), False), (_file(4), True)):
@@ -118,7 +118,7 @@ def test_workspace_has_limits_of_its_own(books: Books) -> None:
 
 
 def test_uploads_at_once_do_not_pass_the_limit_together(books: Books, database: Database, run: Run) -> None:
-    """Of twenty files that come at the same moment as many are kept as there is room for."""
+    """Of twenty files that arrive at once as many are kept as there is room for."""
     limits = StorageLimits(bytes=65)
 
     async def keep(number: int) -> bool:

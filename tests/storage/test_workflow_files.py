@@ -94,7 +94,7 @@ def test_overwritten_file_is_not_found(books: Books) -> None:
 
 
 def test_file_is_found_by_name_before_content(books: Books) -> None:
-    """By name first, then by content, of this workspace and of what lives."""
+    """A live file of this workspace is found by name first, then by content."""
     books.do(lambda c: put_file(c, file(ONE, "a.png")))
     books.do(lambda c: put_file(c, file(TWO, "b.png", kind="output", expires_at=NOW + 1)))
     books.do(lambda c: put_file(c, file(THREE, f"{ONE}.png")))

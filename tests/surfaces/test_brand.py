@@ -72,7 +72,7 @@ def test_alias_of_the_brand_is_native_dispatch(acme: Server) -> None:
 
 
 def test_prefix_of_its_own_changes_headers_alone(branded_catalog: CatalogFolder, tmp_path: Any) -> None:
-    """With a prefix of their own the headers alone are spelled otherwise."""
+    """A header prefix changes the names of the headers and nothing else."""
     env = {**SETTINGS, "FAIRLEAD_BRAND": "acme", "FAIRLEAD_HEADER_PREFIX": "Router-"}
     with serving(tmp_path / "data", catalog=branded_catalog.path, env=env, arguments=_PLAIN) as server:
         refused = server.client.post("/v2/models/fake/none-1", params={"model_provider": "acme"}, json={})

@@ -114,7 +114,7 @@ def test_assets_of_a_named_alternate_are_not_copied(partner: FakePartner, run: R
 
 @pytest.mark.req("R-14")
 def test_assets_of_a_fallback_are_not_copied(partner: FakePartner, run: Run) -> None:
-    """So are those of an alternate that a run fell back to; one that lands back on the native provider is copied."""
+    """Assets of the alternate keep its links; a run that falls back to the native provider has its assets copied."""
     link = f"{partner.url}/made/a.png"
     partner.script(NATIVE, reply(500))
     partner.script(FAL, reply_json({"images": [{"url": link}]}))
@@ -135,7 +135,7 @@ def test_aliased_run_is_copied(legs: Server, partner: FakePartner, run: Run, ali
 
 @pytest.mark.req("R-29")
 def test_failed_copy_keeps_its_link_and_the_run_succeeds(legs: Server, partner: FakePartner, run: Run) -> None:
-    """Of several assets those that cannot be had keep the partner's link; the run succeeds and is billed."""
+    """Assets that cannot be fetched keep the partner's link; the run succeeds and is billed."""
     theirs = _answer(partner, "a.png", "b.png", "c.png")
     partner.script("/made/b.png", reply(404))
     partner.script("/made/c.png", drop())

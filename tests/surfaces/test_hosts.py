@@ -121,7 +121,7 @@ def test_metrics_are_refused_to_a_rebound_name() -> None:
 
 @pytest.mark.req("S-02")
 def test_metrics_token_opens_them_to_who_has_it() -> None:
-    """With a token nothing else counts: neither the address nor the host, and no part of the token."""
+    """With a token configured only the whole token counts, whatever the address and the host."""
     access = MetricsAccess(_LOOPBACK, KnownHosts(BaseUrls("https://studio.example")), _TOKEN)
     assert refusal(access, scope_of()) is Unauthorized
     for wrong in ("", "Bearer", f"Bearer {_TOKEN[:-1]}", f"Bearer {_TOKEN}x", _TOKEN, f"Basic {_TOKEN}", "Bearer é"):

@@ -132,7 +132,7 @@ def test_key_of_a_running_call_is_told_to_wait(partner: FakePartner, ask: Ask) -
 
 
 def test_one_of_many_calls_with_a_key_runs(partner: FakePartner, ask: Ask) -> None:
-    """Of many calls at once with one key exactly one runs; the others wait or get its answer."""
+    """Exactly one of many concurrent calls with a key runs; the others are told to wait or get its answer."""
     partner.script(NATIVE, partner.held(reply(200, _LINKLESS)))
     start = threading.Barrier(16)
 

@@ -51,7 +51,7 @@ def test_prepaid_workspace_spends_what_it_has(router: Server, new_name: NewName)
 
 @pytest.mark.req("R-19")
 def test_empty_workspace_is_402_before_validation(router: Server, new_name: NewName) -> None:
-    """With nothing left it is 402 whatever the body is; with something left a bad body is told."""
+    """Without money the answer is 402 whatever the body is; with some left a bad body is reported."""
     empty = router.new_workspace(new_name(), "--billing", "prepaid")
     bad: dict[str, Any] = {"content": b"no JSON"}
     refusal = _run(router, empty, **bad)

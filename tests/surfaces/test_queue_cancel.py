@@ -88,7 +88,7 @@ def test_runs_behind_a_cancelled_one_move_up(full: tuple[Client, str], partner: 
 
 
 def test_one_of_many_cancels_ends_the_run(full: tuple[Client, str]) -> None:
-    """Of many at the same moment one ends the run, and the others come too late."""
+    """One of many concurrent cancels ends the run; the others are told that it has ended."""
     client, _ = full
     request_id = client.queued()
     with ThreadPoolExecutor(8) as pool:

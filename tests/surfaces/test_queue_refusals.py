@@ -182,7 +182,7 @@ def test_empty_workspace_is_402_before_validation(new_client: NewClient) -> None
 
 @pytest.mark.req("R-19")
 def test_backlog_is_bounded(new_client: NewClient, partner: FakePartner) -> None:
-    """So many may wait; the next is 429 `queue_backlog_full` and holds nothing, and one that is claimed makes room."""
+    """A bounded number may wait; the next is 429 `queue_backlog_full` and holds nothing; a claim makes room."""
     client = new_client("--in-flight-limit", "1")
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
     first = client.queued()

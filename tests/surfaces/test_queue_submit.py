@@ -89,7 +89,7 @@ def test_run_without_a_quote_is_charged(client: Client) -> None:
 
 @pytest.mark.req("R-17", "R-31")
 def test_run_with_ones_own_key_is_neither_quoted_nor_billed(new_client: NewClient, partner: FakePartner) -> None:
-    """With a key of the workspace's own the estimate says so, nothing is held or charged, no credits are told."""
+    """The estimate says that the workspace's own key is used; nothing is held or charged, and no credits are told."""
     client = new_client("--billing", "prepaid")
     client.store_key()
     told = client.submit("fake/many-1", {"prompt": "a"}).json()
@@ -199,7 +199,7 @@ def test_repeated_submit_finds_its_run(client: Client, partner: FakePartner) -> 
 
 @pytest.mark.req("R-18")
 def test_concurrent_submits_with_a_key_make_one_run(client: Client, partner: FakePartner) -> None:
-    """Of many submits at once with one key one is taken in, and all are told of the same run."""
+    """Of many concurrent submits with a key one makes a run, and all are told of it."""
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda _: client.submit(headers=_KEYED), range(12)))
     assert {answer.status_code for answer in answers} == {201}

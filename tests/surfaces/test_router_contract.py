@@ -26,7 +26,7 @@ ROWS: Final = (
 def test_every_alias_of_the_brand_means_the_models_own_provider(
     legs: Server, partner: FakePartner, params: dict[str, str], path: str
 ) -> None:
-    """And a result in JSON is `application/json` to the letter, however the partner spells that."""
+    """A JSON result is `application/json` to the letter, however the partner spells it."""
     before = len(partner.requests(path))
     partner.script(NATIVE, reply(200, b'{"made":1}', "Application/JSON; charset=utf-8"))
     response = legs.client.post(f"/v2/models/{_MANY}", params=params, json={"prompt": "a"})
@@ -50,7 +50,7 @@ def test_dropped_parameters_are_an_array_in_ascii_that_is_decoded_once(legs: Ser
 
 @pytest.mark.req("R-10")
 def test_bytes_have_the_partners_content_type(legs: Server, partner: FakePartner) -> None:
-    """With its parameters."""
+    """The parameters of the content type are kept."""
     partner.script("/bytes", reply(200, _SOUND, "audio/wav; rate=22050"))
     response = legs.client.post("/v2/models/fake/bytes-1", json={})
     assert (response.content, response.headers["content-type"]) == (_SOUND, "audio/wav; rate=22050")

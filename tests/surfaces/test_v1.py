@@ -150,7 +150,7 @@ def test_unlisted_partner_status_is_kept_on_v1(
 
 
 def test_unlisted_caller_status_is_kept_on_v1(caller: _Caller, router: Server, new_name: NewName) -> None:
-    """So do those of a bad body, of a missing credential and of an empty workspace."""
+    """The statuses of a bad body, a missing credential and an empty workspace are those of v2."""
     name = new_name()
     router.new_workspace(name, "--billing", "prepaid")
     _is(caller.run(content=b"{"), 400, "invalid_input")

@@ -159,7 +159,7 @@ def test_worker_that_stops_claims_only_what_its_own_jobs_wait_for(
 def test_worker_takes_no_more_than_its_places(
     server: Server, caller: Caller, partner: Partner, books: Books, run: Run, places: int
 ) -> None:
-    """So many at a time, and the next as soon as one has ended; all of them in the end."""
+    """A bounded number runs at a time, the next as soon as one has ended, and all of them in the end."""
 
     async def follow() -> None:
         gate = gate_of(partner)

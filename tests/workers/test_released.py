@@ -114,7 +114,7 @@ def _claim_next(kind: Any, work: ReleasedWork, server_id: str) -> str:
 
 
 def test_first_claims_are_shared_between_workspaces_by_who_looks(kind: Any) -> None:
-    """Of 100, 20 and 20 that are released in this order the first 32 claims are about as many of each."""
+    """Of 100, 20 and 20 runs released in this order, the first 32 claims are shared about equally."""
     _release_all(kind)
     work = ReleasedWork()
     work.refresh(kind.find("", _FOUND_AT_ONCE))

@@ -252,7 +252,7 @@ def test_template_that_is_being_started_is_there_for_who_comes_next(node_packs: 
 
 @pytest.mark.req("C-11")
 def test_hosts_with_packs_are_replaced_when_partner_nodes_change(node_packs: Path) -> None:
-    """With new partner nodes all that check are replaced, and what they are forked from."""
+    """New partner nodes replace all validators and the templates they are forked from."""
     with _engine(node_packs) as engine:
         _checked(engine, _of("a"), None)
         _checked(engine, _of("b"), None)

@@ -57,7 +57,7 @@ def test_workflow_is_checked_as_it_will_be_executed(engine: Engine) -> None:
     ],
 )
 def test_refused_workflow_says_why_and_where(engine: Engine, content: bytes, type_: str) -> None:
-    """With the error's type, and where it lies in nodes with theirs."""
+    """The refusal has the type of the error, and the faults of each node with their types."""
     refused = engine.check(content)
     assert isinstance(refused, Refused), refused
     error = json.loads(refused.error)
@@ -128,7 +128,7 @@ def test_mask_keeps_the_colours_of_the_original(engine: Engine, original: Path) 
 def test_picture_is_shown_as_asked_for(
     engine: Engine, original: Path, how: str, format_: str, mode: str, size: tuple[int, int]
 ) -> None:
-    """In the format, with the channels and in the size that was asked for."""
+    """A picture is rendered in the format, with the channels and in the size that were asked for."""
     del original
     rendered, target = _rendered(engine, how, edge=4)
     assert rendered == Rendered("r", f"image/{format_.lower()}")

@@ -84,7 +84,7 @@ def test_host_that_sends_garbage_is_ended(engine: Engine, said: bytes) -> None:
 
 
 def test_host_that_floods_with_questions_is_ended(engine: Engine) -> None:
-    """So many that none can be meant: the host is ended."""
+    """A host that asks absurdly many questions is ended."""
 
     class Slow(FolderDesk):
         async def find_file(self, name: str) -> Path:
@@ -255,7 +255,7 @@ def test_host_that_died_while_idle_is_replaced(engine: Engine) -> None:
 
 @pytest.mark.req("C-11")
 def test_hosts_with_outdated_nodes_are_replaced(tmp_path: Path) -> None:
-    """With new partner nodes every host is replaced, one at work when it is through; what is asked is done."""
+    """New partner nodes replace every host, a busy one after its job; questions that were asked are answered."""
     with running_engine(tmp_path) as engine:
         engine.execute(_WORKS)
         before = [*engine.started, *engine.checking, *engine.of_kind("template")]

@@ -148,7 +148,7 @@ def _equalized(wave: Array, rate: int, **gains: float) -> Array:
 
 
 def test_equalizer_raises_the_tones_asked_for() -> None:
-    """By formula a low shelf raises what stands still, a peak its middle, and a high shelf the fastest there is."""
+    """A low shelf raises a constant signal, a peak its middle, and a high shelf the highest frequency."""
     still, tone = np.full(20_000, 0.1, np.float32), _sine(1_000, 44_100, 1)
     fastest = np.resize(np.array([0.1, -0.1], np.float32), 20_000)
     assert _equalized(still, 44_100, low_gain_dB=12)[-1] == pytest.approx(0.1 * 10 ** (12 / 20), rel=1e-4)

@@ -31,7 +31,7 @@ def _values(images: Array) -> list[float]:
 
 
 def test_images_are_joined_in_order() -> None:
-    """As they are numbered, whatever their number."""
+    """Images are joined in the order of their input names, however many there are."""
     assert _values(batch_images({"image0": _batch(0, 1), "image1": _batch(2), "image2": _batch(3)})) == [0, 1, 2, 3]
     assert _values(image_batch(_batch(0), _batch(1, 2))) == [0, 1, 2]
 
@@ -125,7 +125,7 @@ def test_split_image_is_made_whole_of_its_tiles(overlap: int) -> None:
 
 
 def test_tiles_blend_where_they_overlap() -> None:
-    """Of a black and a white tile, a pixel takes white by its share of the two half waves of the sine."""
+    """Between a black and a white tile, a pixel is white by its share of the two half sine waves."""
     merged = image_merge_tile_list([_batch(0, rows=64, columns=64), _batch(1, rows=64, columns=64)], [112], [64], [16])
     # Pixel 50 is the black tile's pixel 50 and the white tile's pixel 2.
     black, white = np.sin(np.pi * 50 / 63), np.sin(np.pi * 2 / 63)

@@ -153,7 +153,7 @@ def _lab(rgb: Array) -> Array:
 
 
 def test_reinhard_transfer_has_the_references_mean_and_deviation(context: FolderContext) -> None:
-    """In Lab, each channel of the result has those of the reference."""
+    """In Lab, each channel of the result has the mean and the deviation of the reference."""
     target, reference = _random(1), _random(2, low=0.4, high=0.6)
     result = _lab(color_transfer(context, target, reference, "reinhard_lab", _PER_FRAME, 1.0))
     assert result.mean(axis=0) == pytest.approx(_lab(reference).mean(axis=0), abs=0.05)
@@ -161,7 +161,7 @@ def test_reinhard_transfer_has_the_references_mean_and_deviation(context: Folder
 
 
 def test_linear_transfer_has_the_references_covariance(context: FolderContext) -> None:
-    """In Lab, the result has mean and covariance of the reference, whose channels hang together."""
+    """In Lab, the result has the mean and the covariance of a reference with correlated channels."""
     target, grey = _random(1, low=0.3, high=0.6), _random(2, low=0.4, high=0.6)
     reference = 0.5 * grey + 0.5 * grey.mean(axis=-1, keepdims=True)
     result = _lab(color_transfer(context, target, reference, "mkl_lab", _PER_FRAME, 1.0))

@@ -160,7 +160,7 @@ def test_channel_is_the_one_asked_for(context: FolderContext) -> None:
 
 
 def test_output_is_loaded_by_its_annotated_name(context: FolderContext) -> None:
-    """With its folder in brackets or without."""
+    """An output is found with and without its folder in brackets."""
     Image.new("RGB", (3, 2), "white").save(context.root / "output" / "o.png")
     assert load_image_output(context, "o.png [output]")[0].shape == (1, 2, 3, 3)
     assert load_image_output(context, "o.png")[0].shape == (1, 2, 3, 3)

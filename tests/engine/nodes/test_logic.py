@@ -19,7 +19,7 @@ from fairlead.engine.nodes.logic import both, either, negate, switched
     ],
 )
 def test_and_and_or_combine_truth_values(values: list[Any], all_true: bool, any_true: bool) -> None:  # noqa: FBT001 -- a row of a table
-    """And is true when all are, Or when one is; zero and empty are not true."""
+    """`And` is true when all values are true, `Or` when one is; zero and empty values are false."""
     grown = {f"value{number}": value for number, value in enumerate(values)}
     assert (both(grown), either(grown)) == (all_true, any_true)
 

@@ -65,7 +65,7 @@ def test_mask_is_inverted() -> None:
 
 
 def test_crop_is_taken_at_its_place() -> None:
-    """From x 1 and y 1, at most two wide and nine high."""
+    """The crop begins at x 1 and y 1 and is at most two wide and nine high."""
     mask = _mask((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12))
     assert crop_mask(mask, 1, 1, 2, 9).tolist() == [[[6, 7], [10, 11]]]
 
@@ -164,7 +164,7 @@ def test_growing_agrees_with_growing_step_by_step(context: FolderContext, steps:
 
 
 def test_dot_grows_to_a_diamond(context: FolderContext) -> None:
-    """By hand."""
+    """The expected values were worked out by hand."""
     grown = grow_mask(context, _dot(5, 5, 2, 2), 2, tapered_corners=True)
     assert grown[0].tolist() == [
         [0, 0, 1, 0, 0], [0, 1, 1, 1, 0], [1, 1, 1, 1, 1], [0, 1, 1, 1, 0], [0, 0, 1, 0, 0],
@@ -194,7 +194,7 @@ def test_mask_becomes_a_grey_image_and_back() -> None:
 
 @pytest.mark.parametrize(("channel", "value"), [("red", 0.25), ("green", 0.5), ("blue", 0.75), ("alpha", 1.0)])
 def test_mask_is_the_channel_asked_for(channel: str, value: float) -> None:
-    """As it is: alpha is not turned round."""
+    """The channel is taken as it is: alpha is not inverted."""
     image = np.array([[[[0.25, 0.5, 0.75, 1.0]]]], np.float32)
     assert image_to_mask(image, channel).tolist() == [[[value]]]
 
@@ -206,7 +206,7 @@ def test_missing_alpha_is_refused() -> None:
 
 
 def test_colour_is_found_exactly() -> None:
-    """In 8 bits, rounded: 0x804020 is 128, 64, 32; one level off is another colour."""
+    """Colours are compared in 8 bits, rounded: 0x804020 is 128, 64, 32, and one level off is another colour."""
     pixels = np.array([[[[128, 64, 32], [128, 64, 33], [127.6, 64.4, 31.7], [32, 64, 128]]]], np.float32)
     assert image_color_to_mask(pixels / np.float32(255), 0x804020).tolist() == [[[1, 0, 1, 0]]]
 

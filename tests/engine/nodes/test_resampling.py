@@ -30,7 +30,7 @@ def test_bilinear_does_not_widen_when_it_shrinks() -> None:
 
 
 def test_bicubic_uses_its_documented_parameter() -> None:
-    """By hand, with a = -3/4: W(1/4) = .87890625, W(3/4) = .26171875, W(5/4) = -.10546875, W(7/4) = -.03515625."""
+    """Worked out with a = -3/4: W(1/4) = .87890625, W(3/4) = .26171875, W(5/4) = -.10546875, W(7/4) = -.03515625."""
     assert _line([0, 1], 4, "bicubic") == pytest.approx([-0.10546875, 0.2265625, 0.7734375, 1.10546875])
 
 

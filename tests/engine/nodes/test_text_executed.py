@@ -136,7 +136,7 @@ def test_switch_executes_one_side(words: str, shown: str) -> None:
 
 
 def test_decisions_are_combined() -> None:
-    """And, Or and Not take what comparisons give."""
+    """`And`, `Or` and `Not` take the results of comparisons."""
     compared = {"string_a": "Fairlead", "case_sensitive": False}
     document = {
         "starts": n("StringCompare", **compared, string_b="fair", mode="Starts With"),

@@ -111,7 +111,7 @@ def test_padding_is_grey_and_its_mask_white() -> None:
 
 
 def test_mask_fades_only_at_an_edge_that_was_extended() -> None:
-    """With a feathering of 2 at the left only: 1 at the edge, (1/2)^2 beside it, then nothing."""
+    """With a feathering of 2 at the left only, the mask is 1 at the edge, (1/2)^2 next to it, then 0."""
     image = np.zeros((1, 5, 6, 3), np.float32)
     _, mask = image_pad_for_outpaint(image, 1, 0, 0, 0, 2)
     np.testing.assert_allclose(mask[0], np.tile([1, 1, 0.25, 0, 0, 0, 0], (5, 1)))

@@ -174,7 +174,7 @@ def test_images_with_channels_first_are_scaled(modules: dict[str, Any]) -> None:
 
 
 def test_pack_can_call_a_node_of_ours(modules: dict[str, Any]) -> None:
-    """By its class, as packs call each other; the engine's own classes look as the older form does."""
+    """A pack calls a node by its class; the engine's own classes look like those of the older form."""
     classes = modules["nodes"].NODE_CLASS_MAPPINGS
     invert = classes["ImageInvert"]
     (image,) = getattr(invert(), invert.FUNCTION)(image=np.zeros((1, 1, 1, 3), np.float32))

@@ -38,7 +38,7 @@ def test_task_passes_through_its_stages() -> None:
 
 
 def test_oldest_task_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By number, by bytes and by age; the newest stays."""
+    """Tasks are bounded by number, by bytes and by age; the newest stays."""
     time = Time()
     clock = time.clock()
     kept = tasks.Tasks(clock)

@@ -252,7 +252,7 @@ def test_gemini_gives_the_bytes_to_anyone_who_asks_again(simulator: Any) -> None
 
 
 def test_gemini_calls_a_wrong_key_an_invalid_argument(simulator: Any) -> None:
-    """As Google does everywhere."""
+    """Google does so in all its APIs."""
     body = {"model": "gemini-omni-1.1-flash", "input": "a boat"}
     status, answer = post(simulator, "/gemini-interactions/v1beta/interactions?key=invalid", body, {})
     assert (status, answer["error"]["status"]) == (400, "INVALID_ARGUMENT")

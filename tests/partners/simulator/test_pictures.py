@@ -31,7 +31,7 @@ def _picture(asked: bytes | Mapping[str, Any], kind: str = "png", width: int = 9
     ],
 )
 def test_prompt_is_found_wherever_a_vendor_has_it(body: bytes | Mapping[str, Any]) -> None:
-    """In JSON however deep, in forms, and in the request of a task that is asked about later."""
+    """The prompt is found in JSON at any depth, in forms, and in the stored request of a task."""
     token = prompts.asked.set(body)
     try:
         assert prompts.prompt() == "a red fox"

@@ -29,7 +29,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.mark.parametrize("user", users())
 @pytest.mark.parametrize("version", versions())
 def test_files_outside_cannot_be_opened_listed_changed_or_removed(place: Place, version: int, user: int | None) -> None:
-    """As the secret of a server that is installed in /opt could: the modes let everybody, and nobody gets in."""
+    """The modes of these files let everybody read, as a server in /opt might have it, and still nobody can."""
     secret = place.outside / "secret-key"
     secret.write_text("secret")
     secret.chmod(0o666)
@@ -88,7 +88,7 @@ def test_modes_owners_and_times_stay_as_they_are(place: Place, user: int | None)
 
 @pytest.mark.parametrize("user", users())
 def test_no_socket_reaches_anybody(place: Place, user: int | None) -> None:
-    """Neither a program's Unix socket, nor a port of this machine, nor what passes on its network; pairs work."""
+    """No Unix socket of a program, port of this machine or packet of its network is reachable; socket pairs work."""
     path = place.outside / "socket"
     with socket.socket(socket.AF_UNIX) as unix, socket.create_server(("127.0.0.1", 0)) as port:
         unix.bind(str(path))
@@ -151,7 +151,7 @@ def test_granted_network_is_the_internets_protocols_alone(place: Place) -> None:
 
 @pytest.mark.parametrize("user", users())
 def test_shared_memory_that_nobody_counts_is_not_to_be_had(place: Place, user: int | None) -> None:
-    """Not by a mapping without a file, by a file in memory, by the old queues, or in /dev/shm."""
+    """A shared anonymous mapping, a memory file, System V memory and /dev/shm are all refused."""
     tried = attack(
         place.policy(),
         """
@@ -187,7 +187,7 @@ def test_process_gets_no_more_memory_than_its_bound(place: Place) -> None:
 @pytest.mark.parametrize("user", users())
 @pytest.mark.parametrize("version", versions())
 def test_server_cannot_be_signalled_traced_slowed_or_bounded(place: Place, version: int, user: int | None) -> None:
-    """Nor any other process of the same user, with a Landlock that governs signals or before."""
+    """The same holds for any other process of the user, whether or not Landlock governs signals."""
     before = os.sched_getaffinity(0)
     tried = attack(
         place.policy(landlock_version_max=version),
@@ -217,7 +217,7 @@ def test_server_cannot_be_signalled_traced_slowed_or_bounded(place: Place, versi
 
 @pytest.mark.parametrize("user", users())
 def test_privileges_are_gone_and_do_not_come_back(place: Place, user: int | None) -> None:
-    """Not for the process, nor for a program it starts, nor in a namespace."""
+    """Neither the process, nor a program it starts, nor a namespace gets them back."""
     if user is None and os.getuid() != 0:
         user = os.getuid()
     value = attack(
@@ -348,7 +348,7 @@ def test_policy_that_exposes_what_is_protected_is_refused(place: Place, how: str
 
 @pytest.mark.parametrize("missing", ["landlock", "seccomp"])
 def test_process_without_a_required_mechanism_is_refused(place: Place, missing: str) -> None:
-    """And one that takes what is available goes on, and says what is missing."""
+    """A process whose mechanisms are optional goes on, and says what is missing."""
     changed = {"landlock_version_max": 0} if missing == "landlock" else {}
     policy = place.policy(**changed)
     if missing == "seccomp":

@@ -146,7 +146,7 @@ def test_orphans_are_only_what_confined_processes_leave() -> None:
 
 
 def test_memory_of_all_processes_counts(place: Place) -> None:
-    """Of children too, and pages that several share once."""
+    """The memory of children counts too, and pages that several share count once."""
     code = """
     kept = bytearray(b"x") * (80 << 20)
     for number in range(3):
@@ -173,7 +173,7 @@ def test_memory_of_all_processes_counts(place: Place) -> None:
 
 @pytest.mark.parametrize(("memory", "threads"), [(100, 1), (0, 120)])
 def test_tree_that_takes_too_much_is_ended(place: Place, memory: int, threads: int) -> None:
-    """By its memory together, though each process keeps to its own bound; and by its threads."""
+    """The sum of its memory counts, though each process keeps to its own bound, and so do its threads."""
     code = f"""
     for _ in range(2):
         if os.fork() == 0:
@@ -244,7 +244,7 @@ def test_control_group_bounds_memory_that_is_shared(place: Place) -> None:
 
 
 def test_processes_of_a_dead_server_are_ended() -> None:
-    """By its group, which has the number of a process that is gone."""
+    """They are found by their control group, whose name has the number of a process that is gone."""
     found = find_control_groups()
     if found is None:
         pytest.skip("this process may make no control groups")

@@ -44,7 +44,7 @@ def test_control_group_is_found_and_used() -> None:
 
 
 def test_kernel_without_landlock_is_told_of_and_shown() -> None:
-    """By what a process could do then: signals are left to the filter, files to nobody."""
+    """The report shows what a process could then do: signals are left to the filter, files to nothing."""
     told = {mechanism.name: mechanism for mechanism in probe(Policy(landlock_version_max=0), None).mechanisms}
     assert not told[LANDLOCK].is_held
     assert "no Landlock" in told[LANDLOCK].detail
@@ -67,7 +67,7 @@ def test_granted_network_is_no_fault() -> None:
 
 
 def test_filter_of_a_machine_without_libseccomp_is_an_error(tmp_path: Path) -> None:
-    """In words that say what to install; the binding that comes with the library raises this, too."""
+    """The message says what to install, also where the library's own binding raises the error."""
     (tmp_path / "seccomp.py").write_text("raise ImportError('libseccomp.so.2: cannot open shared object file')\n")
     code = (
         "from fairlead.processes.confinement.filters import syscall_filter\n"

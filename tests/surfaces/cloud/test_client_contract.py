@@ -62,7 +62,7 @@ ROWS: Final = (
 def test_calls_of_an_editor_that_starts_are_answered(
     visitor: Client, path: str, model: type | None, content_type: str
 ) -> None:
-    """With empty documents of the right type, and to callers alone."""
+    """Callers get empty documents of the right type, others 401."""
     response = visitor.ask("GET", path)
     assert (response.status_code, response.headers["content-type"]) == (200, content_type)
     if model is None:
@@ -74,7 +74,7 @@ def test_calls_of_an_editor_that_starts_are_answered(
 
 @pytest.mark.req("K-07")
 def test_file_of_an_editor_is_empty_until_it_is_put(caller: Client) -> None:
-    """Also where what was put is empty; a file that no editor reads as it starts is missing."""
+    """The same holds after an empty file was put; a file that no editor reads at its start is missing."""
     path = "/api/userdata/comfy.templates.json"
     assert caller.ask("POST", path, content=b"").status_code == 200
     assert caller.ask("GET", path).content == b""
@@ -86,7 +86,7 @@ def test_file_of_an_editor_is_empty_until_it_is_put(caller: Client) -> None:
 
 @pytest.mark.req("K-06")
 def test_history_says_why_a_job_has_failed(caller: Client) -> None:
-    """In one sentence with the node, in the list and alone; a job that has not failed has none."""
+    """The list and the entry say it in one sentence with the node; a job that has not failed has none."""
     failed, made, held = caller.runs(failing("no paint")), caller.runs(picture()), caller.submit(holding())
     caller.post(f"/api/jobs/{held}/cancel")
     caller.reaches(held, "cancelled")

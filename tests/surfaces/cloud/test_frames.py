@@ -169,7 +169,7 @@ def test_preview_says_the_type_of_its_picture(image_type: str, number: int) -> N
 
 @pytest.mark.req("C-09")
 def test_preview_with_metadata_says_whose_it_is() -> None:
-    """With metadata: what it is, their length, the metadata, and the picture."""
+    """A preview with metadata holds its kind, the length of the metadata, the metadata and the picture."""
     (payload,) = payloads(bulletin(Preview(INNER, "image/png", b"pixels")), METADATA)
     kind, length = struct.unpack(">II", payload.content[:8])
     assert (payload.is_text, kind) == (False, 4)

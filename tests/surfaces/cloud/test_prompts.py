@@ -110,7 +110,7 @@ def test_inactive_subscription_cannot_submit(new_cloud_client: NewCloudClient) -
 
 @pytest.mark.req("C-13")
 def test_queue_of_jobs_is_bounded(new_cloud_client: NewCloudClient) -> None:
-    """So many jobs of a workspace may wait; one more is refused, and is to be sent again later."""
+    """A bounded number of jobs of a workspace may wait; one more is refused until later."""
     standard = new_cloud_client("--subscription", "standard")
     first = standard.submit(holding())
     waiting = [standard.submit(holding(number)) for number in range(1, BACKLOG + 1)]

@@ -72,7 +72,7 @@ def test_interrupt_stops_the_running_job_alone(standard: Client, path: str) -> N
 
 @pytest.mark.req("C-13")
 def test_subscription_bounds_the_jobs_that_run(standard: Client, caller: Client) -> None:
-    """As many jobs of a workspace go on as its subscription allows; the next begins when one has ended."""
+    """As many jobs of a workspace run as its subscription allows; the next begins when one has ended."""
     jobs = [standard.submit(holding(number)) for number in range(2)]
     standard.reaches(jobs[0], "in_progress")
     assert caller.reaches(caller.submit(picture()), "completed", "failed") == "completed"

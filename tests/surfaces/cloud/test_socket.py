@@ -305,7 +305,7 @@ def test_client_that_breaks_the_protocol_is_closed_alone(play: Play, first: int,
     ids=["messages", "parts of one"],
 )
 def test_flood_of_small_messages_closes_the_socket(play: Play, begin: bytes, first: int, frames: int) -> None:
-    """So many messages at once, or parts of one, close the socket."""
+    """Too many messages at once, or too many fragments of one, close the socket."""
 
     async def scene(server: ServerFixture) -> None:
         async with server.raw() as client:

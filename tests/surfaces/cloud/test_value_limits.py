@@ -73,7 +73,7 @@ def test_large_workflow_is_taken_in_as_it_was_sent(caller: Client) -> None:
 @pytest.mark.req("S-02", "C-04")
 @pytest.mark.parametrize("end", [b"", b'"}', b'"}}trailing', b'\xff"}}'])
 def test_large_body_that_is_no_json_is_refused(visitor: Client, end: bytes) -> None:
-    """In the words of a small one."""
+    """The refusal is that of a small body."""
     body = b'{"prompt":{"1":"%b'
     small, large = (visitor.ask("POST", "/api/prompt", content=body % (b"x" * size) + end) for size in (9, 300_000))
     assert refused(large) == refused(small) == (400, "invalid_json")

@@ -191,7 +191,7 @@ def test_tiers_that_promise_too_much_are_logged_at_the_start(jobs_server: Server
 
 @pytest.mark.req("J-12")
 def test_queue_of_jobs_is_bounded(new_jobs_caller: NewJobsCaller) -> None:
-    """So many jobs may wait; one more is refused with a time to wait, and its key is free again."""
+    """A bounded number of jobs may wait; one more is refused with a time to wait, and its key stays free."""
     caller = new_jobs_caller("--subscription", "standard")
     first, *waiting = (caller.submit(holding(number))["id"] for number in range(1 + BACKLOG))
     caller.reaches(first, "running")

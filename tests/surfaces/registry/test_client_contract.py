@@ -161,7 +161,7 @@ def test_publishing_again_changes_what_is_said_of_the_node(publishing: Publishin
 
 @pytest.mark.req("K-08")
 def test_each_installation_counts(publishing: Publishing, node: str) -> None:
-    """Of the version published last or a named one; what there is not is not installed."""
+    """The last published or a named version is installed and counted; an unknown one is not found."""
     published(publishing, node, "1.0.0", archive())
     published(publishing, node, "2.0.0", archive())
     for query, version in (("", "2.0.0"), ("?version=1.0.0", "1.0.0")):
