@@ -212,7 +212,7 @@ def test_receiver_that_is_gone_is_never_asked_again() -> None:
 
 
 @pytest.mark.parametrize("done", [Try(NOW, 5, 500), Try(NOW, 5, 302), Try(NOW, 5, 404), Try(NOW, 5, error="too_slow")])
-def test_failed_try_is_repeated_eight_times_within_28_hours(done: Try) -> None:
+def test_failed_webhook_is_tried_eight_times_within_28_hours(done: Try) -> None:
     """Eight tries within 28 hours, redirects among what is not taken; then it is given up."""
     waits = [(after_try(number, done, NOW, 0).next_at or 0) - NOW for number in range(1, TRIES_MAX)]
     assert waits == list(PAUSES_MS)
