@@ -40,7 +40,7 @@ from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
-from fairlead.providers.health import Health, Healths, Place
+from fairlead.providers.health import CredentialRef, Health, Healths
 from fairlead.storage.journal import Journal
 from fairlead.storage.tables import runs
 from fairlead.workers.janitor import Janitor
@@ -211,7 +211,7 @@ class SimulatedServer:
 
     def _dispatcher(self, credentials: Credentials) -> Dispatcher:
         loop = asyncio.get_running_loop()
-        attempts = Attempts(self.exchange, credentials, Healths(self._rests, loop.time))
+        attempts = Attempts(self.exchange, credentials, Healths(self._cools_down, loop.time))
         copier = AssetCopier(
             cast("Any", None),  # no model here lists assets
             lambda _provider, _url: False,
@@ -225,8 +225,8 @@ class SimulatedServer:
         )
         return Dispatcher(attempts, self.exchange, copier, self.world.clock, self._observe)
 
-    def _rests(self, place: Place, _health: Health) -> None:
-        self.world.scenario.turned_away.add(place[0])
+    def _cools_down(self, ref: CredentialRef, _health: Health) -> None:
+        self.world.scenario.turned_away.add(ref[0])
 
     def _observe(self, observation: Observation) -> None:
         match observation:
