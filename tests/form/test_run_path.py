@@ -1,7 +1,7 @@
 """How long the path of a synchronous run is: the functions of ours that it passes, and the files they are in.
 
 A real server in this process answers runs over a real connection while `sys.setprofile` notes what is called. What
-the server does others them happens now and then, so that only what each of several runs passes is counted.
+the server does in addition to them happens now and then, so only what each of several runs passes is counted.
 """
 
 import asyncio
