@@ -1,7 +1,7 @@
 """Branch coverage of `src` by the tests that call it in their own process; `make test` asks for it with COVERAGE=1.
 
 Servers and engine hosts are processes of their own, and what they execute is not counted: they would be a third slower.
-So tests of APIs, of whole servers, of pages and of the code's form are not measured at all. Imports are, whoever makes
+So tests of APIs, of whole servers, of pages and of the code's form are not measured at all. Imports are, whatever makes
 them, or no `def` would ever be reached; hence this module is imported before any of the product's.
 """
 
