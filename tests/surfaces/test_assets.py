@@ -134,9 +134,10 @@ def test_head_says_what_get_says(site: Site) -> None:
     """HEAD says what GET says, without the bytes; a range means nothing to it."""
     link = site.link()
     head, whole = site.get(link, "HEAD", Range="bytes=0-1"), site.get(link)
-    ours = ("x-service-request-id", "date")
+    ours = ("x-service-request-id", "date", "cache-control")  # the last one says how many seconds are left
     assert head.status_code == 200
     assert head.content == b""
+    assert head.headers["cache-control"].startswith("private, max-age=")
     assert {k: v for k, v in head.headers.items() if k not in ours} == {
         k: v for k, v in whole.headers.items() if k not in ours
     }
