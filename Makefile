@@ -44,7 +44,7 @@ check: $(STAMP) ## lint, types and import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-bench: $(STAMP) ## measure what docs/project/benchmarks.md claims (needs nginx and wrk)
+bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)
 	@$(BIN)/python bench/synchronous.py
 	@$(BIN)/python bench/held.py
 	@$(BIN)/python bench/waiting.py
@@ -61,7 +61,7 @@ docs: conformance catalog-page ## rewrite what is generated: schema snapshots, t
 catalog-page: $(STAMP) ## rewrite docs/catalog.md from the rate cards
 	@$(BIN)/fairlead catalog prices --markdown > docs/catalog.md.new && mv docs/catalog.md.new docs/catalog.md
 
-conformance: $(STAMP) ## rewrite docs/project/conformance.md from the tests' marks
+conformance: $(STAMP) ## rewrite docs/conformance.md from the tests' marks
 	@$(BIN)/python tests/conformance.py
 
 lock: $(STAMP) ## pin every dependency anew, with hashes and without addresses

@@ -1,7 +1,7 @@
 """What a run that waits for its partner costs: thousands of them held at once, and their memory.
 
 The gateway under test, a slow partner and the caller are three processes. `--help` shows the options;
-docs/project/benchmarks.md says how to read the figures.
+docs/benchmarks.md says how to read the figures.
 """
 
 import argparse

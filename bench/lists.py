@@ -2,7 +2,7 @@
 
 Jobs are put into the database by the thousand, as they would stand there after they have ended; then `fairlead serve`
 is asked over HTTP, one call at a time, where few jobs are and where many are by turns. `--help` shows the options;
-docs/project/benchmarks.md says how to read the figures.
+docs/benchmarks.md says how to read the figures.
 """
 
 import argparse

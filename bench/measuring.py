@@ -32,7 +32,7 @@ class CannotMeasureError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sentence of docs/project/benchmarks.md, what was found, and whether it holds."""
+    """A sentence of docs/benchmarks.md, what was found, and whether it holds."""
 
     sentence: str
     found: str

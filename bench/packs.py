@@ -1,7 +1,7 @@
 """What node packs cost: a start with many of them, the first job of a workspace, and a change of workspaces.
 
 The packs are made up: each takes a while to import, and imports torch where that is installed. `--help` shows the
-options; docs/project/benchmarks.md says how to read the figures.
+options; docs/benchmarks.md says how to read the figures.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 The partner and the callers are this process, on one clock and one core; the gateway has another. Synchronous runs of
 the same model take turns with the queued ones, so that a ratio can be read. `--help` shows the options;
-docs/project/benchmarks.md says how to read the figures.
+docs/benchmarks.md says how to read the figures.
 """
 
 import argparse

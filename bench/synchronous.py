@@ -3,7 +3,7 @@
 Three targets take turns under the same load (wrk, from one core): nginx that answers by itself, a second nginx that
 passes the call on to the first, and Fairlead with that first nginx as its partner. The two that pass calls on have a
 core to themselves. Fairlead is called with an idempotency key of its own for every call, and without keys. `--help`
-shows the options; docs/project/benchmarks.md says how to read the figures.
+shows the options; docs/benchmarks.md says how to read the figures.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """What it takes to send a large file and to fetch it again, beside what `cp` and `b3sum` take for the same file.
 
 Files go to `fairlead serve` as forms, from a thread that has the kernel send them, and come back to one that drops what
-it reads: neither is a bottleneck. `--help` shows the options; docs/project/benchmarks.md says how to read the figures.
+it reads: neither is a bottleneck. `--help` shows the options; docs/benchmarks.md says how to read the figures.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 The gateway under test, a partner that takes work and lets it wait, and the caller are three processes. The callers are
 told to come back after half a second, so that no connection is left. `--help` shows the options;
-docs/project/benchmarks.md says how to read the figures.
+docs/benchmarks.md says how to read the figures.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """What the workflow platform does: small jobs, also such that make pictures, long chains, starts, and idle memory.
 
 The caller is this process; everything goes over HTTP and the socket, as clients do it, and every job is durable before
-its success is told. `--help` shows the options; docs/project/benchmarks.md says how to read the figures.
+its success is told. `--help` shows the options; docs/benchmarks.md says how to read the figures.
 """
 
 import argparse

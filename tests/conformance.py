@@ -1,4 +1,4 @@
-"""Which test proves which rule: reads the `req` marks out of the test files and writes docs/project/conformance.md.
+"""Which test proves which rule: reads the `req` marks out of the test files and writes docs/conformance.md.
 
 The files are read, not run, so the page depends on their text alone. Marks are understood on functions and classes, in
 `pytestmark` of a module or a class, and in `pytest.param(..., marks=...)`, also where the parameters are a constant of
@@ -18,8 +18,8 @@ from typing import Final, TypeAlias, TypeGuard
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TESTS: Final = ROOT / "tests"
-REQUIREMENTS: Final = ROOT / "docs" / "project" / "requirements.md"
-PAGE: Final = ROOT / "docs" / "project" / "conformance.md"
+REQUIREMENTS: Final = ROOT / "docs" / "requirements.md"
+PAGE: Final = ROOT / "docs" / "conformance.md"
 
 _SECTION: Final = re.compile(r"## (?P<letter>\S+) · (?P<title>.+)")
 _ROW: Final = re.compile(r"\| (?P<id>[^|]*) \| (?P<text>.*) \|")
@@ -37,7 +37,7 @@ class UnreadableMarkError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row of docs/project/requirements.md."""
+    """One row of docs/requirements.md."""
 
     section: str
     letter: str
@@ -55,7 +55,7 @@ class Proof:
 
 
 def read_rules(text: str) -> list[Rule]:
-    """Read every rule of docs/project/requirements.md, in its order; ids are taken as they stand."""
+    """Read every rule of docs/requirements.md, in its order; ids are taken as they stand."""
     rules: list[Rule] = []
     letter = title = ""
     for line in text.splitlines():
@@ -107,7 +107,7 @@ def _cell(proofs: Sequence[Proof], rules_of: Mapping[tuple[str, str], int]) -> s
     best: dict[str, Proof] = {}
     for proof in ranked:
         best.setdefault(proof.path, proof)
-    shown = [f"[{_sentence(proof.test)}](../../{proof.path})" for proof in [*best.values()][:_SHOWN]]
+    shown = [f"[{_sentence(proof.test)}](../{proof.path})" for proof in [*best.values()][:_SHOWN]]
     more = len(proofs) - len(shown)
     return "; ".join([*shown, *([f"{more} more"] if more else [])])
 

@@ -1,7 +1,7 @@
 """A server killed at every step of a run's life, and started again (R-29): nothing lost, nothing twice.
 
 Each test brings a run of every kind to one step and kills the server there: queued and synchronous ones, at partners
-that honour idempotency keys and that do not, that answer at once and that are polled. docs/project/survival.md has
+that honour idempotency keys and that do not, that answer at once and that are polled. docs/survival.md has
 the table.
 """
 

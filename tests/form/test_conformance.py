@@ -19,12 +19,12 @@ def _found(source: str) -> set[tuple[str, str]]:
 
 
 def test_conformance_page_is_current() -> None:
-    """docs/project/conformance.md is what the marks say now."""
+    """docs/conformance.md is what the marks say now."""
     assert conformance.current_page() == conformance.PAGE.read_text(encoding="utf-8"), "run `make conformance`"
 
 
 def test_every_mark_names_a_known_rule() -> None:
-    """Every id on a test is a row of docs/project/requirements.md."""
+    """Every id on a test is a row of docs/requirements.md."""
     known = {rule.id for rule in _rules()}
     assert [proof for proof in conformance.read_proofs() if proof.rule_id not in known] == []
 
@@ -118,11 +118,11 @@ def test_page_has_every_rule_with_its_most_specific_proofs() -> None:
     lines = conformance.page(rules, proofs).splitlines()
     assert "| [Jobs](#jobs) | 3 | 2 | 1 |" in lines
     shown = (
-        "[from outside](../../tests/surfaces/test_c.py)",
-        "[first of b](../../tests/b/test_b.py)",
-        "[of d](../../tests/d/test_d.py)",
+        "[from outside](../tests/surfaces/test_c.py)",
+        "[first of b](../tests/b/test_b.py)",
+        "[of d](../tests/d/test_d.py)",
         "2 more",
     )
     assert f"| J-01 | one | {'; '.join(shown)} |" in lines
-    assert "| J-02 | two | [of two rules](../../tests/a/test_a.py) |" in lines
+    assert "| J-02 | two | [of two rules](../tests/a/test_a.py) |" in lines
     assert "| J-03 | three | open |" in lines

@@ -1,4 +1,4 @@
-"""Randomised histories of servers, partners and callers, each from one seed (docs/project/survival.md).
+"""Randomised histories of servers, partners and callers, each from one seed (docs/survival.md).
 
 `HISTORY_SEED=n` plays one history and prints it; `HISTORIES=n` says how many are played, from `HISTORIES_FROM` on.
 """

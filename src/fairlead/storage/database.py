@@ -98,7 +98,7 @@ class SqliteDatabase:
 
     The statements of a write run on the event loop and only its COMMIT, which waits for the disk, in a thread. SQLite
     gives the interpreter's lock away at every row; a thread that must win it back from a busy loop each time took ten
-    times as long and cost more than the statements (docs/project/why.md).
+    times as long and cost more than the statements (docs/why.md).
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,7 +1,7 @@
 """What is written of a run, each with everything it needs: admission, acceptance, settlement, takeover.
 
 The records every run passes through are msgspec structs: making a frozen dataclass of twelve fields costs 2 µs, a
-frozen struct 0.1 µs (docs/project/why.md).
+frozen struct 0.1 µs (docs/why.md).
 """
 
 from dataclasses import dataclass
