@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import importlib
 import importlib.util
+import os
 import re
 import socket
 import statistics
@@ -119,7 +120,7 @@ def _granian(port: int, target: str, interface: str) -> None:
     options = {"--interface": interface, "--port": port, "--loop": "uvloop", "--working-dir": Path(__file__).parents[1]}
     words = [str(word) for pair in options.items() for word in pair]
     command = [sys.executable, "-m", "granian", f"bench.web_servers:{target}", "--no-ws", *words]
-    raise SystemExit(subprocess.call(command))
+    os.execv(sys.executable, command)  # noqa: S606 -- it ends with the bench, where a child of this would be left
 
 
 def _measured(name: str, folder: Path, connections: int, seconds: int) -> tuple[float, float]:
