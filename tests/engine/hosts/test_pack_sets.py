@@ -356,6 +356,7 @@ def test_nodes_are_used_while_a_slow_pack_is_still_being_loaded(node_packs: Path
     )
     with _engine(node_packs, loading_seconds=0.5) as engine:
         assert engine.execute({"1": n("PreviewAny", source="built in")}).ending == Succeeded()
+        assert [pack.error for pack in _prepared(engine, "a", "b").packs] == [None, None]
         assert engine.execute(_of("b")).ending == Succeeded()
         assert _described(engine, None) == {"Of a", "Of b"}
         with pytest.raises(EngineUnavailableError, match="still being loaded"):
