@@ -385,7 +385,7 @@ def _enqueue(batch: _Batch, entry: Admission, funds: Funds) -> RunState:
     if not has_slot or entry.workspace_id in batch.blocked:
         batch.funds[entry.workspace_id] = queued
         return RunState.PARKED
-    # Whoever waits could not be released, or would have been: this one takes nobody's slot.
+    # Those that wait could not be released, or would have been: this one takes nobody's slot.
     batch.funds[entry.workspace_id] = queued.with_release(entry.hold)
     batch.released.append((entry.run_id, entry.workspace_id))
     return _RELEASED
@@ -457,7 +457,7 @@ def _settle(batch: _Batch, entry: Settlement, found: _LockedRun) -> None:
 def _count_end(
     batch: _Batch, workspace_id: str, run_id: str, found: _LockedRun, at: int, charge: int, *, succeeded: bool
 ) -> None:
-    """What the end of a run means beside the run: its key's holds, the day's usage, its body, whoever is to be told."""
+    """What the end of a run means beside the run: its key's holds, the day's usage, its body, its webhook."""
     if found.key_id is not None:
         batch.budgets.end(found.key_id, found.hold, charge)
     batch.usage.ended(workspace_id, found.key_id, found.model_id, at, succeeded, charge)

@@ -24,7 +24,7 @@ DELIVERY_IS_DUE: Final = Prepared(
     .values(next_at=bindparam("new_next_at")),
     ("new_next_at", "run"),
 )
-"""A run has ended: whoever is to be told may be told from a time (ms) on. Nothing where nobody is."""
+"""A run has ended: its webhook may be posted from a time (ms) on. Nothing where it has none."""
 _CLAIMABLE: Final = (
     select(
         webhook_deliveries.c.run_id,
@@ -62,7 +62,7 @@ def next_due(connection: Connection) -> int | None:
 def claim_due(connection: Connection, now: int, lease: int, limit: int) -> list[DueDelivery]:
     """Claim up to `limit` deliveries that are due, the longest overdue first: until `lease` (ms) nobody else gets them.
 
-    Whoever claims them and dies leaves them to be claimed again then.
+    A server that claims them and dies leaves them to be claimed again then.
     """
     due = connection.execute(
         _CLAIMABLE.where(webhook_deliveries.c.next_at <= now)

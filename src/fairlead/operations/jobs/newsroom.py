@@ -1,6 +1,6 @@
 """News of jobs, from where it happens to everybody who watches a workspace here. Live: nothing of it is kept (C-08).
 
-Whoever publishes never waits for whoever watches. Everything happens in one thread, that of the event loop.
+Publishers never wait for subscribers. Everything happens in one thread, that of the event loop.
 """
 
 import asyncio
@@ -153,7 +153,7 @@ class Subscription:
             self._make_room()
 
     def wake(self) -> None:
-        """Have whoever waits for news be told of what there is."""
+        """Tell everyone who waits for news what there is."""
         is_news = self._waiting or self.ended.done()
         if is_news and self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
