@@ -26,7 +26,7 @@ class BranchCoverage:
     def __init__(self) -> None:
         from coverage import Coverage  # noqa: PLC0415 -- only who measures has any use for it
 
-        self._coverage = Coverage(_DATA / "data", data_suffix=True, branch=True, source=[str(_ROOT / "src/fairlead")])
+        self._coverage = Coverage(_DATA / "data", data_suffix=True, branch=True, source=[str(_ROOT / "src")])
         self._coverage.start()
 
     def pytest_collection_finish(self) -> None:
@@ -60,7 +60,7 @@ class Summary:
         """Print one line; `coverage report --data-file .coverage/data` says which lines are missing."""
         from coverage import Coverage  # noqa: PLC0415 -- same
 
-        found = Coverage(_DATA / "data", branch=True, source=[str(_ROOT / "src/fairlead")])
+        found = Coverage(_DATA / "data", branch=True, source=[str(_ROOT / "src")])
         found.combine([str(_DATA)])
         found.save()
         with Path(os.devnull).open("w") as nowhere:

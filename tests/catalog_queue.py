@@ -28,8 +28,8 @@ from fake_partner import CatalogFolder
 from replaying_partner import ReplayingPartner, replaying_partner
 from servers import Server, serving
 
-_SIMULATOR: Final = ("fairlead.partners.simulator", "--task-seconds", "0.05")
-_BUILT_IN: Final = ("fairlead.partners.procedural",)
+_SIMULATOR: Final = ("fairlead_partners.simulator", "--task-seconds", "0.05")
+_BUILT_IN: Final = ("fairlead_partners.procedural",)
 _TOKEN: Final = "a token of the built-in partner's"
 _AUTH: Final = re.compile(r"(?ms)^\[auth\]\n.*?(?=^\[)")
 _FROM_RSA: Final = '[auth]\nscheme = "header"\nprefix = "Bearer "\n\n'

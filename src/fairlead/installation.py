@@ -47,7 +47,7 @@ _SIMULATED: Final = {
     Scheme.JWT: "simulated-access:simulated-secret-of-32-characters!!",
     Scheme.TC3: "simulated-access:simulated-secret-of-32-characters!!",
 }
-"""What the partner simulator is shown (partners/simulator/PROTOCOL.md): it takes any but obviously bad ones."""
+"""What the partner simulator is shown: it takes any but obviously bad ones (see `PROTOCOL.md` in its package)."""
 
 _SIMULATED_POLL_SECONDS: Final = 0.2
 """The simulator's work takes less than a second, so nobody waits for minutes' worth of politeness."""

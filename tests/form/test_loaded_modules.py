@@ -54,7 +54,7 @@ _NEVER: Final = (
     "cryptography",  # only sealed keys and tokens
     "jwt",
     "opentelemetry",  # only traces
-    "fairlead.partners",  # a program of its own
+    "fairlead_partners",  # a program of its own
     "fairlead.surfaces.openapi.document",  # only who asks for it
 )
 _ONLY_IN_HOSTS: Final = (

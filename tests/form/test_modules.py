@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from form.sources import PACKAGE, Function, Module, modules, without_docstring
+from form.sources import SOURCE, Function, Module, modules, without_docstring
 
+_PACKAGES: Final = frozenset({"fairlead", "fairlead_partners"})
 _EXCUSED_IMPORT: Final = re.compile(r"# noqa: PLC0415 -- \S")
 
 
@@ -17,14 +18,14 @@ def test_every_module_has_a_docstring() -> None:
 
 def test_every_package_has_code() -> None:
     """Somewhere below every package folder is a module with more in it than a docstring."""
-    folders = {module.path.parent for module in modules("src/fairlead")}
+    folders = {module.path.parent for module in modules("src")}
     filled = {
         folder
-        for module in modules("src/fairlead")
+        for module in modules("src")
         if without_docstring(module.tree.body)
         for folder in (module.path.parent, *module.path.parents)
     }
-    assert sorted(str(folder.relative_to(PACKAGE)) for folder in folders - filled) == []
+    assert sorted(str(folder.relative_to(SOURCE)) for folder in folders - filled) == []
 
 
 def test_no_import_of_the_project_is_hidden() -> None:
@@ -56,6 +57,6 @@ def _imports(node: Function | ast.If) -> Iterator[ast.Import | ast.ImportFrom]:
 def _is_of_the_project(statement: ast.Import | ast.ImportFrom) -> bool:
     match statement:
         case ast.ImportFrom(level=level, module=name):
-            return level > 0 or (name or "").partition(".")[0] == "fairlead"
+            return level > 0 or (name or "").partition(".")[0] in _PACKAGES
         case ast.Import(names=names):
-            return any(alias.name.partition(".")[0] == "fairlead" for alias in names)
+            return any(alias.name.partition(".")[0] in _PACKAGES for alias in names)

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
-MODULE = "fairlead.partners.procedural"
+MODULE = "fairlead_partners.procedural"
 
 
 class Vendor:

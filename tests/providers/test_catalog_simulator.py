@@ -177,7 +177,7 @@ every_stoppable = pytest.mark.parametrize(
 
 @contextmanager
 def _running(task_seconds: str) -> Iterator[World]:
-    command = [sys.executable, "-m", "fairlead.partners.simulator", "--task-seconds", task_seconds]
+    command = [sys.executable, "-m", "fairlead_partners.simulator", "--task-seconds", task_seconds]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         url = process.stdout.readline().removeprefix("listening on ").strip()

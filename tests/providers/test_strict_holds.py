@@ -21,7 +21,7 @@ from fairlead.domain.billing.strict_rates import beyond_card, quote_strict
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.strict_forms import RUN_ID
 from fairlead.operations.clock import Clock
-from fairlead.partners.simulator.app import build
+from fairlead_partners.simulator.app import build
 
 _PHASES: Final = (Phase.explicit, Phase.reuse, Phase.generate)
 """Nothing is made smaller: the message shows the body, and every try is a call of the simulator."""

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-_MODULE = "fairlead.partners.simulator"
+_MODULE = "fairlead_partners.simulator"
 
 
 @click.command()

@@ -15,8 +15,8 @@ from fairlead.processes.child import Child, Program
 from fairlead.processes.exits import Exit
 from fairlead.processes.restarts import Restarts
 
-PROCEDURAL: Final = "fairlead.partners.procedural"
-SIMULATOR: Final = "fairlead.partners.simulator"
+PROCEDURAL: Final = "fairlead_partners.procedural"
+SIMULATOR: Final = "fairlead_partners.simulator"
 _BACKLOG: Final = 1024
 _STOP_SECONDS: Final = 5.0
 _RESTART_FIRST: Final = 0.4

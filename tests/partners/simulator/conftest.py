@@ -14,7 +14,7 @@ import jwt
 import pytest
 
 SOURCE = Path(__file__).parents[3] / "src"
-MODULE = "fairlead.partners.simulator"
+MODULE = "fairlead_partners.simulator"
 TASK_SECONDS = "0.15"
 PATIENCE_SECONDS = 10.0
 

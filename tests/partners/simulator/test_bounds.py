@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.partners.simulator import calls, faults, files, tasks
-from fairlead.partners.simulator.forms import read_form
-from fairlead.partners.simulator.media import Media
-from fairlead.partners.simulator.webhooks import is_near
+from fairlead_partners.simulator import calls, faults, files, tasks
+from fairlead_partners.simulator.forms import read_form
+from fairlead_partners.simulator.media import Media
+from fairlead_partners.simulator.webhooks import is_near
 
 
 class Time:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.partners import simulator as simulator_package
-from fairlead.partners.simulator.faults import NAMES
-from fairlead.partners.simulator.vendors import VENDORS
+from fairlead_partners import simulator as simulator_package
+from fairlead_partners.simulator.faults import NAMES
+from fairlead_partners.simulator.vendors import VENDORS
 
 PROVIDERS = [vendor.name for vendor in VENDORS]
 

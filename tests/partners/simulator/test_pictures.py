@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from fairlead.partners.simulator import media, prompts
+from fairlead_partners.simulator import media, prompts
 
 
 def _picture(asked: bytes | Mapping[str, Any], kind: str = "png", width: int = 96, height: int = 64) -> Image.Image:
