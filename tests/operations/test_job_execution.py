@@ -1,6 +1,9 @@
 """Jobs over a real database and real files, with a stand-in for the engine hosts: outages, and servers that stop."""
 
 import asyncio
+import json
+import threading
+import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +13,8 @@ import pytest
 from conftest import Run
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.entries import JobClaim
-from fairlead.domain.jobs.events import Ending, Executing, Failed, Failure, Place, Succeeded
+from fairlead.domain.jobs.events import Ending, Executed, Executing, Failed, Failure, Place, Succeeded
+from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX
 from fairlead.engine.hosts.desk import DeclinedError, Desk, ModelAnswer
 from fairlead.engine.hosts.protocol import Execute
 from fairlead.observing.observations import DatabaseTrouble, JobEnded, UnexpectedError
@@ -25,6 +29,7 @@ from fairlead.storage.blobs import BlobsUnavailableError
 from fairlead.storage.callers import create_key
 from fairlead.storage.database import Database
 from fairlead.storage.job_journal import JobJournal
+from fairlead.storage.jobs import inflated
 from fake_partner import FakePartner
 from operations.servers import Guarded
 from operations.test_workflow_files import PNG, Cabinet
@@ -314,6 +319,54 @@ def test_job_whose_servers_fell_silent_too_often_is_not_executed_again(
     site = start()
     run(site.begin())
     assert run(site.ended()).exception_type == "EngineCrashError"
+
+
+@pytest.mark.req("S-02", "C-12")
+def test_job_whose_nodes_show_too_much_ends_with_the_bound(start: Callable[..., Site], books: Books, run: Run) -> None:
+    """Of a workflow 2 MiB of JSON are kept; what goes beyond ends the job, and is neither kept nor read again."""
+    site = start()
+    interrupted: list[str] = []
+    site.hosts.interrupt = interrupted.append  # type: ignore[method-assign,assignment]
+    most = {"text": ["a" * (SHOWN_BYTES_MAX - len(b'{"text":[""]}'))]}
+
+    async def work(desk: Desk) -> Ending:
+        desk.tell([Executed(Place("1", "1"), most), Executed(Place("2", "2"), {"text": ["b"]})])
+        return DONE
+
+    site.hosts.work = work
+    run(site.begin())
+    assert run(site.ended()).exception_type == "TooMuchOutputError"
+    (row,) = books.rows("SELECT outputs, failure FROM jobs")
+    assert "more than 2 MiB" in json.loads(row["failure"])["failure"]["message"]
+    assert {node: shown["ui"] for node, shown in json.loads(inflated(row["outputs"])).items()} == {"1": most}
+    events = [json.loads(event["data"]) for event in books.rows("SELECT data FROM job_events ORDER BY number")]
+    assert [(event["place"]["node"], event["ui"]) for event in events if event["type"] == "Executed"] == [("1", most)]
+    assert interrupted == [JOB]
+
+
+@pytest.mark.req("S-02")
+def test_large_outputs_are_deflated_by_a_thread(
+    start: Callable[..., Site], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop deflates nothing that takes long."""
+    site = start()
+    threads: list[str] = []
+    compress = zlib.compress
+
+    def noted(document: bytes, *options: int) -> bytes:
+        threads.append(threading.current_thread().name)
+        return compress(document, *options)
+
+    async def work(desk: Desk) -> Ending:
+        desk.tell([Executed(Place("1", "1"), {"text": ["a" * 2**20]})])
+        return DONE
+
+    site.hosts.work = work
+    monkeypatch.setattr(zlib, "compress", noted)
+    run(site.begin())
+    assert run(site.ended()).state == "succeeded"
+    assert [name for name in threads if name == threading.main_thread().name] == []
+    assert len(threads) == 1
 
 
 def test_claim_that_comes_twice_executes_a_job_once(start: Callable[..., Site], run: Run) -> None:

@@ -1,5 +1,6 @@
 """Jobs as they are read: one, those of a workspace, those that wait for a server, those whose server fell silent."""
 
+import asyncio
 import operator
 import zlib
 from collections.abc import Collection, Mapping, Sequence
@@ -22,6 +23,7 @@ from fairlead.storage.released import ReleasedLookup
 from fairlead.storage.tables import job_events, jobs, servers, workspaces
 
 _WINDOW_MIN: Final = 9
+_LARGE_BYTES: Final = 64 * 1024
 _BRIEF: Final = (
     jobs.c.id,
     jobs.c.workspace_id,
@@ -66,6 +68,11 @@ def deflated(document: bytes) -> bytes:
     """A JSON document as it is kept. Most are small: to clear a window of the usual size would take the most time."""
     window = min(max(len(document).bit_length(), _WINDOW_MIN), zlib.MAX_WBITS)
     return zlib.compress(document, 1, window)
+
+
+async def deflate(document: bytes) -> bytes:
+    """The same by a thread, without the interpreter lock, where that would take a millisecond or more."""
+    return deflated(document) if len(document) < _LARGE_BYTES else await asyncio.to_thread(deflated, document)
 
 
 def inflated(kept: bytes) -> bytes:

@@ -87,10 +87,18 @@ def test_values_that_are_no_json_are_told_as_text(engine: Engine) -> None:
 
 
 def test_node_that_shows_too_much_fails_alone(engine: Engine) -> None:
-    """That is an error of the node, and the host is as good as before."""
+    """The error names the bound and the node, and the host is as good as before."""
     failure = engine.execute(trouble("Vast", str(40 * 2**20))).failure
-    assert (failure.node_type, failure.exception_type) == ("Vast", "ValueError")
+    assert (failure.node_type, failure.exception_type) == ("Vast", "TooMuchOutputError")
+    assert "more than 2 MiB" in failure.message
     assert engine.execute(trouble("Vast", "10")).texts == ["x" * 10]
+
+
+def test_nodes_of_a_job_share_what_they_may_show(engine: Engine) -> None:
+    """Two nodes that show too much together fail as one would, and nothing of it is sent."""
+    seen = engine.execute(trouble("Vast", str(3 * 2**19), **{"2": ("Vast", str(2**20))}))
+    assert seen.failure.exception_type == "TooMuchOutputError"
+    assert [len(text) for text in seen.texts] in ([3 * 2**19], [2**20])
 
 
 def test_words_and_previews_are_shown_and_prints_are_dropped(engine: Engine) -> None:
@@ -106,7 +114,7 @@ def test_words_and_previews_are_shown_and_prints_are_dropped(engine: Engine) -> 
 
 def test_server_that_is_behind_stops_reading(engine: Engine) -> None:
     """After much of it the server waits for the desk before it reads on."""
-    seen = engine.execute(trouble("Vast", str(5 * 2**20)))
+    seen = engine.execute(trouble("Vast", str(3 * 2**19)))
     assert seen.ending == Succeeded()
     assert engine.execute(trouble("Talkative", "10")).ending == Succeeded()
     assert seen.desk.caught_up_times == 1

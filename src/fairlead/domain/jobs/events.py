@@ -5,9 +5,31 @@ are (msgspec), each with its name.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
+
+
+class ShownValues(dict[str, Any]):
+    """What a node shows, with the `json` of it: encoded once, for everyone who keeps it, measures it or sends it."""
+
+    __slots__ = ("json",)
+
+    json: bytes
+
+    @classmethod
+    def encoded(cls, values: Mapping[str, Any]) -> Self:
+        """The same values with their JSON; TypeError, ValueError or RecursionError for what JSON does not have."""
+        if isinstance(values, cls):
+            return values
+        made = cls(values)
+        made.json = msgspec.json.encode(values)
+        return made
+
+    @property
+    def raw(self) -> msgspec.Raw:
+        """The values for an encoder, which copies their JSON."""
+        return msgspec.Raw(self.json)
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -8,6 +8,12 @@ import msgspec
 
 from fairlead.domain.jobs.events import Event, Executed, Place, Started
 
+SHOWN_BYTES_MAX: Final = 2 * 2**20
+"""How many bytes of JSON the nodes of a job may show, all of them together."""
+SHOWS_TOO_MUCH: Final = (
+    f"The nodes of this workflow show more than {SHOWN_BYTES_MAX // 2**20} MiB of JSON, which is the most that is kept"
+    " of a job."
+)
 OUTPUTS_MAX: Final = 1_000
 """How many outputs of a job are told."""
 TEXT_CHARACTERS_MAX: Final = 100_000

@@ -2,13 +2,13 @@
 
 import asyncio
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from fairlead.domain.jobs.events import Ending, Event, Executed, Executing, Finished, Place
+from fairlead.domain.jobs.events import Ending, Event, Executed, Executing, Finished, Place, ShownValues
 from fairlead.engine.hosts.desk import DeclinedError, Desk
 from fairlead.engine.hosts.frames import BadFrameError, FrameTooLargeError
 from fairlead.engine.hosts.notes import AnswerFailed, TakeNote
@@ -44,6 +44,8 @@ _KINDS: Final = frozenset({"output", "temp"})
 _IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png"})
 _CLOSE_SECONDS: Final = 10.0
 _INTERNAL: Final = "InternalError"
+_NO_JSON: Final = (TypeError, ValueError, RecursionError)
+_NOT_IN_JSON: Final = "a value that JSON does not have"
 
 
 class Conversation:
@@ -112,6 +114,7 @@ class Conversation:
 
     def _hear_events(self, events: Sequence[Event]) -> None:
         for event in events:
+            told = event
             match event:
                 case Executing(place=place):
                     self.executing.pop(place.node, None)
@@ -120,12 +123,12 @@ class Conversation:
                     self.executing.pop(place.node, None)
                     self.executed.append(place.node)
                 case Executed(ui=ui):
-                    _check_json(ui)
+                    told = msgspec.structs.replace(event, ui=_shown(ui))
                 case _ if isinstance(event, Ending):
                     raise BadFrameError("an ending among the events")
                 case _:
                     pass
-        self._told.extend(events)
+            self._told.append(told)
 
     def _hear_shown(self, shown: Previewed | Said) -> None:
         if isinstance(shown, Previewed) and shown.image_type not in _IMAGE_TYPES:
@@ -201,9 +204,16 @@ def _known(kind: str) -> str:
     return kind
 
 
+def _shown(ui: Mapping[str, Any]) -> ShownValues:
+    try:
+        return ShownValues.encoded(ui)
+    except _NO_JSON as error:
+        raise BadFrameError(_NOT_IN_JSON) from error
+
+
 def _check_json(value: Any) -> None:
     """Whoever reads this later reads JSON; MessagePack knows more than that."""
     try:
         msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadFrameError("a value that JSON does not have") from error
+    except _NO_JSON as error:
+        raise BadFrameError(_NOT_IN_JSON) from error

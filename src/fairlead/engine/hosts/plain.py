@@ -17,19 +17,29 @@ WRITTEN: Final = range(-(2**1_000), 2**1_000)
 def plain(value: Any, bytes_max: int, integers: range = PACKED) -> Any:
     """A value as JSON has it: numbers stay numbers, lists lists; what is none of it becomes a text.
 
-    Numbers that are none become null, other integers than the given ones texts. ValueError when it would take more
-    than about `bytes_max`.
+    Numbers that are none become null, other integers than the given ones texts. TooManyBytesError when it would take
+    more than about `bytes_max`.
     """
-    return _Plain(bytes_max, integers).of(value, 0)
+    return PlainValues(bytes_max, integers).add(value)
 
 
-class _Plain:
-    def __init__(self, bytes_max: int, integers: range) -> None:
+class TooManyBytesError(ValueError):
+    """Values take more than they may."""
+
+
+class PlainValues:
+    """Makes values plain, as `plain` does, as long as all of them together take no more than about `bytes_max`."""
+
+    def __init__(self, bytes_max: int, integers: range = PACKED) -> None:
         self._integers = integers
         self._bytes_max = bytes_max
         self._left = bytes_max
 
-    def of(self, value: Any, depth: int) -> Any:
+    def add(self, value: Any) -> Any:
+        """The value as JSON has it; TooManyBytesError, which leaves no room for others either."""
+        return self._of(value, 0)
+
+    def _of(self, value: Any, depth: int) -> Any:
         self._take(_ITEM_BYTES)
         value = value.item() if isinstance(value, np.generic) else value
         match value:
@@ -40,9 +50,9 @@ class _Plain:
             case float():
                 return float(value) if math.isfinite(value) else None
             case dict() if depth < _DEPTH_MAX:
-                return {self._text(_words(key)): self.of(item, depth + 1) for key, item in value.items()}
+                return {self._text(_words(key)): self._of(item, depth + 1) for key, item in value.items()}
             case list() | tuple() | set() | frozenset() if depth < _DEPTH_MAX:
-                return [self.of(item, depth + 1) for item in value]
+                return [self._of(item, depth + 1) for item in value]
             case _:
                 return self._text(_words(value))
 
@@ -53,7 +63,7 @@ class _Plain:
     def _take(self, bytes_: int) -> None:
         self._left -= bytes_
         if self._left < 0:
-            raise ValueError(f"a node shows at most {self._bytes_max} bytes at once")
+            raise TooManyBytesError(f"a node shows at most {self._bytes_max} bytes at once")
 
 
 def _words(value: Any) -> str:

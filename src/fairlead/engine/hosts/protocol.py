@@ -24,7 +24,7 @@ FRAME_BYTES_MAX: Final = 320 * 2**20
 """A whole workflow fits (256 MiB), with what comes beside it."""
 HELLO: Final = b"\x01"
 TOLD_BYTES_MAX: Final = 32 * 2**20
-"""What a host may say at once: results a node shows, a preview, a call of a model."""
+"""What a host may say at once: a preview, a call of a model. Of what nodes show there is less (SHOWN_BYTES_MAX)."""
 
 
 class Begin(msgspec.Struct, frozen=True, tag=True):

@@ -8,18 +8,21 @@ from typing import Final
 
 import msgspec
 
+from fairlead.domain.jobs.errors import TOO_MUCH
 from fairlead.domain.jobs.events import Ending, Event, Executed, Executing, Failed, Place, Progress
+from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX, SHOWS_TOO_MUCH
+from fairlead.engine.context import NamedFaultError
 from fairlead.engine.failures import failure
 from fairlead.engine.graph import Graph
 from fairlead.engine.hosts.line import JobLine
-from fairlead.engine.hosts.plain import plain
-from fairlead.engine.hosts.protocol import TOLD_BYTES_MAX, Told
+from fairlead.engine.hosts.plain import PlainValues, TooManyBytesError
+from fairlead.engine.hosts.protocol import Told
 from fairlead.engine.node_context import Stop
 
 _BATCH_SECONDS: Final = 0.002
 _BATCH_MAX: Final = 1_000
 _NOBODY: Final = Place("", "")
-_UNTELLABLE: Final = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
+_UNTELLABLE: Final = (NamedFaultError, ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 """What is raised for a value that shows too much, does not fit a frame, or cannot be encoded."""
 
 
@@ -34,6 +37,7 @@ class Teller:
         self._line = line
         self._stop = stop
         self._loop = asyncio.get_running_loop()
+        self._shown = PlainValues(SHOWN_BYTES_MAX)
         self._waiting: list[Event] = []
         self._timer: asyncio.TimerHandle | None = None
         self.fault: Failed | None = None
@@ -43,7 +47,7 @@ class Teller:
         if isinstance(event, Ending):
             return
         try:
-            self._waiting.append(_tellable(event))
+            self._waiting.append(self._tellable(event))
         except _UNTELLABLE as error:
             self._give_up(event, error)
             return
@@ -80,8 +84,11 @@ class Teller:
             self.fault = Failed(failure(place, (node and node.class_type) or "", error, {}, []))
             self._stop.set()
 
-
-def _tellable(event: Event) -> Event:
-    if isinstance(event, Executed):
-        return msgspec.structs.replace(event, ui=plain(event.ui, TOLD_BYTES_MAX // 2))
-    return event
+    def _tellable(self, event: Event) -> Event:
+        """The event as it can be sent. The server would refuse more than all nodes of a job may show as well."""
+        if not isinstance(event, Executed):
+            return event
+        try:
+            return msgspec.structs.replace(event, ui=self._shown.add(event.ui))
+        except TooManyBytesError as error:
+            raise NamedFaultError(TOO_MUCH, SHOWS_TOO_MUCH) from error

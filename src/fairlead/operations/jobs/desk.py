@@ -17,12 +17,14 @@ from fairlead.domain.jobs.events import (
     Executing,
     Failed,
     Interrupted,
+    ShownValues,
     Started,
     Stopped,
     Succeeded,
 )
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.news import News, Preview, ProgressText, Tiding
+from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX
 from fairlead.domain.jobs.progress import ProgressCount
 from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.protocol import Previewed, Said
@@ -37,7 +39,6 @@ T = TypeVar("T")
 RunModel = Callable[[str, int, str, bytes], Any]
 _KEPT: Final = (Started, Cached, Executed, Stopped, Succeeded, Failed, Interrupted)
 _MISSING_MAX: Final = 1_000
-_OUTPUTS_BYTES_MAX: Final = 64 * 2**20
 _EVENTS_MAX: Final = 10_000
 _NOT_NOW: Final = "A workflow that is only checked makes no files and calls no models."
 
@@ -146,7 +147,10 @@ class JobDesk:
         if isinstance(event, Executing):
             self._executing.add(event.place.node)
         if isinstance(event, Executed):
-            self._keep_output(event)
+            shown = ShownValues.encoded(event.ui)
+            if not self._has_kept(event, shown):
+                return
+            event = msgspec.structs.replace(event, ui=shown.raw)
         if isinstance(event, _KEPT) and self._numbered < _EVENTS_MAX:
             self._numbered += 1
             self._unwritten.append(NewEvent(self._numbered, type(event).__name__, msgspec.json.encode(event), now))
@@ -223,17 +227,18 @@ class JobDesk:
         """The files, by kind and name, that earlier jobs have made and this one shows: they are kept as long as it."""
         return sorted(self._shown_again)
 
-    def _keep_output(self, event: Executed) -> None:
-        size = len(msgspec.json.encode(event.ui))
-        if self._outputs_bytes + size > _OUTPUTS_BYTES_MAX:
+    def _has_kept(self, event: Executed, shown: ShownValues) -> bool:
+        """Keep what a node shows; False where the nodes have shown too much with it."""
+        if self._outputs_bytes + len(shown.json) > SHOWN_BYTES_MAX:
             if not self.overflowed:
                 self.overflowed = True
                 self._overflow()
-            return
-        self._outputs_bytes += size
-        self._outputs[event.place.node] = {"ui": event.ui, "place": event.place}
+            return False
+        self._outputs_bytes += len(shown.json)
+        self._outputs[event.place.node] = {"ui": shown.raw, "place": event.place}
         if event.place.node not in self._executing:
             self._shown_again.update(_files_in(event.ui))
+        return True
 
 
 def _files_in(ui: Mapping[str, Any]) -> set[tuple[str, str]]:

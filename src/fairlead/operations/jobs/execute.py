@@ -14,6 +14,7 @@ from fairlead.domain.jobs.entries import JobEnding, JobProgress, JobTakeOver, Mo
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, TOO_MUCH, VALIDATION
 from fairlead.domain.jobs.events import Ending, Failed, Failure, Interrupted, Place, Succeeded
 from fairlead.domain.jobs.jobs import LiveJob
+from fairlead.domain.jobs.outputs import SHOWS_TOO_MUCH
 from fairlead.domain.jobs.states import JobState
 from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.faults import EngineUnavailableError
@@ -29,7 +30,7 @@ from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.models import ModelRunner
 from fairlead.operations.jobs.newsroom import Newsroom
 from fairlead.operations.jobs.patience import Patience
-from fairlead.storage.jobs import deflated
+from fairlead.storage.jobs import deflate
 
 _FLUSH_SECONDS: Final = 1.0
 _HAND_BACK_SECONDS: Final = 5.0
@@ -197,7 +198,7 @@ class JobExecutor:
         order = Execute(job=job.id, workflow=job.workflow, outputs=job.wanted, hidden=hidden)
         ending = await self._hosts.execute(job.workspace_id, order, desk, job.packs)
         if desk.overflowed:
-            return _failed(TOO_MUCH, "The nodes of this workflow show more than is kept of a job.")
+            return _failed(TOO_MUCH, SHOWS_TOO_MUCH)
         return ending
 
     async def _end(self, job: LiveJob, desk: JobDesk, ending: Ending) -> None:
@@ -210,7 +211,7 @@ class JobExecutor:
                 workspace_id=job.workspace_id,
                 attempt=job.attempt,
                 state=_state_after(ending),
-                outputs=deflated(desk.outputs()),
+                outputs=await deflate(desk.outputs()),
                 failure=None if isinstance(ending, Succeeded) else msgspec.json.encode(ending),
                 progress=desk.progress(),
                 events=desk.unwritten(),

@@ -23,6 +23,7 @@ from fairlead.domain.jobs.events import (
     Interrupted,
     Place,
     Progress,
+    ShownValues,
     Started,
     Stopped,
     Succeeded,
@@ -361,7 +362,9 @@ def _weight(news: News | None, progress: Sequence[NodeProgress]) -> int:
     match None if news is None else news.tiding:
         case Preview(_, _, image):
             return most + len(image)
-        case Executed() | Failed() | Cached() | Interrupted() | Notice() | ProgressText() as tiding:
+        case Executed(_, ui):
+            return most + len(ShownValues.encoded(ui).json)
+        case Failed() | Cached() | Interrupted() | Notice() | ProgressText() as tiding:
             return most + len(_encode(tiding))
         case _:
             return most

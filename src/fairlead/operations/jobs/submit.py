@@ -1,6 +1,5 @@
 """Submitting a job: the workflow is checked where nodes are known, then made durable, and begun where there is room."""
 
-import asyncio
 from typing import Final
 
 import msgspec
@@ -41,9 +40,8 @@ from fairlead.operations.jobs.desk import CheckDesk
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.newsroom import Newsroom
-from fairlead.storage.jobs import deflated
+from fairlead.storage.jobs import deflate
 
-_LARGE_BYTES: Final = 64 * 1024
 _NO_ERRORS: Final = b"{}"
 _LEFT_OUT: Final = msgspec.json.encode({"message": "Some outputs of the workflow cannot be made."})
 _NO_KEY: Final = (
@@ -89,7 +87,7 @@ class Submitter:
         public_id = new.chosen_id or job_id
         checked = await self._checked(caller, job_id, new)
         payer = await self._payer(caller, new, checked)
-        workflow, extra = await _deflated(checked.workflow), await _deflated(new.extra)
+        workflow, extra = await deflate(checked.workflow), await deflate(new.extra)
         submission = Submission(
             job_id=job_id,
             workspace_id=caller.workspace_id,
@@ -169,11 +167,6 @@ class Submitter:
 
 def _invalid(error: bytes, node_errors: bytes, desk: CheckDesk) -> InvalidWorkflow:
     return InvalidWorkflow(msgspec.json.decode(error), msgspec.json.decode(node_errors), frozenset(desk.missing))
-
-
-async def _deflated(document: bytes) -> bytes:
-    """A document as it is kept; a large one takes long enough to keep others waiting."""
-    return deflated(document) if len(document) < _LARGE_BYTES else await asyncio.to_thread(deflated, document)
 
 
 def _live(submission: Submission, checked: Checked, new: NewJob) -> LiveJob:

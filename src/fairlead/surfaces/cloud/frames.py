@@ -19,6 +19,7 @@ from fairlead.domain.jobs.events import (
     Finished,
     Interrupted,
     Progress,
+    ShownValues,
     Started,
     Stopped,
     Succeeded,
@@ -135,8 +136,8 @@ def message_of(news: News) -> tuple[str, Mapping[str, Any]]:  # noqa: C901, PLR0
             return "executing", {"node": place.node, "display_node": place.display, **job}
         case Progress(place, value, most):
             return "progress", {"value": _number(value), "max": _number(most), **job, "node": place.node}
-        case Executed(place, ui):
-            return "executed", {"node": place.node, "display_node": place.display, "output": ui, **job}
+        case Executed() as executed:
+            return "executed", {**_shown(executed), **job}
         case Stopped() | Failed() as failed:
             return "execution_error", {**job, **_failure(failed), **at}
         case Succeeded():
@@ -154,6 +155,11 @@ def message_of(news: News) -> tuple[str, Mapping[str, Any]]:  # noqa: C901, PLR0
             raise AssertionError("no message of its own")
         case _ as never:
             assert_never(never)
+
+
+def _shown(executed: Executed) -> Mapping[str, Any]:
+    place, ui = executed.place, ShownValues.encoded(executed.ui)
+    return {"node": place.node, "display_node": place.display, "output": ui.raw}
 
 
 def _status(remaining: int) -> dict[str, Any]:
