@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 from engine import sample_nodes
 from fairlead.domain.jobs.events import Cached, Event, Executing
-from fairlead.engine.cache import ResultCache
-from fairlead.engine.executor import Executor, Outcome, Work
-from fairlead.engine.files import Folders
-from fairlead.engine.graph import read_graph
-from fairlead.engine.node_context import Stop
-from fairlead.engine.registry import Registry
-from fairlead.engine.validation import validate
+from fairlead.engine.graph.cache import ResultCache
+from fairlead.engine.graph.executor import Executor, Outcome, Work
+from fairlead.engine.graph.graph import read_graph
+from fairlead.engine.graph.validation import validate
+from fairlead.engine.nodes.files import Folders
+from fairlead.engine.nodes.node_context import Stop
+from fairlead.engine.nodes.registry import Registry
 
 E = TypeVar("E")
 

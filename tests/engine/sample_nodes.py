@@ -5,8 +5,8 @@ import threading
 from typing import Annotated, Any, Final
 from weakref import WeakKeyDictionary
 
-from fairlead.engine.context import Context
-from fairlead.engine.node import Blocked, Output, Result, boolean, combo, integer, node, number, socket, text
+from fairlead.engine.nodes.context import Context
+from fairlead.engine.nodes.node import Blocked, Output, Result, boolean, combo, integer, node, number, socket, text
 
 _CATEGORY: Final = "samples"
 _ANY: Final = socket("*")

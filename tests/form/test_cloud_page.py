@@ -42,7 +42,7 @@ def test_every_fault_of_a_submission_is_described() -> None:
     """Each type of fault of a body, of a workflow and of its nodes stands on the page."""
     sources = ("surfaces/cloud/submissions.py", "surfaces/cloud/bodies.py", "operations/jobs/submit.py")
     types = {type_ for source in sources for type_ in _BAD.findall(_source(source))}
-    types |= set(_FAULT.findall(_source("engine/faults.py")))
+    types |= set(_FAULT.findall(_source("engine/graph/faults.py")))
     assert types
     assert sorted(type_ for type_ in types if f"`{type_}`" not in _page()) == []
 

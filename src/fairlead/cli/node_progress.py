@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from fairlead.domain.jobs.events import Cached, Event, Executing, Finished, Place, Progress, Stopped
-from fairlead.engine.graph import Graph
+from fairlead.engine.graph.graph import Graph
 
 _LINE_LENGTH_MAX: Final = 78
 _ERASE_LINE: Final = "\r\x1b[K"

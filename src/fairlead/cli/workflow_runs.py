@@ -14,16 +14,16 @@ import click
 from fairlead.cli.node_progress import NodeProgress
 from fairlead.cli.output import print_json, print_rows, print_table, shown
 from fairlead.domain.jobs.events import Failed, Failure, Interrupted
-from fairlead.engine.cache import ResultCache
-from fairlead.engine.documents import DOCUMENT_BYTES_MAX, Document, read_document
-from fairlead.engine.executor import Executor, Outcome, Work
-from fairlead.engine.families import own_nodes
-from fairlead.engine.faults import Fault, NodeFaults
-from fairlead.engine.files import Folders
-from fairlead.engine.graph import BadGraphError
-from fairlead.engine.node_context import Stop, looking_context
-from fairlead.engine.registry import Registry
-from fairlead.engine.validation import InvalidGraphError, Validated, validate
+from fairlead.engine.graph.cache import ResultCache
+from fairlead.engine.graph.documents import DOCUMENT_BYTES_MAX, Document, read_document
+from fairlead.engine.graph.executor import Executor, Outcome, Work
+from fairlead.engine.graph.faults import Fault, NodeFaults
+from fairlead.engine.graph.graph import BadGraphError
+from fairlead.engine.graph.validation import InvalidGraphError, Validated, validate
+from fairlead.engine.nodes.families import own_nodes
+from fairlead.engine.nodes.files import Folders
+from fairlead.engine.nodes.node_context import Stop, looking_context
+from fairlead.engine.nodes.registry import Registry
 
 _CACHE_BYTES: Final = 256 * 2**20
 _PREVIEWS: Final = "previews"

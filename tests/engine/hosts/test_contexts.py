@@ -11,17 +11,17 @@ import pytest
 
 from engine.executions import n
 from fairlead.domain.jobs.events import Failed, Place, Succeeded
-from fairlead.engine.cache import ResultCache
-from fairlead.engine.context import Context, NamedFaultError, NoSuchFileError
-from fairlead.engine.executor import Executor, Outcome, Work
-from fairlead.engine.failures import failure
-from fairlead.engine.faults import no_outputs
-from fairlead.engine.files import Folders
-from fairlead.engine.graph import read_graph
-from fairlead.engine.node import Result, integer, node
-from fairlead.engine.node_context import current_context, looking_context
-from fairlead.engine.registry import Registry
-from fairlead.engine.validation import InvalidGraphError, validate
+from fairlead.engine.graph.cache import ResultCache
+from fairlead.engine.graph.executor import Executor, Outcome, Work
+from fairlead.engine.graph.failures import failure
+from fairlead.engine.graph.faults import no_outputs
+from fairlead.engine.graph.graph import read_graph
+from fairlead.engine.graph.validation import InvalidGraphError, validate
+from fairlead.engine.nodes.context import Context, NamedFaultError, NoSuchFileError
+from fairlead.engine.nodes.files import Folders
+from fairlead.engine.nodes.node import Result, integer, node
+from fairlead.engine.nodes.node_context import current_context, looking_context
+from fairlead.engine.nodes.registry import Registry
 
 
 class _Seen:

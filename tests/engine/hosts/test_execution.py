@@ -21,7 +21,7 @@ from fairlead.domain.jobs.events import (
     Succeeded,
 )
 from fairlead.engine.hosts.protocol import Execute, Previewed, Said
-from fairlead.engine.pictures import write_png
+from fairlead.engine.media.pictures import write_png
 
 
 def _chain(length: int, value: int) -> dict[str, object]:

@@ -9,9 +9,9 @@ from PIL import Image
 
 from engine.executions import n
 from engine.hosts.engines import Engine, trouble
-from fairlead.engine.families import own_nodes
 from fairlead.engine.hosts.protocol import Checked, Refused, Render, Rendered
-from fairlead.engine.pictures import write_png
+from fairlead.engine.media.pictures import write_png
+from fairlead.engine.nodes.families import own_nodes
 
 
 @pytest.mark.req("C-01")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.engine.context import ModelReply, NoSuchFileError, SavedFile
+from fairlead.engine.nodes.context import ModelReply, NoSuchFileError, SavedFile
 
 
 class FolderContext:

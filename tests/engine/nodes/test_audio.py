@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairlead.engine.node import Array
+from fairlead.engine.media.arrays import Array
+from fairlead.engine.media.sounds import resampled, sound
 from fairlead.engine.nodes import audio
-from fairlead.engine.sounds import resampled, sound
 
 
 def _sound(*channels: list[float], rate: int = 10) -> dict[str, Any]:

@@ -12,16 +12,16 @@ import soundfile
 
 from engine.nodes.folders import FolderContext
 from fairlead.domain.jobs.events import Failed, Succeeded
-from fairlead.engine import clip_library, ogg, sound_files
-from fairlead.engine.cache import ResultCache
-from fairlead.engine.executor import Executor, Outcome, Work
-from fairlead.engine.files import Folders
-from fairlead.engine.graph import read_graph
-from fairlead.engine.node import Array
+from fairlead.engine.graph.cache import ResultCache
+from fairlead.engine.graph.executor import Executor, Outcome, Work
+from fairlead.engine.graph.graph import read_graph
+from fairlead.engine.graph.validation import InvalidGraphError, validate
+from fairlead.engine.media import clip_library, ogg, sound_files
+from fairlead.engine.media.arrays import Array
+from fairlead.engine.media.sounds import sound
 from fairlead.engine.nodes import audio, audio_io
-from fairlead.engine.registry import Registry
-from fairlead.engine.sounds import sound
-from fairlead.engine.validation import InvalidGraphError, validate
+from fairlead.engine.nodes.files import Folders
+from fairlead.engine.nodes.registry import Registry
 
 _RATE = 44_100
 _HIDDEN = {"prompt": {"1": {"class_type": "LoadAudio", "name": "é"}}, "extra_pnginfo": {"workflow": ["w" * 100_000]}}
@@ -155,7 +155,7 @@ def test_file_that_is_no_sound_is_refused(tmp_path: Path, content: bytes) -> Non
 
 def test_length_of_a_sound_is_counted_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples are counted while they are read, not believed."""
-    monkeypatch.setattr("fairlead.engine.bounds.SAMPLES_MAX", 100_000)
+    monkeypatch.setattr("fairlead.engine.media.arrays.SAMPLES_MAX", 100_000)
     context = FolderContext(tmp_path)
     (tmp_path / "input" / "x.wav").write_bytes(_wav(200_000))
     with pytest.raises(ValueError, match="more than the 100000"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairlead.engine.node import Array
+from fairlead.engine.media.arrays import Array
 from fairlead.engine.nodes.batches import (
     batch_images,
     image_batch,

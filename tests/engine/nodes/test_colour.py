@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engine.nodes.folders import FolderContext
-from fairlead.engine.node import Array
+from fairlead.engine.media.arrays import Array
 from fairlead.engine.nodes.colour import (
     adjust_brightness,
     adjust_contrast,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairlead.engine.node import Array
+from fairlead.engine.media.arrays import Array
 from fairlead.engine.nodes.compositing import (
     image_composite_masked,
     join_image_with_alpha,

@@ -7,13 +7,14 @@ import pytest
 from PIL import Image
 
 from engine.nodes.folders import FolderContext
-from fairlead.engine.node import Array, definition_of
+from fairlead.engine.media.arrays import Array
 from fairlead.engine.nodes.datasets import (
     load_image_dataset_from_folder,
     load_image_text_dataset_from_folder,
     save_image_dataset_to_folder,
     save_image_text_dataset_to_folder,
 )
+from fairlead.engine.nodes.node import definition_of
 
 
 @pytest.fixture

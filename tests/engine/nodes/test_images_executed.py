@@ -10,13 +10,13 @@ import pytest
 from PIL import Image
 
 from fairlead.domain.jobs.events import Failed, Succeeded
-from fairlead.engine.cache import ResultCache
-from fairlead.engine.executor import Executor, Outcome, Work
-from fairlead.engine.files import Folders
-from fairlead.engine.graph import read_graph
+from fairlead.engine.graph.cache import ResultCache
+from fairlead.engine.graph.executor import Executor, Outcome, Work
+from fairlead.engine.graph.graph import read_graph
+from fairlead.engine.graph.validation import InvalidGraphError, validate
 from fairlead.engine.nodes import batches, datasets, images_io, transform, upscaling
-from fairlead.engine.registry import Registry
-from fairlead.engine.validation import InvalidGraphError, validate
+from fairlead.engine.nodes.files import Folders
+from fairlead.engine.nodes.registry import Registry
 
 _CACHE_BYTES = 100_000_000
 

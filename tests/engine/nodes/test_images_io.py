@@ -14,8 +14,9 @@ import pytest
 from PIL import Image
 
 from engine.nodes.folders import FolderContext
-from fairlead.engine.context import NoSuchFileError
-from fairlead.engine.node import Array, Result, definition_of
+from fairlead.engine.media.arrays import Array
+from fairlead.engine.media.pictures import UnreadablePictureError
+from fairlead.engine.nodes.context import NoSuchFileError
 from fairlead.engine.nodes.images_io import (
     empty_image,
     get_image_size,
@@ -31,7 +32,7 @@ from fairlead.engine.nodes.images_io import (
     save_image_advanced,
     save_svg,
 )
-from fairlead.engine.pictures import UnreadablePictureError
+from fairlead.engine.nodes.node import Result, definition_of
 
 _HIDDEN = {"prompt": {"1": {"class_type": "SaveImage"}}, "extra_pnginfo": {"workflow": {"name": "Möwe"}}}
 
@@ -211,7 +212,7 @@ def test_pixels_of_an_animation_are_bounded(context: FolderContext, monkeypatch:
     """The pixels of all frames together are bounded, and so is the number of frames."""
     frames = [Image.new("L", (64, 64), index) for index in range(20)]
     name = _put(context, frames[0], "long.gif", save_all=True, append_images=frames[1:])
-    monkeypatch.setattr("fairlead.engine.bounds.PIXELS_MAX", 64 * 64 * 10)
+    monkeypatch.setattr("fairlead.engine.media.arrays.PIXELS_MAX", 64 * 64 * 10)
     with pytest.raises(ValueError, match="11 x 64 x 64"):
         load_image(context, name)
 

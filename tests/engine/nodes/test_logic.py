@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.engine.node import definition_of
 from fairlead.engine.nodes.logic import both, either, negate, switched
+from fairlead.engine.nodes.node import definition_of
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ import pytest
 from PIL import Image
 
 from engine.nodes.folders import FolderContext
-from fairlead.engine.cache import ResultCache
-from fairlead.engine.executor import Executor, Outcome, Work
-from fairlead.engine.files import Folders
-from fairlead.engine.graph import read_graph
-from fairlead.engine.node import Array
+from fairlead.engine.graph.cache import ResultCache
+from fairlead.engine.graph.executor import Executor, Outcome, Work
+from fairlead.engine.graph.graph import read_graph
+from fairlead.engine.graph.validation import validate
+from fairlead.engine.media.arrays import Array
+from fairlead.engine.nodes.files import Folders
 from fairlead.engine.nodes.masks import (
     NODES,
     batch_masks,
@@ -29,8 +30,7 @@ from fairlead.engine.nodes.masks import (
     solid_mask,
     threshold_mask,
 )
-from fairlead.engine.registry import Registry
-from fairlead.engine.validation import validate
+from fairlead.engine.nodes.registry import Registry
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Nodes that hold a value."""
 
-from fairlead.engine.node import definition_of
+from fairlead.engine.nodes.node import definition_of
 from fairlead.engine.nodes.primitives import (
     primitive_boolean,
     primitive_bounding_box,

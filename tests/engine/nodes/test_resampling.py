@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from fairlead.engine.node import Array
+from fairlead.engine.media.arrays import Array
 from fairlead.engine.nodes.resampling import METHODS, in_proportion, proportional, resize, scale
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from fairlead.engine.nodes import text as nodes
-from fairlead.engine.texts import MOST_CHARACTERS
+from fairlead.engine.texts.bounds import MOST_CHARACTERS
 
 _HALF = "x" * (MOST_CHARACTERS // 2)
 

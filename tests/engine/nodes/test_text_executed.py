@@ -9,13 +9,13 @@ import pytest
 
 from engine.executions import n
 from fairlead.domain.jobs.events import Event, Executing, Failed, Succeeded
-from fairlead.engine.cache import ResultCache
-from fairlead.engine.executor import Executor, Outcome, Work
-from fairlead.engine.files import Folders
-from fairlead.engine.graph import read_graph
+from fairlead.engine.graph.cache import ResultCache
+from fairlead.engine.graph.executor import Executor, Outcome, Work
+from fairlead.engine.graph.graph import read_graph
+from fairlead.engine.graph.validation import InvalidGraphError, validate
 from fairlead.engine.nodes import logic, primitives, text, utilities
-from fairlead.engine.registry import Registry
-from fairlead.engine.validation import InvalidGraphError, validate
+from fairlead.engine.nodes.files import Folders
+from fairlead.engine.nodes.registry import Registry
 
 _REGISTRY = Registry(text.NODES, logic.NODES, primitives.NODES, utilities.NODES)
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairlead.engine.node import Array
+from fairlead.engine.media.arrays import Array
 from fairlead.engine.nodes.transform import (
     center_crop_images,
     image_crop,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairlead.engine.node import Result, definition_of
+from fairlead.engine.nodes.node import Result, definition_of
 from fairlead.engine.nodes.utilities import (
     color_to_rgb_integer,
     convert_number,

@@ -13,18 +13,19 @@ import pytest
 
 from engine.nodes.folders import FolderContext
 from fairlead.domain.jobs.events import Failed, Succeeded
-from fairlead.engine import clip_library, mp4, webm
-from fairlead.engine.cache import ResultCache, size_of
-from fairlead.engine.clips import Components, FileClip, MadeClip, kept_clip
-from fairlead.engine.context import InterruptedByCallerError
-from fairlead.engine.executor import Executor, Outcome, Work
-from fairlead.engine.files import Folders
-from fairlead.engine.graph import read_graph
-from fairlead.engine.node import Array, Blocked
+from fairlead.engine.graph.cache import ResultCache, size_of
+from fairlead.engine.graph.executor import Executor, Outcome, Work
+from fairlead.engine.graph.graph import read_graph
+from fairlead.engine.graph.validation import InvalidGraphError, validate
+from fairlead.engine.media import clip_library, mp4, webm
+from fairlead.engine.media.arrays import Array
+from fairlead.engine.media.clips import Components, FileClip, MadeClip, kept_clip
+from fairlead.engine.media.sounds import sound
 from fairlead.engine.nodes import audio_io, images_io, video
-from fairlead.engine.registry import Registry
-from fairlead.engine.sounds import sound
-from fairlead.engine.validation import InvalidGraphError, validate
+from fairlead.engine.nodes.context import InterruptedByCallerError
+from fairlead.engine.nodes.files import Folders
+from fairlead.engine.nodes.node import Blocked
+from fairlead.engine.nodes.registry import Registry
 
 _RATE = 48_000
 _HIDDEN = {"prompt": {"1": {"class_type": "LoadVideo"}}, "extra_pnginfo": {"workflow": ["w" * 100_000]}}
@@ -328,11 +329,11 @@ def test_impossible_packet_table_is_refused(saved: Path) -> None:
 
 def test_pixels_of_a_video_are_bounded(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted before they are decoded, and again while they are; single frames have a bound of their own."""
-    monkeypatch.setattr("fairlead.engine.bounds.PIXELS_MAX", 19 * 32 * 48)
+    monkeypatch.setattr("fairlead.engine.media.arrays.PIXELS_MAX", 19 * 32 * 48)
     with pytest.raises(ValueError, match="more than the"):
         FileClip(saved).get_components()
     assert len(FileClip(saved, 0, 1.9).get_components().images) == 19
-    monkeypatch.setattr("fairlead.engine.clip_frames.FRAME_PIXELS_MAX", 32 * 48 - 1)
+    monkeypatch.setattr("fairlead.engine.media.clip_frames.FRAME_PIXELS_MAX", 32 * 48 - 1)
     with pytest.raises(ValueError, match="48 x 32"):
         FileClip(saved).get_dimensions()
 

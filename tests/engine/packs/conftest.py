@@ -12,15 +12,15 @@ import pytest
 from conftest import Run
 from engine.executions import Bench, Seen
 from fairlead.domain.jobs.events import Event, Place
-from fairlead.engine.context import ModelReply
-from fairlead.engine.executor import Work
-from fairlead.engine.families import own_nodes
-from fairlead.engine.graph import read_graph
+from fairlead.engine.graph.executor import Work
+from fairlead.engine.graph.graph import read_graph
+from fairlead.engine.graph.validation import validate
 from fairlead.engine.hosts.protocol import PackReport
-from fairlead.engine.node_context import looking_context
+from fairlead.engine.nodes.context import ModelReply
+from fairlead.engine.nodes.families import own_nodes
+from fairlead.engine.nodes.node_context import looking_context
+from fairlead.engine.nodes.registry import Registry
 from fairlead.engine.packs.loader import load_packs
-from fairlead.engine.registry import Registry
-from fairlead.engine.validation import validate
 
 PACK: Final = Path(__file__).parent / "node_packs" / "third-party-nodes"
 """A pack as strangers write them: it keeps to no rules of ours."""

@@ -13,7 +13,7 @@ from PIL import Image
 from engine.executions import Seen, n
 from engine.packs.conftest import Execute, WatchedBench
 from fairlead.domain.jobs.events import Executed, Failed, Failure, Interrupted, Progress, Stopped, Succeeded
-from fairlead.engine.validation import InvalidGraphError
+from fairlead.engine.graph.validation import InvalidGraphError
 
 _PICTURE: Final = n("EmptyImage", width=8, height=4, batch_size=1, color=0)
 

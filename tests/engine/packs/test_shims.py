@@ -11,10 +11,10 @@ import pytest
 
 from engine.packs.conftest import Watcher
 from fairlead.domain.jobs.events import Place, Progress
-from fairlead.engine.context import InterruptedByCallerError
-from fairlead.engine.families import own_nodes
-from fairlead.engine.files import Folders
-from fairlead.engine.node_context import NodeContext, Stop, current
+from fairlead.engine.nodes.context import InterruptedByCallerError
+from fairlead.engine.nodes.families import own_nodes
+from fairlead.engine.nodes.files import Folders
+from fairlead.engine.nodes.node_context import NodeContext, Stop, current
 from fairlead.engine.packs.folders import PackFolders
 from fairlead.engine.packs.shims.graph_builder import numbered_graphs
 from fairlead.engine.packs.shims.installing import install

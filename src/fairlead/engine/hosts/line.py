@@ -12,7 +12,6 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
-from fairlead.engine.context import InterruptedByCallerError, NamedFaultError, NoSuchFileError
 from fairlead.engine.hosts.frames import HEAD_BYTES, framed, length_of, read_to_host
 from fairlead.engine.hosts.protocol import (
     FRAME_BYTES_MAX,
@@ -23,7 +22,8 @@ from fairlead.engine.hosts.protocol import (
     Question,
     ToHost,
 )
-from fairlead.engine.node_context import Stop
+from fairlead.engine.nodes.context import InterruptedByCallerError, NamedFaultError, NoSuchFileError
+from fairlead.engine.nodes.node_context import Stop
 
 Asked: TypeAlias = "Future[Any]"
 _NO_FILE: Final = "FileNotFoundError"

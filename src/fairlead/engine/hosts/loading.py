@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from fairlead.engine.families import own_nodes
 from fairlead.engine.hosts.plain import WRITTEN, plain
 from fairlead.engine.hosts.protocol import FRAME_BYTES_MAX, Load, PackReport
+from fairlead.engine.nodes.families import own_nodes
+from fairlead.engine.nodes.partner_nodes import partner_nodes
+from fairlead.engine.nodes.registry import Registry, described
 from fairlead.engine.packs.loader import load_packs
-from fairlead.engine.partner_nodes import partner_nodes
-from fairlead.engine.registry import Registry, described
 
 
 @dataclass(frozen=True, slots=True)

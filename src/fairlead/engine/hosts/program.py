@@ -40,7 +40,7 @@ from fairlead.engine.hosts.protocol import (
 from fairlead.engine.hosts.quiet import be_quiet
 from fairlead.engine.hosts.template import Template, use_folder
 from fairlead.engine.hosts.work import HostService
-from fairlead.engine.node_context import Stop
+from fairlead.engine.nodes.node_context import Stop
 from fairlead.processes.confinement.applying import narrow
 from fairlead.processes.confinement.limits import die_with_parent
 from fairlead.processes.confinement.policy import ConfinementError, Policy

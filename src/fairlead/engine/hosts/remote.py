@@ -7,8 +7,6 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from fairlead.domain.jobs.events import Place
-from fairlead.engine.context import ModelReply, NoSuchFileError, SavedFile
-from fairlead.engine.files import extension_of, filled
 from fairlead.engine.hosts.line import JobLine
 from fairlead.engine.hosts.protocol import (
     TOLD_BYTES_MAX,
@@ -24,6 +22,8 @@ from fairlead.engine.hosts.protocol import (
     RunModel,
     Said,
 )
+from fairlead.engine.nodes.context import ModelReply, NoSuchFileError, SavedFile
+from fairlead.engine.nodes.files import extension_of, filled
 
 _NAME_LENGTH_MAX: Final = 4_096
 _MODELS_AT_ONCE: Final = 256

@@ -6,9 +6,9 @@ from typing import Final
 from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
-from fairlead.engine.bounds import FRAME_PIXELS_MAX
 from fairlead.engine.hosts.protocol import Render, Rendered
-from fairlead.engine.pictures import UnreadablePictureError, opened
+from fairlead.engine.media.arrays import FRAME_PIXELS_MAX
+from fairlead.engine.media.pictures import UnreadablePictureError, opened
 
 _EDGE_MAX: Final = 16_384
 _TEXTS_MAX: Final = 64 * 2**20

@@ -11,13 +11,13 @@ import msgspec
 from fairlead.domain.jobs.errors import TOO_MUCH
 from fairlead.domain.jobs.events import Ending, Event, Executed, Executing, Failed, Place, Progress
 from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX, SHOWS_TOO_MUCH
-from fairlead.engine.context import NamedFaultError
-from fairlead.engine.failures import failure
-from fairlead.engine.graph import Graph
+from fairlead.engine.graph.failures import failure
+from fairlead.engine.graph.graph import Graph
 from fairlead.engine.hosts.line import JobLine
 from fairlead.engine.hosts.plain import PlainValues, TooManyBytesError
 from fairlead.engine.hosts.protocol import Told
-from fairlead.engine.node_context import Stop
+from fairlead.engine.nodes.context import NamedFaultError
+from fairlead.engine.nodes.node_context import Stop
 
 _BATCH_SECONDS: Final = 0.002
 _BATCH_MAX: Final = 1_000

@@ -35,7 +35,7 @@ from fairlead.engine.hosts.protocol import (
     Serve,
     ToHost,
 )
-from fairlead.engine.registry import Registry
+from fairlead.engine.nodes.registry import Registry
 from fairlead.processes.confinement.applying import apply, narrow
 from fairlead.processes.confinement.limits import bound, die_with_parent, keep_orphans
 from fairlead.processes.confinement.policy import Policy

@@ -10,12 +10,13 @@ import jiter
 
 from fairlead.documents.fitting import fitted
 from fairlead.domain.jobs.events import Ending, Failed, Place
-from fairlead.engine.cache import ResultCache
-from fairlead.engine.documents import read_document
-from fairlead.engine.executor import Executor, Work
-from fairlead.engine.failures import failure, shown_text
-from fairlead.engine.faults import Fault, exception_during_validation, missing_node_type
-from fairlead.engine.graph import BadGraphError, Graph, read_graph, write_graph
+from fairlead.engine.graph.cache import ResultCache
+from fairlead.engine.graph.documents import read_document
+from fairlead.engine.graph.executor import Executor, Work
+from fairlead.engine.graph.failures import failure, shown_text
+from fairlead.engine.graph.faults import Fault, exception_during_validation, missing_node_type
+from fairlead.engine.graph.graph import BadGraphError, Graph, read_graph, write_graph
+from fairlead.engine.graph.validation import InvalidGraphError, validate
 from fairlead.engine.hosts.classes import classes_of
 from fairlead.engine.hosts.descriptors import open_descriptors
 from fairlead.engine.hosts.line import JobLine, Line
@@ -34,8 +35,7 @@ from fairlead.engine.hosts.protocol import (
 )
 from fairlead.engine.hosts.remote import RemoteFiles, RemoteOutside, Scratch
 from fairlead.engine.hosts.telling import Teller
-from fairlead.engine.node_context import Stop, looking_context
-from fairlead.engine.validation import InvalidGraphError, validate
+from fairlead.engine.nodes.node_context import Stop, looking_context
 
 _NOBODY: Final = Place("", "")
 _TOLD_BYTES_MAX: Final = 28 * 1024

@@ -4,10 +4,10 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 
-from fairlead.engine import equalizer
-from fairlead.engine.bounds import check_samples
-from fairlead.engine.node import Array, Output, combo, integer, node, number, socket
-from fairlead.engine.sounds import Sound, at_one_rate, parts, sound
+from fairlead.engine.media import equalizer
+from fairlead.engine.media.arrays import Array, check_samples
+from fairlead.engine.media.sounds import Sound, at_one_rate, parts, sound
+from fairlead.engine.nodes.node import Output, combo, integer, node, number, socket
 
 _STEREO: Final = 2
 _LONGEST: Final = 0xFFFFFFFFFFFFFFFF

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from fairlead.engine import clip_sound, sound_files
-from fairlead.engine.context import Context
-from fairlead.engine.node import Array, Output, Result, combo, node, socket, text
+from fairlead.engine.media import clip_sound, sound_files
+from fairlead.engine.media.arrays import Array
+from fairlead.engine.media.sounds import Sound, parts, sound
+from fairlead.engine.nodes.context import Context
 from fairlead.engine.nodes.images_io import HIDDEN, file_digest, known_file, metadata
-from fairlead.engine.sounds import Sound, parts, sound
+from fairlead.engine.nodes.node import Output, Result, combo, node, socket, text
 
 _MP3: Final = combo("V0", "128k", "320k", default="V0", multiselect=False)
 _OPUS: Final = combo("64k", "96k", "128k", "192k", "320k", default="128k", multiselect=False)

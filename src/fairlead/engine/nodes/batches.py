@@ -9,11 +9,11 @@ from typing import Annotated, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead.engine.bounds import check_items, check_size
-from fairlead.engine.node import Array, Output, bare_socket, integer, node, number, socket, text
+from fairlead.engine.media.arrays import Array, check_items, check_size
+from fairlead.engine.media.pictures import as_picture
+from fairlead.engine.nodes.node import Output, bare_socket, integer, node, number, socket, text
 from fairlead.engine.nodes.resampling import resize, scale
 from fairlead.engine.nodes.transform import seeded, with_channels
-from fairlead.engine.pictures import as_picture
 
 _SEED_MAX: Final = (1 << 64) - 1
 _COLOUR_CHANNELS: Final = 3

@@ -6,9 +6,10 @@ from typing import Annotated, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead.engine.context import Context
-from fairlead.engine.node import Array, Output, Result, bare_socket, combo, node, number, socket
-from fairlead.engine.pictures import to_bytes
+from fairlead.engine.media.arrays import Array
+from fairlead.engine.media.pictures import to_bytes
+from fairlead.engine.nodes.context import Context
+from fairlead.engine.nodes.node import Output, Result, bare_socket, combo, node, number, socket
 
 Histogram: TypeAlias = list[int]
 """How many pixels there are of each of 256 levels."""

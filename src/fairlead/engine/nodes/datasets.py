@@ -4,11 +4,11 @@ import hashlib
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Final
 
-from fairlead.engine import pictures
-from fairlead.engine.bounds import check_items, check_size
-from fairlead.engine.context import Context, NoSuchFileError
-from fairlead.engine.node import Array, Output, Result, combo, node, socket, text
+from fairlead.engine.media import pictures
+from fairlead.engine.media.arrays import Array, check_items, check_size
+from fairlead.engine.nodes.context import Context, NoSuchFileError
 from fairlead.engine.nodes.images_io import HIDDEN, metadata
+from fairlead.engine.nodes.node import Output, Result, combo, node, socket, text
 
 _EXTENSIONS: Final = frozenset({".png", ".jpg", ".jpeg", ".webp"})
 _TEXT_BYTES_MAX: Final = 1 << 20

@@ -7,14 +7,14 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from fairlead.engine.bounds import check_size
-from fairlead.engine.context import Context
-from fairlead.engine.node import Array, Output, combo, integer, node, number, socket
+from fairlead.engine.media.arrays import Array, check_size
+from fairlead.engine.media.noise import normal
+from fairlead.engine.media.pictures import Bytes, from_bytes, to_bytes
 from fairlead.engine.nodes.colour import rgb_of
 from fairlead.engine.nodes.compositing import as_many_channels
+from fairlead.engine.nodes.context import Context
+from fairlead.engine.nodes.node import Output, combo, integer, node, number, socket
 from fairlead.engine.nodes.resampling import scale
-from fairlead.engine.noise import normal
-from fairlead.engine.pictures import Bytes, from_bytes, to_bytes
 
 _SEED_MAX: Final = 2**64 - 1
 _SHARPENING: Final = 10

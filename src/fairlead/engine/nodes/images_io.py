@@ -14,11 +14,10 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from fairlead.domain.jobs.filenames import is_web_link
-from fairlead.engine import exr, pictures
-from fairlead.engine.bounds import check_size
-from fairlead.engine.context import Context, NoSuchFileError
-from fairlead.engine.node import (
-    Array,
+from fairlead.engine.media import exr, pictures
+from fairlead.engine.media.arrays import Array, check_size
+from fairlead.engine.nodes.context import Context, NoSuchFileError
+from fairlead.engine.nodes.node import (
     Declared,
     Output,
     Result,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from fairlead.engine.node import Output, boolean, node, socket
+from fairlead.engine.nodes.node import Output, boolean, node, socket
 
 _CATEGORY: Final = "utilities/logic"
 _ANY_TEMPLATE: Final = {"input": {"required": {"value": ["*", {}]}}, "prefix": "value", "min": 1, "max": 10}

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fairlead.engine.node import Output, boolean, integer, node, number, text
+from fairlead.engine.nodes.node import Output, boolean, integer, node, number, text
 
 _CATEGORY: Final = "utilities/primitive"
 _FARTHEST: Final = (1 << 63) - 1

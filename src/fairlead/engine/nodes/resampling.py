@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairlead.engine.bounds import check_size
-from fairlead.engine.node import Array
-from fairlead.engine.pictures import Bytes, from_bytes, to_bytes
+from fairlead.engine.media.arrays import Array, check_size
+from fairlead.engine.media.pictures import Bytes, from_bytes, to_bytes
 
 Places: TypeAlias = NDArray[np.int64]
 

@@ -5,10 +5,10 @@ import string as alphabets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
-from fairlead.engine.node import Output, boolean, combo, integer, node, socket, text
-from fairlead.engine.patterns import FaultyPatternError, Pattern
-from fairlead.engine.templates import fill
-from fairlead.engine.texts import as_json, check_length
+from fairlead.engine.nodes.node import Output, boolean, combo, integer, node, socket, text
+from fairlead.engine.texts.bounds import as_json, check_length
+from fairlead.engine.texts.patterns import FaultyPatternError, Pattern
+from fairlead.engine.texts.templates import fill
 
 _CATEGORY: Final = "text"
 _TEXT: Final = (Output("STRING"),)

@@ -6,9 +6,9 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
-from fairlead.engine.expressions import Number, evaluate
-from fairlead.engine.node import Output, Result, combo, integer, node, number, socket, text
-from fairlead.engine.texts import as_json, check_length
+from fairlead.engine.nodes.node import Output, Result, combo, integer, node, number, socket, text
+from fairlead.engine.texts.bounds import as_json, check_length
+from fairlead.engine.texts.expressions import Number, evaluate
 
 _CATEGORY: Final = "utilities"
 _PIXELS_OF_A_MEGAPIXEL: Final = 1024 * 1024

@@ -3,12 +3,13 @@
 from fractions import Fraction
 from typing import Annotated, Any, Final
 
-from fairlead.engine import clips
-from fairlead.engine.clips import Clip, Components, FileClip, MadeClip
-from fairlead.engine.context import Context, SavedFile
-from fairlead.engine.node import Array, Blocked, Output, Result, boolean, combo, integer, node, number, socket, text
+from fairlead.engine.media import clips
+from fairlead.engine.media.arrays import Array
+from fairlead.engine.media.clips import Clip, Components, FileClip, MadeClip
+from fairlead.engine.media.sounds import Sound
+from fairlead.engine.nodes.context import Context, SavedFile
 from fairlead.engine.nodes.images_io import HIDDEN, file_digest, known_file, metadata
-from fairlead.engine.sounds import Sound
+from fairlead.engine.nodes.node import Blocked, Output, Result, boolean, combo, integer, node, number, socket, text
 
 
 def _digest(context: Context, file: str) -> str:

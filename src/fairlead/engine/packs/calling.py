@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fairlead.engine.live import LiveGraph
-from fairlead.engine.node import Input
-from fairlead.engine.node_context import NodeContext, current_context
+from fairlead.engine.graph.live import LiveGraph
+from fairlead.engine.nodes.node import Input
+from fairlead.engine.nodes.node_context import NodeContext, current_context
 from fairlead.engine.packs import videos
 from fairlead.engine.packs.shims.prompts import view_of
 from fairlead.engine.packs.tensors import for_pack, holds_tensors

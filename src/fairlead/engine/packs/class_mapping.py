@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from fairlead.engine.context import NoSuchFileError
-from fairlead.engine.interface import spec_of
-from fairlead.engine.node import Blocked, Definition, Input, Output, Result
-from fairlead.engine.node_context import NodeContext, current_context
+from fairlead.engine.nodes.context import NoSuchFileError
+from fairlead.engine.nodes.interface import spec_of
+from fairlead.engine.nodes.node import Blocked, Definition, Input, Output, Result
+from fairlead.engine.nodes.node_context import NodeContext, current_context
 from fairlead.engine.packs.calling import completed, converter, hidden_values, node_id, with_hidden
 from fairlead.engine.packs.declarations import BadClassError, inputs_of, output_type, plain
 from fairlead.engine.packs.folders import PackFolders

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from fairlead.engine.node import Declared, Input
+from fairlead.engine.nodes.node import Declared, Input
 
 ANY: Final = "*"
 _NO_TYPE: Final = "\0no type is called this"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead.engine.node_context import NodeContext
+from fairlead.engine.nodes.node_context import NodeContext
 
 KINDS: Final = ("input", "output", "temp")
 _NUMBERED: Final = re.compile(r"(?P<prefix>.+)_\d{5,9}_")

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from fairlead.domain.deployments import PackSet
 from fairlead.engine.hosts.protocol import PackReport
-from fairlead.engine.node import Definition
+from fairlead.engine.nodes.node import Definition
+from fairlead.engine.nodes.registry import Registry
 from fairlead.engine.packs.calling import completed
 from fairlead.engine.packs.class_mapping import definition_of_class
 from fairlead.engine.packs.declarations import BadClassError
@@ -25,7 +26,6 @@ from fairlead.engine.packs.schemas import definition_of_schema
 from fairlead.engine.packs.shims.installing import PACKAGE, install
 from fairlead.engine.packs.shims.schema_form import ComfyNode
 from fairlead.engine.packs.shims.server import PromptServer
-from fairlead.engine.registry import Registry
 
 _WORDS_MAX: Final = 1_000
 _ERRORS_SHOWN_MAX: Final = 5

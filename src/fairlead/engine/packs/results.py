@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from fairlead.engine.node import Blocked, Output, Result
-from fairlead.engine.node_context import NodeContext
+from fairlead.engine.nodes.node import Blocked, Output, Result
+from fairlead.engine.nodes.node_context import NodeContext
 from fairlead.engine.packs import videos
 from fairlead.engine.packs.tensors import from_pack, holds_tensors
 

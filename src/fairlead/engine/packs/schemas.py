@@ -4,8 +4,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fairlead.engine.node import Blocked, Definition, Output, Result
-from fairlead.engine.node_context import current_context
+from fairlead.engine.nodes.node import Blocked, Definition, Output, Result
+from fairlead.engine.nodes.node_context import current_context
 from fairlead.engine.packs.calling import completed, converter, hidden_values
 from fairlead.engine.packs.declarations import BadClassError, inputs_of, plain, type_name
 from fairlead.engine.packs.folders import PackFolders

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairlead.engine.clips import Clip, Components, FileClip, MadeClip
-from fairlead.engine.node_context import current_context
+from fairlead.engine.media.clips import Clip, Components, FileClip, MadeClip
+from fairlead.engine.nodes.node_context import current_context
 from fairlead.engine.packs.tensors import for_pack as tensor
 from fairlead.engine.packs.tensors import from_pack as array
 

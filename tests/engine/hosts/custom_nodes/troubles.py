@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairlead.engine.context import NamedFaultError
-from fairlead.engine.node_context import NodeContext, current_context
+from fairlead.engine.nodes.context import NamedFaultError
+from fairlead.engine.nodes.node_context import NodeContext, current_context
 
 
 def _own(*parts: str) -> Path:

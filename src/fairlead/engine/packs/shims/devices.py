@@ -3,8 +3,8 @@
 import sys
 from typing import Any, Final
 
-from fairlead.engine.context import InterruptedByCallerError
-from fairlead.engine.node_context import current_context
+from fairlead.engine.nodes.context import InterruptedByCallerError
+from fairlead.engine.nodes.node_context import current_context
 
 _CPU: Final = "cpu"
 

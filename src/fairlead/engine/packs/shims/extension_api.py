@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from fairlead.engine.node_context import current_context
+from fairlead.engine.nodes.node_context import current_context
 from fairlead.engine.packs.shims.progress import tell_progress
 from fairlead.engine.packs.shims.schema_form import ComfyNode
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from fairlead.engine.context import NoSuchFileError
-from fairlead.engine.files import filled
-from fairlead.engine.node_context import current_context
+from fairlead.engine.nodes.context import NoSuchFileError
+from fairlead.engine.nodes.files import filled
+from fairlead.engine.nodes.node_context import current_context
 from fairlead.engine.packs.folders import PackFolders
 
 MODEL_EXTENSIONS: Final = frozenset({".ckpt", ".pt", ".pt2", ".bin", ".pth", ".safetensors", ".pkl", ".sft", ".gguf"})

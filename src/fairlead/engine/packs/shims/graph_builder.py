@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from fairlead.engine.graph import as_link
+from fairlead.engine.graph.graph import as_link
 
 _numbers: ContextVar[Iterator[int] | None] = ContextVar("graph_numbers", default=None)
 

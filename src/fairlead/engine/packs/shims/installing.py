@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final, NamedTuple
 
-from fairlead.engine.node import Blocked
-from fairlead.engine.node_context import current_context
+from fairlead.engine.nodes.node import Blocked
+from fairlead.engine.nodes.node_context import current_context
+from fairlead.engine.nodes.registry import Registry
 from fairlead.engine.packs import videos
 from fairlead.engine.packs.folders import PackFolders
 from fairlead.engine.packs.shims import (
@@ -25,7 +26,6 @@ from fairlead.engine.packs.shims import (
     web,
 )  # fmt: skip
 from fairlead.engine.packs.shims.folder_paths import FolderPaths
-from fairlead.engine.registry import Registry
 
 PACKAGE: Final = "custom_nodes"
 _API_VERSIONS: Final = ("comfy_api.latest", "comfy_api.v0_0_2")

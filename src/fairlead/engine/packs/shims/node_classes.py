@@ -5,12 +5,12 @@ import string
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
-from fairlead.engine.node import Blocked, Definition, Result
-from fairlead.engine.node_context import current_context
+from fairlead.engine.nodes.node import Blocked, Definition, Result
+from fairlead.engine.nodes.node_context import current_context
+from fairlead.engine.nodes.registry import described
 from fairlead.engine.packs.calling import completed
 from fairlead.engine.packs.shims.shown import ImageSaveHelper
 from fairlead.engine.packs.tensors import for_pack, from_pack
-from fairlead.engine.registry import described
 
 EDGE_MAX: Final = 16384
 

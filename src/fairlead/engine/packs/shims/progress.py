@@ -6,9 +6,9 @@ from typing import Any, Final
 import numpy as np
 from PIL import Image
 
-from fairlead.engine.node_context import NodeContext, current_context
+from fairlead.engine.media.pictures import as_picture
+from fairlead.engine.nodes.node_context import NodeContext, current_context
 from fairlead.engine.packs.tensors import from_pack
-from fairlead.engine.pictures import as_picture
 
 _PREVIEW_EDGE: Final = 512
 _QUALITY: Final = 90

@@ -3,8 +3,8 @@
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
 
-from fairlead.engine.graph import write_graph
-from fairlead.engine.live import LiveGraph, LiveNode
+from fairlead.engine.graph.graph import write_graph
+from fairlead.engine.graph.live import LiveGraph, LiveNode
 
 
 class DynamicPrompt:

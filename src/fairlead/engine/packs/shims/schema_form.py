@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, Final
 
-from fairlead.engine.node import Blocked
+from fairlead.engine.nodes.node import Blocked
 from fairlead.engine.packs.shims import schema_types
 from fairlead.engine.packs.shims.schema_types import Input, Output, WidgetInput
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from fairlead.engine.node_context import current_context
+from fairlead.engine.nodes.node_context import current_context
 from fairlead.engine.packs.shims.progress import show_preview, tell_progress
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairlead.engine.context import SavedFile
-from fairlead.engine.node_context import NodeContext, current_context
+from fairlead.engine.media.pictures import write_animated_png, write_animated_webp, write_png
+from fairlead.engine.media.sound_files import write_flac
+from fairlead.engine.nodes.context import SavedFile
 from fairlead.engine.nodes.images_io import metadata, shown
+from fairlead.engine.nodes.node_context import NodeContext, current_context
 from fairlead.engine.packs.shims.schema_form import FolderType, UIOutput
 from fairlead.engine.packs.tensors import from_pack
-from fairlead.engine.pictures import write_animated_png, write_animated_webp, write_png
-from fairlead.engine.sound_files import write_flac
 
 _COMPRESSION: Final = 4
 _PREVIEW_FPS: Final = 6.0

@@ -1,0 +1,257 @@
+"""One node being executed: its function is called once for each item of its lists, and what it gives is gathered.
+
+Everything here may run in a thread: it changes nothing but what it is given.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from fairlead.engine.graph.graph import Link
+from fairlead.engine.graph.live import LiveNode
+from fairlead.engine.nodes.interface import accepted
+from fairlead.engine.nodes.node import Blocked, Definition, Result
+from fairlead.engine.nodes.node_context import NodeContext, current
+
+CALLS_MAX: Final = 100_000
+_CONCURRENT_CALLS_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node with the values of each input that is known; those in `missing` are lazy and not known yet."""
+
+    node: LiveNode
+    inputs: Mapping[str, Sequence[Any]]
+    missing: Sequence[str]
+    context: NodeContext
+
+    @property
+    def definition(self) -> Definition:
+        """The definition of the node's class."""
+        return self.node.interface.definition
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """The node needs more of its lazy inputs before it can be executed."""
+
+    paths: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The node, or a call of it, has failed; `inputs` are those of the call."""
+
+    error: BaseException
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What each call gave, in order; and the words of the blockers that stopped calls."""
+
+    results: Sequence[Result | Blocked]
+    blockers: Sequence[str]
+
+
+Performed: TypeAlias = Wants | Raised | Returned
+
+
+class BadResultError(TypeError):
+    """A node gave something else than it declares."""
+
+
+def perform(step: Step) -> Performed:
+    """Execute a node whose function is an ordinary one."""
+    with current(step.context):
+        return _performed(step)
+
+
+async def perform_concurrently(step: Step) -> Performed:
+    """Execute a node whose function is a coroutine: its calls go on at the same time, as others' do."""
+    with current(step.context):
+        return await _performed_concurrently(step)
+
+
+def _performed(step: Step) -> Performed:
+    call: Mapping[str, Any] = {}
+    results = []
+    try:
+        wanted = _wanted(step)
+        if wanted:
+            return Wants(wanted)
+        for call in _calls(step):
+            step.context.check()
+            is_blocked = _blocker(call) is not None
+            results.append(Blocked() if is_blocked else _as_result(step.definition, _call(step, call)))
+        step.context.keep_files()
+    except BaseException as error:  # noqa: BLE001 -- a node may fail in any way, and that is its job's error
+        step.context.discard_files()
+        return Raised(error, call)
+    return _returned(step, results)
+
+
+async def _performed_concurrently(step: Step) -> Performed:
+    try:
+        wanted = await asyncio.to_thread(_wanted, step) if step.missing else []
+        if wanted:
+            return Wants(wanted)
+        room = asyncio.Semaphore(_CONCURRENT_CALLS_MAX)
+        ended = await asyncio.gather(*(_call_concurrently(step, call, room) for call in _calls(step)))
+        raised = next((result for result in ended if isinstance(result, Raised)), None)
+        if raised is not None:
+            step.context.discard_files()
+            return raised
+        if step.context.has_files:
+            await asyncio.to_thread(step.context.keep_files)
+    except asyncio.CancelledError:
+        step.context.discard_files()
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- a node may fail in any way, and that is its job's error
+        step.context.discard_files()
+        return Raised(error)
+    return _returned(step, [result for result in ended if not isinstance(result, Raised)])
+
+
+def merged(
+    definition: Definition, results: Sequence[Result | Blocked], resolve: Callable[[Link], Sequence[Any]]
+) -> list[list[Any]]:
+    """The values of all calls as one list for each output; links are followed by `resolve`."""
+    outputs: list[list[Any]] = [[] for _ in definition.outputs]
+    for result in results:
+        values = result.values if isinstance(result, Result) else (result,) * len(outputs)
+        for gathered, declared, value in zip(outputs, definition.outputs, values, strict=False):
+            if isinstance(value, Link):
+                gathered.extend(resolve(value))
+            elif declared.is_list and not isinstance(value, Blocked):
+                gathered.extend(value)
+            else:
+                gathered.append(value)
+    for gathered in outputs:
+        _protect(gathered)
+    return outputs
+
+
+def merged_ui(results: Sequence[Result | Blocked]) -> dict[str, Any]:
+    """What all calls show, their lists joined by key."""
+    shown: dict[str, Any] = {}
+    for result in results:
+        for key, value in (result.ui if isinstance(result, Result) else {}).items():
+            shown.setdefault(key, []).extend(value if isinstance(value, list | tuple) else [value])
+    return shown
+
+
+def _protect(values: Sequence[Any]) -> None:
+    """A value goes to many nodes and into the cache: none of them may change it for the others."""
+    for value in values:
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(item, np.ndarray):
+                item.flags.writeable = False
+
+
+def _returned(step: Step, results: Sequence[Result | Blocked]) -> Returned:
+    """A blocker that says something says it where it blocks first; from there on it is silent."""
+    if not any(isinstance(result, Blocked) for result in results):
+        return Returned(results, ())
+    said = [value.message for call in _calls(step) for value in _blocked_values(call) if value.message is not None]
+    return Returned(results, list(dict.fromkeys(said)))
+
+
+def _calls(step: Step) -> Iterator[dict[str, Any]]:
+    """The inputs of each call by path. Shorter lists repeat their last item; an empty one leaves nothing to call for.
+
+    A class that takes lists is called once, with all of them.
+    """
+    if step.definition.is_input_list:
+        yield {path: list(values) for path, values in step.inputs.items()}
+        return
+    lengths = {len(values) for values in step.inputs.values()}
+    count = 0 if 0 in lengths else max(lengths, default=1)
+    if count > CALLS_MAX:
+        raise BadResultError(f"a list of {count} items is too long; a node is called at most {CALLS_MAX} times")
+    for index in range(count):
+        yield {path: values[min(index, len(values) - 1)] for path, values in step.inputs.items()}
+
+
+def _wanted(step: Step) -> list[str]:
+    """The lazy inputs that the node asks for, of those it does not have."""
+    needed = step.definition.needed
+    if needed is None or not step.missing:
+        return []
+    names: dict[str, None] = {}
+    for call in _calls(step):
+        if _blocker(call) is None:
+            flat = {**call, **_unknown(step)}
+            arguments = step.node.interface.nested(flat, step.node.expected)
+            asked = needed(**accepted(needed, arguments, step.context))
+            said = asyncio.run(_awaited(asked)) if inspect.isawaitable(asked) else asked
+            names.update(dict.fromkeys(said or ()))
+    return [name for name in names if name in step.missing]
+
+
+def _unknown(step: Step) -> dict[str, Any]:
+    """What stands for the lazy inputs that were not worked out."""
+    return dict.fromkeys(step.missing, [None] if step.definition.is_input_list else None)
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+def _call(step: Step, call: Mapping[str, Any]) -> Any:
+    """What the function gives, or what to await, for the inputs of one call."""
+    flat = {**call, **_unknown(step)}
+    arguments = step.node.interface.nested(flat, step.node.expected)
+    if step.definition.takes_context:
+        arguments["context"] = step.context
+    return step.definition.run(**arguments)
+
+
+async def _call_concurrently(step: Step, call: Mapping[str, Any], room: asyncio.Semaphore) -> Result | Blocked | Raised:
+    try:
+        async with room:
+            step.context.check()
+            if _blocker(call) is not None:
+                return Blocked()
+            return _as_result(step.definition, await _call(step, call))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- as in perform
+        return Raised(error, call)
+
+
+def _blocked_values(call: Mapping[str, Any]) -> Iterator[Blocked]:
+    """The blockers among the inputs of a call, also within the lists of a class that takes lists."""
+    for value in call.values():
+        for item in value if isinstance(value, list) else (value,):
+            if isinstance(item, Blocked):
+                yield item
+
+
+def _blocker(call: Mapping[str, Any]) -> Blocked | None:
+    return next(_blocked_values(call), None)
+
+
+def _as_result(definition: Definition, given: Any) -> Result | Blocked:
+    """A tuple holds the outputs; anything else is the only one. A Result without values has only something to show."""
+    declared = len(definition.outputs)
+    match given:
+        case Blocked():
+            return given
+        case Result(values=()):
+            return given
+        case Result():
+            result = given
+        case tuple():
+            result = Result(given)
+        case None if not declared:
+            return Result()
+        case _:
+            result = Result((given,))
+    if len(result.values) != declared and (declared or result.values != (None,)):
+        words = f"{definition.name} has {declared} outputs, and its function gave {len(result.values)} values"
+        raise BadResultError(words)
+    return result

@@ -1,0 +1,118 @@
+"""An error of a node as a record that is safe to keep and to show: nothing in it is long."""
+
+import errno
+import math
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from fairlead.domain.jobs.events import Failure, Place
+from fairlead.engine.graph.schedule import DependencyCycleError
+from fairlead.engine.graph.validation import InvalidGraphError
+
+_TEXT_LENGTH_MAX: Final = 10_000
+_VALUE_LENGTH_MAX: Final = 200
+_VALUES_MAX: Final = 100
+_FRAMES_MAX: Final = 50
+_NAME_LENGTH_MAX: Final = 200
+_CYCLE_TYPE: Final = "graph.DependencyCycleError"
+"""The name by which clients know it (engine-wire, 2.8)."""
+_OUT_OF_MEMORY: Final = "OOMError"
+_INVALID: Final = "ValidationError"
+_OURS: Final = __name__.partition(".")[0]
+_CV_NO_MEMORY: Final = -4
+_INTEGER_BITS_MAX: Final = 53
+"""What every reader of JSON holds exactly."""
+
+
+def failure(
+    place: Place, node_type: str, error: BaseException, inputs: Mapping[str, Any], executed: Sequence[str]
+) -> Failure:
+    """The record of an error that a node raised, or that came of it."""
+    lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_FRAMES_MAX)
+    return Failure(
+        place,
+        node_type,
+        _type_name(error),
+        _shortened(_message(error), _TEXT_LENGTH_MAX),
+        [_shortened(line, _TEXT_LENGTH_MAX) for line in lines[: 2 * _FRAMES_MAX]],
+        {shown_text(name): _shown_list(value) for name, value in inputs.items()},
+        executed,
+    )
+
+
+def shown_text(value: Any) -> str:
+    """A text of a node as it can be told: no longer than a message, and nothing but characters."""
+    return _shortened(str(value), _TEXT_LENGTH_MAX)
+
+
+def _type_name(error: BaseException) -> str:
+    """The names of C-12 where one fits; else built-in errors by their bare names, others with their module."""
+    kind, given = type(error), getattr(error, "exception_type", None)
+    if isinstance(given, str):
+        return _shortened(given, _NAME_LENGTH_MAX)
+    if _is_out_of_memory(error):
+        return _OUT_OF_MEMORY
+    if isinstance(error, InvalidGraphError):
+        return _INVALID
+    if isinstance(error, DependencyCycleError):
+        return _CYCLE_TYPE
+    # An error of ours goes by the one of Python's that it is a kind of: no module of ours means anything to a client.
+    told = next(each for each in kind.__mro__ if each.__module__.partition(".")[0] != _OURS)
+    return told.__qualname__ if told.__module__ == "builtins" else f"{told.__module__}.{told.__qualname__}"
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Python's own error, numpy's, which is one of it, OpenCV's, a tensor library's, and the system's."""
+    kind = type(error)
+    match error:
+        case MemoryError():
+            return True
+        case OSError(errno=errno.ENOMEM):
+            return True
+        case _ if kind.__module__ == "cv2" and kind.__name__ == "error":
+            return getattr(error, "code", None) == _CV_NO_MEMORY
+        case _:
+            return kind.__name__ == "OutOfMemoryError"
+
+
+def _message(error: BaseException) -> str:
+    """What the error says; an error may even fail at that."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 -- written by strangers
+        return ""
+
+
+def _shown_list(value: Any) -> list[Any]:
+    values = value if isinstance(value, list) else [value]
+    return [_shown(item) for item in values[:_VALUES_MAX]]
+
+
+def _shown(value: Any) -> Any:
+    """Small values as they are, arrays by their shape, anything else by its type: it may be endless."""
+    match value:
+        case None | bool():
+            return value
+        case float():
+            return float(value) if math.isfinite(value) else str(value)
+        case int():
+            return value if value.bit_length() <= _INTEGER_BITS_MAX else _large(value)
+        case str():
+            return _shortened(value, _VALUE_LENGTH_MAX)
+        case np.ndarray():
+            return f"{value.dtype} array {list(value.shape)}"
+        case _:
+            return type(value).__name__
+
+
+def _large(value: int) -> str:
+    return str(value) if value.bit_length() <= _VALUE_LENGTH_MAX else f"int of {value.bit_length()} bits"
+
+
+def _shortened(text: str, length: int) -> str:
+    """Also without halves of characters, which nobody can send."""
+    short = text if len(text) <= length else f"{text[:length]}…"
+    return short if short.isascii() else short.encode("utf-8", "replace").decode()

@@ -1,0 +1,214 @@
+"""A job's files in folders of this machine: one of inputs, one of outputs, one of previews.
+
+A name never leads out of its folder, by dots, slashes or links alike. A new file is written under a hidden name and
+put in its place when its node has ended, so that nobody comes upon half a file.
+"""
+
+import datetime
+import os
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from fairlead.engine.nodes.context import NoSuchFileError, SavedFile
+
+_ANNOTATED: Final = re.compile(r"(?P<name>.*?)\s*\[(?P<kind>input|output|temp)\]", re.DOTALL)
+_PLACEHOLDER: Final = re.compile(r"%(\w{1,20})%")
+_EXTENSION: Final = re.compile(r"\.?([A-Za-z0-9]{1,10})")
+_COUNTER: Final = re.compile(r"_(\d{1,9})(?=[_.]|$)")
+_NAME_BYTES_MAX: Final = 200
+"""Of a new name, which gets a number, an ending and, while it is written, another beginning."""
+_FOUND_BYTES_MAX: Final = 255
+_PREFIX_LENGTH_MAX: Final = 1_000
+_PARTIAL: Final = ".partial-"
+_NEW_KINDS: Final = frozenset({"output", "temp"})
+_LISTED_MAX: Final = 100_000
+
+
+class Folders:
+    """The Files of a job. Counters go on from the highest there is, as `prefix_00001_.png`."""
+
+    def __init__(self, inputs: Path, outputs: Path, previews: Path) -> None:
+        self._roots: Final[Mapping[str, Path]] = MappingProxyType(
+            {"input": inputs.resolve(), "output": outputs.resolve(), "temp": previews.resolve()}
+        )
+        self._lock = threading.Lock()
+        self._counters: dict[tuple[Path, str], int] = {}
+        self._reserved: set[Path] = set()
+        self._new: dict[Path, SavedFile] = {}
+        self._kept: dict[Path, SavedFile] = {}
+
+    def input_file(self, name: str) -> Path:
+        """The file a caller named, which may say its folder, as in `picture.png [output]`."""
+        annotated = _ANNOTATED.fullmatch(name[:_PREFIX_LENGTH_MAX])
+        kind = annotated["kind"] if annotated else "input"
+        path = self._within(kind, annotated["name"] if annotated and len(name) <= _PREFIX_LENGTH_MAX else name)
+        if path is None or not path.is_file():
+            raise NoSuchFileError(f"there is no file {_shown(name)} in the {kind} folder")
+        return path
+
+    def new_file(self, prefix: str, extension: str, kind: str, sizes: Mapping[str, int]) -> tuple[Path, SavedFile]:
+        """Where to write a new file, and what it will be called. ValueError for a prefix that cannot be used."""
+        if kind not in _NEW_KINDS:
+            raise ValueError(f"there is no folder for new files of the kind {_shown(kind)}")
+        suffix = extension_of(extension)
+        subfolder, name = _parts(filled(prefix, sizes))
+        folder = self._within(kind, subfolder)
+        if folder is None:
+            raise ValueError(f"the prefix {_shown(prefix)} leads out of the folder for files")
+        folder.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            filename = self._next(folder, name, suffix)
+            self._reserved.add(folder / filename)
+        return self._staged(folder / filename, SavedFile(filename, subfolder, kind))
+
+    def input_files(self, folder: str) -> Sequence[str]:
+        """The files in a folder of the inputs and in the folders right below it, in alphabetical order."""
+        root, path = self._roots["input"], self._within("input", folder)
+        if path is None or not path.is_dir():
+            raise NoSuchFileError(f"there is no folder {_shown(folder)} in the input folder")
+        found = [file.relative_to(root).as_posix() for file in _files_below(path)]
+        return sorted(name for name in found if self._within("input", name) is not None)
+
+    def named_file(self, name: str, kind: str) -> tuple[Path, SavedFile]:
+        """Where to write a file of exactly this name. NoSuchFileError for a name that cannot be used."""
+        path = self._within(kind, name) if kind in _NEW_KINDS else None
+        if path is None or path == self._roots[kind] or not _can_be_named(path.name) or path.is_dir():
+            raise NoSuchFileError(f"{_shown(name)} is no name for a file in the {kind} folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        subfolder = path.parent.relative_to(self._roots[kind]).as_posix()
+        return self._staged(path, SavedFile(path.name, "" if subfolder == "." else subfolder, kind))
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write the bytes of a new file."""
+        path.write_bytes(content)
+
+    def keep(self, path: Path) -> None:
+        """Put a new file in its place; one that was never written leaves nothing."""
+        final = _final(path)
+        if path.exists():
+            path.replace(final)
+            self._reserved.discard(final)
+            self._kept[final] = self._new.pop(path)
+        else:
+            self._give_back(final)
+
+    def kept(self) -> Sequence[tuple[SavedFile, Path]]:
+        """The new files that were put in their places, and where they are."""
+        return [(saved, path) for path, saved in self._kept.items()]
+
+    def discard(self, path: Path) -> None:
+        """Remove a new file and give its name back."""
+        path.unlink(missing_ok=True)
+        self._new.pop(path, None)
+        self._give_back(_final(path))
+
+    def _give_back(self, final: Path) -> None:
+        """A name was reserved by an empty file, unless it was chosen by the node: then an older one may be there."""
+        if final in self._reserved:
+            self._reserved.discard(final)
+            final.unlink(missing_ok=True)
+
+    def _staged(self, final: Path, saved: SavedFile) -> tuple[Path, SavedFile]:
+        path = final.with_name(f"{_PARTIAL}{final.name}")
+        self._new[path] = saved
+        return path, saved
+
+    def _within(self, kind: str, name: str) -> Path | None:
+        """The path of a name in a folder; None when it would lie elsewhere or cannot be one."""
+        root = self._roots[kind]
+        if len(name) > _PREFIX_LENGTH_MAX or Path(name).is_absolute():
+            return None
+        if not all(_can_be_named(part, _FOUND_BYTES_MAX) for part in Path(name).parts):
+            return None
+        try:
+            path = (root / name).resolve()
+        except OSError:
+            return None
+        return path if path.is_relative_to(root) else None
+
+    def _next(self, folder: Path, name: str, extension: str) -> str:
+        """Take the next free name by making an empty file: whoever else counts in this folder sees it."""
+        number = self._counters.get((folder, name))
+        number = _highest(folder, name) if number is None else number
+        while True:
+            number += 1
+            filename = f"{name}_{number:05}_.{extension}"
+            try:
+                os.close(os.open(folder / filename, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            except FileExistsError:
+                continue
+            self._counters[folder, name] = number
+            return filename
+
+
+def filled(prefix: str, sizes: Mapping[str, int]) -> str:
+    """The prefix with its placeholders filled in; those that nobody knows stay."""
+    if len(prefix) > _PREFIX_LENGTH_MAX:
+        raise ValueError(f"the prefix of a file has at most {_PREFIX_LENGTH_MAX} characters")
+    now = datetime.datetime.now().astimezone()
+    known = {
+        "year": str(now.year),
+        "month": f"{now.month:02}",
+        "day": f"{now.day:02}",
+        "hour": f"{now.hour:02}",
+        "minute": f"{now.minute:02}",
+        "second": f"{now.second:02}",
+        **{name: str(size) for name, size in sizes.items()},
+    }
+    return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), prefix)
+
+
+def extension_of(extension: str) -> str:
+    """An extension without its dot. ValueError for one that could be something else."""
+    found = _EXTENSION.fullmatch(extension)
+    if found is None:
+        raise ValueError(f"{_shown(extension)} is no extension of a file")
+    return found[1]
+
+
+def _parts(prefix: str) -> tuple[str, str]:
+    """The folder and the beginning of the name."""
+    normal = os.path.normpath(prefix) if prefix else ""
+    subfolder, name = os.path.split(normal)
+    if name in {".", ".."} or not _can_be_named(name):
+        raise ValueError(f"the prefix {_shown(prefix)} cannot begin the name of a file")
+    return subfolder, name
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """The files of a folder and of the folders in it. NoSuchFileError when nobody could want so many."""
+    listed = islice(chain(folder.glob("*"), folder.glob("*/*")), _LISTED_MAX + 1)
+    found = [path for path in listed if path.is_file() and not path.name.startswith(_PARTIAL)]
+    if len(found) > _LISTED_MAX:
+        raise NoSuchFileError(f"the folder holds more than {_LISTED_MAX} files")
+    return found
+
+
+def _highest(folder: Path, name: str) -> int:
+    """The highest counter of the files whose names begin so, whatever their extension."""
+    highest = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(f"{name}_"):
+                counter = _COUNTER.match(entry.name, len(name))
+                highest = max(highest, int(counter[1]) if counter else 0)
+    return highest
+
+
+def _can_be_named(name: str, bytes_max: int = _NAME_BYTES_MAX) -> bool:
+    """Whether a file system takes a name: no endless one, and no control characters or halves of any."""
+    is_text = all(character >= " " and not "\ud800" <= character <= "\udfff" for character in name)
+    return is_text and len(name.encode()) <= bytes_max
+
+
+def _final(path: Path) -> Path:
+    return path.with_name(path.name.removeprefix(_PARTIAL))
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _NAME_BYTES_MAX else f"{text[:_NAME_BYTES_MAX]}…")

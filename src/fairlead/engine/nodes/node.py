@@ -1,0 +1,215 @@
+"""A node: what it is called, what it takes and gives, and the function that does it.
+
+A node is declared by the signature of its function. Definitions, validation and `object_info` derive from it:
+
+    @node("ImageInvert", "Invert Image", "image/color", outputs=(Output("IMAGE"),))
+    def image_invert(image: Annotated[Array, socket("IMAGE")]) -> Array:
+        return 1.0 - image
+
+A parameter with a default (always None) is optional. Nothing is registered at import: a family lists its nodes.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, get_args, get_type_hints
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The type of an input as editors know it, and its options: default, bounds, choices and how it is shown.
+
+    `choices` is for the older form of a combo, whose type is the list of its choices itself. A `bare` one is told
+    without options, where editors of older nodes find none.
+    """
+
+    type: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    choices: tuple[Any, ...] | None = None
+    bare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A declared input of a node."""
+
+    name: str
+    declared: Declared
+    is_optional: bool = False
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the input is only worked out when the node asks for it."""
+        return bool(self.declared.options.get("lazy", False))
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A declared output of a node; with `is_list` its value is a list whose items go on one by one."""
+
+    type: str
+    name: str | None = None
+    is_list: bool | None = False
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Everything there is to know about a class of nodes."""
+
+    name: str
+    title: str
+    category: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    run: Callable[..., Any]
+    hidden: Mapping[str, Any] = field(default_factory=dict)
+    is_output: bool = False
+    is_input_list: bool = False
+    is_experimental: bool = False
+    is_deprecated: bool = False
+    takes_context: bool = False
+    fingerprint: Callable[..., Any] | None = None
+    """What the result depends on beside the inputs, such as the bytes of a file.
+
+    It and `validate` are given the constants they name, and the Context where they have a parameter `context`.
+    """
+    validate: Callable[..., Any] | None = None
+    """Says True, or in a text what is wrong. The inputs it names are not held to their bounds and choices."""
+    needed: Callable[..., Any] | None = None
+    """Names the lazy inputs that are needed, given those that are known (the others are None)."""
+    takes_unknown: bool = False
+    """Whether inputs that are not declared are given to the function as well."""
+    is_idempotent: bool = True
+    """Whether nodes with the same inputs may share what one of them gave."""
+    takes_unknown_links: bool = False
+    """Whether this is so for those that are links, while constants nobody declared are left out."""
+    shows_again: bool = False
+    """Whether what a node has shown is shown again when its result is known, though it is no output."""
+    is_own: bool = False
+    """Whether the node is one of ours, which keep no event loop for themselves and heed a wish to stop."""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What else editors are told of the class, by the names they know, such as `description` (engine-wire, 2.4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a node gives beside, or instead of, plain values.
+
+    `ui` is shown to who watches the job. `expand` is a graph in the API format that takes the node's place; `values`
+    may then hold links into it ([node id, slot]).
+    """
+
+    values: tuple[Any, ...] = ()
+    ui: Mapping[str, Any] = field(default_factory=dict)
+    expand: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A value that blocks whoever would consume it; with a message the job's watchers are told why."""
+
+    message: str | None = None
+
+
+def socket(type_: str, **options: Any) -> Declared:
+    """An input that takes a value of a type from another node."""
+    return Declared(type_, options)
+
+
+def bare_socket(type_: str) -> Declared:
+    """The same, as older nodes declare it: without a word about options."""
+    return Declared(type_, bare=True)
+
+
+def integer(default: int | None = None, low: int | None = None, high: int | None = None, **options: Any) -> Declared:
+    """A whole number within bounds."""
+    return Declared("INT", _given(default=default, min=low, max=high) | options)
+
+
+def number(
+    default: float | None = None, low: float | None = None, high: float | None = None, **options: Any
+) -> Declared:
+    """A number within bounds."""
+    return Declared("FLOAT", _given(default=default, min=low, max=high) | options)
+
+
+def text(default: str | None = None, **options: Any) -> Declared:
+    """A text."""
+    return Declared("STRING", _given(default=default) | options)
+
+
+def boolean(default: bool | None = None, **options: Any) -> Declared:  # noqa: FBT001 -- reads as the others do
+    """Yes or no."""
+    return Declared("BOOLEAN", _given(default=default) | options)
+
+
+def combo(*choices: Any, **options: Any) -> Declared:
+    """One of some choices."""
+    return Declared("COMBO", {**options, "options": list(choices)})
+
+
+def old_combo(*choices: Any, **options: Any) -> Declared:
+    """One of some choices, as older nodes declare it: its type is the list itself."""
+    return Declared("COMBO", options, tuple(choices), bare=not options)
+
+
+def node(
+    name: str,
+    title: str,
+    category: str,
+    *,
+    outputs: tuple[Output, ...] = (),
+    hidden: Mapping[str, Any] = _NO_OPTIONS,
+    is_output: bool = False,
+    is_input_list: bool = False,
+    is_experimental: bool = False,
+    is_deprecated: bool = False,
+    fingerprint: Callable[..., Any] | None = None,
+    validate: Callable[..., Any] | None = None,
+    needed: Callable[..., Any] | None = None,
+) -> Callable[[F], F]:
+    """Declare a node by its function.
+
+    A parameter named `context` is given the Context of the run; `**others` are given the inputs that are not declared.
+    """
+
+    def declare(run: F) -> F:
+        inputs, takes_context = _inputs(run)
+        takes_unknown = inspect.getfullargspec(run).varkw is not None
+        definition = Definition(
+            name, title, category, inputs, outputs, run, hidden, is_output, is_input_list, is_experimental,
+            is_deprecated, takes_context, fingerprint, validate, needed, takes_unknown, is_own=True,
+        )  # fmt: skip
+        run.definition = definition  # type: ignore[attr-defined]
+        return run
+
+    return declare
+
+
+def definition_of(run: Callable[..., Any]) -> Definition:
+    """The definition of a function that was declared as a node."""
+    found: Definition = run.definition  # type: ignore[attr-defined]
+    return found
+
+
+def _inputs(run: Callable[..., Any]) -> tuple[tuple[Input, ...], bool]:
+    hints = get_type_hints(run, include_extras=True)
+    inputs, takes_context = [], False
+    for parameter in inspect.signature(run).parameters.values():
+        if parameter.name == "context":
+            takes_context = True
+            continue
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            continue
+        declared = next(arg for arg in get_args(hints[parameter.name]) if isinstance(arg, Declared))
+        inputs.append(Input(parameter.name, declared, parameter.default is not inspect.Parameter.empty))
+    return tuple(inputs), takes_context
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,253 @@
+"""What the executor hands to a node: its files, its hidden inputs, a way to say how far it is, and whether to go on."""
+
+import itertools
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from fairlead.domain.jobs.events import Place, Progress
+from fairlead.engine.nodes.context import InterruptedByCallerError, ModelReply, NamedFaultError, SavedFile
+
+_PROGRESS_SECONDS: Final = 0.05
+_FILES_MAX: Final = 200_000
+_PREVIEW_BYTES_MAX: Final = 16 * 2**20
+_PREVIEW_TYPES: Final = frozenset({"image/jpeg", "image/png"})
+_SAID_LENGTH_MAX: Final = 10_000
+_NO_MODEL: Final = "a partner's model can only be run by a server, which has the keys: submit the workflow to one"
+
+
+class Files(Protocol):
+    """Where the files of a job are. Every method may be called from any thread."""
+
+    def input_file(self, name: str) -> Path:
+        """The file a caller named; NoSuchFileError for one there is not."""
+        ...
+
+    def new_file(self, prefix: str, extension: str, kind: str, sizes: Mapping[str, int]) -> tuple[Path, SavedFile]:
+        """Where to write a new file, and what it will be called once it is kept."""
+        ...
+
+    def input_files(self, folder: str) -> Sequence[str]:
+        """The names of the files in a folder of the inputs and right below; NoSuchFileError for one there is not."""
+        ...
+
+    def named_file(self, name: str, kind: str) -> tuple[Path, SavedFile]:
+        """Where to write a file of exactly this name, which it gets once it is kept."""
+        ...
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Give a new file, named by where it would be written, its bytes."""
+        ...
+
+    def keep(self, path: Path) -> None:
+        """Put a new file, named by where it was written, in its place."""
+        ...
+
+    def discard(self, path: Path) -> None:
+        """Forget a new file, as far as it was written."""
+        ...
+
+
+class Outside(Protocol):
+    """What a node reaches beside its files. Every method may be called from any thread."""
+
+    def preview(self, place: Place, image_type: str, image: bytes) -> None:
+        """Show what a node has made so far to who watches right now."""
+        ...
+
+    def say(self, place: Place, text: str) -> None:
+        """Say a word about a node's progress to who watches right now."""
+        ...
+
+    async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelReply:
+        """Run a partner's model for a node, whose calls are numbered from 0; NamedFaultError when that fails."""
+        ...
+
+
+class Alone:
+    """The Outside where there is no server: nobody watches, and no model can be run."""
+
+    def preview(self, place: Place, image_type: str, image: bytes) -> None:
+        """Nobody watches."""
+
+    def say(self, place: Place, text: str) -> None:
+        """Nobody watches."""
+
+    async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelReply:  # noqa: ARG002 -- the protocol's
+        """Say what it takes."""
+        raise NamedFaultError("ValidationError", _NO_MODEL)
+
+
+ALONE: Final = Alone()
+
+
+class Stop:
+    """A wish that an execution ends, which may be uttered from any thread, once and for all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[], object]] = []
+        self.is_wanted = False
+        """Whether the execution is to end."""
+
+    def set(self) -> None:
+        """Utter the wish."""
+        with self._lock:
+            self.is_wanted = True
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+    def tell(self, listener: Callable[[], object]) -> None:
+        """Call a function when the wish is uttered, at once if it was."""
+        with self._lock:
+            if not self.is_wanted:
+                self._listeners.append(listener)
+                return
+        listener()
+
+    def forget(self, listener: Callable[[], object]) -> None:
+        """Call a function no more."""
+        with self._lock:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+
+class NodeContext:
+    """The Context of one node; `report` is given its progress, in the node's own thread."""
+
+    def __init__(
+        self,
+        place: Place,
+        files: Files,
+        hidden: Mapping[str, Any],
+        is_wanted: Callable[[], bool],
+        report: Callable[[Progress], None],
+        outside: Outside = ALONE,
+    ) -> None:
+        self.place: Final = place
+        self.hidden: Final = hidden
+        self._files = files
+        self._is_wanted = is_wanted
+        self._report = report
+        self._outside = outside
+        self._turns = itertools.count()
+        self._new: list[Path] = []
+        self._reported_at = -_PROGRESS_SECONDS
+        self._is_complete = False
+
+    def progress(self, value: float, most: float) -> None:
+        """Say how far the node is. The first word, the last, and one now and then in between are passed on."""
+        self.check()
+        value, most = _finite(value), _finite(most)
+        now = time.monotonic()
+        completes = value >= most and not self._is_complete
+        if completes or now - self._reported_at >= _PROGRESS_SECONDS:
+            self._reported_at, self._is_complete = now, self._is_complete or completes
+            self._report(Progress(self.place, value, most))
+
+    def check(self) -> None:
+        """InterruptedByCallerError when the job is not wanted any more."""
+        if not self._is_wanted():
+            raise InterruptedByCallerError("the execution was interrupted")
+
+    def input_file(self, name: str) -> Path:
+        """The file a caller named."""
+        return self._files.input_file(name)
+
+    def input_files(self, folder: str) -> Sequence[str]:
+        """The files in a folder of the inputs and in the folders right below it."""
+        return self._files.input_files(folder)
+
+    def new_file(self, prefix: str, extension: str, kind: str = "output", **sizes: int) -> tuple[Path, SavedFile]:
+        """A place for a new file."""
+        return self._noted(self._files.new_file(prefix, extension, kind, sizes))
+
+    def save(self, content: bytes, prefix: str, extension: str, kind: str = "output", **sizes: int) -> SavedFile:
+        """Have bytes as a new file."""
+        path, saved = self.new_file(prefix, extension, kind, **sizes)
+        self._files.write(path, content)
+        return saved
+
+    def named_file(self, name: str, kind: str = "output") -> tuple[Path, SavedFile]:
+        """A place for a file of exactly this name."""
+        return self._noted(self._files.named_file(name, kind))
+
+    def preview(self, image_type: str, image: bytes) -> None:
+        """Show what the node has made so far."""
+        self.check()
+        if image_type not in _PREVIEW_TYPES:
+            raise ValueError(f"a preview is an image/jpeg or an image/png, and not {image_type!r}")
+        if len(image) > _PREVIEW_BYTES_MAX:
+            raise ValueError(f"a preview has at most {_PREVIEW_BYTES_MAX} bytes, and this one {len(image)}")
+        self._outside.preview(self.place, image_type, bytes(image))
+
+    def say(self, text: str) -> None:
+        """Say a word about the progress."""
+        self.check()
+        self._outside.say(self.place, str(text)[:_SAID_LENGTH_MAX])
+
+    async def run_model(self, model: str, body: bytes) -> ModelReply:
+        """Run a partner's model."""
+        self.check()
+        return await self._outside.run_model(self.place.node, next(self._turns), model, body)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there are new files to keep or to discard."""
+        return bool(self._new)
+
+    def keep_files(self) -> None:
+        """Put the new files in their places: the node has ended well."""
+        self._new.reverse()
+        while self._new:
+            self._files.keep(self._new[-1])
+            self._new.pop()
+
+    def discard_files(self) -> None:
+        """Remove the new files: the node has not ended well."""
+        while self._new:
+            self._files.discard(self._new.pop())
+
+    def _noted(self, new: tuple[Path, SavedFile]) -> tuple[Path, SavedFile]:
+        self._new.append(new[0])
+        if len(self._new) > _FILES_MAX:
+            raise ValueError(f"a node writes at most {_FILES_MAX} files")
+        return new
+
+
+def looking_context(files: Files) -> NodeContext:
+    """A context for those who only look at files before anything is executed: the checks of classes."""
+    return NodeContext(Place("", ""), files, {}, lambda: True, lambda _: None)
+
+
+_current: ContextVar[NodeContext | None] = ContextVar("current_context", default=None)
+
+
+def current_context() -> NodeContext | None:
+    """The context of the node whose code is being called, for code that is not given it: the ways of node packs.
+
+    None outside of nodes, and in threads that a node starts.
+    """
+    return _current.get()
+
+
+@contextmanager
+def current(context: NodeContext | None) -> Iterator[None]:
+    """Have a context be the current one meanwhile."""
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def _finite(value: float) -> float:
+    """A number as anybody can read it: nodes give any type that looks like one, and divide by zero."""
+    number = float(value)
+    return number if math.isfinite(number) else 0.0
