@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from fairlead.domain.jobs.states import LIVE, TRANSITIONS, IllegalJobMoveError, JobEvent, JobState, advance
+from fairlead.domain.jobs.states import LIVE, TRANSITIONS, IllegalJobMoveError, JobState, JobTransition, advance
 from fairlead.domain.jobs.statuses import STATUSES, JobStatus
 
 _MOVES: Final[set[tuple[JobStatus, JobStatus]]] = {
@@ -36,12 +36,12 @@ def test_job_status_makes_only_the_listed_moves() -> None:
 
 
 @pytest.mark.req("J-06")
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(JobState, JobEvent)))
-def test_job_event_leads_where_the_table_says_or_is_illegal(state: JobState, event: JobEvent) -> None:
-    """Every state and event is a row of the table, or illegal; what has ended has no rows."""
-    if (state, event) in TRANSITIONS:
+@pytest.mark.parametrize(("state", "transition"), list(itertools.product(JobState, JobTransition)))
+def test_job_transition_leads_where_the_table_says_or_is_illegal(state: JobState, transition: JobTransition) -> None:
+    """Every state and transition is a row of the table, or illegal; what has ended has no rows."""
+    if (state, transition) in TRANSITIONS:
         assert state in LIVE
-        assert advance(state, event) is TRANSITIONS[state, event]
+        assert advance(state, transition) is TRANSITIONS[state, transition]
     else:
-        with pytest.raises(IllegalJobMoveError, match=f"{state} cannot {event}"):
-            advance(state, event)
+        with pytest.raises(IllegalJobMoveError, match=f"{state} cannot {transition}"):
+            advance(state, transition)

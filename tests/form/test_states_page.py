@@ -46,7 +46,7 @@ RUNS: Final = Drawn(
     runs.LIVE,
 )  # fmt: skip
 JOBS: Final = Drawn(
-    "The states of a job", jobs.TRANSITIONS, jobs.JobState, jobs.JobEvent, {jobs.JobState.RUNNING, *jobs.WAITING},
+    "The states of a job", jobs.TRANSITIONS, jobs.JobState, jobs.JobTransition, {jobs.JobState.RUNNING, *jobs.WAITING},
     jobs.LIVE,
 )  # fmt: skip
 DEPLOYMENTS: Final = Drawn(

@@ -23,7 +23,7 @@ from fairlead.domain.deployments import (
 )
 from fairlead.domain.jobs.entries import JobVerdict, Moved, Submitted
 from fairlead.domain.jobs.listing import ListQuery
-from fairlead.domain.jobs.states import JobEvent, JobState
+from fairlead.domain.jobs.states import JobState, JobTransition
 from fairlead.storage import deployments, jobs
 from fairlead.storage.database import Database
 from storage.bookings import LAB, NOW, SERVER, Books
@@ -189,7 +189,7 @@ def test_waiting_jobs_of_a_deleted_deployment_fail_and_running_ones_are_cancelle
     assert books.do(lambda c: deployments.deleted_deployments(c, 10)) == [(ONE, LAB)]
     found = books.do(lambda c: deployments.abandoned_jobs(c, LAB, ONE, 10))
     assert sorted(found) == ["parked", "released", "running"]
-    said = [cancel(id_, cause=JobEvent.ABANDON, failure=b"why") for id_ in found]
+    said = [cancel(id_, cause=JobTransition.ABANDON, failure=b"why") for id_ in found]
     moved = [one.state for one in verdicts(books, *said) if isinstance(one, Moved)]
     assert sorted(moved) == [JobState.CANCELING, JobState.FAILED, JobState.FAILED]
     assert states(books) == {

@@ -26,7 +26,7 @@ from fairlead.domain.jobs.entries import (
 )
 from fairlead.domain.jobs.faults import JobQueueFull, SubscriptionInactive
 from fairlead.domain.jobs.jobs import JobQuery
-from fairlead.domain.jobs.states import WAITING, WORKING, JobEvent, JobState
+from fairlead.domain.jobs.states import WAITING, WORKING, JobState, JobTransition
 from fairlead.storage import jobs, ledger
 from fairlead.storage.database import open_database
 from fairlead.storage.job_entries import WrittenJobs, write_job_entries
@@ -228,7 +228,7 @@ def test_job_that_waited_too_long_expires(books: Books) -> None:
     """One that is executed does not."""
     written(books, submission("a", server_id=SERVER), submission("b"))
     assert books.do(lambda c: jobs.waiting_jobs_since(c, NOW + 1, 10)) == [("b", LAB)]
-    assert verdicts(books, cancel("a", cause=JobEvent.EXPIRE), cancel("b", cause=JobEvent.EXPIRE)) == [
+    assert verdicts(books, cancel("a", cause=JobTransition.EXPIRE), cancel("b", cause=JobTransition.EXPIRE)) == [
         Outdated(),
         Moved(JobState.EXPIRED, "b"),
     ]
@@ -315,7 +315,9 @@ _ENTRIES: Final = st.one_of(
     ),
     st.builds(claim, _NAMES),
     st.builds(ending, _NAMES, st.sampled_from(_ENDS), st.just(1)),
-    st.builds(cancel, _NAMES, cause=st.sampled_from((JobEvent.CANCEL, JobEvent.EXPIRE, JobEvent.ABANDON))),
+    st.builds(
+        cancel, _NAMES, cause=st.sampled_from((JobTransition.CANCEL, JobTransition.EXPIRE, JobTransition.ABANDON))
+    ),
     st.builds(take_over, _NAMES),
     st.just(JobRelease(LAB)),
 )

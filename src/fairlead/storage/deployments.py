@@ -37,12 +37,12 @@ from fairlead.domain.deployments import (
     TooManyDeployments,
     after,
 )
-from fairlead.domain.jobs.states import LIVE, JobEvent, states_before
+from fairlead.domain.jobs.states import LIVE, JobTransition, states_before
 from fairlead.domain.token_issuers import TokenKind
 from fairlead.storage.job_entries import job_in_state
 from fairlead.storage.tables import deployments, jobs, releases, workspaces
 
-_UNFINISHED: Final = sorted(state.value for state in states_before(JobEvent.ABANDON))
+_UNFINISHED: Final = sorted(state.value for state in states_before(JobTransition.ABANDON))
 """The states in which a job of a deleted deployment is still to be ended, or to be told to."""
 _SERVING: Final = and_(releases.c.deployment_id == deployments.c.id, releases.c.version == deployments.c.serving)
 _PACKS: Final = func.coalesce(releases.c.copies, releases.c.node_packs).label("packs")

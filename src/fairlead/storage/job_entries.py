@@ -38,7 +38,7 @@ from fairlead.domain.jobs.faults import (
     StorageFull,
     SubscriptionInactive,
 )
-from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobEvent, JobState, advance, states_before
+from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobState, JobTransition, advance, states_before
 from fairlead.domain.storage_limits import StorageUsage
 from fairlead.storage.job_keys import INSERT_KEY, used_keys
 from fairlead.storage.job_labels import Marks, add_marks, mark_job
@@ -53,16 +53,16 @@ _Row: TypeAlias = tuple[Any, ...]
 UNLIMITED: Final = -1
 INACTIVE: Final = 0
 _ENDINGS: Final = {
-    JobState.SUCCEEDED: JobEvent.SUCCEED,
-    JobState.FAILED: JobEvent.FAIL,
-    JobState.CANCELED: JobEvent.STOP,
-    JobState.EXPIRED: JobEvent.EXPIRE,
+    JobState.SUCCEEDED: JobTransition.SUCCEED,
+    JobState.FAILED: JobTransition.FAIL,
+    JobState.CANCELED: JobTransition.STOP,
+    JobState.EXPIRED: JobTransition.EXPIRE,
 }
-_CLAIMABLE: Final = frozenset(states_before(JobEvent.CLAIM))
+_CLAIMABLE: Final = frozenset(states_before(JobTransition.CLAIM))
 _GIVEN_UP: Final = {
-    JobEvent.CANCEL: frozenset(states_before(JobEvent.CANCEL)),
-    JobEvent.EXPIRE: frozenset(states_before(JobEvent.EXPIRE)) & WAITING,
-    JobEvent.ABANDON: frozenset(states_before(JobEvent.ABANDON)),
+    JobTransition.CANCEL: frozenset(states_before(JobTransition.CANCEL)),
+    JobTransition.EXPIRE: frozenset(states_before(JobTransition.EXPIRE)) & WAITING,
+    JobTransition.ABANDON: frozenset(states_before(JobTransition.ABANDON)),
 }
 """Of a job that is executed, only its server can say that it was for too long: with a JobEnding."""
 _RELEASED_AT_ONCE: Final = 256
@@ -234,10 +234,10 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
     has_slot = slots.has_room
     state, server_id, started_at = JobState.PARKED, None, None
     if has_slot:
-        state = advance(state, JobEvent.RELEASE)
+        state = advance(state, JobTransition.RELEASE)
         slots.active += 1
         if entry.server_id is not None:
-            state, server_id, started_at = advance(state, JobEvent.CLAIM), entry.server_id, entry.created_at
+            state, server_id, started_at = advance(state, JobTransition.CLAIM), entry.server_id, entry.created_at
     else:
         slots.parked += 1
     slots.last += 1
@@ -291,7 +291,7 @@ def _refuse_placement(batch: _Batch, entry: Submission) -> DeploymentFault | Non
 
 def _claim(batch: _Batch, entry: JobClaim, standing: _Standing) -> JobVerdict:
     if standing.state in _CLAIMABLE:
-        standing.state = advance(standing.state, JobEvent.CLAIM)
+        standing.state = advance(standing.state, JobTransition.CLAIM)
         standing.attempt += 1
         standing.server_id, standing.started_at = entry.server_id, entry.at
         batch.write(_CLAIM, standing.state.value, standing.attempt, entry.server_id, entry.at, entry.at, entry.job_id)
@@ -357,7 +357,7 @@ def _cancel(batch: _Batch, entry: JobCancel, standing: _Standing) -> JobVerdict:
 def _take_over(batch: _Batch, entry: JobTakeOver, standing: _Standing) -> JobVerdict:
     if standing.state not in WORKING or standing.attempt != entry.attempt:
         return Outdated()
-    standing.state = advance(standing.state, JobEvent.TAKE_OVER)
+    standing.state = advance(standing.state, JobTransition.TAKE_OVER)
     standing.server_id = None
     standing.handed_back += entry.is_handed_back
     has_ended = standing.state not in LIVE

@@ -8,7 +8,7 @@ import msgspec
 from fairlead.domain.deployments import DeploymentFault, Placement
 from fairlead.domain.faults import Fault
 from fairlead.domain.jobs.faults import JobFault, StorageFull
-from fairlead.domain.jobs.states import JobEvent, JobState
+from fairlead.domain.jobs.states import JobState, JobTransition
 from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
 
 
@@ -104,7 +104,7 @@ class JobCancel(msgspec.Struct, frozen=True):
     at: int
     expires_at: int
     only: frozenset[JobState] | None = None
-    cause: JobEvent = JobEvent.CANCEL
+    cause: JobTransition = JobTransition.CANCEL
     failure: bytes | None = None
 
 

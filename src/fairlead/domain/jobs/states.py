@@ -30,7 +30,7 @@ class JobState(enum.StrEnum):
     """It has waited for too long, and never was executed; or it was executed for too long."""
 
 
-class JobEvent(enum.StrEnum):
+class JobTransition(enum.StrEnum):
     """What can happen to a job."""
 
     RELEASE = "release"
@@ -51,43 +51,43 @@ WORKING: Final = frozenset({JobState.RUNNING, JobState.CANCELING})
 LIVE: Final = WAITING | WORKING
 """Not ended. All but the parked occupy a slot of their workspace."""
 
-TRANSITIONS: Final[Mapping[tuple[JobState, JobEvent], JobState]] = MappingProxyType(
+TRANSITIONS: Final[Mapping[tuple[JobState, JobTransition], JobState]] = MappingProxyType(
     {
-        (JobState.PARKED, JobEvent.RELEASE): JobState.RELEASED,
-        (JobState.PARKED, JobEvent.CANCEL): JobState.CANCELED,
-        (JobState.PARKED, JobEvent.EXPIRE): JobState.EXPIRED,
-        (JobState.PARKED, JobEvent.ABANDON): JobState.FAILED,
-        (JobState.RELEASED, JobEvent.CLAIM): JobState.RUNNING,
-        (JobState.RELEASED, JobEvent.CANCEL): JobState.CANCELED,
-        (JobState.RELEASED, JobEvent.EXPIRE): JobState.EXPIRED,
-        (JobState.RELEASED, JobEvent.ABANDON): JobState.FAILED,
-        (JobState.RUNNING, JobEvent.CANCEL): JobState.CANCELING,
-        (JobState.RUNNING, JobEvent.SUCCEED): JobState.SUCCEEDED,
-        (JobState.RUNNING, JobEvent.FAIL): JobState.FAILED,
-        (JobState.RUNNING, JobEvent.EXPIRE): JobState.EXPIRED,
-        (JobState.RUNNING, JobEvent.ABANDON): JobState.CANCELING,
-        (JobState.RUNNING, JobEvent.TAKE_OVER): JobState.RELEASED,
-        (JobState.CANCELING, JobEvent.STOP): JobState.CANCELED,
-        (JobState.CANCELING, JobEvent.SUCCEED): JobState.SUCCEEDED,
-        (JobState.CANCELING, JobEvent.FAIL): JobState.FAILED,
-        (JobState.CANCELING, JobEvent.EXPIRE): JobState.FAILED,
-        (JobState.CANCELING, JobEvent.TAKE_OVER): JobState.CANCELED,
+        (JobState.PARKED, JobTransition.RELEASE): JobState.RELEASED,
+        (JobState.PARKED, JobTransition.CANCEL): JobState.CANCELED,
+        (JobState.PARKED, JobTransition.EXPIRE): JobState.EXPIRED,
+        (JobState.PARKED, JobTransition.ABANDON): JobState.FAILED,
+        (JobState.RELEASED, JobTransition.CLAIM): JobState.RUNNING,
+        (JobState.RELEASED, JobTransition.CANCEL): JobState.CANCELED,
+        (JobState.RELEASED, JobTransition.EXPIRE): JobState.EXPIRED,
+        (JobState.RELEASED, JobTransition.ABANDON): JobState.FAILED,
+        (JobState.RUNNING, JobTransition.CANCEL): JobState.CANCELING,
+        (JobState.RUNNING, JobTransition.SUCCEED): JobState.SUCCEEDED,
+        (JobState.RUNNING, JobTransition.FAIL): JobState.FAILED,
+        (JobState.RUNNING, JobTransition.EXPIRE): JobState.EXPIRED,
+        (JobState.RUNNING, JobTransition.ABANDON): JobState.CANCELING,
+        (JobState.RUNNING, JobTransition.TAKE_OVER): JobState.RELEASED,
+        (JobState.CANCELING, JobTransition.STOP): JobState.CANCELED,
+        (JobState.CANCELING, JobTransition.SUCCEED): JobState.SUCCEEDED,
+        (JobState.CANCELING, JobTransition.FAIL): JobState.FAILED,
+        (JobState.CANCELING, JobTransition.EXPIRE): JobState.FAILED,
+        (JobState.CANCELING, JobTransition.TAKE_OVER): JobState.CANCELED,
     }
 )
 
 
 class IllegalJobMoveError(Exception):
-    """An event arrived in a state that has no place for it: a programmer's error, never the caller's."""
+    """A transition was asked for that the state does not have: a programmer's error, never the caller's."""
 
 
-def advance(state: JobState, event: JobEvent) -> JobState:
+def advance(state: JobState, transition: JobTransition) -> JobState:
     """Follow the table; IllegalJobMoveError where it has no row."""
     try:
-        return TRANSITIONS[state, event]
+        return TRANSITIONS[state, transition]
     except KeyError:
-        raise IllegalJobMoveError(f"a job that is {state} cannot {event}") from None
+        raise IllegalJobMoveError(f"a job that is {state} cannot {transition}") from None
 
 
-def states_before(event: JobEvent) -> tuple[JobState, ...]:
-    """The states an event may find a job in: what storage repeats in its WHERE."""
-    return tuple(state for state, possible in TRANSITIONS if possible is event)
+def states_before(transition: JobTransition) -> tuple[JobState, ...]:
+    """The states in which a job can take a transition: what storage repeats in its WHERE."""
+    return tuple(state for state, possible in TRANSITIONS if possible is transition)

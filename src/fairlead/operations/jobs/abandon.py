@@ -9,7 +9,7 @@ from fairlead.domain.jobs.entries import JobCancel, Moved
 from fairlead.domain.jobs.errors import DEPLOYMENT_DELETED
 from fairlead.domain.jobs.events import Failed, Failure, Place
 from fairlead.domain.jobs.news import News
-from fairlead.domain.jobs.states import WORKING, JobEvent
+from fairlead.domain.jobs.states import WORKING, JobTransition
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.books import JobBooks
@@ -62,7 +62,7 @@ class JobAbandoner:
 
     async def _abandon(self, job_id: str, workspace_id: str) -> None:
         now = self.clock.now_ms()
-        entry = JobCancel(job_id, workspace_id, now, now + self.kept_ms, cause=JobEvent.ABANDON, failure=_FAILURE)
+        entry = JobCancel(job_id, workspace_id, now, now + self.kept_ms, cause=JobTransition.ABANDON, failure=_FAILURE)
         verdict = await self.books.write_at_last(entry)
         if not isinstance(verdict, Moved):
             return  # it has ended meanwhile

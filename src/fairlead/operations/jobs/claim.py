@@ -12,7 +12,7 @@ from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, TIMEOUT
 from fairlead.domain.jobs.events import Failed, Failure, Interrupted, Place
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.news import News
-from fairlead.domain.jobs.states import LIVE, JobEvent
+from fairlead.domain.jobs.states import LIVE, JobTransition
 from fairlead.observing.observations import DatabaseTrouble, JobTakenOver, Observer
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.books import JobBooks
@@ -100,7 +100,7 @@ class JobClaimer:
         before = now - self.timeout_ms
         late = await self._find("time out jobs", lambda c: jobs.waiting_jobs_since(c, before, FOUND_AT_ONCE))
         for job_id, workspace_id in late:
-            entry = JobCancel(job_id, workspace_id, now, now + self.kept_ms, cause=JobEvent.EXPIRE)
+            entry = JobCancel(job_id, workspace_id, now, now + self.kept_ms, cause=JobTransition.EXPIRE)
             verdict = await self.books.write_at_last(entry)
             if isinstance(verdict, Moved):
                 self.newsroom.publish(News(workspace_id, job_id, verdict.public_id, now, _WAITED_TOO_LONG))
