@@ -1,4 +1,4 @@
-"""The server that bench/sockets.py measures: real sockets with real keys, and a job that is nothing but its news.
+"""The server that bench/sockets.py measures: real sockets with real keys, and a job that is nothing but its events.
 
 It prints its port and a key as JSON. A line `COUNT PER_SECOND` on its standard input has it publish so many messages at
 that pace, each with the moment of its publication (`time.perf_counter`, one clock for all processes); it answers with
@@ -23,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fairlead.assembly.drain import Drain
 from fairlead.cli.web import WebServer
 from fairlead.domain.callers import Caller
-from fairlead.domain.jobs.events import Executed, Place
-from fairlead.domain.jobs.news import News
+from fairlead.domain.jobs.events import EventEnvelope, Executed, Place
+from fairlead.messaging.event_hub import Broadcast, EventHub
+from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.newsroom import Bulletin, Newsroom
 from fairlead.operations.keys import issue_key
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
@@ -48,7 +48,7 @@ _JOB: Final = "0197f000-0000-7000-8000-000000000001"
 class Speaker(Protocol):
     """Something that can tell everybody."""
 
-    def say(self, news: News) -> None:
+    def say(self, envelope: EventEnvelope) -> None:
         """Tell it to all."""
         ...
 
@@ -63,9 +63,9 @@ class Bare:
         """The protocol of a new connection."""
         return _BareConnection(self._connections)
 
-    def say(self, news: News) -> None:
+    def say(self, envelope: EventEnvelope) -> None:
         """Write to all, one after another."""
-        content = packed(Bulletin(news), PLAIN)
+        content = packed(Broadcast(envelope), PLAIN)
         for transport in self._connections:
             transport.write(content)
 
@@ -94,14 +94,14 @@ class _BareConnection(asyncio.Protocol):
 
 
 class Room:
-    """A newsroom that can be spoken to like a set of bare connections."""
+    """An event hub that can be published to like a set of bare connections."""
 
-    def __init__(self, newsroom: Newsroom) -> None:
-        self._newsroom = newsroom
+    def __init__(self, event_hub: EventHub) -> None:
+        self._event_hub = event_hub
 
-    def say(self, news: News) -> None:
+    def say(self, envelope: EventEnvelope) -> None:
         """Publish."""
-        self._newsroom.publish(news)
+        self._event_hub.publish(envelope)
 
 
 async def _serve_bare(listener: socket.socket) -> None:
@@ -114,21 +114,21 @@ async def _serve_bare(listener: socket.socket) -> None:
 
 async def _serve(listener: socket.socket, folder: Path) -> None:
     url = f"sqlite:///{folder / 'watched.db'}"
-    database, clock, newsroom = open_database(url), Clock(), Newsroom()
+    database, clock, event_hub = open_database(url), Clock(), LocalEventHub()
     await migrate(database)
     workspace_id = await create_workspace(database, WorkspaceCommand(name="lab"), clock)
     key = await issue_key(database, "lab", "a key", None, _PREFIX, clock)
     callers = CloudCallers(Authenticator(database, None), RateWindows(database, (), clock, print), _PREFIX)
-    application = CloudSocket(newsroom, callers, _nothing_left, print)
+    application = CloudSocket(event_hub, callers, _nothing_left, print)
     config = uvicorn.Config(
         application, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False
     )
     web = WebServer(config, 120.0)
     web.drain = Drain(5)
-    web.drain.tell(newsroom.close)
+    web.drain.tell(event_hub.close)
     serving = asyncio.create_task(web.serve(sockets=[listener]))
     _announce(listener, key.text)
-    await _obey(Room(newsroom), workspace_id)
+    await _obey(Room(event_hub), workspace_id)
     web.should_exit = True
     await serving
     await database.close()
@@ -156,13 +156,15 @@ async def _obey(speaker: Speaker, workspace_id: str) -> None:
         print(json.dumps(spent), flush=True)
 
 
-async def _publish(say: Callable[[News], None], workspace_id: str, count: int, per_second: float) -> dict[str, float]:
+async def _publish(
+    say: Callable[[EventEnvelope], None], workspace_id: str, count: int, per_second: float
+) -> dict[str, float]:
     """Publish at a pace; what it has cost: processor time, and the longest time that nothing else could be done."""
     cpu, began, longest = time.process_time(), time.perf_counter(), 0.0
     for turn in range(count):
         await asyncio.sleep(max(0.0, began + turn / per_second - time.perf_counter()))
         now = time.perf_counter()
-        say(News(workspace_id, _JOB, _JOB, 0, Executed(_PLACE, {"sent": now, "turn": turn})))
+        say(EventEnvelope(workspace_id, _JOB, _JOB, 0, Executed(_PLACE, {"sent": now, "turn": turn})))
         longest = max(longest, time.perf_counter() - now)
     await asyncio.sleep(1.0)
     return {"cpu": time.process_time() - cpu, "longest": longest}

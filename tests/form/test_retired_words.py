@@ -11,7 +11,7 @@ from form.sources import ROOT, project_files
 _EVERYWHERE: Final = {
     "anew": "again",
     "besides": "also",
-    "bulletin": "event envelope",
+    "bulletin": "broadcast, or event envelope",
     "desk": "host callbacks; in tests, what is set up",
     "hindrance": "start blocker",
     "newsroom": "event hub",

@@ -17,13 +17,14 @@ from fairlead.domain.jobs.events import Ending, Executed, Executing, Failed, Fai
 from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX
 from fairlead.engine.hosts.desk import DeclinedError, Desk, ModelAnswer
 from fairlead.engine.hosts.protocol import Execute
+from fairlead.messaging.event_hub import HubLimits
+from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.observing.observations import DatabaseTrouble, JobEnded, UnexpectedError
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.claim import ATTEMPTS_MAX, JobClaimer
 from fairlead.operations.jobs.desk import CheckDesk
 from fairlead.operations.jobs.execute import JobExecutor
-from fairlead.operations.jobs.newsroom import NewsLimits, Newsroom
 from fairlead.operations.jobs.patience import Patience
 from fairlead.storage.blobs import BlobsUnavailableError
 from fairlead.storage.callers import create_key
@@ -76,13 +77,13 @@ class Site:
         self.journal = JobJournal(database, lambda *_: None)
         self.books = JobBooks(self.journal, self.seen.append)
         patience = Patience(self.seen.append, seconds)
-        newsroom = Newsroom(NewsLimits())
+        event_hub = LocalEventHub(HubLimits())
         self.executor = JobExecutor(
-            self.hosts, self.books, cabinet.files, Models(), Authenticator(database, None), newsroom, cabinet.clock,  # type: ignore[arg-type]
+            self.hosts, self.books, cabinet.files, Models(), Authenticator(database, None), event_hub, cabinet.clock,  # type: ignore[arg-type]
             self.seen.append, patience, server_id=f"server-{number}", places=2, kept_ms=1000,
         )  # fmt: skip
         self.claimer = JobClaimer(
-            database, self.books, self.executor, newsroom, cabinet.clock, self.seen.append, alone=True, silent_ms=1,
+            database, self.books, self.executor, event_hub, cabinet.clock, self.seen.append, alone=True, silent_ms=1,
             timeout_ms=10**9, kept_ms=1000,
         )  # fmt: skip
 

@@ -8,15 +8,14 @@ import pytest
 from conftest import Run
 from fairlead.domain.callers import Caller
 from fairlead.domain.jobs.entries import JobCancel, JobEntry, Submission
-from fairlead.domain.jobs.events import Executing, Place, Started, Succeeded
+from fairlead.domain.jobs.events import EventEnvelope, Executing, JobEvent, Place, Preview, Started, Succeeded
 from fairlead.domain.jobs.jobs import JobLifetime
-from fairlead.domain.jobs.news import News, Preview, Tiding
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.jobs.updates import StatusUpdate, Update
 from fairlead.identity.links import Links
+from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.operations.jobs import watch as watching
 from fairlead.operations.jobs.file_links import FileLinks
-from fairlead.operations.jobs.newsroom import Newsroom
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.watch import JobWatcher
@@ -35,19 +34,19 @@ def test_newcomer_sees_the_newest_preview(run: Run) -> None:
     """The newest preview of a job is available for as long as it is executed; one of an unknown job is not kept."""
 
     async def told() -> list[bytes | None]:
-        newsroom = Newsroom()
+        event_hub = LocalEventHub()
         seen: list[bytes | None] = []
 
-        def tell(tiding: Tiding) -> None:
-            newsroom.publish(News("lab", "job", "job", 1, tiding))
-            preview = newsroom.newest_preview("job")
+        def tell(event: JobEvent) -> None:
+            event_hub.publish(EventEnvelope("lab", "job", "job", 1, event))
+            preview = event_hub.newest_preview("job")
             seen.append(None if preview is None else preview.image)
 
-        for tiding in (
+        for event in (
             Preview(_PLACE, "image/png", b"lost"), Started(), Executing(_PLACE), Preview(_PLACE, "image/png", b"first"),
             Preview(_PLACE, "image/png", b"second"), Succeeded(),
         ):  # fmt: skip
-            tell(tiding)
+            tell(event)
         return seen
 
     assert run(told()) == [None, None, None, b"first", b"second", None]
@@ -91,4 +90,4 @@ def _watcher(database: Database, folder: Path, *, alone: bool) -> JobWatcher:
     room = Room(database, folder)
     links, lifetime = FileLinks(Links(bytes(32), "/files"), room.clock), JobLifetime(1, 1, 1)
     outputs = JobOutputs(database, room.blobs, room.files, links, lifetime, room.clock, lambda _: None)
-    return JobWatcher(Newsroom(), JobReader(database, lambda _: None), outputs, alone=alone)
+    return JobWatcher(LocalEventHub(), JobReader(database, lambda _: None), outputs, alone=alone)

@@ -12,8 +12,8 @@ from fairlead.assembly.hosts import ready_hosts
 from fairlead.assembly.moderation import ready_moderation
 from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.domain.catalog.models import Catalog
+from fairlead.domain.jobs.events import EventEnvelope, QueueChanged
 from fairlead.domain.jobs.jobs import JobLifetime
-from fairlead.domain.jobs.news import News, QueueChanged
 from fairlead.domain.jobs.partner_nodes import partner_nodes_document
 from fairlead.domain.jobs.subscriptions import beyond
 from fairlead.engine.hosts.pool import Hosts
@@ -21,6 +21,8 @@ from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links
 from fairlead.identity.secret_ring import DerivedKeys
+from fairlead.messaging.event_hub import EventHub, HubLimits
+from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.observing.observations import (
     JournalSplit,
     SubscriptionBeyondHosts,
@@ -40,7 +42,6 @@ from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.model_files import ModelFiles
 from fairlead.operations.jobs.models import ModelRunner
 from fairlead.operations.jobs.moderation import Moderation
-from fairlead.operations.jobs.newsroom import NewsLimits, Newsroom
 from fairlead.operations.jobs.nodes import NodeCatalog
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.patience import Patience
@@ -86,7 +87,7 @@ class _Working:
     hosts: Hosts
     books: JobBooks
     journal: JobJournal
-    newsroom: Newsroom
+    event_hub: EventHub
     files: WorkflowFiles
     executor: JobExecutor
     models: ModelRunner
@@ -127,7 +128,7 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, s
 
     drain.tell(worker.stop)
     drain.tell(working.executor.stop, lambda: bool(working.executor.job_ids()))
-    drain.tell(working.newsroom.close)
+    drain.tell(working.event_hub.close)
     return Jobs(
         (public, _surface(settings, base, working, nodes, verbs)),
         working.models.observe,
@@ -137,13 +138,13 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, s
 
 
 async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> _Working:
-    newsroom = Newsroom(NewsLimits(per_workspace=settings.sockets_per_workspace))
+    event_hub = LocalEventHub(HubLimits(per_workspace=settings.sockets_per_workspace))
     journal = JobJournal(
         base.database,
         split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
     )
     stack.push_async_callback(journal.close)
-    journal.tell_remaining = lambda remaining: _tell_remaining(newsroom, base, remaining)
+    journal.tell_remaining = lambda remaining: _tell_remaining(event_hub, base, remaining)
     books = JobBooks(journal, base.observe)
     kept_ms = int(settings.jobs_hours * HOUR_MS)
     transport = Transport(trusted=[one.base_url for one in base.partners.providers.values() if not one.missing])
@@ -162,7 +163,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
         files,
         models,
         base.authenticator,
-        newsroom,
+        event_hub,
         base.clock,
         base.observe,
         Patience(base.observe),
@@ -170,7 +171,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
         places=settings.engine_hosts,
         kept_ms=kept_ms,
     )
-    return _Working(hosts, books, journal, newsroom, files, executor, models, confinement, kept_ms)
+    return _Working(hosts, books, journal, event_hub, files, executor, models, confinement, kept_ms)
 
 
 def _models(settings: Settings, base: Base, runs: Runs, transport: Transport) -> ModelRunner:
@@ -206,10 +207,10 @@ def _tell_of_tiers(settings: Settings, base: Base) -> None:
         base.observe(SubscriptionBeyondHosts(name, promised, settings.engine_hosts))
 
 
-def _tell_remaining(newsroom: Newsroom, base: Base, remaining: Mapping[str, int]) -> None:
+def _tell_remaining(event_hub: EventHub, base: Base, remaining: Mapping[str, int]) -> None:
     now = base.clock.now_ms()
     for workspace_id, jobs in remaining.items():
-        newsroom.publish(News(workspace_id, None, None, now, QueueChanged(jobs)))
+        event_hub.publish(EventEnvelope(workspace_id, None, None, now, QueueChanged(jobs)))
 
 
 def _files(
@@ -238,7 +239,7 @@ def _claimer(settings: Settings, base: Base, working: _Working) -> JobClaimer:
         base.database,
         working.books,
         working.executor,
-        working.newsroom,
+        working.event_hub,
         base.clock,
         base.observe,
         base.alone,
@@ -253,7 +254,7 @@ def _abandoner(base: Base, working: _Working) -> JobAbandoner:
         base.database,
         working.books,
         working.executor,
-        working.newsroom,
+        working.event_hub,
         base.clock,
         base.observe,
         working.kept_ms,
@@ -275,7 +276,7 @@ def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog
             base.database,
             working.books,
             working.executor,
-            working.newsroom,
+            working.event_hub,
             base.clock,
             base.observe,
             kept_ms=working.kept_ms,
@@ -304,7 +305,7 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
         verbs.reader,
         outputs,
         verbs.canceller,
-        JobWatcher(working.newsroom, verbs.reader, outputs, alone=base.alone),
+        JobWatcher(working.event_hub, verbs.reader, outputs, alone=base.alone),
         base_urls,
         brand(settings).partner_key_fields,
         lifetime,
@@ -365,7 +366,7 @@ def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatal
             EditorHandlers(callers, documents, settings.document_values, features),
             *_file_handlers(settings, base, working, callers),
         ),
-        socket=CloudSocket(working.newsroom, callers, reader.remaining, base.observe, features=features),
+        socket=CloudSocket(working.event_hub, callers, reader.remaining, base.observe, features=features),
         request_id=header_names(settings).request_id,
         observe=base.observe,
     )
@@ -398,7 +399,7 @@ def _submitter(settings: Settings, base: Base, working: _Working) -> Submitter:
         working.executor,
         working.files,
         base.authenticator,
-        working.newsroom,
+        working.event_hub,
         base.clock,
         backlog=settings.jobs_backlog,
         key_field=brand(settings).partner_key_fields[0],

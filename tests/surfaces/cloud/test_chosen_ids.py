@@ -86,22 +86,22 @@ def test_jobs_of_one_chosen_id_are_watched_apart(both: Sequence[Client], chosen:
     with watching(mine.server, mine.key) as my_socket, watching(theirs.server, theirs.key) as their_socket:
         mine.submit(holding(1), prompt_id=chosen)
         theirs.submit(holding(2), prompt_id=chosen)
-        my_news, their_news = until_executing(my_socket), until_executing(their_socket)
+        my_events, their_events = until_executing(my_socket), until_executing(their_socket)
         with watching(mine.server, mine.key) as newcomer, jobs_api(theirs).watches(chosen) as stream:
             begun = message(newcomer)
             assert (begun["type"], begun["data"]["prompt_id"]) == ("executing", chosen)
             assert stream.next() == ("status", {"status": "running"})
             assert mine.post("/api/interrupt", {"prompt_id": chosen}) == {"interrupted": [chosen]}
-            my_news += until_over(my_socket, chosen)
+            my_events += until_over(my_socket, chosen)
             assert mine.status(chosen) == "cancelled"
             assert [theirs.status(chosen), jobs_api(theirs).job(chosen)["status"]] == ["in_progress", "running"]
             assert theirs.post("/api/queue", {"delete": [chosen]}) == {"deleted": [chosen], "cleared": False}
-            their_news += until_over(their_socket, chosen)
+            their_events += until_over(their_socket, chosen)
             assert stream.rest()[-1] == ("status", {"status": "canceled"})
-    for news in (my_news, their_news):
-        kinds = [kind for kind, _ in news if kind not in {"progress_state", "status"}]
+    for events in (my_events, their_events):
+        kinds = [kind for kind, _ in events if kind not in {"progress_state", "status"}]
         assert kinds == ["execution_start", "execution_cached", "executing", "execution_interrupted", "executing"]
-        assert {data["prompt_id"] for kind, data in news if kind != "status"} == {chosen}
+        assert {data["prompt_id"] for kind, data in events if kind != "status"} == {chosen}
 
 
 def test_jobs_of_one_chosen_id_show_their_own_work(both: Sequence[Client], chosen: str) -> None:
@@ -155,8 +155,8 @@ def test_cancelling_a_chosen_id_spares_the_other_workspace(both: Sequence[Client
             caller.submit(holding(1), prompt_id=chosen)
             assert [entry[:2] for entry in caller.get("/api/queue")["queue_pending"]] == [[2, chosen]]
         assert mine.post("/api/jobs/cancel", {"job_ids": [chosen]}) == {"cancelled": True, "job_ids": [chosen]}
-        news = [kind for kind, data in until_over(socket, chosen) if data.get("prompt_id") == chosen]
-    assert news == ["notification", "execution_interrupted", "executing"]
+        kinds = [kind for kind, data in until_over(socket, chosen) if data.get("prompt_id") == chosen]
+    assert kinds == ["notification", "execution_interrupted", "executing"]
     assert [mine.status(chosen), theirs.status(chosen)] == ["cancelled", "pending"]
     assert mine.post(f"/api/jobs/{chosen}/cancel") == {"cancelled": False}
     assert theirs.post("/api/interrupt", {"prompt_id": chosen}) == {"interrupted": []}

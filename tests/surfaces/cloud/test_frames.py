@@ -11,20 +11,25 @@ from websockets.frames import Frame, Opcode
 
 from fairlead.domain.jobs.events import (
     Cached,
+    EventEnvelope,
     Executed,
     Executing,
     Failed,
     Failure,
     Finished,
     Interrupted,
+    JobEvent,
+    Notice,
     Place,
+    Preview,
     Progress,
+    ProgressText,
+    QueueChanged,
     Started,
     Stopped,
     Succeeded,
 )
-from fairlead.domain.jobs.news import News, Notice, Preview, ProgressText, QueueChanged, Tiding
-from fairlead.operations.jobs.newsroom import Bulletin, NodeProgress
+from fairlead.messaging.event_hub import Broadcast, NodeProgress
 from fairlead.surfaces.cloud.frames import PLAIN, Payload, Reading, framed, hello, packed, payloads
 
 JOB: Final = "0197f000-0000-7000-8000-000000000001"
@@ -32,7 +37,7 @@ NOW: Final = 1_790_000_000_000
 INNER: Final = Place("5.0.0.1", "5", parent="5", real="5")
 OUTER: Final = Place("7", "7")
 METADATA: Final = Reading(preview_metadata=True)
-MESSAGES: Final[list[tuple[Tiding, str, dict[str, Any]]]] = [
+MESSAGES: Final[list[tuple[JobEvent, str, dict[str, Any]]]] = [
     (QueueChanged(3), "status", {"status": {"exec_info": {"queue_remaining": 3}}, "queue_remaining": 3}),
     (Notice("Wait."), "notification", {"value": "Wait.", "prompt_id": JOB}),
     (Started(), "execution_start", {"prompt_id": JOB, "timestamp": NOW}),
@@ -96,9 +101,9 @@ MESSAGES: Final[list[tuple[Tiding, str, dict[str, Any]]]] = [
 ]
 
 
-def bulletin(tiding: Tiding, *progress: NodeProgress, over: tuple[str, ...] = ()) -> Bulletin:
+def broadcast(event: JobEvent, *progress: NodeProgress, ended_jobs: tuple[str, ...] = ()) -> Broadcast:
     """Something that happened to the job."""
-    return Bulletin(News("lab", "own-id", JOB, NOW, tiding), progress, over)
+    return Broadcast(EventEnvelope("lab", "own-id", JOB, NOW, event), progress, ended_jobs)
 
 
 def read(payload: Payload) -> tuple[str, dict[str, Any]]:
@@ -110,10 +115,10 @@ def read(payload: Payload) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.req("C-08")
-@pytest.mark.parametrize(("tiding", "kind", "data"), MESSAGES, ids=[f"{row[1]}-{i}" for i, row in enumerate(MESSAGES)])
-def test_every_message_has_its_specified_fields(tiding: Tiding, kind: str, data: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("event", "kind", "data"), MESSAGES, ids=[f"{row[1]}-{i}" for i, row in enumerate(MESSAGES)])
+def test_every_message_has_its_specified_fields(event: JobEvent, kind: str, data: dict[str, Any]) -> None:
     """Every kind of message has the fields the specification and existing clients know."""
-    (payload,) = payloads(bulletin(tiding), PLAIN)
+    (payload,) = payloads(broadcast(event), PLAIN)
     assert read(payload) == (kind, data)
 
 
@@ -129,21 +134,21 @@ def test_first_message_says_who_the_client_is() -> None:
 @pytest.mark.req("C-08")
 def test_end_of_a_job_is_told_without_a_node() -> None:
     """The last word of a job is `executing` without a node, after the status."""
-    status, last = payloads(bulletin(QueueChanged(0), over=(JOB,)), PLAIN)
+    status, last = payloads(broadcast(QueueChanged(0), ended_jobs=(JOB,)), PLAIN)
     assert read(status)[0] == "status"
     assert read(last) == ("executing", {"node": None, "prompt_id": JOB})
-    assert payloads(Bulletin(None, over=(JOB,)), PLAIN) == [last]
+    assert payloads(Broadcast(None, ended_jobs=(JOB,)), PLAIN) == [last]
 
 
 @pytest.mark.req("C-08")
 def test_progress_of_a_node_has_its_place() -> None:
     """`progress_state` says of a node how far it is, whether it runs, and where to show it."""
-    begins = payloads(bulletin(Executing(INNER), NodeProgress(INNER)), PLAIN)
+    begins = payloads(broadcast(Executing(INNER), NodeProgress(INNER)), PLAIN)
     assert [read(payload)[0] for payload in begins] == ["progress_state", "executing"]
-    goes_on = payloads(bulletin(Progress(INNER, 1, 2), NodeProgress(INNER, 1, 2)), PLAIN)
+    goes_on = payloads(broadcast(Progress(INNER, 1, 2), NodeProgress(INNER, 1, 2)), PLAIN)
     assert [read(payload)[0] for payload in goes_on] == ["progress", "progress_state"]
     through = NodeProgress(INNER, 2, 2, is_running=False)
-    (told,) = payloads(bulletin(Finished(INNER), through, NodeProgress(OUTER)), PLAIN)
+    (told,) = payloads(broadcast(Finished(INNER), through, NodeProgress(OUTER)), PLAIN)
     inner = {
         "value": 2,
         "max": 2,
@@ -163,14 +168,14 @@ def test_progress_of_a_node_has_its_place() -> None:
 @pytest.mark.parametrize(("image_type", "number"), [("image/jpeg", 1), ("image/png", 2)])
 def test_preview_says_the_type_of_its_picture(image_type: str, number: int) -> None:
     """Without metadata: what it is, which type the picture has, and the picture, big-endian."""
-    (payload,) = payloads(bulletin(Preview(INNER, image_type, b"pixels")), PLAIN)
+    (payload,) = payloads(broadcast(Preview(INNER, image_type, b"pixels")), PLAIN)
     assert payload == Payload(is_text=False, content=struct.pack(">II", 1, number) + b"pixels")
 
 
 @pytest.mark.req("C-09")
 def test_preview_with_metadata_says_whose_it_is() -> None:
     """A preview with metadata holds its kind, the length of the metadata, the metadata and the picture."""
-    (payload,) = payloads(bulletin(Preview(INNER, "image/png", b"pixels")), METADATA)
+    (payload,) = payloads(broadcast(Preview(INNER, "image/png", b"pixels")), METADATA)
     kind, length = struct.unpack(">II", payload.content[:8])
     assert (payload.is_text, kind) == (False, 4)
     assert json.loads(payload.content[8 : 8 + length]) == {
@@ -187,21 +192,21 @@ def test_preview_with_metadata_says_whose_it_is() -> None:
 @pytest.mark.req("C-09")
 def test_preview_of_a_node_of_the_workflow_names_no_parent() -> None:
     """Such a node has no parent, and is itself the real one."""
-    (payload,) = payloads(bulletin(Preview(OUTER, "image/jpeg", b"")), METADATA)
+    (payload,) = payloads(broadcast(Preview(OUTER, "image/jpeg", b"")), METADATA)
     told = json.loads(payload.content[8:])
     assert (told["parent_node_id"], told["real_node_id"]) == (None, "7")
 
 
 def test_picture_of_an_unknown_type_is_left_out() -> None:
     """What a node says is not to be believed: such a preview is left out."""
-    assert payloads(bulletin(Preview(OUTER, "text/html", b"x")), METADATA) == []
-    assert packed(bulletin(Preview(OUTER, "text/html", b"x")), METADATA) == b""
+    assert payloads(broadcast(Preview(OUTER, "text/html", b"x")), METADATA) == []
+    assert packed(broadcast(Preview(OUTER, "text/html", b"x")), METADATA) == b""
 
 
 @pytest.mark.req("C-09")
 def test_text_frame_is_laid_out_as_specified() -> None:
     """What it is, the node's id with its length, and the text; the job's id first for who has said that he reads it."""
-    said = bulletin(ProgressText(OUTER, "größer"))
+    said = broadcast(ProgressText(OUTER, "größer"))
     (plain,) = payloads(said, PLAIN)
     assert plain == Payload(is_text=False, content=struct.pack(">II", 3, 1) + b"7" + "größer".encode())
     (whole,) = payloads(said, Reading(text_metadata=True))
@@ -211,10 +216,10 @@ def test_text_frame_is_laid_out_as_specified() -> None:
 
 def test_one_event_is_encoded_once_for_all_sockets() -> None:
     """The same bytes go to all who can read the same, and most go to all."""
-    preview = bulletin(Preview(OUTER, "image/png", bytes(100)))
+    preview = broadcast(Preview(OUTER, "image/png", bytes(100)))
     assert packed(preview, METADATA) is packed(preview, METADATA)
     assert packed(preview, METADATA) != packed(preview, PLAIN)
-    started = bulletin(Started())
+    started = broadcast(Started())
     assert packed(started, METADATA) is packed(started, PLAIN)
 
 
@@ -225,8 +230,8 @@ def test_chain_of_nodes_is_told_in_bounded_messages() -> None:
     for number in range(500):
         place = Place(str(number), str(number))
         through = NodeProgress(place, 1, 1, is_running=False)
-        told += len(packed(bulletin(Executing(place), NodeProgress(place)), PLAIN))
-        told += len(packed(bulletin(Finished(place), through), PLAIN))
+        told += len(packed(broadcast(Executing(place), NodeProgress(place)), PLAIN))
+        told += len(packed(broadcast(Finished(place), through), PLAIN))
     assert told < 500 * 1_000
 
 

@@ -19,13 +19,15 @@ from fairlead.domain.jobs.events import (
     Failed,
     Failure,
     Finished,
+    Notice,
     Progress,
+    ProgressText,
+    QueueChanged,
     Started,
     Succeeded,
 )
-from fairlead.domain.jobs.news import Notice, ProgressText, QueueChanged
+from fairlead.messaging.event_hub import HubLimits
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.newsroom import NewsLimits
 from fairlead.operations.keys import revoke_key
 from fairlead.storage.database import open_database
 from fairlead.surfaces.cloud.wire import FEATURES
@@ -195,7 +197,7 @@ def test_number_of_sockets_is_bounded(play: Play) -> None:
             server.tell(Started())
             assert await client.kinds(1) == ["execution_start"]
 
-    play(scene, limits=NewsLimits(per_workspace=1))
+    play(scene, limits=HubLimits(per_workspace=1))
 
 
 @pytest.mark.req("C-09")
@@ -348,7 +350,7 @@ def test_slow_client_does_not_delay_its_neighbours(play: Play) -> None:
                 server.tell(Succeeded())
                 assert await quick.kinds(1) == ["execution_success"]
 
-    play(scene, limits=NewsLimits(waiting_bytes=200_000))
+    play(scene, limits=HubLimits(waiting_bytes=200_000))
 
 
 def test_slow_client_is_told_why_it_was_closed(play: Play) -> None:
@@ -364,7 +366,7 @@ def test_slow_client_is_told_why_it_was_closed(play: Play) -> None:
                 await asyncio.sleep(0)
             assert await slow.closing() == (1013, "What happens is not read as fast as it happens.")
 
-    play(scene, limits=NewsLimits(waiting_bytes=200_000))
+    play(scene, limits=HubLimits(waiting_bytes=200_000))
 
 
 def test_stopping_server_closes_its_sockets(play: Play) -> None:
@@ -447,7 +449,7 @@ def test_failed_job_is_told_with_its_reason(play: Play) -> None:
 
 def _sockets(server: ServerFixture) -> int:
     """How many watch."""
-    return sum(len(listeners) for listeners in server.newsroom._subscriptions.values())
+    return sum(len(listeners) for listeners in server.event_hub._subscriptions.values())
 
 
 def _unsent(server: ServerFixture) -> list[int]:

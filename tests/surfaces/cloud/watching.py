@@ -15,12 +15,12 @@ from websockets.asyncio.client import ClientConnection, connect
 from fairlead.assembly.drain import Drain
 from fairlead.cli.web import WebServer
 from fairlead.domain.callers import Caller
-from fairlead.domain.jobs.events import Place
-from fairlead.domain.jobs.news import News, Preview, Tiding
+from fairlead.domain.jobs.events import EventEnvelope, JobEvent, Place, Preview
+from fairlead.messaging.event_hub import HubLimits
+from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.observing.observations import Observation
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.newsroom import NewsLimits, Newsroom
 from fairlead.operations.keys import IssuedKey, issue_key
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
@@ -47,11 +47,11 @@ def picture(size: int, node: str = "7") -> Preview:
 
 
 class ServerFixture:
-    """A running server, its newsroom and a workspace with a key."""
+    """A running server, its event_hub and a workspace with a key."""
 
-    def __init__(self, database: Database, limits: NewsLimits, patience: float, recheck: float) -> None:
+    def __init__(self, database: Database, limits: HubLimits, patience: float, recheck: float) -> None:
         self.database = database
-        self.newsroom = Newsroom(limits)
+        self.event_hub = LocalEventHub(limits)
         self.seen: list[Observation] = []
         self.remaining = 0
         self.workspace_id = ""
@@ -61,13 +61,13 @@ class ServerFixture:
         callers = CloudCallers(
             Authenticator(database, None), RateWindows(database, (), _CLOCK, self.seen.append), "flk_"
         )
-        self.socket = CloudSocket(self.newsroom, callers, self._count, self.seen.append, recheck)
+        self.socket = CloudSocket(self.event_hub, callers, self._count, self.seen.append, recheck)
         config = uvicorn.Config(
             self._answer, loop="none", lifespan="off", interface="asgi3", log_level="warning", access_log=False
         )
         self.web = WebServer(config, patience)
         self.web.drain = Drain(5)
-        self.web.drain.tell(self.newsroom.close)
+        self.web.drain.tell(self.event_hub.close)
 
     @property
     def port(self) -> int:
@@ -80,10 +80,10 @@ class ServerFixture:
         workspace_id = await create_workspace(self.database, WorkspaceCommand(name=name), _CLOCK)
         return workspace_id, await issue_key(self.database, name, "a key", None, "flk_", _CLOCK)
 
-    def tell(self, *tidings: Tiding, job: str | None = JOB, workspace_id: str | None = None) -> None:
+    def tell(self, *events: JobEvent, job: str | None = JOB, workspace_id: str | None = None) -> None:
         """Publish what has happened to a job."""
-        for tiding in tidings:
-            self.newsroom.publish(News(workspace_id or self.workspace_id, job, job, NOW, tiding))
+        for event in events:
+            self.event_hub.publish(EventEnvelope(workspace_id or self.workspace_id, job, job, NOW, event))
 
     def url(self, path: str = "/ws", **query: str) -> str:
         """The address of a socket."""
@@ -206,10 +206,10 @@ class RawClient:
 
 @asynccontextmanager
 async def run_server(
-    database: Database, *, limits: NewsLimits | None = None, patience: float = 60.0, recheck: float = 60.0
+    database: Database, *, limits: HubLimits | None = None, patience: float = 60.0, recheck: float = 60.0
 ) -> AsyncIterator[ServerFixture]:
     """Run a server of sockets, and stop it in good order."""
-    server = ServerFixture(database, limits or NewsLimits(), patience, recheck)
+    server = ServerFixture(database, limits or HubLimits(), patience, recheck)
     server.workspace_id, issued = await server.new_workspace("lab")
     server.key, server.key_id = issued.text, issued.id
     serving = asyncio.create_task(server.web.serve(sockets=[server.listener]))

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.domain.jobs.errors import JOB_ERRORS
-from fairlead.domain.jobs.events import Failed, Failure, Interrupted, Place
+from fairlead.domain.jobs.events import Failed, Failure, Interrupted, Place, Preview
 from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.listing import NUMBER_MAX
-from fairlead.domain.jobs.news import Preview
 from fairlead.domain.jobs.progress import Standing
 from fairlead.domain.jobs.states import LIVE, TRANSITIONS, WAITING, JobState
 from fairlead.domain.jobs.statuses import STATUSES

@@ -1,7 +1,7 @@
-"""What is told of a job while it is executed. There are a few events for each node, never one with all nodes.
+"""What is told of a job. There are a few events for each node, never one with all nodes.
 
-They are made by the engine, in a process of its own, and read by everybody else: hence structs, which travel as they
-are (msgspec), each with its name.
+The events of an execution are made by the engine, in a process of its own. All events may travel between servers. Hence
+structs, which msgspec encodes as they are, each with its name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -126,3 +126,48 @@ Event: TypeAlias = (
     Started | Cached | Executing | Progress | Executed | Finished | Stopped | Succeeded | Failed | Interrupted
 )
 Ending: TypeAlias = Succeeded | Failed | Interrupted
+
+
+class QueueChanged(msgspec.Struct, frozen=True, tag=True):
+    """A job of the workspace was submitted, began or ended: how many of them now wait or are executed."""
+
+    remaining: int
+
+
+class Notice(msgspec.Struct, frozen=True, tag=True):
+    """A sentence for people, such as why a job has to wait."""
+
+    text: str
+
+
+class Preview(msgspec.Struct, frozen=True, tag=True):
+    """What a node has made so far. `image_type` is image/jpeg or image/png."""
+
+    place: Place
+    image_type: str
+    image: bytes
+
+
+class ProgressText(msgspec.Struct, frozen=True, tag=True):
+    """A word of a node about its progress."""
+
+    place: Place
+    text: str
+
+
+JobEvent: TypeAlias = Event | QueueChanged | Notice | Preview | ProgressText
+"""All that those who watch are told. Only events of the execution are kept with the job; the others are told live."""
+
+
+class EventEnvelope(msgspec.Struct, frozen=True):
+    """An event, the workspace and the job it is about, and when it happened, in ms since 1970.
+
+    Both ids are None where it is no job's. `job_id` is the job's own, and tells it from all others; `public_id` is the
+    one that callers know.
+    """
+
+    workspace_id: str
+    job_id: str | None
+    public_id: str | None
+    at: int
+    event: JobEvent

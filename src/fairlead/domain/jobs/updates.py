@@ -5,9 +5,18 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from fairlead.domain.jobs.events import Cached, Event, Executed, Failed, Interrupted, Started, Stopped, Succeeded
+from fairlead.domain.jobs.events import (
+    Cached,
+    Event,
+    Executed,
+    Failed,
+    Interrupted,
+    Preview,
+    Started,
+    Stopped,
+    Succeeded,
+)
 from fairlead.domain.jobs.jobs import Job
-from fairlead.domain.jobs.news import Preview
 from fairlead.domain.jobs.outputs import JobOutput
 from fairlead.domain.jobs.progress import Standing
 

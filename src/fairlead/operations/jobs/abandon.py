@@ -7,14 +7,13 @@ import msgspec
 
 from fairlead.domain.jobs.entries import JobCancel, Moved
 from fairlead.domain.jobs.errors import DEPLOYMENT_DELETED
-from fairlead.domain.jobs.events import Failed, Failure, Place
-from fairlead.domain.jobs.news import News
+from fairlead.domain.jobs.events import EventEnvelope, Failed, Failure, Place
 from fairlead.domain.jobs.states import WORKING, JobTransition
+from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.execute import JobExecutor
-from fairlead.operations.jobs.newsroom import Newsroom
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.deployments import abandoned_jobs, clear_deployment, deleted_deployments
 
@@ -36,7 +35,7 @@ class JobAbandoner:
     database: Database
     books: JobBooks
     executor: JobExecutor
-    newsroom: Newsroom
+    event_hub: EventHub
     clock: Clock
     observe: Observer
     kept_ms: int
@@ -69,4 +68,4 @@ class JobAbandoner:
         if verdict.state in WORKING:
             self.executor.interrupt(job_id)  # another server's finds the wish by itself
         else:
-            self.newsroom.publish(News(workspace_id, job_id, verdict.public_id, now, _DELETED))
+            self.event_hub.publish(EventEnvelope(workspace_id, job_id, verdict.public_id, now, _DELETED))

@@ -7,14 +7,13 @@ from typing import Final, TypeVar
 from fairlead.domain.callers import Caller
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.entries import JobCancel, Moved
-from fairlead.domain.jobs.events import Interrupted
-from fairlead.domain.jobs.news import News
+from fairlead.domain.jobs.events import EventEnvelope, Interrupted
 from fairlead.domain.jobs.states import WAITING, WORKING, JobState
+from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.execute import JobExecutor
-from fairlead.operations.jobs.newsroom import Newsroom
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.jobs import live_jobs
 from fairlead.storage.public_ids import find_known_as
@@ -32,7 +31,7 @@ class JobCanceller:
         database: Database,
         books: JobBooks,
         executor: JobExecutor,
-        newsroom: Newsroom,
+        event_hub: EventHub,
         clock: Clock,
         observe: Observer,
         *,
@@ -41,7 +40,7 @@ class JobCanceller:
         self._database = database
         self._books = books
         self._executor = executor
-        self._newsroom = newsroom
+        self._event_hub = event_hub
         self._clock = clock
         self._observe = observe
         self._kept_ms = kept_ms
@@ -90,5 +89,5 @@ class JobCanceller:
                 self._executor.interrupt(job_id)  # another server's finds the wish by itself
             else:
                 ended = Interrupted(None, None, [])
-                self._newsroom.publish(News(caller.workspace_id, job_id, verdict.public_id, now, ended))
+                self._event_hub.publish(EventEnvelope(caller.workspace_id, job_id, verdict.public_id, now, ended))
         return done

@@ -9,15 +9,14 @@ import msgspec
 
 from fairlead.domain.jobs.entries import Claimed, JobCancel, JobClaim, JobRelease, JobTakeOver, Moved
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, TIMEOUT
-from fairlead.domain.jobs.events import Failed, Failure, Interrupted, Place
+from fairlead.domain.jobs.events import EventEnvelope, Failed, Failure, Interrupted, Place
 from fairlead.domain.jobs.jobs import LiveJob
-from fairlead.domain.jobs.news import News
 from fairlead.domain.jobs.states import LIVE, JobTransition
+from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import DatabaseTrouble, JobTakenOver, Observer
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.execute import JobExecutor
-from fairlead.operations.jobs.newsroom import Newsroom
 from fairlead.storage import jobs
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 
@@ -41,7 +40,7 @@ class JobClaimer:
     database: Database
     books: JobBooks
     executor: JobExecutor
-    newsroom: Newsroom
+    event_hub: EventHub
     clock: Clock
     observe: Observer
     alone: bool
@@ -103,7 +102,7 @@ class JobClaimer:
             entry = JobCancel(job_id, workspace_id, now, now + self.kept_ms, cause=JobTransition.EXPIRE)
             verdict = await self.books.write_at_last(entry)
             if isinstance(verdict, Moved):
-                self.newsroom.publish(News(workspace_id, job_id, verdict.public_id, now, _WAITED_TOO_LONG))
+                self.event_hub.publish(EventEnvelope(workspace_id, job_id, verdict.public_id, now, _WAITED_TOO_LONG))
         return len(late)
 
     async def take_over(self) -> int:
@@ -123,7 +122,9 @@ class JobClaimer:
                 self.observe(JobTakenOver(orphan.job_id, verdict.public_id, orphan.attempt, verdict.state.value))
                 if verdict.state not in LIVE:
                     ended = Interrupted(None, None, [])
-                    self.newsroom.publish(News(orphan.workspace_id, orphan.job_id, verdict.public_id, now, ended))
+                    self.event_hub.publish(
+                        EventEnvelope(orphan.workspace_id, orphan.job_id, verdict.public_id, now, ended)
+                    )
         return len(found)
 
     async def forget(self) -> int:

@@ -13,25 +13,28 @@ from fairlead.domain.jobs.errors import VALIDATION
 from fairlead.domain.jobs.events import (
     Cached,
     Event,
+    EventEnvelope,
     Executed,
     Executing,
     Failed,
     Interrupted,
+    JobEvent,
+    Preview,
+    ProgressText,
     ShownValues,
     Started,
     Stopped,
     Succeeded,
 )
 from fairlead.domain.jobs.jobs import LiveJob
-from fairlead.domain.jobs.news import News, Preview, ProgressText, Tiding
 from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX
 from fairlead.domain.jobs.progress import ProgressCount
 from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.protocol import Previewed, Said
+from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.files import NO_SUCH_FILE, WorkflowFiles
 from fairlead.operations.jobs.model_faults import declined
-from fairlead.operations.jobs.newsroom import Newsroom
 from fairlead.operations.jobs.patience import Patience
 
 T = TypeVar("T")
@@ -107,7 +110,7 @@ class JobDesk:
         self,
         job: LiveJob,
         files: WorkflowFiles,
-        newsroom: Newsroom,
+        event_hub: EventHub,
         clock: Clock,
         patience: Patience,
         run_model: RunModel,
@@ -116,7 +119,7 @@ class JobDesk:
     ) -> None:
         self._job = job
         self._files = files
-        self._newsroom = newsroom
+        self._event_hub = event_hub
         self._clock = clock
         self._patience = patience
         self._run_model = run_model
@@ -155,18 +158,18 @@ class JobDesk:
             self._numbered += 1
             self._unwritten.append(NewEvent(self._numbered, type(event).__name__, msgspec.json.encode(event), now))
 
-    def publish(self, tiding: Tiding, now: int) -> None:
+    def publish(self, event: JobEvent, now: int) -> None:
         """Tell who watches."""
-        self._newsroom.publish(News(self._job.workspace_id, self._job.id, self._job.public_id, now, tiding))
+        self._event_hub.publish(EventEnvelope(self._job.workspace_id, self._job.id, self._job.public_id, now, event))
 
     def show(self, shown: Previewed | Said) -> None:
         """Show something to who watches right now."""
-        tiding = (
+        event = (
             Preview(shown.place, shown.image_type, shown.image)
             if isinstance(shown, Previewed)
             else ProgressText(shown.place, shown.text)
         )
-        self.publish(tiding, self._clock.now_ms())
+        self.publish(event, self._clock.now_ms())
 
     async def caught_up(self) -> None:
         """Let everybody else have a turn: what is kept of a job has a bound, and who watches has his own."""

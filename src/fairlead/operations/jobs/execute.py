@@ -20,6 +20,7 @@ from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.protocol import Execute
+from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import JobEnded, JobsUnderWay, Observer, UnexpectedError
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.clock import Clock
@@ -28,7 +29,6 @@ from fairlead.operations.jobs.desk import JobDesk
 from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.models import ModelRunner
-from fairlead.operations.jobs.newsroom import Newsroom
 from fairlead.operations.jobs.patience import Patience
 from fairlead.storage.jobs import deflate
 
@@ -56,7 +56,7 @@ class JobExecutor:
         files: WorkflowFiles,
         models: ModelRunner,
         authenticator: Authenticator,
-        newsroom: Newsroom,
+        event_hub: EventHub,
         clock: Clock,
         observe: Observer,
         patience: Patience,
@@ -72,7 +72,7 @@ class JobExecutor:
         self._files = files
         self._models = models
         self._authenticator = authenticator
-        self._newsroom = newsroom
+        self._event_hub = event_hub
         self._clock = clock
         self._observe = observe
         self._patience = patience
@@ -170,7 +170,7 @@ class JobExecutor:
         desk = JobDesk(
             job,
             self._files,
-            self._newsroom,
+            self._event_hub,
             self._clock,
             self._patience,
             lambda node, turn, model, body: self._run_model(job, node, turn, model, body),

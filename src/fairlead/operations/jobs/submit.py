@@ -15,6 +15,7 @@ from fairlead.domain.deployments import (
 )
 from fairlead.domain.faults import FaultError, InsufficientCredits
 from fairlead.domain.jobs.entries import Submission, Submitted
+from fairlead.domain.jobs.events import EventEnvelope, Notice
 from fairlead.domain.jobs.faults import (
     BadSubmission,
     DuplicateJob,
@@ -27,19 +28,18 @@ from fairlead.domain.jobs.faults import (
     SubscriptionInactive,
 )
 from fairlead.domain.jobs.jobs import LiveJob, NewJob, SubmittedJob
-from fairlead.domain.jobs.news import News, Notice
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.runs.replays import key_id
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.protocol import Checked, Refused
+from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.authenticate import ApiKey, Authenticator
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.desk import CheckDesk
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.files import WorkflowFiles
-from fairlead.operations.jobs.newsroom import Newsroom
 from fairlead.storage.jobs import deflate
 
 _NO_ERRORS: Final = b"{}"
@@ -48,6 +48,8 @@ _NO_KEY: Final = (
     "This workflow has partner nodes, and the call has no credential that could pay for them later;"
     " send an API key that does as {field} in extra_data."
 )
+
+_NO_SLOT: Final = Notice("All parallel jobs of your subscription are busy; this one begins when one of them ends.")
 
 
 class Submitter:
@@ -63,7 +65,7 @@ class Submitter:
         executor: JobExecutor,
         files: WorkflowFiles,
         authenticator: Authenticator,
-        newsroom: Newsroom,
+        event_hub: EventHub,
         clock: Clock,
         *,
         backlog: int,
@@ -75,7 +77,7 @@ class Submitter:
         self._executor = executor
         self._files = files
         self._authenticator = authenticator
-        self._newsroom = newsroom
+        self._event_hub = event_hub
         self._clock = clock
         self._backlog = backlog
         self._key_field = key_field
@@ -114,8 +116,8 @@ class Submitter:
         else:
             self._executor.remember(_live(submission, checked, new))
         if submitted.state is JobState.PARKED:
-            notice = Notice("All parallel jobs of your subscription are busy; this one begins when one of them ends.")
-            self._newsroom.publish(News(caller.workspace_id, job_id, public_id, submission.created_at, notice))
+            at = submission.created_at
+            self._event_hub.publish(EventEnvelope(caller.workspace_id, job_id, public_id, at, _NO_SLOT))
         return SubmittedJob(public_id, submitted.number, checked.node_errors)
 
     async def _checked(self, caller: Caller, job_id: str, new: NewJob) -> Checked:

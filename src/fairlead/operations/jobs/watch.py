@@ -1,6 +1,7 @@
 """Watching one job: how it stands now, then what happens to it until its end (J-13). A live view of polling.
 
-The database says how a job stands; the news of this server say when to look, and tell what is only told live. A job
+The database says how a job stands; the events published here say when to look, and
+tell what is only told live. A job
 that another server may have executed is looked for every few seconds.
 """
 
@@ -18,25 +19,29 @@ from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.events import (
     Cached,
     Event,
+    EventEnvelope,
     Executed,
     Executing,
     Failed,
     Finished,
     Interrupted,
+    Notice,
+    Preview,
     Progress,
+    ProgressText,
+    QueueChanged,
     Started,
     Stopped,
     Succeeded,
 )
 from fairlead.domain.jobs.faults import JobFaultError, TooManyStreams
 from fairlead.domain.jobs.jobs import Job
-from fairlead.domain.jobs.news import News, Notice, Preview, ProgressText, QueueChanged
 from fairlead.domain.jobs.outputs import JobOutput
 from fairlead.domain.jobs.progress import Standing
 from fairlead.domain.jobs.states import LIVE, WAITING
 from fairlead.domain.jobs.statuses import STATUSES
 from fairlead.domain.jobs.updates import OutputUpdate, ProgressUpdate, StatusUpdate, Update, log_line
-from fairlead.operations.jobs.newsroom import Bulletin, Newsroom, Subscription
+from fairlead.messaging.event_hub import Broadcast, EventHub, EventSubscription
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader
 
@@ -52,8 +57,8 @@ _standing: Final = msgspec.json.Decoder(Standing)
 class JobWatcher:
     """Lets callers watch their jobs, and counts who does. `alone`: no other server can have their jobs executed."""
 
-    def __init__(self, newsroom: Newsroom, reader: JobReader, outputs: JobOutputs, *, alone: bool = False) -> None:
-        self._newsroom = newsroom
+    def __init__(self, event_hub: EventHub, reader: JobReader, outputs: JobOutputs, *, alone: bool = False) -> None:
+        self._event_hub = event_hub
         self._reader = reader
         self._outputs = outputs
         self._open = Counter[str]()
@@ -64,7 +69,7 @@ class JobWatcher:
         await self._reader.job(caller, public_id)
         if self._open[caller.workspace_id] >= STREAMS_MAX:
             raise JobFaultError(TooManyStreams(STREAMS_MAX))
-        subscription = self._newsroom.subscribe(caller.workspace_id)
+        subscription = self._event_hub.subscribe(caller.workspace_id)
         self._open[caller.workspace_id] += 1
         try:
             job, ahead = await self._reader.standing(caller, public_id)  # whatever happens from here on is told
@@ -94,9 +99,9 @@ class JobWatcher:
 
     def preview(self, job_id: str) -> Preview | None:
         """The newest preview of a job."""
-        return self._newsroom.newest_preview(job_id)
+        return self._event_hub.newest_preview(job_id)
 
-    def leave(self, caller: Caller, subscription: Subscription) -> None:
+    def leave(self, caller: Caller, subscription: EventSubscription) -> None:
         """Count one watch less."""
         subscription.close()
         self._open[caller.workspace_id] -= 1
@@ -115,9 +120,9 @@ class _Tally:
     done: set[str]
     message: str | None = None
 
-    def note(self, tiding: Event | ProgressText) -> bool:
+    def note(self, event: Event | ProgressText) -> bool:
         """Take note of what has happened; whether that changes anything."""
-        match tiding:
+        match event:
             case Cached(nodes=nodes):
                 self.done.update(nodes)
             case Executing(place=place):
@@ -154,7 +159,7 @@ class Watch:
     """One watch of a job. It must be closed."""
 
     def __init__(
-        self, watcher: JobWatcher, caller: Caller, subscription: Subscription, job: Job, ahead: int | None
+        self, watcher: JobWatcher, caller: Caller, subscription: EventSubscription, job: Job, ahead: int | None
     ) -> None:
         self._watcher = watcher
         self._caller = caller
@@ -186,11 +191,11 @@ class Watch:
             yield update
         said_at = loop.time()
         while self.job.state in LIVE:
-            bulletins = await self._next()
+            broadcasts = await self._next()
             if self._subscription.ended.done():
                 return
-            found = await self._happened(bulletins)
-            looks = not bulletins or any(self._is_turn(bulletin.news) for bulletin in bulletins)
+            found = await self._happened(broadcasts)
+            looks = not broadcasts or any(self._is_turn(broadcast.envelope) for broadcast in broadcasts)
             if looks:
                 seen = await self._watcher.look(self._caller, self.job)
                 if seen is None:
@@ -221,37 +226,37 @@ class Watch:
         self._made.update(new)
         return told
 
-    async def _next(self) -> Sequence[Bulletin]:
+    async def _next(self) -> Sequence[Broadcast]:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._watcher.look_seconds):
                 return await self._subscription.next()
         return ()
 
-    def _is_turn(self, news: News | None) -> bool:
+    def _is_turn(self, envelope: EventEnvelope | None) -> bool:
         """Whether something has happened that may change how the job stands."""
-        if news is None:
+        if envelope is None:
             return False
-        if isinstance(news.tiding, QueueChanged):
+        if isinstance(envelope.event, QueueChanged):
             return self.job.state in WAITING
-        return news.job_id == self.job.id and isinstance(news.tiding, Started | Succeeded | Failed | Interrupted)
+        return envelope.job_id == self.job.id and isinstance(envelope.event, Started | Succeeded | Failed | Interrupted)
 
-    async def _happened(self, bulletins: Sequence[Bulletin]) -> list[Update]:
+    async def _happened(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
         """What is to be told of what has happened; of progress and of previews the newest."""
         told: list[Update] = []
         preview, has_moved = None, False
-        for bulletin in bulletins:
-            news = bulletin.news
-            if news is None or news.job_id != self.job.id:
+        for broadcast in broadcasts:
+            envelope = broadcast.envelope
+            if envelope is None or envelope.job_id != self.job.id:
                 continue
-            tiding = news.tiding
-            if isinstance(tiding, Preview):
-                preview = tiding
-            elif not isinstance(tiding, QueueChanged | Notice):
-                has_moved = self._tally.note(tiding) or has_moved
-            if isinstance(tiding, _LOGGED) and (line := log_line(tiding, news.at)):
+            event = envelope.event
+            if isinstance(event, Preview):
+                preview = event
+            elif not isinstance(event, QueueChanged | Notice):
+                has_moved = self._tally.note(event) or has_moved
+            if isinstance(event, _LOGGED) and (line := log_line(event, envelope.at)):
                 told.append(line)
-            if isinstance(tiding, Executed):
-                told.extend(await self._new_outputs(tiding))
+            if isinstance(event, Executed):
+                told.extend(await self._new_outputs(event))
         if has_moved:
             told.append(self._tally.update())
         return told if preview is None else [*told, preview]

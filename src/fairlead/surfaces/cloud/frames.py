@@ -1,6 +1,6 @@
-"""News of jobs as they go over the socket: messages of JSON, and frames of bytes for previews (C-08, C-09).
+"""Events of jobs as they go over the socket: messages of JSON, and frames of bytes for previews (C-08, C-09).
 
-What is made of a bulletin is made once, however many sockets it goes to, down to the frames of the WebSocket protocol:
+A broadcast is encoded once, however many sockets it goes to, down to the frames of the WebSocket protocol:
 a server's are not masked, so that they are the same bytes for everybody.
 """
 
@@ -13,19 +13,23 @@ import msgspec
 
 from fairlead.domain.jobs.events import (
     Cached,
+    EventEnvelope,
     Executed,
     Executing,
     Failed,
     Finished,
     Interrupted,
+    Notice,
+    Preview,
     Progress,
+    ProgressText,
+    QueueChanged,
     ShownValues,
     Started,
     Stopped,
     Succeeded,
 )
-from fairlead.domain.jobs.news import News, Notice, Preview, ProgressText, QueueChanged
-from fairlead.operations.jobs.newsroom import Bulletin, NodeProgress
+from fairlead.messaging.event_hub import Broadcast, NodeProgress
 
 _PREVIEW: Final = 1
 _TEXT: Final = 3
@@ -57,24 +61,24 @@ class Payload(NamedTuple):
     content: bytes
 
 
-def packed(bulletin: Bulletin, reading: Reading) -> bytes:
-    """Everything a bulletin has to say to a client, as frames that may be written to its connection as they are."""
-    variant = _variant(bulletin, reading)
-    made = bulletin.made.get(variant)
-    if made is None:
-        made = bulletin.made[variant] = b"".join(framed(payload) for payload in payloads(bulletin, variant))
-    return made
+def packed(broadcast: Broadcast, reading: Reading) -> bytes:
+    """Everything a broadcast has to say to a client, as frames that may be written to its connection as they are."""
+    variant = _variant(broadcast, reading)
+    encoded = broadcast.encoded.get(variant)
+    if encoded is None:
+        encoded = broadcast.encoded[variant] = b"".join(framed(payload) for payload in payloads(broadcast, variant))
+    return encoded
 
 
-def payloads(bulletin: Bulletin, reading: Reading) -> Sequence[Payload]:
-    """Everything a bulletin has to say to a client, in the order in which clients expect it (engine-wire, 2.3)."""
+def payloads(broadcast: Broadcast, reading: Reading) -> Sequence[Payload]:
+    """Everything a broadcast has to say to a client, in the order in which clients expect it (engine-wire, 2.3)."""
     found: list[Payload] = []
-    progress = [] if not bulletin.progress or bulletin.news is None else [_progress_state(bulletin)]
-    if bulletin.news is not None:
-        told = _payload(bulletin.news, reading)
-        is_change = isinstance(bulletin.news.tiding, Executing)
+    progress = [] if not broadcast.progress or broadcast.envelope is None else [_progress_state(broadcast)]
+    if broadcast.envelope is not None:
+        told = _payload(broadcast.envelope, reading)
+        is_change = isinstance(broadcast.envelope.event, Executing)
         found = [*progress, *told] if is_change else [*told, *progress]
-    return [*found, *(message("executing", {"node": None, "prompt_id": job}) for job in bulletin.over)]
+    return [*found, *(message("executing", {"node": None, "prompt_id": job}) for job in broadcast.ended_jobs)]
 
 
 def hello(remaining: int, sid: str) -> Payload:
@@ -100,30 +104,30 @@ def framed(payload: Payload) -> bytes:
     return head + payload.content
 
 
-def _variant(bulletin: Bulletin, reading: Reading) -> Reading:
+def _variant(broadcast: Broadcast, reading: Reading) -> Reading:
     """What of a client's abilities makes a difference here: most things are the same bytes for all."""
-    is_special = bulletin.news is not None and isinstance(bulletin.news.tiding, Preview | ProgressText)
+    is_special = broadcast.envelope is not None and isinstance(broadcast.envelope.event, Preview | ProgressText)
     return reading if is_special else PLAIN
 
 
-def _payload(news: News, reading: Reading) -> Sequence[Payload]:
-    tiding = news.tiding
-    if isinstance(tiding, Preview):
-        if tiding.image_type not in _IMAGE_TYPES:
+def _payload(envelope: EventEnvelope, reading: Reading) -> Sequence[Payload]:
+    event = envelope.event
+    if isinstance(event, Preview):
+        if event.image_type not in _IMAGE_TYPES:
             return []  # a node may have said anything
-        return [_preview(news.public_id, tiding, reading)]
-    if isinstance(tiding, ProgressText):
-        return [_text(news.public_id, tiding, reading)]
-    if isinstance(tiding, Finished):
+        return [_preview(envelope.public_id, event, reading)]
+    if isinstance(event, ProgressText):
+        return [_text(envelope.public_id, event, reading)]
+    if isinstance(event, Finished):
         return []  # told by its progress alone
-    kind, data = message_of(news)
+    kind, data = message_of(envelope)
     return [message(kind, data)]
 
 
-def message_of(news: News) -> tuple[str, Mapping[str, Any]]:  # noqa: C901, PLR0911 -- one case a kind
-    """The type and the data of the message that tells a piece of news; the history tells some of them again."""
-    job, at = {"prompt_id": news.public_id}, {"timestamp": news.at}
-    match news.tiding:
+def message_of(envelope: EventEnvelope) -> tuple[str, Mapping[str, Any]]:  # noqa: C901, PLR0911 -- one case a kind
+    """The type and the data of the message that tells an event; the history tells some of them again."""
+    job, at = {"prompt_id": envelope.public_id}, {"timestamp": envelope.at}
+    match envelope.event:
         case QueueChanged(remaining):
             return "status", _status(remaining)
         case Notice(text):
@@ -193,10 +197,10 @@ def _failure(failed: Stopped | Failed) -> dict[str, Any]:
     }
 
 
-def _progress_state(bulletin: Bulletin) -> Payload:
+def _progress_state(broadcast: Broadcast) -> Payload:
     """The node whose state has changed and those that run: all nodes each time would be traffic by the square."""
-    job = None if bulletin.news is None else bulletin.news.public_id
-    nodes = {progress.place.node: _node_progress(job, progress) for progress in bulletin.progress}
+    job = None if broadcast.envelope is None else broadcast.envelope.public_id
+    nodes = {progress.place.node: _node_progress(job, progress) for progress in broadcast.progress}
     return message("progress_state", {"prompt_id": job, "nodes": nodes})
 
 

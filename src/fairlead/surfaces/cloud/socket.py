@@ -14,9 +14,9 @@ from starlette.requests import HTTPConnection
 
 from fairlead.domain.callers import Caller
 from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
+from fairlead.messaging.event_hub import Broadcast, CloseReason, EventHub, EventSubscription
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.clock import new_id
-from fairlead.operations.jobs.newsroom import Bulletin, Ending, Newsroom, Subscription
 from fairlead.surfaces.asgi import FRAMES, Receive, Scope, Send
 from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.errors import refusal
@@ -55,14 +55,14 @@ class CloudSocket:
 
     def __init__(
         self,
-        newsroom: Newsroom,
+        event_hub: EventHub,
         callers: CloudCallers,
         remaining: Remaining,
         observe: Observer,
         recheck_seconds: float = _RECHECK_SECONDS,
         features: Mapping[str, Any] = FEATURES,
     ) -> None:
-        self._newsroom = newsroom
+        self._event_hub = event_hub
         self._callers = callers
         self._remaining = remaining
         self._observe = observe
@@ -75,7 +75,7 @@ class CloudSocket:
             return
         try:
             caller = await self._callers.watcher(HTTPConnection(scope))
-            subscription = self._newsroom.subscribe(caller.workspace_id)
+            subscription = self._event_hub.subscribe(caller.workspace_id)
         except FaultError as error:
             await _refuse(scope, send, error)
             return
@@ -92,7 +92,9 @@ class CloudSocket:
         finally:
             subscription.close()
 
-    async def _serve(self, scope: Scope, socket: "_Socket", ended: asyncio.Future[Ending]) -> tuple[int, str] | None:
+    async def _serve(
+        self, scope: Scope, socket: "_Socket", ended: asyncio.Future[CloseReason]
+    ) -> tuple[int, str] | None:
         """Tell and hear until one of the two is over; the code and the reason to close with, if it is for us to do."""
         tasks = [asyncio.create_task(socket.tell()), asyncio.create_task(socket.hear())]
         try:
@@ -137,8 +139,8 @@ async def _refuse(scope: Scope, send: Send, error: FaultError) -> None:
 
 
 _CLOSINGS: Final = {
-    Ending.TOO_SLOW: (1013, "What happens is not read as fast as it happens."),
-    Ending.STOPPED: (1001, "The server stops."),
+    CloseReason.TOO_SLOW: (1013, "What happens is not read as fast as it happens."),
+    CloseReason.STOPPED: (1001, "The server stops."),
 }
 
 
@@ -146,7 +148,7 @@ class _Socket:
     """One open socket."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, subscription: Subscription, features: Mapping[str, Any]
+        self, scope: Scope, receive: Receive, send: Send, subscription: EventSubscription, features: Mapping[str, Any]
     ) -> None:
         self._features = features
         self._receive = receive
@@ -159,16 +161,18 @@ class _Socket:
 
     async def greet(self, remaining: int) -> None:
         """Say how things stand: what waits, and what is executed."""
-        running = [payload for news in self._subscription.running for payload in payloads(Bulletin(news), PLAIN)]
+        running = [
+            payload for envelope in self._subscription.running for payload in payloads(Broadcast(envelope), PLAIN)
+        ]
         await self._say([hello(remaining, self._sid), *running])
 
     async def tell(self) -> None:
         """Tell what happens, until nothing more will be told."""
-        while bulletins := await self._subscription.next():
+        while broadcasts := await self._subscription.next():
             if self._takes_frames:
-                await self._send({"type": FRAMES, "frames": [packed(each, self._reading) for each in bulletins]})
+                await self._send({"type": FRAMES, "frames": [packed(each, self._reading) for each in broadcasts]})
             else:
-                await self._say([payload for each in bulletins for payload in payloads(each, self._reading)])
+                await self._say([payload for each in broadcasts for payload in payloads(each, self._reading)])
 
     async def hear(self) -> None:
         """Read what the client says, no faster than a client has anything to say, until it leaves."""

@@ -7,9 +7,18 @@ from typing import Any, Final, cast
 import msgspec
 from starlette.responses import Response
 
-from fairlead.domain.jobs.events import Ending, Event, Failed, Failure, Interrupted, Place, Started, Succeeded
+from fairlead.domain.jobs.events import (
+    Ending,
+    Event,
+    EventEnvelope,
+    Failed,
+    Failure,
+    Interrupted,
+    Place,
+    Started,
+    Succeeded,
+)
 from fairlead.domain.jobs.jobs import Job
-from fairlead.domain.jobs.news import News
 from fairlead.domain.jobs.states import LIVE, JobState
 from fairlead.surfaces.cloud.documents import (
     CloudJob,
@@ -116,7 +125,7 @@ def job_entry(job: Job) -> CloudJobListed:
         entry["execution_end_time"] = job.finished_at
     ending = _ending(job)
     if isinstance(ending, Failed):
-        entry["execution_error"] = message_of(_news(job, ending, job.finished_at))[1]
+        entry["execution_error"] = message_of(_envelope(job, ending, job.finished_at))[1]
     files = list(_files(job))
     if files:
         entry["outputs_count"] = len(files)
@@ -182,7 +191,7 @@ def _status(job: Job, events: Sequence[tuple[Event, int]]) -> ExecutionStatus:
     """How a job has ended; without its events, told from what the job knows of itself."""
     told = events or list(_shown_events(job))
     succeeded = job.state is JobState.SUCCEEDED
-    messages = [message_of(_news(job, event, at)) for event, at in told]
+    messages = [message_of(_envelope(job, event, at)) for event, at in told]
     return {"status_str": "success" if succeeded else "error", "completed": succeeded, "messages": messages}
 
 
@@ -212,8 +221,8 @@ def _sentence(failure: Failure) -> str:
     return f"{failure.node_type} (node {node}): {failure.message}" if node else failure.message
 
 
-def _news(job: Job, event: Event, at: int | None) -> News:
-    return News(job.workspace_id, job.id, job.public_id, at or job.updated_at, event)
+def _envelope(job: Job, event: Event, at: int | None) -> EventEnvelope:
+    return EventEnvelope(job.workspace_id, job.id, job.public_id, at or job.updated_at, event)
 
 
 def _extra(job: Job) -> dict[str, Any]:

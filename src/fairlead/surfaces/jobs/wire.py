@@ -10,10 +10,9 @@ import msgspec
 from starlette.responses import Response
 
 from fairlead.domain.jobs import errors
-from fairlead.domain.jobs.events import Ending, Failed, Failure
+from fairlead.domain.jobs.events import Ending, Failed, Failure, Preview
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.listing import JobPage, ListedJob
-from fairlead.domain.jobs.news import Preview
 from fairlead.domain.jobs.outputs import JobOutput
 from fairlead.domain.jobs.progress import Standing
 from fairlead.domain.jobs.states import WAITING, JobState

@@ -1,4 +1,4 @@
-"""News of jobs: told to everybody who watches, in order, and never at the expense of anybody else."""
+"""Events of jobs: told to everybody who watches, in order, and never at the expense of anybody else."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,25 +10,36 @@ import pytest
 from conftest import Run
 from fairlead.domain.faults import ConcurrencyLimitExceeded, FaultError
 from fairlead.domain.jobs.events import (
+    EventEnvelope,
     Executed,
     Executing,
     Finished,
     Interrupted,
+    JobEvent,
     Place,
+    Preview,
     Progress,
+    ProgressText,
+    QueueChanged,
     Started,
     Stopped,
     Succeeded,
 )
-from fairlead.domain.jobs.news import News, Preview, ProgressText, QueueChanged, Tiding
-from fairlead.operations.jobs.newsroom import Bulletin, Ending, NewsLimits, Newsroom, Subscription
+from fairlead.messaging.event_hub import Broadcast, CloseReason, EventHub, EventSubscription, HubLimits
+from fairlead.messaging.local.event_hub import LocalEventHub
 
 pytestmark = pytest.mark.req("C-08")
 
 Scene = Callable[[], Any]
 JOB: Final = "a job"
-FEW: Final = NewsLimits(
-    per_workspace=2, in_all=3, waiting=8, waiting_bytes=100_000, eager=2, eager_bytes=50_000, last_word_seconds=0.01
+FEW: Final = HubLimits(
+    per_workspace=2,
+    in_total=3,
+    waiting=8,
+    waiting_bytes=100_000,
+    coalesce_above=2,
+    coalesce_above_bytes=50_000,
+    ended_seconds=0.01,
 )
 
 
@@ -37,9 +48,9 @@ def place(node: str) -> Place:
     return Place(node, node)
 
 
-def news(tiding: Tiding, job: str | None = JOB, workspace: str = "lab") -> News:
+def envelope(event: JobEvent, job: str | None = JOB, workspace: str = "lab") -> EventEnvelope:
     """Something that happened."""
-    return News(workspace, job, job, 0, tiding)
+    return EventEnvelope(workspace, job, job, 0, event)
 
 
 def preview(size: int, node: str = "7") -> Preview:
@@ -47,15 +58,15 @@ def preview(size: int, node: str = "7") -> Preview:
     return Preview(place(node), "image/png", bytes(size))
 
 
-def publish(newsroom: Newsroom, *tidings: Tiding, job: str | None = JOB, workspace: str = "lab") -> None:
+def publish(hub: EventHub, *events: JobEvent, job: str | None = JOB, workspace: str = "lab") -> None:
     """Publish what has happened to a job."""
-    for tiding in tidings:
-        newsroom.publish(news(tiding, job, workspace))
+    for event in events:
+        hub.publish(envelope(event, job, workspace))
 
 
-async def waiting(subscription: Subscription) -> list[Bulletin]:
+async def waiting(subscription: EventSubscription) -> list[Broadcast]:
     """Everything that waits, in order."""
-    found: list[Bulletin] = []
+    found: list[Broadcast] = []
     with suppress(TimeoutError):
         while True:
             async with asyncio.timeout(0):
@@ -66,24 +77,24 @@ async def waiting(subscription: Subscription) -> list[Bulletin]:
     return found
 
 
-async def told(subscription: Subscription) -> list[Tiding]:
+async def told(subscription: EventSubscription) -> list[JobEvent]:
     """What has happened, as it waits to be told."""
-    return [bulletin.news.tiding for bulletin in await waiting(subscription) if bulletin.news is not None]
+    return [broadcast.envelope.event for broadcast in await waiting(subscription) if broadcast.envelope is not None]
 
 
-def named(bulletins: Sequence[Bulletin]) -> list[list[tuple[str, bool]]]:
-    """Which nodes each bulletin has progress of, and whether they run."""
-    return [[(one.place.node, one.is_running) for one in bulletin.progress] for bulletin in bulletins]
+def named(broadcasts: Sequence[Broadcast]) -> list[list[tuple[str, bool]]]:
+    """Which nodes each broadcast has progress of, and whether they run."""
+    return [[(one.place.node, one.is_running) for one in broadcast.progress] for broadcast in broadcasts]
 
 
 def test_subscribers_hear_of_their_workspace_alone(run: Run) -> None:
     """All who watch a workspace are told the same, in order, and nobody else is told anything."""
 
     async def scene() -> None:
-        newsroom = Newsroom()
-        first, second, other = (newsroom.subscribe(name) for name in ("lab", "lab", "elsewhere"))
-        said: list[Tiding] = [Started(), Executing(place("1")), Executed(place("1"), {"text": ["x"]}), Succeeded()]
-        publish(newsroom, *said)
+        hub = LocalEventHub()
+        first, second, other = (hub.subscribe(name) for name in ("lab", "lab", "elsewhere"))
+        said: list[JobEvent] = [Started(), Executing(place("1")), Executed(place("1"), {"text": ["x"]}), Succeeded()]
+        publish(hub, *said)
         assert await told(first) == await told(second) == said
         assert await told(other) == []
 
@@ -91,14 +102,14 @@ def test_subscribers_hear_of_their_workspace_alone(run: Run) -> None:
 
 
 def test_waiting_subscriber_is_woken(run: Run) -> None:
-    """Anyone who waits for news is told of them as soon as they are there."""
+    """Anyone who waits for events is told of them as soon as they are there."""
 
     async def scene() -> None:
-        newsroom = Newsroom()
-        subscription = newsroom.subscribe("lab")
+        hub = LocalEventHub()
+        subscription = hub.subscribe("lab")
         next_one = asyncio.ensure_future(subscription.next())
         await asyncio.sleep(0)
-        publish(newsroom, Started())
+        publish(hub, Started())
         assert len(await next_one) == 1
 
     run(scene())
@@ -108,17 +119,17 @@ def test_closed_subscription_is_forgotten(run: Run) -> None:
     """A subscription that is closed is forgotten, and ends anyone who waits for it."""
 
     async def scene() -> None:
-        newsroom = Newsroom(FEW)
+        hub = LocalEventHub(FEW)
         for _ in range(10):
-            newsroom.subscribe("lab").close()
-        subscription = newsroom.subscribe("lab")
+            hub.subscribe("lab").close()
+        subscription = hub.subscribe("lab")
         next_one = asyncio.ensure_future(subscription.next())
         await asyncio.sleep(0)
         subscription.close()
         subscription.close()
-        publish(newsroom, Started())
+        publish(hub, Started())
         assert await next_one == []
-        assert subscription.ended.result() is Ending.CLOSED
+        assert subscription.ended.result() is CloseReason.CLOSED
 
     run(scene())
 
@@ -127,33 +138,33 @@ def test_number_of_subscribers_is_bounded(run: Run) -> None:
     """Watchers are counted, in a workspace and in all; one more is refused, and may come when one has left."""
 
     async def scene() -> None:
-        newsroom = Newsroom(FEW)
-        first = newsroom.subscribe("lab")
-        newsroom.subscribe("lab")
+        hub = LocalEventHub(FEW)
+        first = hub.subscribe("lab")
+        hub.subscribe("lab")
         with pytest.raises(FaultError) as caught:
-            newsroom.subscribe("lab")
+            hub.subscribe("lab")
         assert caught.value.fault == ConcurrencyLimitExceeded(2, 2, what="sockets")
-        newsroom.subscribe("elsewhere")
+        hub.subscribe("elsewhere")
         with pytest.raises(FaultError) as caught:
-            newsroom.subscribe("elsewhere")
+            hub.subscribe("elsewhere")
         assert caught.value.fault == ConcurrencyLimitExceeded(3, 3, what="sockets")
         first.close()
-        newsroom.subscribe("lab")
+        hub.subscribe("lab")
 
     run(scene())
 
 
 def test_stopping_server_ends_every_subscription(run: Run) -> None:
-    """When the newsroom closes, every subscription ends, and so does one that comes later."""
+    """When the hub closes, every subscription ends, and so does one that comes later."""
 
     async def scene() -> None:
-        newsroom = Newsroom()
-        before = newsroom.subscribe("lab")
-        newsroom.close()
-        after = newsroom.subscribe("lab")
+        hub = LocalEventHub()
+        before = hub.subscribe("lab")
+        hub.close()
+        after = hub.subscribe("lab")
         for subscription in (before, after):
             assert await subscription.next() == []
-            assert subscription.ended.result() is Ending.STOPPED
+            assert subscription.ended.result() is CloseReason.STOPPED
 
     run(scene())
 
@@ -162,13 +173,13 @@ def test_slow_subscriber_is_told_the_newest_preview_and_all_that_matters(run: Ru
     """Who is behind is told the newest preview, text and progress of each node, and everything that must be told."""
 
     async def scene() -> None:
-        newsroom = Newsroom(FEW)
-        subscription = newsroom.subscribe("lab")
-        must: list[Tiding] = [Started(), Executing(place("1")), Executing(place("2"))]
-        publish(newsroom, *must)
+        hub = LocalEventHub(FEW)
+        subscription = hub.subscribe("lab")
+        must: list[JobEvent] = [Started(), Executing(place("1")), Executing(place("2"))]
+        publish(hub, *must)
         for step in range(1, 50):
-            publish(newsroom, Progress(place("1"), step, 50), Progress(place("2"), step, 50), preview(step, "1"))
-        publish(newsroom, ProgressText(place("1"), "first"), ProgressText(place("1"), "second"))
+            publish(hub, Progress(place("1"), step, 50), Progress(place("2"), step, 50), preview(step, "1"))
+        publish(hub, ProgressText(place("1"), "first"), ProgressText(place("1"), "second"))
         assert await told(subscription) == [
             *must,
             Progress(place("1"), 49, 50),
@@ -184,10 +195,10 @@ def test_subscriber_that_keeps_up_is_told_every_step(run: Run) -> None:
     """Steps that come at once are all told to who reads them."""
 
     async def scene() -> None:
-        newsroom = Newsroom()
-        subscription = newsroom.subscribe("lab")
-        steps: list[Tiding] = [Progress(place("1"), step, 20) for step in range(20)]
-        publish(newsroom, *steps)
+        hub = LocalEventHub()
+        subscription = hub.subscribe("lab")
+        steps: list[JobEvent] = [Progress(place("1"), step, 20) for step in range(20)]
+        publish(hub, *steps)
         assert await told(subscription) == steps
 
     run(scene())
@@ -197,9 +208,9 @@ def test_previews_are_dropped_before_anything_else(run: Run) -> None:
     """Where there is no room, previews of any node go first, the oldest before the others."""
 
     async def scene() -> None:
-        newsroom = Newsroom(FEW)
-        subscription = newsroom.subscribe("lab")
-        publish(newsroom, Started(), *(preview(40_000, node) for node in ("1", "2", "3")), Succeeded())
+        hub = LocalEventHub(FEW)
+        subscription = hub.subscribe("lab")
+        publish(hub, Started(), *(preview(40_000, node) for node in ("1", "2", "3")), Succeeded())
         assert await told(subscription) == [Started(), preview(40_000, "2"), preview(40_000, "3"), Succeeded()]
         assert not subscription.ended.done()
 
@@ -209,20 +220,20 @@ def test_previews_are_dropped_before_anything_else(run: Run) -> None:
 @pytest.mark.parametrize(
     "too_much", [[Started()] * 9, [Executed(place("1"), {"text": ["x" * 40_000]})] * 3], ids=["messages", "bytes"]
 )
-def test_subscriber_that_is_too_slow_is_closed(run: Run, too_much: list[Tiding]) -> None:
+def test_subscriber_that_is_too_slow_is_closed(run: Run, too_much: list[JobEvent]) -> None:
     """Who is too far behind is told nothing more, and keeps nothing; his neighbour does not notice."""
 
     async def scene() -> None:
-        newsroom = Newsroom(FEW)
-        slow, quick = newsroom.subscribe("lab"), newsroom.subscribe("lab")
+        hub = LocalEventHub(FEW)
+        slow, quick = hub.subscribe("lab"), hub.subscribe("lab")
         heard = []
-        for tiding in too_much:
-            publish(newsroom, tiding)
+        for event in too_much:
+            publish(hub, event)
             heard += await told(quick)
-        assert slow.ended.result() is Ending.TOO_SLOW
+        assert slow.ended.result() is CloseReason.TOO_SLOW
         assert await slow.next() == []
         assert heard == too_much
-        newsroom.subscribe("lab")
+        hub.subscribe("lab")
 
     run(scene())
 
@@ -231,9 +242,9 @@ def test_preview_larger_than_the_buffer_is_dropped(run: Run) -> None:
     """It is dropped, and nobody is closed for it."""
 
     async def scene() -> None:
-        newsroom = Newsroom(FEW)
-        subscription = newsroom.subscribe("lab")
-        publish(newsroom, Started(), preview(1_000_000), Succeeded())
+        hub = LocalEventHub(FEW)
+        subscription = hub.subscribe("lab")
+        publish(hub, Started(), preview(1_000_000), Succeeded())
         assert await told(subscription) == [Started(), Succeeded()]
 
     run(scene())
@@ -243,10 +254,10 @@ def test_batch_of_events_is_bounded(run: Run) -> None:
     """What is taken at once is limited, so that a connection can say that it is full; nothing is lost by it."""
 
     async def scene() -> None:
-        newsroom = Newsroom(NewsLimits(batch_bytes=10_000))
-        subscription = newsroom.subscribe("lab")
-        said: list[Tiding] = [Executed(place(str(node)), {"text": ["x" * 4_000]}) for node in range(10)]
-        publish(newsroom, *said)
+        hub = LocalEventHub(HubLimits(batch_bytes=10_000))
+        subscription = hub.subscribe("lab")
+        said: list[JobEvent] = [Executed(place(str(node)), {"text": ["x" * 4_000]}) for node in range(10)]
+        publish(hub, *said)
         first = await subscription.next()
         assert 2 <= len(first) <= 3
         assert len(first) + len(await waiting(subscription)) == len(said)
@@ -258,12 +269,12 @@ def test_end_of_a_job_is_told_with_the_status_that_follows(run: Run) -> None:
     """That a job is over is told with the status that follows its end."""
 
     async def scene() -> None:
-        newsroom = Newsroom()
-        subscription = newsroom.subscribe("lab")
-        publish(newsroom, Succeeded())
-        publish(newsroom, QueueChanged(1), job=None)
-        publish(newsroom, QueueChanged(0), job=None)
-        assert [list(bulletin.over) for bulletin in await waiting(subscription)] == [[], [JOB], []]
+        hub = LocalEventHub()
+        subscription = hub.subscribe("lab")
+        publish(hub, Succeeded())
+        publish(hub, QueueChanged(1), job=None)
+        publish(hub, QueueChanged(0), job=None)
+        assert [list(broadcast.ended_jobs) for broadcast in await waiting(subscription)] == [[], [JOB], []]
 
     run(scene())
 
@@ -272,15 +283,15 @@ def test_end_of_a_job_is_told_once_without_a_status(run: Run) -> None:
     """Where no status follows, the last word comes without it, once."""
 
     async def scene() -> None:
-        newsroom = Newsroom(FEW)
-        subscription = newsroom.subscribe("lab")
-        publish(newsroom, Interrupted(None, None, []))
+        hub = LocalEventHub(FEW)
+        subscription = hub.subscribe("lab")
+        publish(hub, Interrupted(None, None, []))
         await subscription.next()
         (last,) = await subscription.next()
-        assert (last.news, list(last.over)) == (None, [JOB])
-        publish(newsroom, QueueChanged(0), job=None)
+        assert (last.envelope, list(last.ended_jobs)) == (None, [JOB])
+        publish(hub, QueueChanged(0), job=None)
         (status,) = await subscription.next()
-        assert list(status.over) == []
+        assert list(status.ended_jobs) == []
 
     run(scene())
 
@@ -289,13 +300,13 @@ def test_newcomer_is_told_which_node_is_running(run: Run) -> None:
     """Who comes in the middle is told the node that began last, of each job, until the job ends."""
 
     async def scene() -> None:
-        newsroom = Newsroom()
-        publish(newsroom, Started(), Executing(place("1")), Finished(place("1")), Executing(place("2")))
-        publish(newsroom, Started(), job="another")
-        publish(newsroom, Executing(place("9")), workspace="elsewhere", job="a third")
-        assert newsroom.subscribe("lab").running == [news(Executing(place("2")))]
-        publish(newsroom, Succeeded())
-        assert newsroom.subscribe("lab").running == []
+        hub = LocalEventHub()
+        publish(hub, Started(), Executing(place("1")), Finished(place("1")), Executing(place("2")))
+        publish(hub, Started(), job="another")
+        publish(hub, Executing(place("9")), workspace="elsewhere", job="a third")
+        assert hub.subscribe("lab").running == [envelope(Executing(place("2")))]
+        publish(hub, Succeeded())
+        assert hub.subscribe("lab").running == []
 
     run(scene())
 
@@ -304,25 +315,25 @@ def test_jobs_with_one_public_id_are_told_apart(run: Run) -> None:
     """What is remembered of a job is its own, and its last word goes to its workspace, though both ids are the same."""
 
     async def scene() -> None:
-        newsroom = Newsroom(FEW)
-        mine, theirs = newsroom.subscribe("lab"), newsroom.subscribe("elsewhere")
+        hub = LocalEventHub(FEW)
+        mine, theirs = hub.subscribe("lab"), hub.subscribe("elsewhere")
         for workspace, own in (("lab", "mine"), ("elsewhere", "theirs")):
             picture = Preview(place("1"), "image/png", own.encode())
-            for tiding in (Started(), Executing(place("1")), picture):
-                newsroom.publish(News(workspace, own, JOB, 0, tiding))
-        assert [one.job_id for one in newsroom.subscribe("elsewhere").running] == ["theirs"]
+            for event in (Started(), Executing(place("1")), picture):
+                hub.publish(EventEnvelope(workspace, own, JOB, 0, event))
+        assert [one.job_id for one in hub.subscribe("elsewhere").running] == ["theirs"]
         await waiting(mine)
         await waiting(theirs)
-        newsroom.publish(News("lab", "mine", JOB, 0, Interrupted(None, None, [])))
-        newsroom.publish(News("lab", None, None, 0, QueueChanged(0)))
-        assert [list(one.over) for one in await waiting(mine)] == [[], [JOB]]
-        assert newsroom.newest_preview("mine") is None
-        preview = newsroom.newest_preview("theirs")
+        hub.publish(EventEnvelope("lab", "mine", JOB, 0, Interrupted(None, None, [])))
+        hub.publish(EventEnvelope("lab", None, None, 0, QueueChanged(0)))
+        assert [list(one.ended_jobs) for one in await waiting(mine)] == [[], [JOB]]
+        assert hub.newest_preview("mine") is None
+        preview = hub.newest_preview("theirs")
         assert preview is not None
         assert preview.image == b"theirs"
-        newsroom.publish(News("elsewhere", "theirs", JOB, 0, Progress(place("1"), 1, 2)))
-        ((bulletin,),) = [await waiting(theirs)]
-        assert (bulletin.news and bulletin.news.public_id, named([bulletin])) == (JOB, [[("1", True)]])
+        hub.publish(EventEnvelope("elsewhere", "theirs", JOB, 0, Progress(place("1"), 1, 2)))
+        ((broadcast,),) = [await waiting(theirs)]
+        assert (broadcast.envelope and broadcast.envelope.public_id, named([broadcast])) == (JOB, [[("1", True)]])
 
     run(scene())
 
@@ -331,12 +342,12 @@ def test_progress_names_only_nodes_that_run(run: Run) -> None:
     """Each change names its node first, then those that run beside it; a node that is blocked stops running."""
 
     async def scene() -> None:
-        newsroom = Newsroom()
-        subscription = newsroom.subscribe("lab")
-        publish(newsroom, Started(), Executing(place("1")), Executing(place("2")), Progress(place("1"), 1, 4))
-        publish(newsroom, Finished(place("1")), Stopped(place("2"), "Save", "No."), Stopped(place("3"), "Save", "No."))
-        bulletins = await waiting(subscription)
-        assert named(bulletins) == [
+        hub = LocalEventHub()
+        subscription = hub.subscribe("lab")
+        publish(hub, Started(), Executing(place("1")), Executing(place("2")), Progress(place("1"), 1, 4))
+        publish(hub, Finished(place("1")), Stopped(place("2"), "Save", "No."), Stopped(place("3"), "Save", "No."))
+        broadcasts = await waiting(subscription)
+        assert named(broadcasts) == [
             [],
             [("1", True)],
             [("2", True), ("1", True)],
@@ -345,7 +356,7 @@ def test_progress_names_only_nodes_that_run(run: Run) -> None:
             [("2", False)],
             [],
         ]
-        assert [(one.value, one.most) for one in (bulletins[3].progress[0], bulletins[4].progress[0])] == [
+        assert [(one.value, one.most) for one in (broadcasts[3].progress[0], broadcasts[4].progress[0])] == [
             (1, 4),
             (4, 4),
         ]
@@ -357,15 +368,15 @@ def test_progress_message_names_a_bounded_number_of_nodes(run: Run) -> None:
     """However many nodes a job has and however many run at once, a message names a bounded number of them."""
 
     async def scene() -> None:
-        newsroom = Newsroom()
-        subscription = newsroom.subscribe("lab")
-        bulletins: list[Bulletin] = []
+        hub = LocalEventHub()
+        subscription = hub.subscribe("lab")
+        broadcasts: list[Broadcast] = []
         for make in (Executing, lambda where: Progress(where, 1, 2), Finished):
             for node in range(1_000):
-                publish(newsroom, make(place(str(node))))
-            bulletins += await waiting(subscription)
-        assert len(bulletins) == 3_000
-        assert max(len(bulletin.progress) for bulletin in bulletins) <= 9
+                publish(hub, make(place(str(node))))
+            broadcasts += await waiting(subscription)
+        assert len(broadcasts) == 3_000
+        assert max(len(broadcast.progress) for broadcast in broadcasts) <= 9
 
     run(scene())
 
@@ -374,10 +385,10 @@ def test_number_of_remembered_jobs_is_bounded(run: Run, monkeypatch: pytest.Monk
     """Only so many jobs under way are remembered, the newest."""
 
     async def scene() -> None:
-        newsroom = Newsroom()
+        hub = LocalEventHub()
         for number in range(5):
-            publish(newsroom, Started(), Executing(place("1")), job=f"job {number}")
-        assert [one.job_id for one in newsroom.subscribe("lab").running] == ["job 3", "job 4"]
+            publish(hub, Started(), Executing(place("1")), job=f"job {number}")
+        assert [one.job_id for one in hub.subscribe("lab").running] == ["job 3", "job 4"]
 
-    monkeypatch.setattr("fairlead.operations.jobs.newsroom._JOBS_MAX", 2)
+    monkeypatch.setattr("fairlead.messaging.local.live_jobs._JOBS_MAX", 2)
     run(scene())

@@ -1,0 +1,117 @@
+"""The port for events of jobs: from where they happen to everyone who watches the workspace. Nothing is kept (C-08).
+
+What an implementation guarantees:
+
+* An envelope goes to every subscription of its workspace, and to no other.
+* The envelopes of one job that one server publishes arrive in the order of their publication.
+* Publishing never waits and never raises, whatever subscribers and other servers do.
+* A subscription that is too far behind is ended, and told why. What only matters live is dropped before.
+* An envelope may be lost on its way between servers. What must not be lost is in the database, and is looked for there.
+"""
+
+import asyncio
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import msgspec
+
+from fairlead.domain.jobs.events import EventEnvelope, Place, Preview
+
+_MIB: Final = 2**20
+
+
+class NodeProgress(msgspec.Struct, frozen=True):
+    """How far a node is: `value` of `most`; one that is through is not running."""
+
+    place: Place
+    value: float = 0
+    most: float = 1
+    is_running: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """An envelope as it goes to all subscriptions, with what they are told at the same moment.
+
+    `envelope` is None where only `ended_jobs` is told. `progress` names the node whose state has changed, then the
+    others of its job that run; it is empty where nothing has changed. `ended_jobs` are the public ids of jobs of which
+    nothing more will be told. `encoded` keeps what is sent of it, so that it is encoded once for all subscribers.
+    """
+
+    envelope: EventEnvelope | None
+    progress: Sequence[NodeProgress] = ()
+    ended_jobs: Sequence[str] = ()
+    encoded: dict[object, bytes] = field(default_factory=dict, compare=False)
+
+
+class CloseReason(enum.Enum):
+    """Why a subscription has ended."""
+
+    CLOSED = "closed"
+    TOO_SLOW = "too_slow"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class HubLimits:
+    """How many may subscribe at a server, and how much may wait for one subscription before it is too slow.
+
+    Above `coalesce_above` messages or bytes, of what only matters live the newest is kept. One `next` returns at most
+    `batch_bytes` and one broadcast more. `ended_seconds` is how long the end of a job waits for the status after it.
+    """
+
+    per_workspace: int = 2_000
+    in_total: int = 10_000
+    waiting: int = 10_000
+    waiting_bytes: int = 8 * _MIB
+    coalesce_above: int = 256
+    coalesce_above_bytes: int = _MIB // 2
+    batch_bytes: int = _MIB // 4
+    ended_seconds: float = 0.25
+
+
+class EventSubscription(Protocol):
+    """What one watcher of a workspace is told, until it is closed."""
+
+    @property
+    def running(self) -> Sequence[EventEnvelope]:
+        """The nodes that were executed when it began, as far as they were known at this server."""
+        ...
+
+    @property
+    def ended(self) -> asyncio.Future[CloseReason]:
+        """Done when the subscription has ended."""
+        ...
+
+    async def next(self) -> Sequence[Broadcast]:
+        """Wait for what is to be told next, in order; empty once the subscription has ended. One caller at a time."""
+        ...
+
+    def close(self) -> None:
+        """End the subscription and forget what waits; doing it again changes nothing."""
+        ...
+
+
+class EventHub(Protocol):
+    """Where events are published and subscribed to. Every method belongs to the thread of the event loop."""
+
+    def publish(self, envelope: EventEnvelope) -> None:
+        """Tell every subscription of the workspace."""
+        ...
+
+    def subscribe(self, workspace_id: str) -> EventSubscription:
+        """Subscribe to a workspace from now on; FaultError where the limit of subscribers is reached.
+
+        Of a hub that is closed the subscription has ended already.
+        """
+        ...
+
+    def newest_preview(self, job_id: str) -> Preview | None:
+        """The newest preview of a job under way, as far as this server knows; None where there is none."""
+        ...
+
+    def close(self) -> None:
+        """End all subscriptions, now and later: the server stops."""
+        ...

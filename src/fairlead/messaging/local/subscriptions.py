@@ -1,0 +1,154 @@
+"""What waits for one subscriber, within bounds."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from fairlead.domain.jobs.events import (
+    Cached,
+    EventEnvelope,
+    Executed,
+    Failed,
+    Interrupted,
+    Notice,
+    Preview,
+    Progress,
+    ProgressText,
+    ShownValues,
+)
+from fairlead.messaging.event_hub import Broadcast, CloseReason, HubLimits
+
+_BASE_BYTES: Final = 512
+"""What an event counts for that has nothing of any size in it."""
+_NODE_BYTES: Final = 300
+"""What the progress of one node counts for."""
+_encode: Final = msgspec.json.Encoder().encode
+_LiveKey: TypeAlias = tuple[type[object], str | None, str]
+_Key: TypeAlias = int | _LiveKey
+
+
+class SizedBroadcast:
+    """A broadcast with its size on the wire, and with its key where the newest of that key replaces the others."""
+
+    __slots__ = ("broadcast", "live_key", "size")
+
+    def __init__(self, broadcast: Broadcast) -> None:
+        self.broadcast = broadcast
+        self.size = _size(broadcast)
+        self.live_key = _live_key(broadcast.envelope)
+
+
+class LocalSubscription:
+    """What one subscriber is told. `running` is what is executed at its beginning; `ended` is done when it has ended.
+
+    `leave` is called once, when it ends.
+    """
+
+    def __init__(
+        self, running: Sequence[EventEnvelope], limits: HubLimits, leave: Callable[["LocalSubscription"], None]
+    ) -> None:
+        self.running = running
+        self.ended: asyncio.Future[CloseReason] = asyncio.get_running_loop().create_future()
+        self._limits = limits
+        self._leave = leave
+        self._waiting: dict[_Key, SizedBroadcast] = {}
+        self._live: dict[_Key, None] = {}
+        self._bytes = 0
+        self._turns = itertools.count()
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def next(self) -> Sequence[Broadcast]:
+        """What is to be told next, in order, at most `batch_bytes` and one more; empty once the subscription has ended.
+
+        Only one may ask at a time.
+        """
+        while not self._waiting and not self.ended.done():
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        taken: list[Broadcast] = []
+        size = 0
+        while self._waiting and size < self._limits.batch_bytes:
+            sized = self._remove(next(iter(self._waiting)))
+            size += sized.size
+            taken.append(sized.broadcast)
+        return taken
+
+    def close(self) -> None:
+        """Stop watching."""
+        self.end(CloseReason.CLOSED)
+
+    def put(self, sized: SizedBroadcast) -> None:
+        """Keep a broadcast until `wake`; one that does not fit any more ends the subscription."""
+        if self.ended.done():
+            return
+        key: _Key = next(self._turns)
+        if sized.live_key is not None:
+            if self._is_behind():
+                key = sized.live_key
+                if key in self._waiting:
+                    self._remove(key)
+            self._live[key] = None
+        self._waiting[key] = sized
+        self._bytes += sized.size
+        if self._is_full():
+            self._make_room()
+
+    def wake(self) -> None:
+        """Let the one who waits in `next` have what there is."""
+        has_next = self._waiting or self.ended.done()
+        if has_next and self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def end(self, reason: CloseReason) -> None:
+        """End, and forget what waits."""
+        if not self.ended.done():
+            self.ended.set_result(reason)
+            self._leave(self)
+        self._waiting.clear()
+        self._live.clear()
+        self._bytes = 0
+        self.wake()
+
+    def _is_behind(self) -> bool:
+        limits = self._limits
+        return len(self._waiting) >= limits.coalesce_above or self._bytes >= limits.coalesce_above_bytes
+
+    def _is_full(self) -> bool:
+        return len(self._waiting) > self._limits.waiting or self._bytes > self._limits.waiting_bytes
+
+    def _make_room(self) -> None:
+        """Drop what only matters live, the oldest first; end where that is not enough."""
+        while self._live and self._is_full():
+            self._remove(next(iter(self._live)))
+        if self._is_full():
+            self.end(CloseReason.TOO_SLOW)
+
+    def _remove(self, key: _Key) -> SizedBroadcast:
+        sized = self._waiting.pop(key)
+        self._live.pop(key, None)
+        self._bytes -= sized.size
+        return sized
+
+
+def _size(broadcast: Broadcast) -> int:
+    """About how many bytes a broadcast takes on the wire."""
+    least = _BASE_BYTES + _NODE_BYTES * len(broadcast.progress)
+    match None if broadcast.envelope is None else broadcast.envelope.event:
+        case Preview(_, _, image):
+            return least + len(image)
+        case Executed(_, ui):
+            return least + len(ShownValues.encoded(ui).json)
+        case Failed() | Cached() | Interrupted() | Notice() | ProgressText() as event:
+            return least + len(_encode(event))
+        case _:
+            return least
+
+
+def _live_key(envelope: EventEnvelope | None) -> _LiveKey | None:
+    """What an event that only matters live is about: only the newest about it is worth telling."""
+    if envelope is not None and isinstance(envelope.event, Preview | Progress | ProgressText):
+        return type(envelope.event), envelope.job_id, envelope.event.place.node
+    return None
