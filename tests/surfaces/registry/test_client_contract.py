@@ -30,7 +30,7 @@ class Version(msgspec.Struct):
 
 
 class Node(msgspec.Struct):
-    """A node; what it has not said of itself is empty."""
+    """A node; what it has not said of itself is empty, and a latest version is absent, never null, before the first."""
 
     id: Text
     name: Text
@@ -40,7 +40,7 @@ class Node(msgspec.Struct):
     icon: str
     repository: str
     tags: list[str]
-    latest_version: Version | None
+    latest_version: Version | msgspec.UnsetType = msgspec.UNSET
 
 
 class Nodes(msgspec.Struct):
@@ -125,7 +125,7 @@ def test_version_is_shown_once_its_archive_has_come(publishing: Publishing, node
     """Until then it may be announced again; afterwards anybody downloads what was sent, and its number is used."""
     first = announce(publishing, node, "1.0.0")
     waiting = msgspec.json.decode(first.content, type=Published)
-    assert publishing.read(f"/nodes/{node}")["latest_version"] is None
+    assert "latest_version" not in publishing.read(f"/nodes/{node}")
     assert publishing.read(f"/nodes/{node}/versions")["data"] == []
     assert refused(publishing.client.get(f"/nodes/{node}/install")) == (404, "not_found")
     assert refused(publishing.client.get(waiting.node_version.downloadUrl)) == (404, "not_found")

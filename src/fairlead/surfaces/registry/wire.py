@@ -41,10 +41,14 @@ class ShownVersion(VersionEntry, frozen=True, kw_only=True, omit_defaults=False)
 
 
 class ShownNode(NodeEntry, frozen=True, kw_only=True, omit_defaults=False):
-    """A node as everybody may see it, whatever it has not said of itself; `latest_version` is null before the first."""
+    """A node as everybody may see it, whatever it has not said of itself.
+
+    `latest_version` is absent before the first version: released command lines read every one that is there,
+    and a null one made them refuse the whole list.
+    """
 
     publisher_id: str
-    latest_version: ShownVersion | None
+    latest_version: ShownVersion | msgspec.UnsetType = msgspec.UNSET
     installs: int
     created_at: str
     updated_at: str
@@ -105,7 +109,7 @@ def shown_node(node: PublishedNode, base: str) -> ShownNode:
     return ShownNode(
         id=node.id,
         publisher_id=node.publisher_id,
-        latest_version=None if node.latest is None else shown_version(node.latest, base),
+        latest_version=msgspec.UNSET if node.latest is None else shown_version(node.latest, base),
         installs=node.installs,
         created_at=as_time(node.created_at),
         updated_at=as_time(node.changed_at),
