@@ -5,14 +5,19 @@ import base64
 import json
 import string
 from collections.abc import Callable
+from typing import Final
 from urllib.parse import quote, quote_plus, unquote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from document_reading import answer_reader
+from fairlead.documents.redaction import Redactor
+from fairlead.domain.pointers import MISSING
 from fairlead.http_client.replies import Reply
-from fairlead.providers.redaction import Redactor
+from fairlead.providers.answers import ReadReply
+from fairlead.providers.redaction import ReplyRedactor
 
 pytestmark = pytest.mark.req("S-10")
 
@@ -79,7 +84,7 @@ def _is_looked_for(forms: list[str]) -> bool:
 
 
 def _redacted(secret: str, text: str) -> str:
-    cleaned = Redactor([secret]).redact(text.encode())
+    cleaned = Redactor([secret.encode()]).redact(text.encode())
     return "" if cleaned is None else cleaned.decode()
 
 
@@ -114,7 +119,7 @@ def test_no_long_part_of_a_secret_is_left(secret: str, cut: int, length: int, ar
 def test_text_without_the_secret_is_the_same_object(text: str) -> None:
     """What holds no secret is not copied, whatever escapes it has."""
     content = text.encode("utf-8", "surrogatepass")
-    assert Redactor([_KEY]).redact(content) is content
+    assert Redactor([_KEY.encode()]).redact(content) is content
 
 
 @pytest.mark.parametrize("form", sorted(_FORMS))
@@ -129,29 +134,69 @@ def test_documents_stay_whole_and_as_long(form: str) -> None:
     assert "**" in document["error"]["message"]
 
 
-@pytest.mark.parametrize("place", [0, 1, 256 * 1024 - 20, 256 * 1024 - 1, 256 * 1024, 700_000, 1_048_500])
-def test_secret_in_a_large_answer_is_found_wherever_it_lies(place: int) -> None:
-    """A large body is looked through in pieces; a secret that lies across two is found too."""
-    body = bytearray(b"x" * 2**20)
+_STEP: Final = 2**20
+
+
+@pytest.mark.parametrize("place", [0, 1, _STEP - 20, _STEP - 1, _STEP, 2 * _STEP - 50])
+def test_secret_in_large_content_is_found_wherever_it_lies(place: int) -> None:
+    """Large content is searched in steps; a secret that lies across two is found too."""
+    content = bytearray(b"x" * 2 * _STEP)
     spelled = quote(_KEY, safe="").encode()
-    body[place : place + len(spelled)] = spelled
-    cleaned = asyncio.run(Redactor([_KEY]).clean_large(Reply(200, {}, bytes(body))))
-    assert cleaned.content == bytes(body).replace(spelled, b"*" * len(spelled))
+    content[place : place + len(spelled)] = spelled
+    assert Redactor([_KEY.encode()]).redact(bytes(content)) == bytes(content).replace(spelled, b"*" * len(spelled))
 
 
-def test_headers_are_cleaned_and_an_innocent_answer_is_handed_on() -> None:
-    """Header values pass the same way, at once and in pieces; an answer without a secret is the same object."""
-    redactor = Redactor([_KEY])
+def _read(reply: Reply, values_max: int | None = None) -> ReadReply:
+    async def read() -> ReadReply:
+        async with answer_reader() as answers:
+            return await answers.read("w", reply, ReplyRedactor([_KEY]), values_max)
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain", "video/mp4"])
+@pytest.mark.parametrize("size", [100, 400_000])
+def test_answers_of_any_size_and_type_are_redacted(content_type: str, size: int) -> None:
+    """The server redacts a small answer itself, a process of its own a large one: nobody notices which."""
+    padding = "x" * size
+    content = json.dumps({"error": f"bad key {_KEY}", "more": padding}).encode()
+    read = _read(Reply(400, {"content-type": content_type, "x-echo": _KEY}, content))
+    assert read.content == content.replace(_KEY.encode(), b"*" * len(_KEY))
+    assert (read.status, dict(read.headers)) == (400, {"content-type": content_type, "x-echo": "*" * len(_KEY)})
+    if content_type == "application/json":
+        assert read.document["error"] == "bad key " + "*" * len(_KEY)
+
+
+@pytest.mark.req("S-02")
+@pytest.mark.parametrize("size", [100, 400_000])
+def test_answer_with_too_many_values_is_as_good_as_none(size: int) -> None:
+    """Its values are counted before anything is made of them, and its headers are redacted all the same."""
+    reply = Reply(200, {"content-type": "application/json", "x-echo": _KEY}, b"[" + b"0," * size + b"0]")
+    read = _read(reply, values_max=50)
+    assert (read.content, read.document, read.headers["x-echo"]) == (b"", MISSING, "*" * len(_KEY))
+    assert len(_read(reply, values_max=2 * size).content) == len(reply.content)
+
+
+def test_secret_that_cannot_be_removed_takes_a_large_answer_with_it() -> None:
+    """The status is all that is left."""
+    spelled = _KEY
+    for _ in range(5):
+        spelled = _every_percent(spelled)[: 2**19]
+    reply = Reply(500, {"x": "y"}, spelled.encode() + b"x" * 400_000)
+    assert _KEY not in "".join(_decodings(_read(reply).content.decode()))
+
+
+def test_headers_are_redacted_and_an_innocent_answer_is_passed_on() -> None:
+    """Header values pass the same way; an answer without a secret is the same object."""
+    redactor = ReplyRedactor([_KEY])
     told = Reply(200, {"content-type": f"text/{_KEY}", "x-echo": base64.b64encode(_KEY.encode()).decode()}, b"{}")
-    cleaned = asyncio.run(redactor.clean_large(told))
-    assert redactor.clean(told) == cleaned
+    cleaned = redactor.clean(told)
     assert cleaned.headers["content-type"] == "text/" + "*" * len(_KEY)
     assert "*" * 40 in cleaned.headers["x-echo"]
     innocent = Reply(200, {"content-type": "application/json"}, b'{"a": "b\\u00e9%20"}')
-    assert asyncio.run(redactor.clean_large(innocent)) is innocent
+    assert redactor.clean(innocent) is innocent
     plain = Reply(200, {"content-type": "application/json"}, b'{"a": "b"}')
     assert redactor.clean(plain) is plain
-    assert redactor.clean(innocent) == innocent
 
 
 def test_secret_in_too_many_layers_takes_the_answer_with_it() -> None:
@@ -159,10 +204,10 @@ def test_secret_in_too_many_layers_takes_the_answer_with_it() -> None:
     spelled = _KEY
     for _ in range(3):
         spelled = _every_percent(spelled) if _ == 1 else _every_escape(spelled)
-    cleaned = Redactor([_KEY]).clean(Reply(500, {"x": "y"}, spelled.encode()))
+    cleaned = ReplyRedactor([_KEY]).clean(Reply(500, {"x": "y"}, spelled.encode()))
     assert _KEY not in "".join(_decodings(cleaned.content.decode()))
 
 
 def test_redactor_shows_nothing() -> None:
     """Its own words hold no secret."""
-    assert _KEY not in repr(Redactor([_KEY]))
+    assert _KEY not in repr(ReplyRedactor([_KEY]))

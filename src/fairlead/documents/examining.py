@@ -16,6 +16,8 @@ from fairlead.documents.outline import (
     long_spans,
     outlined,
 )
+from fairlead.documents.redaction import Redactor
+from fairlead.documents.values import has_more_values
 from fairlead.domain.catalog.schema import InputSchema
 from fairlead.domain.faults import FaultError, InvalidInput, Violation
 from fairlead.domain.runs.body import read_body
@@ -40,9 +42,12 @@ class OfBody(msgspec.Struct, frozen=True, tag=True):
 
 
 class OfAnswer(msgspec.Struct, frozen=True, tag=True):
-    """What a partner's answer says."""
+    """What a partner's answer says without some secrets; of JSON with more than `values_max` values, nothing."""
 
     nonce: str
+    is_json: bool = True
+    secrets: tuple[bytes, ...] = ()
+    values_max: int | None = None
 
 
 class OfSubmission(msgspec.Struct, frozen=True, tag=True):
@@ -68,10 +73,14 @@ class Examined(msgspec.Struct, frozen=True):
 
 
 class ExaminedAnswer(msgspec.Struct, frozen=True):
-    """What was found of a partner's answer: whether it is JSON, and whether a server can go on with its outline."""
+    """What was found of a partner's answer: whether it is JSON, and whether a server can go on with its outline.
+
+    It `is_secret` where a secret cannot be taken out of it. Where one was taken out, what is left comes beside it.
+    """
 
     is_json: bool = True
     is_uneven: bool = False
+    is_secret: bool = False
     outline: str = ""
     spans: tuple[Span, ...] = ()
 
@@ -94,7 +103,7 @@ def answer_to(question: Question, content: bytes) -> tuple[Finding, Sequence[byt
         case OfBody():
             return examine(question, content), ()
         case OfAnswer():
-            return examine_answer(question, content), ()
+            return examine_answer(question, content)
         case OfSubmission():
             return _members(question, content)
 
@@ -118,8 +127,19 @@ def examine(asked: OfBody, content: bytes) -> Examined:
     return Examined(None, outline.decode(), spans, violations)
 
 
-def examine_answer(asked: OfAnswer, content: bytes) -> ExaminedAnswer:
-    """Read a partner's answer, and cut its long texts out; links stay, and shorter texts go too where there are many.
+def examine_answer(asked: OfAnswer, content: bytes) -> tuple[ExaminedAnswer, Sequence[bytes]]:
+    """Take the secrets out of a partner's answer, read it, and cut its long texts out."""
+    if asked.is_json and asked.values_max is not None and has_more_values(content, asked.values_max):
+        return ExaminedAnswer(is_uneven=True), ()
+    redacted = Redactor(asked.secrets).redact(content)
+    if redacted is None:
+        return ExaminedAnswer(is_secret=True), ()
+    found = _outlined_answer(asked.nonce, redacted) if asked.is_json else ExaminedAnswer(is_json=False)
+    return found, () if redacted is content else (redacted,)
+
+
+def _outlined_answer(nonce: str, content: bytes) -> ExaminedAnswer:
+    """Read an answer, and cut its long texts out; links stay, and shorter texts go too where there are many.
 
     As answers are read where they are small: the last of several members of one name counts.
     """
@@ -135,7 +155,7 @@ def examine_answer(asked: OfAnswer, content: bytes) -> ExaminedAnswer:
             found = long_spans(content, long_bytes, keeps_links=True)
             if len(found) <= _SPANS_MAX:
                 spans = _count_spans(content, found)
-                return ExaminedAnswer(outline=outlined(content, spans, asked.nonce).decode(), spans=spans)
+                return ExaminedAnswer(outline=outlined(content, spans, nonce).decode(), spans=spans)
         except UnevenDocumentError:
             continue
     return ExaminedAnswer(is_uneven=True)

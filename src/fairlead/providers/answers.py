@@ -8,10 +8,14 @@ import jiter
 from fairlead.document_readers import INLINE_BYTES, DocumentReaders, NoReaderError, UnreadableDocumentError
 from fairlead.documents.examining import ExaminedAnswer, OfAnswer
 from fairlead.documents.outline import LargeDocument, LongText
+from fairlead.documents.values import has_more_values
 from fairlead.domain.pointers import MISSING
 from fairlead.http_client.replies import Reply
+from fairlead.providers.redaction import ReplyRedactor
 
 _SEARCHED_CHARACTERS: Final = 64 * 1024
+_NO_SECRETS: Final = ReplyRedactor()
+_UNREAD: Final = ExaminedAnswer(is_uneven=True)
 
 
 class _AnswerText(LongText):
@@ -51,7 +55,7 @@ def read_here(reply: Reply) -> ReadReply:
 
 
 class AnswerDecoder:
-    """Decodes partners' answers.
+    """Takes our credentials out of partners' answers, and decodes them.
 
     The readers must take any number of them: a result that is not read may have been paid for.
     """
@@ -59,21 +63,31 @@ class AnswerDecoder:
     def __init__(self, readers: DocumentReaders) -> None:
         self._readers = readers
 
-    async def read(self, owner_id: str, reply: Reply) -> ReadReply:
-        """An answer for an owner, such as a workspace; one that cannot be read is as good as none."""
-        if len(reply.content) <= INLINE_BYTES or not is_json(reply):
+    async def read(
+        self, owner_id: str, reply: Reply, redactor: ReplyRedactor = _NO_SECRETS, values_max: int | None = None
+    ) -> ReadReply:
+        """An answer for an owner, such as a workspace, without the secrets of a redactor.
+
+        One that cannot be read is as good as none, and so is JSON with more than `values_max` values.
+        """
+        if len(reply.content) <= INLINE_BYTES:
+            if values_max is not None and is_json(reply) and has_more_values(reply.content, values_max):
+                reply = Reply(reply.status, reply.headers, b"")
+            return read_here(redactor.clean(reply))
+        asked = OfAnswer(secrets.token_hex(16), is_json(reply), redactor.secrets, values_max)
+        if not (asked.is_json or asked.secrets):
             return read_here(reply)
-        asked = OfAnswer(secrets.token_hex(16))
         try:
-            found, _ = await self._readers.ask(owner_id, asked, reply.content, ExaminedAnswer)
+            found, redacted = await self._readers.ask(owner_id, asked, reply.content, ExaminedAnswer)
         except (NoReaderError, UnreadableDocumentError):
-            return ReadReply(reply.status, reply.headers, b"")
-        if found.is_uneven:
-            return ReadReply(reply.status, reply.headers, b"")
+            found, redacted = _UNREAD, ()
+        if found.is_secret or found.is_uneven:
+            return read_here(redactor.with_content(reply, None if found.is_secret else b""))
+        clean = redactor.with_content(reply, redacted[0] if redacted else reply.content)
         if not found.is_json:
-            return ReadReply(reply.status, reply.headers, reply.content)
-        large = LargeAnswer(reply.content, found.outline.encode(), found.spans, asked.nonce)
-        return ReadReply(reply.status, reply.headers, reply.content, large.decoded(large.outline), large)
+            return ReadReply(clean.status, clean.headers, clean.content)
+        large = LargeAnswer(clean.content, found.outline.encode(), found.spans, asked.nonce)
+        return ReadReply(clean.status, clean.headers, clean.content, large.decoded(large.outline), large)
 
 
 def _decode(content: bytes) -> Any:

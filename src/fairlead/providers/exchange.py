@@ -13,14 +13,14 @@ from urllib.parse import quote
 
 import msgspec
 
-from fairlead.documents.limits import TooManyValuesError, check_values
+from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.faults import InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable, Upstream
 from fairlead.domain.identifiers import provider_setting
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.replies import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
 from fairlead.providers.address_fields import address_fields, with_query
-from fairlead.providers.answers import AnswerDecoder, ReadReply, is_json, read_here
+from fairlead.providers.answers import AnswerDecoder, ReadReply, read_here
 from fairlead.providers.classify import (
     Accepted,
     Ended,
@@ -33,7 +33,7 @@ from fairlead.providers.classify import (
 )
 from fairlead.providers.credentials import OWN, BadCredentialError, Credential, Credentials
 from fairlead.providers.forms import UnusableFileError, write_form
-from fairlead.providers.redaction import PIECE_BYTES, Redactor
+from fairlead.providers.redaction import ReplyRedactor
 from fairlead.providers.request_signatures import OutgoingRequest
 from fairlead.providers.spec import Asking, Call, Polling, Protocol, Provider, Scheme
 from fairlead.providers.storage import address_of, with_storage
@@ -91,7 +91,7 @@ class Exchange:
         self._credentials = credentials
         self._fixed = {name: {"Content-Type": _JSON, **provider.headers} for name, provider in providers.items()}
         self._following = 0
-        self._redactors: dict[str, tuple[tuple[str, ...], Redactor]] = {}
+        self._redactors: dict[str, tuple[tuple[str, ...], ReplyRedactor]] = {}
 
     def is_configured(self, provider: str, *, own_credential: bool = False) -> bool:
         """Whether we have what a partner wants to be called with: a whole address, and a credential or the caller's."""
@@ -311,34 +311,29 @@ class Exchange:
         detail = f"The provider refused your own key for {provider.name} with status {status}."
         return msgspec.structs.replace(outcome, fault=msgspec.structs.replace(outcome.fault, detail=detail))
 
-    def _redactor(self, provider: Provider, credential: Credential) -> Redactor:
+    def _redactor(self, provider: Provider, credential: Credential) -> ReplyRedactor:
         """What takes the credentials of a call out of its answer: the one it was shown, and all of ours there.
 
         It is remembered as long as these are the same; a caller's own credential is not remembered.
         """
         shown = self._credentials.secrets(provider.name)
         if credential.label == OWN:
-            return Redactor((*shown, *credential.secrets()))
+            return ReplyRedactor((*shown, *credential.secrets()))
         known = self._redactors.get(provider.name)
         if known is None or known[0] != shown:
-            known = self._redactors[provider.name] = (shown, Redactor(shown))
+            known = self._redactors[provider.name] = (shown, ReplyRedactor(shown))
         return known[1]
 
     def _readable(self, provider: Provider, credential: Credential, reply: Reply) -> ReadReply | None:
         """An answer without our credentials, decoded; None for one that is too large to be searched at once."""
-        if len(reply.content) > self._answer_values or len(reply.content) > PIECE_BYTES:
+        if len(reply.content) > self._answer_values or len(reply.content) > INLINE_BYTES:
             return None
         return read_here(self._redactor(provider, credential).clean(reply))
 
     async def _search(self, order: Order, credential: Credential, reply: Reply) -> ReadReply:
-        """The same for a large answer; of one with too many values, nothing is made."""
-        try:
-            if is_json(reply):
-                await check_values(reply.content, self._answer_values)
-        except TooManyValuesError:
-            reply = Reply(reply.status, reply.headers, b"")
+        """The same for a large answer, whose values are counted before anything is made of them."""
         redactor = self._redactor(self.providers[order.provider], credential)
-        return await self._answers.read(order.owner_id, await redactor.clean_large(reply))
+        return await self._answers.read(order.owner_id, reply, redactor, self._answer_values)
 
     def _headers(self, provider: Provider, call: Call) -> dict[str, str]:
         headers = {**self._fixed[provider.name], **call.headers}
