@@ -24,8 +24,11 @@ from attacks.world import Attack, Size, Verdict, World, inhabited
 from databases import running_postgres
 from fairlead.cli.output import print_table
 
-_QUIET_SECONDS: Final = 5.0
-_WATCHED_SECONDS: Final = 5.0
+_QUIET_SECONDS: Final = 10.0
+_WATCHED_SECONDS: Final = 20.0
+"""How long the witness is watched: of some 400 runs, the 99th percentile is not the slowest one."""
+_SHORT_SECONDS: Final = 5.0
+"""The same for both where attacks are tried in their short form."""
 _TRIES: Final = 3
 _MORE_MAX: Final = 2.0
 """How many times its undisturbed value a latency may come to."""
@@ -83,14 +86,13 @@ def _try(world: World, attack: Attack, quiet: Observation) -> bool:
         return verdict.held
     for left in reversed(range(_TRIES)):
         with observed(world.server.url, world.bystander.key) as quiet_now:
-            time.sleep(_QUIET_SECONDS)
+            time.sleep(_QUIET_SECONDS if world.is_full else _SHORT_SECONDS)
         quiet.add(quiet_now)
-        with observed(world.server.url, world.bystander.key) as noticed:
-            started = time.monotonic()
-            with ThreadPoolExecutor(1, initializer=_give_way) as attacker:
-                verdict = attacker.submit(_verdict, world, attack).result()
-            seconds = time.monotonic() - started
-            time.sleep(max(0.0, _WATCHED_SECONDS - seconds))
+        with (
+            observed(world.server.url, world.bystander.key) as noticed,
+            ThreadPoolExecutor(1, initializer=_give_way) as attacker,
+        ):
+            verdict, seconds = attacker.submit(_repeated_verdict, world, attack).result()
         rows, is_undisturbed = _rows(quiet, noticed)
         print_table(rows, _HEADING)
         disturbed = "" if is_undisturbed else "; WITNESS DISTURBED" + (", so it is tried again" if left else "")
@@ -112,6 +114,20 @@ def _give_way() -> None:
 
 def _word(verdict: Verdict) -> str:
     return "held" if verdict.held else "SUCCEEDED"
+
+
+def _repeated_verdict(world: World, attack: Attack) -> tuple[Verdict, float]:
+    """Try an attack again and again while the witness is watched; what came of the first that succeeded, or the last.
+
+    The seconds are those of all tries.
+    """
+    watched = _WATCHED_SECONDS if world.is_full else _SHORT_SECONDS
+    started = time.monotonic()
+    while True:
+        verdict = _verdict(world, attack)
+        seconds = time.monotonic() - started
+        if not verdict.held or seconds >= watched:
+            return verdict, seconds
 
 
 def _verdict(world: World, attack: Attack) -> Verdict:
