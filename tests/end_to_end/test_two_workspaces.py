@@ -28,7 +28,7 @@ from servers import Server, serving, wait_until
 
 PACKS: Final = Path(__file__).with_name("node_packs")
 _OUTSIDE_TABLES: Final = re.compile(r'(?:Route\(|yield "(?P<method>[A-Z]+)", )\s*"(?P<path>/[^"]*)"')
-_PLACES: Final = {route.paths[0]: route.paths for route in cloud.ROUTES}
+_PLACES: Final = {route.path: route.paths for route in cloud.ROUTES}
 _PATIENCE: Final = 30.0
 Sent = Mapping[str, str]
 
@@ -81,7 +81,7 @@ def _routes() -> set[tuple[str, str]]:
     for module in pkgutil.walk_packages(fairlead.surfaces.__path__, "fairlead.surfaces."):
         if module.name.endswith(".routes"):
             table = importlib.import_module(module.name).ROUTES
-            found |= {(route.method, (getattr(route, "paths", None) or [route.path])[0]) for route in table}
+            found |= {(route.method, route.path) for route in table}
         elif not module.ispkg:
             source = Path(str(module.module_finder.find_spec(module.name).origin)).read_text("utf-8")  # type: ignore[union-attr, call-arg]
             found |= {(one["method"] or "GET", one["path"]) for one in _OUTSIDE_TABLES.finditer(source)}

@@ -19,7 +19,7 @@ _INTERRUPTED: Final = "InterruptedByCallerError"
 
 def test_table_of_routes_is_that_of_the_code() -> None:
     """Each route has a row, with its prefix where it has one, and no row is of a route there is not."""
-    served = {f"{route.method} {_CONVERTED.sub('', route.paths[0])}" for route in ROUTES} | {f"GET {SOCKETS[0]}"}
+    served = {f"{route.method} {_CONVERTED.sub('', route.path)}" for route in ROUTES} | {f"GET {SOCKETS[0]}"}
     assert set(_ROUTE.findall(_page())) == served
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document tells of everything that the tables of routes and of errors have, and of nothing else."""
+"""The OpenAPI document tells of everything that the routes and the tables of errors have, and of nothing else."""
 
 import inspect
 import re
@@ -9,32 +9,22 @@ import pytest
 import schemathesis
 
 from fairlead.domain.faults import bucket
-from fairlead.surfaces import routes as beside
-from fairlead.surfaces.cloud import description as cloud
-from fairlead.surfaces.cloud import routes as cloud_routes
-from fairlead.surfaces.jobs import description as jobs
-from fairlead.surfaces.jobs import routes as jobs_routes
+from fairlead.surfaces import routes as service
+from fairlead.surfaces.cloud import routes as cloud
+from fairlead.surfaces.http.route import Api
+from fairlead.surfaces.jobs import routes as jobs
 from fairlead.surfaces.jobs.documents import JobsErrorCode
-from fairlead.surfaces.openapi import service_routes as service
 from fairlead.surfaces.openapi.document import openapi_document
 from fairlead.surfaces.openapi.served import Served
-from fairlead.surfaces.registry import description as registry
-from fairlead.surfaces.registry import routes as registry_routes
+from fairlead.surfaces.registry.routes import registry_api
 from fairlead.surfaces.registry.wire import ErrorName
-from fairlead.surfaces.router import description as router
-from fairlead.surfaces.router import routes as router_routes
+from fairlead.surfaces.router import routes as router
 from fairlead.surfaces.router.documents import BUCKETS
 from fairlead.surfaces.router.headers import HeaderNames
 from form.sources import PACKAGE
 
 _DOCUMENT: Final[Any] = openapi_document(Served(HeaderNames(), "1"))
-_TABLES: Final = {
-    "router": (router, router_routes),
-    "cloud": (cloud, cloud_routes),
-    "jobs": (jobs, jobs_routes),
-    "registry": (registry, registry_routes),
-    "service": (service, beside),
-}
+_APIS: Final = (router.API, cloud.API, jobs.API, registry_api(), service.API)
 _NEVER_TOLD: Final = {"405", "499"}
 """The first is told of no operation but of paths; nobody is there to see the second."""
 
@@ -48,21 +38,16 @@ def test_every_route_is_in_the_document() -> None:
     """Each path with its methods stands in the document, and no other."""
     told = {(method.upper(), path) for path, methods in _DOCUMENT["paths"].items() for method in methods}
     served = {
-        (route.method, re.sub(r":\w+\}", "}", path))
-        for _, table in _TABLES.values()
-        for route in table.ROUTES
-        for path in (getattr(route, "paths", None) or [route.path])
+        (route.method, re.sub(r":\w+\}", "}", path)) for api in _APIS for route in api.routes for path in route.paths
     }
     assert told == served
 
 
-@pytest.mark.parametrize("surface", _TABLES)
-def test_every_handler_is_described(surface: str) -> None:
-    """Each handler of a table is described, and nothing else is; a parameter of a path is one that is used."""
-    said, table = _TABLES[surface]
-    assert set(said.OPERATIONS) == {route.handler for route in table.ROUTES}
-    paths = " ".join(route.path for route in table.ROUTES)
-    assert set(re.findall(r"\{(\w+)", paths)) == {*said._PATH}
+@pytest.mark.parametrize("api", _APIS, ids=lambda api: api.name)
+def test_every_parameter_of_a_path_is_described(api: Api) -> None:
+    """Each parameter of a path is described, and nothing else is."""
+    paths = " ".join(route.path for route in api.routes)
+    assert set(re.findall(r"\{(\w+)", paths)) == {*api.path_parameters}
 
 
 def test_every_operation_has_its_own_name() -> None:
@@ -129,7 +114,7 @@ def test_only_an_open_jobs_api_needs_no_credential() -> None:
         for operation in methods.values()
         if {} in operation["security"]
     }
-    assert without == {f"jobs_{name}" for name in jobs.OPERATIONS}
+    assert without == {f"jobs_{route.name}" for route in jobs.ROUTES}
     assert not any({} in operation["security"] for operation in _operations())
 
 

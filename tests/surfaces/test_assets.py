@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -97,7 +98,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     links = Links(os.urandom(32))
     handlers = AssetHandlers(AssetReader(links, local_blobs(folder / "blobs"), database, Clock()), HeaderNames())
     parts: dict[str, Any] = dict.fromkeys(inspect.signature(Application).parameters, _Absent())
-    given = {"owners": (_Absent(),), "assets": handlers, "names": HeaderNames(), "observe": seen.append, "others": ()}
+    given = {
+        "bind": lambda handler: partial(handler, handlers),
+        "names": HeaderNames(),
+        "observe": seen.append,
+        "others": (),
+    }
     application = Application(**{**parts, **given})
     server = uvicorn.Server(uvicorn.Config(cast("Any", application), port=0, log_level="warning"))
     made = Site(links, seen, folder / "blobs", httpx.Client(timeout=20), server)

@@ -17,6 +17,7 @@ from fairlead.surfaces.application import Application
 from fairlead.surfaces.asgi import AsgiApplication
 from fairlead.surfaces.cross_origin import CrossOrigin
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.http.route import bind_handlers
 from fairlead.surfaces.openapi.handlers import DocumentHandlers
 from fairlead.surfaces.openapi.served import Served
 from fairlead.surfaces.operator import MetricsAccess, OperatorHandlers
@@ -38,17 +39,19 @@ def application(
     authenticator, windows, prefix = base.authenticator, base.windows, settings.key_prefix
     answering = Application(
         run=_run_handler(settings, base, runs),
-        owners=(
-            _handlers(settings, base, runs),
-            ProviderKeyHandlers(authenticator, windows, base.own_keys, prefix),
-            _estimate_handlers(settings, base, runs),
-            _queue_handlers(settings, base, runs),
-            WebhookHandlers(authenticator, windows, DeliveryLog(base.database), runs.webhook_secrets, prefix),
-            UsageHandlers(authenticator, windows, UsageReader(base.database, base.clock), prefix),
+        bind=bind_handlers(
+            (
+                _handlers(settings, base, runs),
+                ProviderKeyHandlers(authenticator, windows, base.own_keys, prefix),
+                _estimate_handlers(settings, base, runs),
+                _queue_handlers(settings, base, runs),
+                WebhookHandlers(authenticator, windows, DeliveryLog(base.database), runs.webhook_secrets, prefix),
+                UsageHandlers(authenticator, windows, UsageReader(base.database, base.clock), prefix),
+                base.assets.handlers,
+                _operator(settings, jobs, metrics, readiness),
+                DocumentHandlers(served(settings)),
+            )
         ),
-        assets=base.assets.handlers,
-        operator=_operator(settings, jobs, metrics, readiness),
-        document=DocumentHandlers(served(settings)),
         names=header_names(settings),
         observe=base.observe,
         others=(*(() if jobs is None else jobs.surfaces), _registry(settings, base)),

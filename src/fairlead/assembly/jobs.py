@@ -68,6 +68,7 @@ from fairlead.surfaces.cloud.uploads import UploadHandlers
 from fairlead.surfaces.cloud.views import ViewHandlers
 from fairlead.surfaces.cloud.wire import features_of
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.http.route import bind_handlers
 from fairlead.surfaces.jobs.addresses import DeploymentAddresses
 from fairlead.surfaces.jobs.assets import AssetHandlers
 from fairlead.surfaces.jobs.credentials import JobCallers, SelfHosted
@@ -321,7 +322,7 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
     )
     owners = (handlers, asset_handlers, DeploymentHandlers(callers, deployments, base_urls, domain))
     addresses = None if deployments is None else DeploymentAddresses(base_urls, domain)
-    return JobsSurface(owners, header_names(settings).request_id, base.observe, addresses)
+    return JobsSurface(bind_handlers(owners), header_names(settings).request_id, base.observe, addresses)
 
 
 def _job_callers(settings: Settings, base: Base, deployments: Deployments | None) -> JobCallers:
@@ -349,22 +350,24 @@ def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatal
     features = features_of(settings.upload_limit_mib * 2**20)
     documents = EditorDocuments(base.database, base.clock, settings.storage_limits())
     return CloudSurface(
-        owners=(
-            PromptHandlers(
-                callers,
-                base.readers,
-                verbs.submitter,
-                reader,
-                brand(settings).partner_key_fields,
-                settings.workflow_limit_mib * 2**20,
-                settings.workflow_values,
-            ),
-            JobHandlers(callers, reader, canceller),
-            QueueHandlers(callers, reader, canceller),
-            HistoryHandlers(callers, reader),
-            NodeHandlers(callers, nodes),
-            EditorHandlers(callers, documents, settings.document_values, features),
-            *_file_handlers(settings, base, working, callers),
+        bind=bind_handlers(
+            (
+                PromptHandlers(
+                    callers,
+                    base.readers,
+                    verbs.submitter,
+                    reader,
+                    brand(settings).partner_key_fields,
+                    settings.workflow_limit_mib * 2**20,
+                    settings.workflow_values,
+                ),
+                JobHandlers(callers, reader, canceller),
+                QueueHandlers(callers, reader, canceller),
+                HistoryHandlers(callers, reader),
+                NodeHandlers(callers, nodes),
+                EditorHandlers(callers, documents, settings.document_values, features),
+                *_file_handlers(settings, base, working, callers),
+            )
         ),
         socket=CloudSocket(working.event_hub, callers, reader.remaining, base.observe, features=features),
         request_id=header_names(settings).request_id,

@@ -1,9 +1,9 @@
 """The ASGI application: runs as they are, every other call to the surface that serves it, sockets to theirs."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from starlette.exceptions import HTTPException
 
@@ -19,19 +19,20 @@ from fairlead.domain.faults import (
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.clock import new_id
 from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Receive, Scope, Send
-from fairlead.surfaces.assets import AssetHandlers
-from fairlead.surfaces.openapi.handlers import DocumentHandlers
-from fairlead.surfaces.operator import OperatorHandlers
+from fairlead.surfaces.http.route import Bind
 from fairlead.surfaces.router.errors import error_response
-from fairlead.surfaces.router.generations import V1, V2, Generation
+from fairlead.surfaces.router.generations import generation_of
 from fairlead.surfaces.router.headers import REPLAYED, RETRY_AFTER, HeaderNames
 from fairlead.surfaces.router.routes import ROUTES
 from fairlead.surfaces.router.runs import RunHandler, RunPath
-from fairlead.surfaces.routes import ROUTES as BESIDE
-from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, STOPPED, Endpoint, Refusal, Surface, routes_of
+from fairlead.surfaces.routes import ROUTES as SERVICE
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, STOPPED, Refusal, Surface, routes_of
 
+_RUNS: Final = tuple(route for route in ROUTES if route.handler == RunHandler.run)
+_FRAMED: Final = tuple(route for route in ROUTES if route not in _RUNS)
+"""The routes that Starlette serves: every one but the runs."""
 _RUN_PREFIXES: Final = [
-    (route.path.partition("{")[0].encode(), route.generation) for route in ROUTES if route.handler == "run"
+    (prefix.encode(), generation_of({"path": prefix})) for prefix in (one.path.partition("{")[0] for one in _RUNS)
 ]
 _NOBODY_LISTENS: Final = 1001
 _SERVED: Final = ("http", "websocket")
@@ -50,15 +51,15 @@ class OtherSurface(Protocol):
 
 
 class Application:
-    """The whole HTTP application of a server. A path that no other surface serves is the router's."""
+    """The whole HTTP application of a server. A path that no other surface serves is the router's.
+
+    `bind` finds what answers each route of the router, and of no API.
+    """
 
     def __init__(
         self,
         run: RunHandler,
-        owners: Sequence[object],
-        assets: AssetHandlers,
-        operator: OperatorHandlers,
-        document: DocumentHandlers,
+        bind: Bind,
         names: HeaderNames,
         observe: Observer,
         others: Sequence[OtherSurface] = (),
@@ -66,8 +67,8 @@ class Application:
         self._run = run
         self._observe = observe
         self._others = others
-        table = [*_router_table(owners), *_table_with((assets, operator, document, *owners))]
-        self._router = Surface(routes_of(table), partial(_refusal, names=names), names.request_id, observe)
+        routes = routes_of((*_FRAMED, *SERVICE), bind)
+        self._router = Surface(routes, partial(_refusal, names=names), names.request_id, observe)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hold one socket; nothing that happens in it escapes."""
@@ -79,7 +80,7 @@ class Application:
             await self._pass_on(scope, receive, send, request_id)
             return
         try:
-            await self._run(scope, receive, send, path, request_id)
+            await self._run.run(scope, receive, send, path, request_id)
         except FaultError as error:
             scope[REQUEST_ID] = request_id
             await self._router.refuse(scope, send, error, [REPLAYED] if error.is_replay else None)
@@ -107,7 +108,7 @@ class Application:
 def _refusal(error: Exception, scope: Scope, names: HeaderNames) -> Refusal:
     """Word anything that goes wrong in the router."""
     fault, status, allowed = _fault_of(error, scope)
-    request_id, generation = scope[REQUEST_ID], _generation_of(scope)
+    request_id, generation = scope[REQUEST_ID], generation_of(scope)
     usual, headers, content = error_response(fault, request_id, generation, names)
     # However often a run's end is told again, it stays the same: there is nothing to come back for.
     unwanted = (names.request_id, RETRY_AFTER if isinstance(error, FaultError) and error.is_replay else None)
@@ -134,21 +135,6 @@ def _fault_of(error: Exception, scope: Scope) -> tuple[Fault, int | None, list[t
             return InternalError(), None, []
 
 
-def _router_table(owners: Sequence[Any]) -> Iterator[tuple[str, str, Endpoint]]:
-    """Every route but the runs. `owners` are the classes of handlers; whichever has the method answers."""
-    for route in ROUTES:
-        if route.handler != "run":
-            owner = next(one for one in owners if hasattr(one, route.handler))
-            yield route.method, route.path, partial(getattr(owner, route.handler), generation=route.generation)
-
-
-def _table_with(owners: Sequence[Any]) -> Iterator[tuple[str, str, Endpoint]]:
-    """The routes that belong to no API."""
-    for route in BESIDE:
-        owner = next(one for one in owners if hasattr(one, route.handler))
-        yield route.method, route.path, getattr(owner, route.handler)
-
-
 def _run_segments(scope: Scope) -> RunPath | None:
     """The generation and the two raw segments when a request's path is a run's; an encoded slash separates nothing."""
     raw: bytes = scope["raw_path"]
@@ -157,7 +143,3 @@ def _run_segments(scope: Scope) -> RunPath | None:
             segments = raw[len(prefix) :].decode("latin-1").split("/")
             return (generation, segments[0], segments[1]) if len(segments) == 2 else None  # noqa: PLR2004 -- R-01
     return None
-
-
-def _generation_of(scope: Scope) -> Generation:
-    return V1 if scope["path"].startswith("/v1/") else V2

@@ -1,5 +1,6 @@
 """Schemas of values on the wire that documents of several APIs share, as `/openapi.json` shows them."""
 
+import datetime
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -39,3 +40,9 @@ Workflow: TypeAlias = dict[str, Node]
 """A graph of nodes by their ids, in the API format."""
 AnyObject: TypeAlias = Annotated[Any, msgspec.Meta(extra_json_schema={"type": "object"})]
 """An object that is passed on as it came."""
+
+
+def as_time(milliseconds: int) -> str:
+    """A time as RFC 3339 writes it, in UTC."""
+    moment = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,14 +4,14 @@ Every response carries a request id; every fault that travels up is worded by th
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+from starlette import routing
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router
 
 from fairlead.domain.deployments import DeploymentFaultError
 from fairlead.domain.faults import BodyTooLarge, FaultError, RequestNotFound, ServiceUnavailable, TooManyValues
@@ -20,8 +20,7 @@ from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.registry import RegistryFaultError
 from fairlead.observing.observations import FaultAnswered, Observer, UnexpectedError
 from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Headers, Receive, Scope, Send, answer
-
-Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+from fairlead.surfaces.http.route import Bind, Endpoint, Route
 
 METHOD_NOT_ALLOWED: Final = 405
 STOPPED: Final = ServiceUnavailable(
@@ -80,7 +79,7 @@ class Surface:
 
     def __init__(
         self,
-        routes: Sequence[BaseRoute],
+        routes: Sequence[routing.BaseRoute],
         refusal: Callable[[Exception, Scope], Refusal],
         request_id: bytes,
         observe: Observer,
@@ -91,8 +90,10 @@ class Surface:
         self._request_id = request_id
         self._observe = observe
         self._splits_encoded = splits_encoded
-        self._plain = {route.path: route for route in routes if isinstance(route, Route) and "{" not in route.path}
-        self._router = Router(routes, redirect_slashes=False)  # a path with a slash more is another path (R-01)
+        self._plain = {
+            route.path: route for route in routes if isinstance(route, routing.Route) and "{" not in route.path
+        }
+        self._router = routing.Router(routes, redirect_slashes=False)  # a path with a slash more is another path (R-01)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         """Answer one request; nothing that happens in it escapes."""
@@ -143,15 +144,17 @@ class Surface:
         return refusal
 
 
-def routes_of(table: Iterable[tuple[str, str, Endpoint]]) -> list[BaseRoute]:
-    """Make the routes of methods, paths and what answers them.
+def routes_of(routes: Iterable[Route], bind: Bind, prefix: str = "") -> list[routing.BaseRoute]:
+    """Make Starlette's routes of ours, whose paths begin with a prefix; `bind` finds what answers each.
 
     One route a path: Starlette would refuse a method with the methods of the first of several.
     """
     paths: dict[str, dict[str, Endpoint]] = {}
-    for method, path, endpoint in table:
-        paths.setdefault(path, {})[method] = endpoint
-    return [Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in paths.items()]
+    for route in routes:
+        endpoint = bind(route.handler)
+        for path in route.paths:
+            paths.setdefault(prefix + path, {})[route.method] = endpoint
+    return [routing.Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in paths.items()]
 
 
 def _by_method(endpoints: Mapping[str, Endpoint]) -> Endpoint:

@@ -39,9 +39,11 @@ from fairlead.storage.workflow_files import find_file_of_id
 from fairlead.surfaces.asgi import Receive, Scope, Send
 from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.errors import refusal
+from fairlead.surfaces.cloud.routes import ROUTES
 from fairlead.surfaces.cloud.uploads import UploadHandlers
 from fairlead.surfaces.cloud.views import ViewHandlers
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.http.route import bind_handlers
 from fairlead.surfaces.surface import Surface, routes_of
 from servers import PLAIN, wait_until
 
@@ -92,13 +94,9 @@ class Site:
         callers = CloudCallers(authenticator, RateWindows(database, (), self.clock, self.seen.append), "flk_")
         uploads = UploadHandlers(callers, self.files, views, limit=LIMIT)
         shown = ViewHandlers(callers, views, reader, BaseUrls())
-        table = (
-            ("POST", "/api/upload/image", uploads.upload_image),
-            ("POST", "/api/upload/mask", uploads.upload_mask),
-            ("GET", "/api/view", shown.view),
-            ("GET", "/files/{file_id}", shown.show_file),
-        )
-        self._surface = Surface(routes_of(table), refusal, b"x-service-request-id", self.seen.append)
+        served = [route for route in ROUTES if route.name in ("upload_image", "upload_mask", "view", "show_file")]
+        routes = routes_of(served, bind_handlers((uploads, shown)))
+        self._surface = Surface(routes, refusal, b"x-service-request-id", self.seen.append)
         for name in ("lab", "other"):
             await self._open(database, name, authenticator)
         await self._server.serve()

@@ -1,86 +1,498 @@
-"""The cloud API's route table, and nothing else: what may be called, and what answers it."""
+"""The cloud API's routes (docs/cloud.md). Sockets are no part of them: OpenAPI has no words for those.
 
-from dataclasses import dataclass
-from typing import Final, Literal
+Clients of the engine this API follows leave the prefix out as often as not, so most routes are also served without it.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from fairlead.surfaces.cloud.documents import (
+    JOBS_MAX,
+    Cancellation,
+    CloudError,
+    CloudJob,
+    CloudJobList,
+    CloudJobStatus,
+    HistoryChange,
+    HistoryEntry,
+    HistoryV2,
+    HistoryV2Entry,
+    ImageForm,
+    Interrupted,
+    Interruption,
+    JobCancelled,
+    JobsCancelled,
+    MaskForm,
+    PromptInfo,
+    PromptSubmission,
+    PromptTaken,
+    QueueChange,
+    QueueChanged,
+    QueueShown,
+    SavedFile,
+    SystemStats,
+    UserFile,
+    UserStatus,
+    UserStorage,
+)
+from fairlead.surfaces.cloud.editors import EditorHandlers
+from fairlead.surfaces.cloud.history import HistoryHandlers
+from fairlead.surfaces.cloud.jobs import JobHandlers
+from fairlead.surfaces.cloud.nodes import NodeHandlers
+from fairlead.surfaces.cloud.prompts import PromptHandlers
+from fairlead.surfaces.cloud.queue import QueueHandlers
+from fairlead.surfaces.cloud.uploads import UploadHandlers
+from fairlead.surfaces.cloud.views import ViewHandlers
+from fairlead.surfaces.http.route import (
+    ANYTHING,
+    FILE_ANSWERS,
+    IF_NONE_MATCH,
+    KNOWN,
+    RANGE,
+    Access,
+    Answer,
+    Api,
+    Body,
+    Parameter,
+    Route,
+    path_parameters,
+)
+from fairlead.surfaces.schemas import AnyObject, Upload
 
 PREFIX: Final = "/api"
-EVERYWHERE: Final = (PREFIX, "")
-"""Clients of the engine this API follows leave the prefix out as often as not."""
-UNDER_PREFIX: Final = (PREFIX,)
-AT_ROOT: Final = ("",)
 SOCKETS: Final = ("/ws", f"{PREFIX}/ws")
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One route, at its path behind each of some prefixes.
-
-    The handler is a method of one of the classes of handlers in this package.
-    """
-
-    method: Literal["GET", "POST", "DELETE"]
-    path: str
-    handler: Literal[
-        "submit_prompt", "show_prompt", "show_job_status", "list_jobs", "show_job", "cancel_job", "cancel_jobs",
-        "show_queue", "change_queue", "interrupt",
-        "list_history", "show_history", "list_local_history", "show_local_history", "change_history",
-        "show_object_info", "show_node_class",
-        "upload_image", "upload_mask", "view", "show_file",
-        "show_features", "show_system_stats", "show_user", "show_users", "list_extensions", "list_embeddings",
-        "show_node_replacements", "free_memory",
-        "show_translations", "show_subgraphs", "show_templates", "list_model_folders",
-        "list_settings", "change_settings", "show_setting", "change_setting",
-        "list_user_files", "show_user_file", "put_user_file", "delete_user_file", "move_user_file",
-    ]  # fmt: skip
-    at: tuple[str, ...] = EVERYWHERE
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Its whole paths."""
-        return tuple(prefix + self.path for prefix in self.at)
+_FORM: Final = "multipart/form-data"
+_BYTES: Final = "application/octet-stream"
+_NAMED: Final = (404,)
+"""Names may have slashes in them, but no ends of lines: there is nothing at such paths."""
+_Page = Annotated[int, msgspec.Meta(ge=1, le=JOBS_MAX)]
+_Offset = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
+_Classes = dict[str, AnyObject]
+_OVERWRITE: Final = Parameter("overwrite", "`false` leaves a file of this name as it is.", bool)
+_FULL: Final = Parameter("full_info", "Whether to tell size and time, too.", bool)
+_OFFSET: Final = Parameter("offset", "How many to leave out at first.", _Offset)
+_MOST: Final = Parameter("max_items", "How many at most; 200 where it is absent.", _Page)
+_KEPT: Final = Answer("The name of the file, or what is known of it.", str | UserFile)
 
 
 ROUTES: Final = (
-    Route("POST", "/prompt", "submit_prompt"),
-    Route("GET", "/prompt", "show_prompt"),
-    Route("GET", "/job/{job_id}/status", "show_job_status", UNDER_PREFIX),
-    Route("GET", "/jobs", "list_jobs", UNDER_PREFIX),
-    Route("POST", "/jobs/cancel", "cancel_jobs", UNDER_PREFIX),
-    Route("GET", "/jobs/{job_id}", "show_job", UNDER_PREFIX),
-    Route("POST", "/jobs/{job_id}/cancel", "cancel_job", UNDER_PREFIX),
-    Route("GET", "/queue", "show_queue"),
-    Route("POST", "/queue", "change_queue"),
-    Route("POST", "/interrupt", "interrupt"),
-    Route("GET", "/history_v2", "list_history"),
-    Route("GET", "/history_v2/{job_id}", "show_history"),
-    Route("GET", "/history", "list_local_history"),
-    Route("GET", "/history/{job_id}", "show_local_history"),
-    Route("POST", "/history", "change_history"),
-    Route("GET", "/object_info", "show_object_info"),
-    Route("GET", "/object_info/{class_name:path}", "show_node_class"),
-    Route("POST", "/upload/image", "upload_image"),
-    Route("POST", "/upload/mask", "upload_mask"),
-    Route("GET", "/view", "view"),
-    Route("GET", "/files/{file_id}", "show_file", AT_ROOT),
-    Route("GET", "/features", "show_features"),
-    Route("GET", "/system_stats", "show_system_stats"),
-    Route("GET", "/user", "show_user", UNDER_PREFIX),
-    Route("GET", "/users", "show_users"),
-    Route("GET", "/extensions", "list_extensions"),
-    Route("GET", "/embeddings", "list_embeddings"),
-    Route("GET", "/node_replacements", "show_node_replacements"),
-    Route("POST", "/free", "free_memory"),
-    Route("GET", "/i18n", "show_translations"),
-    Route("GET", "/global_subgraphs", "show_subgraphs"),
-    Route("GET", "/workflow_templates", "show_templates"),
-    Route("GET", "/experiment/models", "list_model_folders"),
-    Route("GET", "/settings", "list_settings"),
-    Route("POST", "/settings", "change_settings"),
-    Route("GET", "/settings/{setting:path}", "show_setting"),
-    Route("POST", "/settings/{setting:path}", "change_setting"),
-    Route("GET", "/userdata", "list_user_files"),
-    Route("POST", "/userdata/{file:path}/move/{to:path}", "move_user_file"),
-    Route("GET", "/userdata/{file:path}", "show_user_file"),
-    Route("POST", "/userdata/{file:path}", "put_user_file"),
-    Route("DELETE", "/userdata/{file:path}", "delete_user_file"),
+    Route(
+        "POST",
+        "/api/prompt",
+        PromptHandlers.submit_prompt,
+        "Submit a workflow",
+        {200: Answer("The job. It is durable, and may leave out outputs that are wrong.", PromptTaken)},
+        (400, 402, 409, 413, 429),
+        (Parameter("Comfy-Usage-Source", "How the client calls itself.", where="header"),),
+        Body(PromptSubmission),
+        aliases=("/prompt",),
+    ),
+    Route(
+        "GET",
+        "/api/prompt",
+        PromptHandlers.show_prompt,
+        "Tell how many jobs wait or are executed",
+        {200: Answer("The number.", PromptInfo)},
+        aliases=("/prompt",),
+    ),
+    Route(
+        "GET",
+        "/api/job/{job_id}/status",
+        JobHandlers.show_job_status,
+        "Tell how a job stands",
+        {200: Answer("How it stands.", CloudJobStatus)},
+        (404,),
+    ),
+    Route(
+        "GET",
+        "/api/jobs",
+        JobHandlers.list_jobs,
+        "List jobs by the time of their submission",
+        {200: Answer("A part of the list.", CloudJobList)},
+        (400,),
+        (
+            Parameter("status", "Statuses, with commas between them."),
+            Parameter("sort_by", "What to sort by.", Literal["created_at", "create_time"]),
+            Parameter("sort_order", "In which order.", Literal["asc", "desc"]),
+            Parameter("limit", "How many at most; 100 where it is absent.", _Page),
+            _OFFSET,
+        ),
+    ),
+    Route(
+        "POST",
+        "/api/jobs/cancel",
+        JobHandlers.cancel_jobs,
+        "Cancel jobs",
+        {200: Answer("Those that this has cancelled.", JobsCancelled)},
+        (400, 404, 413),
+        body=Body(Cancellation),
+    ),
+    Route("GET", "/api/jobs/{job_id}", JobHandlers.show_job, "Show a job", {200: Answer("The job.", CloudJob)}, (404,)),
+    Route(
+        "POST",
+        "/api/jobs/{job_id}/cancel",
+        JobHandlers.cancel_job,
+        "Cancel a job",
+        {200: Answer("Whether this has done it.", JobCancelled)},
+        (404,),
+    ),
+    Route(
+        "GET",
+        "/api/queue",
+        QueueHandlers.show_queue,
+        "Show the jobs that have not ended",
+        {200: Answer("The jobs.", QueueShown)},
+        aliases=("/queue",),
+    ),
+    Route(
+        "POST",
+        "/api/queue",
+        QueueHandlers.change_queue,
+        "Cancel jobs by their ids, all that wait, or both",
+        {200: Answer("What was deleted.", QueueChanged)},
+        (400, 413),
+        body=Body(QueueChange, required=False),
+        aliases=("/queue",),
+    ),
+    Route(
+        "POST",
+        "/api/interrupt",
+        QueueHandlers.interrupt,
+        "Stop what is executed, or one job",
+        {200: Answer("The jobs that are to stop.", Interrupted)},
+        (400, 413),
+        body=Body(Interruption, required=False),
+        aliases=("/interrupt",),
+    ),
+    Route(
+        "GET",
+        "/api/history_v2",
+        HistoryHandlers.list_history,
+        "List ended jobs, the newest first",
+        {200: Answer("A part of the history.", HistoryV2)},
+        (400,),
+        (_MOST, _OFFSET),
+        aliases=("/history_v2",),
+    ),
+    Route(
+        "GET",
+        "/api/history_v2/{job_id}",
+        HistoryHandlers.show_history,
+        "Show an ended job under its id",
+        {200: Answer("The job; nothing yet for one that goes on.", dict[str, HistoryV2Entry])},
+        (404,),
+        aliases=("/history_v2/{job_id}",),
+    ),
+    Route(
+        "GET",
+        "/api/history",
+        HistoryHandlers.list_local_history,
+        "List ended jobs by their ids, the oldest first",
+        {200: Answer("A part of the history; without an offset, the last of it.", dict[str, HistoryEntry])},
+        (400,),
+        (_MOST, _OFFSET),
+        aliases=("/history",),
+    ),
+    Route(
+        "GET",
+        "/api/history/{job_id}",
+        HistoryHandlers.show_local_history,
+        "Show an ended job under its id, or nothing",
+        {200: Answer("The job, if there is one.", dict[str, HistoryEntry])},
+        aliases=("/history/{job_id}",),
+    ),
+    Route(
+        "POST",
+        "/api/history",
+        HistoryHandlers.change_history,
+        "Ask for jobs to be forgotten, which nothing comes of",
+        {200: Answer("Nothing was deleted.", QueueChanged)},
+        (400, 413),
+        body=Body(HistoryChange, required=False),
+        aliases=("/history",),
+    ),
+    Route(
+        "GET",
+        "/api/object_info",
+        NodeHandlers.show_object_info,
+        "Describe every class of nodes",
+        {200: Answer("The classes by their names.", _Classes, headers=("etag!", "cache-control!")), 304: KNOWN},
+        parameters=(IF_NONE_MATCH,),
+        aliases=("/object_info",),
+    ),
+    Route(
+        "GET",
+        "/api/object_info/{class_name:path}",
+        NodeHandlers.show_node_class,
+        "Describe one class of nodes, or nothing",
+        {200: Answer("The class under its name, if there is one.", _Classes)},
+        _NAMED,
+        aliases=("/object_info/{class_name:path}",),
+    ),
+    Route(
+        "POST",
+        "/api/upload/image",
+        UploadHandlers.upload_image,
+        "Keep a file for workflows",
+        {200: Answer("What it is called.", SavedFile)},
+        (400, 413, 451),
+        body=Body(ImageForm, _FORM),
+        aliases=("/upload/image",),
+    ),
+    Route(
+        "POST",
+        "/api/upload/mask",
+        UploadHandlers.upload_mask,
+        "Keep a picture with the alpha of the one that is sent",
+        {200: Answer("What it is called.", SavedFile)},
+        (400, 413, 451),
+        body=Body(MaskForm, _FORM),
+        aliases=("/upload/mask",),
+    ),
+    Route(
+        "GET",
+        "/api/view",
+        ViewHandlers.view,
+        "Follow a name to its file, or have a picture made of it",
+        {
+            **FILE_ANSWERS,
+            302: Answer("A link to the file, which is its own credential.", headers=("location!", "cache-control!")),
+        },
+        (400, 404, 416),
+        (
+            Parameter("filename", "What the file is called.", required=True),
+            Parameter("type", "Which kind of file it is; `output` where it is absent."),
+            Parameter("subfolder", "Is accepted and ignored."),
+            Parameter("preview", "A small picture, as `webp;90` or `jpeg`."),
+            Parameter("channel", "The colours alone, the alpha alone, or the whole file.", Literal["rgb", "a", "rgba"]),
+            Parameter(
+                "res", "The longer edge of a thumbnail, in pixels.", Annotated[int, msgspec.Meta(ge=64, le=1024)]
+            ),
+            *RANGE,
+        ),
+        aliases=("/view",),
+    ),
+    Route(
+        "GET",
+        "/files/{file_id}",
+        ViewHandlers.show_file,
+        "Fetch a file by its signed link",
+        FILE_ANSWERS,
+        (403, 404, 416),
+        (
+            Parameter("expires", "Until when the link is good.", required=True),
+            Parameter("disposition", "Whether to show or to save.", required=True),
+            Parameter("name", "What the file is called.", required=True),
+            Parameter("signature", "What makes the link good.", required=True),
+            *RANGE,
+        ),
+        access=Access.NOTHING,
+    ),
+    Route(
+        "GET",
+        "/api/features",
+        EditorHandlers.show_features,
+        "Tell what this server can do",
+        {200: Answer("What it can do.", AnyObject)},
+        access=Access.NOTHING,
+        aliases=("/features",),
+    ),
+    Route(
+        "GET",
+        "/api/system_stats",
+        EditorHandlers.show_system_stats,
+        "Tell which engine this is",
+        {200: Answer("Which it is.", SystemStats)},
+        aliases=("/system_stats",),
+    ),
+    Route(
+        "GET",
+        "/api/user",
+        EditorHandlers.show_user,
+        "Tell whether the caller may use this API",
+        {200: Answer("He may.", UserStatus)},
+    ),
+    Route(
+        "GET",
+        "/api/users",
+        EditorHandlers.show_users,
+        "Tell where a user's things are kept",
+        {200: Answer("Here.", UserStorage)},
+        aliases=("/users",),
+    ),
+    Route(
+        "GET",
+        "/api/extensions",
+        EditorHandlers.list_extensions,
+        "List scripts of node packs",
+        {200: Answer("There are none.", list[str])},
+        aliases=("/extensions",),
+    ),
+    Route(
+        "GET",
+        "/api/embeddings",
+        EditorHandlers.list_embeddings,
+        "List embeddings",
+        {200: Answer("There are none.", list[str])},
+        aliases=("/embeddings",),
+    ),
+    Route(
+        "GET",
+        "/api/node_replacements",
+        EditorHandlers.show_node_replacements,
+        "List classes that replace others",
+        {200: Answer("There are none.", AnyObject)},
+        aliases=("/node_replacements",),
+    ),
+    Route(
+        "POST",
+        "/api/free",
+        EditorHandlers.free_memory,
+        "Ask for memory to be freed, which nothing comes of",
+        {200: Answer("Nothing.", AnyObject)},
+        aliases=("/free",),
+    ),
+    Route(
+        "GET",
+        "/api/i18n",
+        EditorHandlers.show_translations,
+        "List translations of node packs",
+        {200: Answer("There are none.", AnyObject)},
+        aliases=("/i18n",),
+    ),
+    Route(
+        "GET",
+        "/api/global_subgraphs",
+        EditorHandlers.show_subgraphs,
+        "List subgraphs of node packs",
+        {200: Answer("There are none.", AnyObject)},
+        aliases=("/global_subgraphs",),
+    ),
+    Route(
+        "GET",
+        "/api/workflow_templates",
+        EditorHandlers.show_templates,
+        "List workflow templates of node packs",
+        {200: Answer("There are none.", AnyObject)},
+        aliases=("/workflow_templates",),
+    ),
+    Route(
+        "GET",
+        "/api/experiment/models",
+        EditorHandlers.list_model_folders,
+        "List folders of models",
+        {200: Answer("There are none.", list[AnyObject])},
+        aliases=("/experiment/models",),
+    ),
+    Route(
+        "GET",
+        "/api/settings",
+        EditorHandlers.list_settings,
+        "Show every setting that was changed",
+        {200: Answer("The settings by their ids.", AnyObject)},
+        aliases=("/settings",),
+    ),
+    Route(
+        "POST",
+        "/api/settings",
+        EditorHandlers.change_settings,
+        "Change some settings",
+        {200: Answer("They are changed.", AnyObject)},
+        (400, 413),
+        body=Body(AnyObject),
+        aliases=("/settings",),
+    ),
+    Route(
+        "GET",
+        "/api/settings/{setting:path}",
+        EditorHandlers.show_setting,
+        "Show a setting",
+        {200: Answer("Its value, null where it was never changed.", Any)},
+        (400, *_NAMED),
+        aliases=("/settings/{setting:path}",),
+    ),
+    Route(
+        "POST",
+        "/api/settings/{setting:path}",
+        EditorHandlers.change_setting,
+        "Change a setting",
+        {200: Answer("It is changed.", AnyObject)},
+        (400, *_NAMED, 413),
+        body=Body(Any),
+        aliases=("/settings/{setting:path}",),
+    ),
+    Route(
+        "GET",
+        "/api/userdata",
+        EditorHandlers.list_user_files,
+        "List the files of a folder",
+        {200: Answer("Their names, with their parts, or what is known of them.", list[str | list[str] | UserFile])},
+        (400,),
+        (
+            Parameter("dir", "The folder."),
+            Parameter("recurse", "Whether to list folders in it, too.", bool),
+            Parameter("split", "Whether to tell the parts of names, too.", bool),
+            _FULL,
+        ),
+        aliases=("/userdata",),
+    ),
+    Route(
+        "POST",
+        "/api/userdata/{file:path}/move/{to:path}",
+        EditorHandlers.move_user_file,
+        "Give a file another name",
+        {200: _KEPT},
+        (400, 404, 409, 413),
+        (_OVERWRITE, _FULL),
+        aliases=("/userdata/{file:path}/move/{to:path}",),
+    ),
+    Route(
+        "GET",
+        "/api/userdata/{file:path}",
+        EditorHandlers.show_user_file,
+        "Fetch a file",
+        {200: Answer("The file as it was put.", Any, (ANYTHING,))},
+        (400, 404),
+        aliases=("/userdata/{file:path}",),
+    ),
+    Route(
+        "POST",
+        "/api/userdata/{file:path}",
+        EditorHandlers.put_user_file,
+        "Keep a file",
+        {200: _KEPT},
+        (400, *_NAMED, 409, 413),
+        (_OVERWRITE, _FULL),
+        Body(Upload, _BYTES, required=False),
+        aliases=("/userdata/{file:path}",),
+    ),
+    Route(
+        "DELETE",
+        "/api/userdata/{file:path}",
+        EditorHandlers.delete_user_file,
+        "Forget a file",
+        {204: Answer("It is forgotten.")},
+        (400, 404),
+        aliases=("/userdata/{file:path}",),
+    ),
+)
+
+
+API: Final = Api(
+    name="cloud",
+    title="Cloud workflows",
+    summary="Workflows as clients of the engine submit and watch them; `/ws` and `/api/ws` are its sockets.",
+    error=CloudError,
+    routes=ROUTES,
+    path_parameters=path_parameters(
+        job_id="The id of a job: a UUID in lower case.",
+        class_name="The name of a class; slashes may stand in it.",
+        file_id="The id of a file.",
+        setting="The id of a setting; slashes may stand in it.",
+        file="The name of a file; its slashes are sent encoded.",
+        to="The new name of the file; its slashes are sent encoded.",
+    ),
+    refusals={Access.CREDENTIAL: (401, 403, 429, 500, 503), Access.NOTHING: (500, 503)},
+    headers_of={416: ("content-range!",), 429: ("retry-after",), 503: ("retry-after",)},
 )

@@ -1,13 +1,14 @@
-"""The cloud API as a whole: its paths, its handlers behind the table of routes, and its sockets."""
+"""The cloud API as a whole: its paths, its routes, and its sockets."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
 
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.surfaces.asgi import Receive, Scope, Send
 from fairlead.surfaces.cloud.errors import refusal
 from fairlead.surfaces.cloud.routes import ROUTES, SOCKETS
-from fairlead.surfaces.surface import Endpoint, Surface, routes_of
+from fairlead.surfaces.http.route import Bind
+from fairlead.surfaces.surface import Surface, routes_of
 
 Socket: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -19,13 +20,13 @@ _REFUSED: Final = 1008
 
 
 class CloudSurface:
-    """Answers the cloud API. `owners` are the classes of handlers; each method of theirs the table names is the one."""
+    """Answers the cloud API; `bind` finds what answers each of its routes."""
 
-    def __init__(self, owners: Sequence[object], socket: Socket, request_id: bytes, observe: Observer) -> None:
+    def __init__(self, bind: Bind, socket: Socket, request_id: bytes, observe: Observer) -> None:
         self._socket = socket
         self._observe = observe
         # Editors keep files in folders, and send their slashes encoded.
-        self._http = Surface(routes_of(_table(owners)), refusal, request_id, observe, splits_encoded=True)
+        self._http = Surface(routes_of(ROUTES, bind), refusal, request_id, observe, splits_encoded=True)
 
     def serves(self, path: str) -> bool:
         """Whether a path is one of this API's."""
@@ -42,10 +43,3 @@ class CloudSurface:
                 self._observe(UnexpectedError(f"socket {request_id}", error))
         else:
             await send({"type": "websocket.close", "code": _REFUSED})  # before it was accepted: 403
-
-
-def _table(owners: Sequence[Any]) -> Iterator[tuple[str, str, Endpoint]]:
-    for route in ROUTES:
-        owner = next(one for one in owners if hasattr(one, route.handler))
-        for path in route.paths:
-            yield route.method, path, getattr(owner, route.handler)

@@ -32,7 +32,7 @@ from fairlead.surfaces.cloud.documents import (
     Shown,
 )
 from fairlead.surfaces.cloud.frames import message_of
-from fairlead.surfaces.router.wire import as_time
+from fairlead.surfaces.schemas import as_time
 
 _UPLOAD_BYTES: Final = 100 * 2**20
 FEATURES: Final[Mapping[str, Any]] = MappingProxyType(

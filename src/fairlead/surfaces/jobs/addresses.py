@@ -11,6 +11,7 @@ from typing import Final
 from fairlead.surfaces.asgi import Scope
 from fairlead.surfaces.forwarding import BaseUrls
 
+PREFIX: Final = "/api/v2"
 PATH_PREFIX: Final = "/deployments/"
 _PORT: Final = re.compile(r":[0-9]+\Z")
 _ADDRESS: Final = "fairlead.deployment"

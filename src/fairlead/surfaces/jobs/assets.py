@@ -11,14 +11,13 @@ from fairlead.domain.jobs.assets import AddedAsset, Asset
 from fairlead.operations.jobs.assets import Assets
 from fairlead.surfaces.forms import read_form
 from fairlead.surfaces.forwarding import BaseUrls
-from fairlead.surfaces.jobs.addresses import api_base
+from fairlead.surfaces.jobs.addresses import PREFIX, api_base
 from fairlead.surfaces.jobs.asset_fields import BODY_MAX, asset_id_of, digest_of, read_from_hash, read_upload
 from fairlead.surfaces.jobs.credentials import JobCallers
 from fairlead.surfaces.jobs.documents import AssetAdded, AssetShown
-from fairlead.surfaces.jobs.routes import PREFIX
 from fairlead.surfaces.jobs.wire import answer
 from fairlead.surfaces.json_bodies import read_small_json
-from fairlead.surfaces.router.wire import as_time
+from fairlead.surfaces.schemas import as_time
 
 _FIELD: Final = "file"
 _UNCACHED: Final = {"Cache-Control": "no-store"}

@@ -12,7 +12,7 @@ from fairlead.domain.deployments import BadDeployment, Deployment, DeploymentFau
 from fairlead.domain.token_issuers import TokenKind
 from fairlead.operations.deployments import Deployments
 from fairlead.surfaces.forwarding import BaseUrls
-from fairlead.surfaces.jobs.addresses import Address, address_of, base_of, port_of
+from fairlead.surfaces.jobs.addresses import PREFIX, Address, address_of, base_of, port_of
 from fairlead.surfaces.jobs.credentials import JobCallers
 from fairlead.surfaces.jobs.documents import (
     API_KEY,
@@ -25,10 +25,9 @@ from fairlead.surfaces.jobs.documents import (
     ReleaseShown,
 )
 from fairlead.surfaces.jobs.errors import NoDeploymentsError
-from fairlead.surfaces.jobs.routes import PREFIX
 from fairlead.surfaces.jobs.wire import answer
 from fairlead.surfaces.json_bodies import read_small_json
-from fairlead.surfaces.router.wire import as_time
+from fairlead.surfaces.schemas import as_time
 
 _BODY_MAX: Final = 64 * 1024
 _UNCACHED: Final = {"Cache-Control": "no-store"}

@@ -1,33 +1,33 @@
-"""The jobs API as a whole: its paths, and its handlers behind the table of routes."""
+"""The jobs API as a whole: its paths, and its routes."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from fairlead.observing.observations import Observer
 from fairlead.surfaces.asgi import Receive, Scope, Send
-from fairlead.surfaces.jobs.addresses import PATH_PREFIX, DeploymentAddresses
+from fairlead.surfaces.http.route import Bind
+from fairlead.surfaces.jobs.addresses import PATH_PREFIX, PREFIX, DeploymentAddresses
 from fairlead.surfaces.jobs.errors import refusal
-from fairlead.surfaces.jobs.routes import PREFIX, ROUTES
-from fairlead.surfaces.surface import Endpoint, Surface, routes_of
+from fairlead.surfaces.jobs.routes import ROUTES
+from fairlead.surfaces.surface import Surface, routes_of
 
 _REFUSED: Final = 1008
 
 
 class JobsSurface:
-    """Answers the jobs API. `owners` are the classes of handlers; each method of theirs the table names is the one.
+    """Answers the jobs API; `bind` finds what answers each of its routes.
 
     With `addresses` it is also at those of deployments.
     """
 
     def __init__(
         self,
-        owners: Sequence[object],
+        bind: Bind,
         request_id: bytes,
         observe: Observer,
         addresses: DeploymentAddresses | None = None,
     ) -> None:
         self._addresses = addresses
-        self._http = Surface(routes_of(_table(owners)), refusal, request_id, observe)
+        self._http = Surface(routes_of(ROUTES, bind), refusal, request_id, observe)
 
     def serves(self, path: str) -> bool:
         """Whether a path is one of this API's."""
@@ -40,9 +40,3 @@ class JobsSurface:
             await self._http(placed, receive, send, request_id)
         else:
             await send({"type": "websocket.close", "code": _REFUSED})  # before it was accepted: 403
-
-
-def _table(owners: Sequence[Any]) -> Iterator[tuple[str, str, Endpoint]]:
-    for route in ROUTES:
-        owner = next(one for one in owners if hasattr(one, route.handler))
-        yield route.method, route.path, getattr(owner, route.handler)

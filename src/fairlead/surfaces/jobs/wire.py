@@ -18,6 +18,7 @@ from fairlead.domain.jobs.progress import Standing
 from fairlead.domain.jobs.states import WAITING, JobState
 from fairlead.domain.jobs.statuses import STATUSES
 from fairlead.domain.jobs.updates import LogLine, OutputUpdate, ProgressUpdate, StatusUpdate, Update
+from fairlead.surfaces.jobs.addresses import PREFIX
 from fairlead.surfaces.jobs.cursors import make_cursor
 from fairlead.surfaces.jobs.documents import (
     FailureOfNode,
@@ -32,8 +33,7 @@ from fairlead.surfaces.jobs.documents import (
     JobUrls,
     JobWorkflow,
 )
-from fairlead.surfaces.jobs.routes import PREFIX
-from fairlead.surfaces.router.wire import as_time
+from fairlead.surfaces.schemas import as_time
 
 ERROR_CODES: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -6,23 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.surfaces.cloud.description import describe_cloud
-from fairlead.surfaces.jobs.description import describe_jobs
-from fairlead.surfaces.openapi.description import (
-    ERRORS,
-    HEADERS,
-    JSON,
-    Access,
-    Answer,
-    DescribedRoute,
-    Description,
-    Nothing,
-    Parameter,
-)
+from fairlead.surfaces import routes as service
+from fairlead.surfaces.http.route import JSON, Access, Answer, Api, Nothing, Parameter, Route
 from fairlead.surfaces.openapi.served import Served
-from fairlead.surfaces.openapi.service_routes import describe_service_routes
-from fairlead.surfaces.registry.description import describe_registry
-from fairlead.surfaces.router.description import describe_router
+from fairlead.surfaces.openapi.wording import ERRORS, HEADERS
+from fairlead.surfaces.registry.routes import registry_api
+from fairlead.surfaces.router import routes as router
 
 Schema = Mapping[str, Any]
 
@@ -43,23 +32,31 @@ _SCHEMES: Final = {
 _EITHER: Final[Sequence[Mapping[str, Sequence[str]]]] = ({"apiKey": ()}, {"bearer": ()})
 
 
-def descriptions(served: Served) -> Sequence[Description]:
-    """Every surface that an installation has."""
-    workflows = (describe_jobs(), describe_cloud()) if served.workflows else ()
-    return (describe_router(), *workflows, describe_registry(served.registry_prefix), describe_service_routes())
+def apis(served: Served) -> Sequence[Api]:
+    """Every API that an installation has."""
+    workflows = _workflow_apis() if served.workflows else ()
+    return (router.API, *workflows, registry_api(served.registry_prefix), service.API)
+
+
+def _workflow_apis() -> Sequence[Api]:
+    # Their handlers lead to the engine, which an installation without them does not load.
+    from fairlead.surfaces.cloud.routes import API as CLOUD_API  # noqa: PLC0415 -- see above
+    from fairlead.surfaces.jobs.routes import API as JOBS_API  # noqa: PLC0415 -- see above
+
+    return JOBS_API, CLOUD_API
 
 
 def openapi_document(served: Served) -> Mapping[str, Any]:
     """The document of an installation."""
-    surfaces = descriptions(served)
-    types = list(_types(surfaces))
+    every = apis(served)
+    types = list(_types(every))
     schemas, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
     writer = _Writer(served, {id(type_): schema for type_, schema in zip(types, schemas, strict=True)})
     paths: dict[str, dict[str, Any]] = {}
-    for surface in surfaces:
-        for route in surface.routes:
-            path = _CONVERTOR.sub(r"{\1}", route.path)
-            paths.setdefault(path, {})[route.method.lower()] = writer.operation(surface, route)
+    for api in every:
+        for route in api.routes:
+            for path, operation in writer.operations(api, route):
+                paths.setdefault(path, {})[route.method.lower()] = operation
     return {
         "openapi": _VERSION,
         "info": {
@@ -70,27 +67,27 @@ def openapi_document(served: Served) -> Mapping[str, Any]:
             "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": surface.title, "description": surface.summary} for surface in surfaces],
+        "tags": [{"name": api.title, "description": api.summary} for api in every],
         "paths": paths,
         "components": {
             "schemas": components,
-            "responses": {name: answer for surface in surfaces for name, answer in writer.errors(surface)},
+            "responses": {name: answer for api in every for name, answer in writer.errors(api)},
             "headers": {_component(name): writer.header(name) for name in HEADERS},
             "securitySchemes": _SCHEMES,
         },
     }
 
 
-def _types(surfaces: Sequence[Description]) -> Iterator[Any]:
+def _types(every: Sequence[Api]) -> Iterator[Any]:
     """Every type that stands for a schema."""
-    for surface in surfaces:
-        yield surface.error
-        yield from surface.errors_of.values()
-        yield from (parameter.type for parameter in surface.path_parameters.values())
-        for operation in (route.operation for route in surface.routes):
-            yield from (parameter.type for parameter in operation.parameters)
-            yield from () if operation.body is None else (operation.body.type,)
-            yield from (answer.type for answer in operation.answers.values() if answer.type is not Nothing)
+    for api in every:
+        yield api.error
+        yield from api.errors_of.values()
+        yield from (parameter.type for parameter in api.path_parameters.values())
+        for route in api.routes:
+            yield from (parameter.type for parameter in route.parameters)
+            yield from () if route.body is None else (route.body.type,)
+            yield from (answer.type for answer in route.answers.values() if answer.type is not Nothing)
     yield from (header.type for header in HEADERS.values())
 
 
@@ -101,26 +98,32 @@ class _Writer:
         self._served = served
         self._schemas = schemas
 
-    def operation(self, surface: Description, route: DescribedRoute) -> Mapping[str, Any]:
-        """A route as the document has it."""
-        operation = route.operation
-        named = [surface.path_parameters[name] for name in _NAME.findall(_CONVERTOR.sub(r"{\1}", route.path))]
-        written: dict[str, Any] = {"operationId": route.name, "tags": [surface.title], "summary": operation.summary}
-        if operation.description:
-            written["description"] = operation.description
-        if parameters := [*named, *operation.parameters]:
+    def operations(self, api: Api, route: Route) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """A route as the document has it, at each of its paths."""
+        written = self._operation(api, route)
+        for number, path in enumerate(route.paths):
+            name = f"{api.name}_{'root_' if number else ''}{route.name}"
+            said = {"description": f"The same as `{route.path}`."} if number else {}
+            yield _CONVERTOR.sub(r"{\1}", api.prefix + path), {**written, "operationId": name, **said}
+
+    def _operation(self, api: Api, route: Route) -> Mapping[str, Any]:
+        named = [api.path_parameters[name] for name in _NAME.findall(_CONVERTOR.sub(r"{\1}", route.path))]
+        written: dict[str, Any] = {"tags": [api.title], "summary": route.summary}
+        if route.description:
+            written["description"] = route.description
+        if parameters := [*named, *route.parameters]:
             written["parameters"] = [self._parameter(parameter) for parameter in parameters]
-        if (body := operation.body) is not None:
+        if (body := route.body) is not None:
             content = {body.media_type: {"schema": self._schemas[id(body.type)]}}
             written["requestBody"] = {"required": body.required, "content": content}
-        return {**written, "responses": self._responses(surface, route), "security": self._security(operation.access)}
+        return {**written, "responses": self._responses(api, route), "security": self._security(route.access)}
 
-    def errors(self, surface: Description) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The errors of a surface, by the names of their components."""
-        for status in sorted({status for route in surface.routes for status in _refusals(surface, route)}):
-            headers = (*surface.error_headers, *surface.headers_of.get(status, ()))
-            answer = Answer(ERRORS[status], surface.errors_of.get(status, surface.error), (JSON,), headers)
-            yield _error_name(surface, status), self._answer(answer)
+    def errors(self, api: Api) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The errors of a api, by the names of their components."""
+        for status in sorted({status for route in api.routes for status in _refusals(api, route)}):
+            headers = (*api.error_headers, *api.headers_of.get(status, ()))
+            answer = Answer(ERRORS[status], api.errors_of.get(status, api.error), (JSON,), headers)
+            yield _error_name(api, status), self._answer(answer)
 
     def header(self, name: str) -> Mapping[str, Any]:
         """A header of answers."""
@@ -135,11 +138,10 @@ class _Writer:
             "schema": self._schemas[id(parameter.type)],
         }
 
-    def _responses(self, surface: Description, route: DescribedRoute) -> Mapping[str, Any]:
-        answers = {status: self._answer(answer) for status, answer in route.operation.answers.items()}
+    def _responses(self, api: Api, route: Route) -> Mapping[str, Any]:
+        answers = {status: self._answer(answer) for status, answer in route.answers.items()}
         refusals = {
-            status: {"$ref": f"#/components/responses/{_error_name(surface, status)}"}
-            for status in _refusals(surface, route)
+            status: {"$ref": f"#/components/responses/{_error_name(api, status)}"} for status in _refusals(api, route)
         }
         return {str(status): answer for status, answer in sorted({**refusals, **answers}.items())}
 
@@ -171,14 +173,13 @@ class _Writer:
                 return ()
 
 
-def _refusals(surface: Description, route: DescribedRoute) -> Sequence[int]:
+def _refusals(api: Api, route: Route) -> Sequence[int]:
     """The statuses of errors that a route may answer with."""
-    own = route.operation
-    return [status for status in (*own.errors, *surface.refusals[own.access]) if status not in own.answers]
+    return [status for status in (*route.errors, *api.refusals[route.access]) if status not in route.answers]
 
 
-def _error_name(surface: Description, status: int) -> str:
-    return f"{surface.name}_{status}"
+def _error_name(api: Api, status: int) -> str:
+    return f"{api.name}_{status}"
 
 
 def _component(name: str) -> str:

@@ -26,7 +26,7 @@ class DocumentHandlers:
 
     @cached_property
     def _made(self) -> tuple[bytes, str]:
-        # Tables of all that can be said of routes: a megabyte, of which most servers are never asked.
+        # The schemas of everything that travels: a megabyte, of which most servers are never asked.
         from fairlead.surfaces.openapi.document import openapi_document  # noqa: PLC0415 -- see above
 
         content = msgspec.json.encode(openapi_document(self._served))

@@ -1,9 +1,10 @@
-"""The registry as a whole: its paths at the root, and its handlers behind the table of routes."""
+"""The registry as a whole: its paths at the root, and its routes."""
 
 from typing import Final
 
 from fairlead.observing.observations import Observer
 from fairlead.surfaces.asgi import Receive, Scope, Send
+from fairlead.surfaces.http.route import bind_handlers
 from fairlead.surfaces.registry.errors import refusal
 from fairlead.surfaces.registry.handlers import RegistryHandlers
 from fairlead.surfaces.registry.routes import ROUTES
@@ -18,8 +19,8 @@ class RegistrySurface:
     """Answers the registry's paths, all of which begin with `prefix`. It has no sockets."""
 
     def __init__(self, handlers: RegistryHandlers, request_id: bytes, observe: Observer, prefix: str = "") -> None:
-        table = [(route.method, prefix + route.path, getattr(handlers, route.handler)) for route in ROUTES]
-        self._http = Surface(routes_of(table), refusal, request_id, observe)
+        routes = routes_of(ROUTES, bind_handlers([handlers]), prefix)
+        self._http = Surface(routes, refusal, request_id, observe)
         self._prefix = prefix
 
     def serves(self, path: str) -> bool:

@@ -17,7 +17,7 @@ from fairlead.domain.registry import (
 )
 from fairlead.operations.registry import CountedPage, RegistryPage
 from fairlead.surfaces.cursors import make_cursor
-from fairlead.surfaces.router.wire import as_time
+from fairlead.surfaces.schemas import as_time
 
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _encode: Final = msgspec.json.Encoder().encode

@@ -12,7 +12,7 @@ from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.estimate import Estimator
 from fairlead.surfaces.asgi import Receive
 from fairlead.surfaces.json_bodies import read_json
-from fairlead.surfaces.router.generations import Generation
+from fairlead.surfaces.router.generations import credential_of
 from fairlead.surfaces.router.runs import check_content_type, model_id_of
 from fairlead.surfaces.router.wire import estimate_query, estimate_response
 
@@ -31,9 +31,9 @@ class EstimateHandlers:
     body_limit: int
     body_values: int
 
-    async def estimate(self, request: Request, generation: Generation) -> Response:
+    async def estimate(self, request: Request) -> Response:
         """Answer one estimate; FaultError travels to the application, which words it."""
-        caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
+        caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
         self.windows.count(caller.workspace_id)
         model = self.estimator.check(caller, model_id_of(request.path_params["provider"], request.path_params["model"]))
         provider = estimate_query(request.scope["query_string"], self.native_aliases)

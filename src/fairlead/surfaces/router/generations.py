@@ -39,3 +39,13 @@ class Generation:
 
 V1: Final = Generation("/v1", token_only, _FOLDED_IN_V1, has_controls=False)
 V2: Final = Generation("/v2", key_or_token, MappingProxyType({}), has_controls=True)
+
+
+def generation_of(scope: Scope) -> Generation:
+    """The generation that a call was made to."""
+    return V1 if scope["path"].startswith("/v1/") else V2
+
+
+def credential_of(scope: Scope, key_prefix: str) -> Credential | None:
+    """The credential of a call, as its generation takes it; None where it has none. FaultError."""
+    return generation_of(scope).credential(scope, key_prefix)

@@ -16,7 +16,7 @@ from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.surfaces.conditional import tagged
 from fairlead.surfaces.forwarding import BaseUrls
-from fairlead.surfaces.router.generations import Generation
+from fairlead.surfaces.router.generations import credential_of, generation_of
 from fairlead.surfaces.router.headers import SCHEMA_CACHING
 from fairlead.surfaces.router.runs import model_id_of
 from fairlead.surfaces.router.wire import detail_response, list_response, page_query
@@ -35,26 +35,26 @@ class Handlers:
     key_prefix: str
     base_urls: BaseUrls
 
-    async def list_models(self, request: Request, generation: Generation) -> Response:
+    async def list_models(self, request: Request) -> Response:
         """`GET /models`: a page of the catalog (R-02), with an entity tag."""
-        caller = await self._caller(request, generation)
+        caller = await self._caller(request)
         asked = page_query(request.url.query.encode("ascii", "replace"))
         catalog = self.catalog.current
         page = self.catalog.page(caller, asked.limit, asked.build, asked.after, asked.wanted)
         content = _encode(list_response(page, catalog.build, self.catalog.today()))
         return tagged(request, content, strong_etag(content), SCHEMA_CACHING)
 
-    async def show_model(self, request: Request, generation: Generation) -> Response:
+    async def show_model(self, request: Request) -> Response:
         """`GET /models/{provider}/{model}`: one model (R-05)."""
-        caller = await self._caller(request, generation)
+        caller = await self._caller(request)
         model = self._find(request, caller)
-        url = f"{self.base_urls.of(request.scope)}{generation.prefix}/models/{model.id}/openapi.json"
+        url = f"{self.base_urls.of(request.scope)}{generation_of(request.scope).prefix}/models/{model.id}/openapi.json"
         detail = detail_response(model, url, self.is_configured, self.catalog.today())
         return Response(_encode(detail), media_type="application/json")
 
-    async def show_schema(self, request: Request, generation: Generation) -> Response:
+    async def show_schema(self, request: Request) -> Response:
         """`GET …/openapi.json`: the document calls are validated against (R-07, R-08)."""
-        caller = await self._caller(request, generation)
+        caller = await self._caller(request)
         document = self._find(request, caller).openapi
         return tagged(request, document.content, document.etag, SCHEMA_CACHING)
 
@@ -67,8 +67,8 @@ class Handlers:
             raise FaultError(ModelNotFound(model_id))
         return Response(found.openapi.content, media_type="application/json")
 
-    async def _caller(self, request: Request, generation: Generation) -> Caller:
-        caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
+    async def _caller(self, request: Request) -> Caller:
+        caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
         self.windows.count(caller.workspace_id)
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
             raise FaultError(fault)

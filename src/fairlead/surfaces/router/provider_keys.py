@@ -16,9 +16,9 @@ from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.surfaces.json_bodies import read_small_json
 from fairlead.surfaces.router.documents import ProviderKeyList, ProviderKeyShown
-from fairlead.surfaces.router.generations import Generation
+from fairlead.surfaces.router.generations import credential_of
 from fairlead.surfaces.router.runs import check_content_type
-from fairlead.surfaces.router.wire import as_time
+from fairlead.surfaces.schemas import as_time
 
 _BODY_MAX: Final = 64 * 1024
 _BAD_BODY: Final = 'The body must be a JSON object with one field, `key`, which is a text: {"key": "…"}.'
@@ -35,20 +35,20 @@ class ProviderKeyHandlers:
     keys: ProviderKeys
     key_prefix: str
 
-    async def list_provider_keys(self, request: Request, generation: Generation) -> Response:
+    async def list_provider_keys(self, request: Request) -> Response:
         """`GET /provider-keys`: what may be told of every key; as few as there are providers."""
-        caller = await self._manager(request, generation)
+        caller = await self._manager(request)
         stored = await self.keys.list_all(caller.workspace_id)
         return _answer(ProviderKeyList(data=[_describe(key) for key in stored]))
 
-    async def show_provider_key(self, request: Request, generation: Generation) -> Response:
+    async def show_provider_key(self, request: Request) -> Response:
         """`GET /provider-keys/{provider}`: what may be told of one."""
-        caller = await self._manager(request, generation)
+        caller = await self._manager(request)
         return _answer(_describe(await self.keys.find(caller.workspace_id, request.path_params["provider"])))
 
-    async def put_provider_key(self, request: Request, generation: Generation) -> Response:
+    async def put_provider_key(self, request: Request) -> Response:
         """`PUT /provider-keys/{provider}`: store a key, 201; or replace the one before, 200."""
-        caller = await self._manager(request, generation)
+        caller = await self._manager(request)
         provider = request.path_params["provider"]
         self.keys.check_provider(provider)
         if fault := refuse_provider(caller, provider):
@@ -58,15 +58,15 @@ class ProviderKeyHandlers:
         stored, is_new = await self.keys.put(caller.workspace_id, provider, text)
         return _answer(_describe(stored), 201 if is_new else 200)
 
-    async def delete_provider_key(self, request: Request, generation: Generation) -> Response:
+    async def delete_provider_key(self, request: Request) -> Response:
         """`DELETE /provider-keys/{provider}`: forget a key, 204. No policy stands in the way of that."""
-        caller = await self._manager(request, generation)
+        caller = await self._manager(request)
         await self.keys.delete(caller.workspace_id, request.path_params["provider"])
         return Response(status_code=204)
 
-    async def _manager(self, request: Request, generation: Generation) -> Caller:
+    async def _manager(self, request: Request) -> Caller:
         """The caller, who has the router and whose credential is not limited to some models; FaultError."""
-        caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
+        caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
         self.windows.count(caller.workspace_id)
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router") or refuse_managing(caller):
             raise FaultError(fault)

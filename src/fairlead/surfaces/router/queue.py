@@ -24,7 +24,7 @@ from fairlead.operations.runs.watch import Watcher
 from fairlead.surfaces.asgi import REQUEST_ID, Receive, header
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.json_bodies import read_json
-from fairlead.surfaces.router.generations import Generation
+from fairlead.surfaces.router.generations import credential_of
 from fairlead.surfaces.router.headers import (
     CONTENT_TYPE,
     NOSNIFF,
@@ -62,9 +62,9 @@ class QueueHandlers:
     keys_kept_ms: int
     now_ms: Callable[[], int]
 
-    async def submit_request(self, request: Request, generation: Generation) -> Response:
+    async def submit_request(self, request: Request) -> Response:
         """`POST …/requests`: a run is taken into the queue (R-32)."""
-        caller = await self._caller(request, generation)
+        caller = await self._caller(request)
         model = self.admitter.check(caller, _model_of(request))
         options, webhook = queue_query(request.scope["query_string"], self.native_aliases)
         self.admitter.check_native(caller, model, options)
@@ -85,23 +85,23 @@ class QueueHandlers:
         quoted = self.estimator.of_queued(caller, model, queued)
         return self._answer(201, submit_response(status, base, quoted), status)
 
-    async def show_request(self, request: Request, generation: Generation) -> Response:
+    async def show_request(self, request: Request) -> Response:
         """`GET …/requests/{request_id}`: what a run ended in, byte by byte as the synchronous answer (R-34)."""
-        caller = await self._caller(request, generation)
+        caller = await self._caller(request)
         found = await self.collector.collect(caller, _model_of(request), request.path_params["request_id"])
         if isinstance(found, RequestStatus):
             return self._answer(202, status_response(found, self.base_urls.of(request.scope)), found)
         return self._result(found)
 
-    async def show_status(self, request: Request, generation: Generation) -> Response:
+    async def show_status(self, request: Request) -> Response:
         """`GET …/requests/{request_id}/status`: how a run stands (R-33)."""
-        caller = await self._caller(request, generation)
+        caller = await self._caller(request)
         found = await self.collector.status(caller, _model_of(request), request.path_params["request_id"])
         return self._answer(200, status_response(found, self.base_urls.of(request.scope)), found)
 
-    async def cancel_request(self, request: Request, generation: Generation) -> Response:
+    async def cancel_request(self, request: Request) -> Response:
         """`PUT …/requests/{request_id}/cancel`: a run may stop (R-35)."""
-        caller = await self._caller(request, generation)
+        caller = await self._caller(request)
         request_id = request.path_params["request_id"]
         is_requested = await self.canceller.cancel(caller, _model_of(request), request_id)
         response = Response(_encode(cancel_response(request_id, is_requested=is_requested)), 202, _JSON)
@@ -110,9 +110,9 @@ class QueueHandlers:
             response.raw_headers.append((self.names.error_type, _ALREADY_COMPLETED))
         return response
 
-    async def watch_request(self, request: Request, generation: Generation) -> Response:
+    async def watch_request(self, request: Request) -> Response:
         """`GET …/requests/{request_id}/events`: the status as server-sent events, until the run is completed."""
-        caller = await self._caller(request, generation)
+        caller = await self._caller(request)
         if request.method == "HEAD":  # there would be nothing to stream until the run ends
             await self.collector.status(caller, _model_of(request), request.path_params["request_id"])
             return Response(headers=_UNBUFFERED, media_type="text/event-stream")
@@ -120,8 +120,8 @@ class QueueHandlers:
         base = self.base_urls.of(request.scope)
         return StreamingResponse(_events(changes, base), 200, _UNBUFFERED, media_type="text/event-stream")
 
-    async def _caller(self, request: Request, generation: Generation) -> Caller:
-        caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
+    async def _caller(self, request: Request) -> Caller:
+        caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
         self.windows.count(caller.workspace_id)
         return caller
 

@@ -76,7 +76,7 @@ class RunHandler:
     keys_kept_ms: int
     now_ms: Callable[[], int]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, path: RunPath, request_id: str) -> None:
+    async def run(self, scope: Scope, receive: Receive, send: Send, path: RunPath, request_id: str) -> None:
         """Answer one call; FaultError travels to the application, which words it."""
         generation, provider, name = path
         credential = generation.credential(scope, self.key_prefix)

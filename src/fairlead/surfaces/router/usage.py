@@ -15,7 +15,7 @@ from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.usage import UsageReader, UsageReport
 from fairlead.surfaces.router.documents import UsageFigures, UsageRow, UsageShown
-from fairlead.surfaces.router.generations import Generation
+from fairlead.surfaces.router.generations import credential_of
 from fairlead.surfaces.router.wire import read_query
 
 _UNCACHED: Final = {"Cache-Control": "no-store"}
@@ -31,9 +31,9 @@ class UsageHandlers:
     usage: UsageReader
     key_prefix: str
 
-    async def show_usage(self, request: Request, generation: Generation) -> Response:
+    async def show_usage(self, request: Request) -> Response:
         """`GET /usage`: runs and charges by `group_by`, on the days from `from` to `to`."""
-        caller = await self.authenticator.authenticate(generation.credential(request.scope, self.key_prefix))
+        caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
         self.windows.count(caller.workspace_id)
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
             raise FaultError(fault)

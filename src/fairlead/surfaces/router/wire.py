@@ -23,6 +23,7 @@ from fairlead.operations.runs.collect import RequestStatus
 from fairlead.operations.runs.estimate import Quoted
 from fairlead.surfaces.cursors import make_cursor, read_cursor
 from fairlead.surfaces.router.documents import ServingProvider
+from fairlead.surfaces.schemas import as_time
 
 NO_ROUTE_OPTIONS: Final = RouteOptions()
 _SWITCHES: Final = ("strict_mode", "reject_unknown_fields")
@@ -162,12 +163,6 @@ def estimate_response(quoted: Quoted) -> CostEstimate:
 def _cents(amount: int) -> float:
     """An amount in US cents, unrounded: the nearest number there is."""
     return amount / (UNITS_PER_DOLLAR // 100)
-
-
-def as_time(milliseconds: int) -> str:
-    """A time as RFC 3339 writes it, in UTC."""
-    moment = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class QueueSubmitResponse(msgspec.Struct, frozen=True, omit_defaults=True):

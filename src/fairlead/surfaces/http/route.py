@@ -1,0 +1,168 @@
+"""One record for each route, from which routing, the OpenAPI document and the tests' tables of routes follow.
+
+An API is a list of routes with what they have in common: how errors look, and which ones any route may answer with.
+Types of what travels stand for their schemas.
+"""
+
+import enum
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import isfunction
+from types import MappingProxyType, MethodType
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+JSON: Final = "application/json"
+ANYTHING: Final = "*/*"
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+class Handler(Protocol):
+    """A method of a class of handlers, as the class has it: without the object that it is called on."""
+
+    __name__: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        """Answer one request."""
+        ...
+
+
+Bind: TypeAlias = Callable[[Handler], Endpoint]
+"""Finds what is to be called for a handler."""
+
+
+def bind_handlers(owners: Iterable[object]) -> Bind:
+    """Have each handler called on the one of `owners` whose class defines it; KeyError for a handler of none."""
+    owner_of: dict[Any, object] = {
+        method: owner for owner in owners for method in vars(type(owner)).values() if isfunction(method)
+    }
+    return lambda handler: MethodType(handler, owner_of[handler])
+
+
+class Nothing:
+    """Stands for the type of a body that is not there."""
+
+
+class Access(enum.Enum):
+    """What a caller of a route must show."""
+
+    CREDENTIAL = enum.auto()
+    TOKEN = enum.auto()
+    OPENED = enum.auto()
+    """A credential, unless the API was opened to everybody."""
+    NOTHING = enum.auto()
+    """Nothing, or what a link has in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A value in a query, a header or a path; `type` stands for its schema."""
+
+    name: str
+    summary: str
+    type: Any = str
+    where: Literal["query", "header", "path"] = "query"
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What may be sent with a call."""
+
+    type: Any
+    media_type: str = JSON
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A way to answer that is no error.
+
+    `headers` are names of `openapi.wording.HEADERS`, those that always come marked with a `!`.
+    """
+
+    summary: str
+    type: Any = Nothing
+    media_types: Sequence[str] = (JSON,)
+    headers: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What may be called, what answers it, what it takes, and with what it may answer.
+
+    `errors` are the statuses of the errors that are its own. `aliases` are paths at which the same is served.
+    `operation_id` names it in documents where its handler's name does not.
+    """
+
+    method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
+    path: str
+    handler: Handler
+    summary: str
+    answers: Mapping[int, Answer]
+    errors: Sequence[int] = ()
+    parameters: Sequence[Parameter] = ()
+    body: Body | None = None
+    access: Access = Access.CREDENTIAL
+    description: str = ""
+    aliases: Sequence[str] = ()
+    operation_id: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name among the operations of its API."""
+        return self.operation_id or self.handler.__name__
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Every path at which it is served."""
+        return (self.path, *self.aliases)
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API: what it is called, how its errors look, and its routes.
+
+    `error` is the type of the envelope, `errors_of` those of statuses that have another. `refusals` are the statuses
+    with which a route of some access may answer, whatever else it does. Every error has the `error_headers`, and
+    those of its status. All paths begin with `prefix`.
+    """
+
+    name: str
+    title: str
+    summary: str
+    error: Any
+    routes: Sequence[Route]
+    path_parameters: Mapping[str, Parameter]
+    refusals: Mapping[Access, Sequence[int]]
+    errors_of: Mapping[int, Any] = field(default_factory=dict)
+    error_headers: Sequence[str] = ()
+    headers_of: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    prefix: str = ""
+
+
+def path_parameters(**summaries: str) -> Mapping[str, Parameter]:
+    """The parameters that paths have, by their names."""
+    return MappingProxyType({name: Parameter(name, summary, where="path") for name, summary in summaries.items()})
+
+
+IF_NONE_MATCH: Final = Parameter("If-None-Match", "Entity tags of what the caller has already.", where="header")
+RANGE: Final = (
+    Parameter("Range", "One part of the bytes, as in `bytes=0-99`.", where="header"),
+    Parameter("If-Range", "The entity tag that the part must be of.", where="header"),
+    IF_NONE_MATCH,
+)
+_TAG_HEADERS: Final = ("etag!", "accept-ranges!", "cache-control!")
+_FILE_HEADERS: Final = (*_TAG_HEADERS, "content-disposition!")
+FILE_ANSWERS: Final[Mapping[int, Answer]] = MappingProxyType(
+    {
+        200: Answer("The bytes.", Any, (ANYTHING,), _FILE_HEADERS),
+        206: Answer("A part of the bytes.", Any, (ANYTHING,), (*_FILE_HEADERS, "content-range!")),
+        304: Answer("The caller has these bytes already.", headers=_TAG_HEADERS),
+    }
+)
+"""How bytes are answered with."""
+KNOWN: Final = Answer("The caller has this already.", headers=("etag!", "cache-control!"))
