@@ -1,5 +1,6 @@
 """The nineteen buckets as a table: status, words, headers, and how v1 names them (R-19, R-20, R-23, R-24, R-40)."""
 
+import asyncio
 import json
 from typing import Any, Final, get_args
 
@@ -7,6 +8,7 @@ import pytest
 
 from fairlead.domain import faults
 from fairlead.domain.faults import Fault, Upstream, Violation
+from fairlead.surfaces.asgi import Message, Scope, answer, begin
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import V1, V2, Generation
 from fairlead.surfaces.router.headers import HeaderNames
@@ -220,8 +222,18 @@ _TABLE: Final[list[tuple[Fault, int, str, str, dict[str, str]]]] = [
 
 
 def _answered(fault: Fault, generation: Generation, prefix: str = "X-Service-") -> tuple[int, dict[str, str], Any]:
-    status, headers, content = error_response(fault, "the-id", generation, HeaderNames(prefix))
-    return status, {name.decode(): value.decode() for name, value in headers}, json.loads(content)
+    names = HeaderNames(prefix)
+    scope: Scope = {}
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    begin(scope, names.request_id, "the-id")
+    asyncio.run(answer(scope, send, *error_response(fault, generation, names)))
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    assert int(headers.pop("content-length")) == len(sent[1]["body"])
+    return sent[0]["status"], headers, json.loads(sent[1]["body"])
 
 
 def _named(headers: dict[str, str]) -> dict[str, str]:

@@ -8,11 +8,11 @@
                          ClientDisconnected  InternalError  DeadlineExceeded  NotEnabled  ServiceUnavailable
                          RateLimited  Cancelled  QueueTimeout  RequestNotFound  QueueBacklogFull
 
-A fault carries what happened, never a status code or an envelope: those belong to the surface that answers
-(`surfaces/<api>/errors.py`). Several faults may share a bucket; no bucket is without a fault.
+A fault carries what happened, never a status code or an envelope: those belong to the API that answers
+(`surfaces/http/faults.py`, `surfaces/<api>/errors.py`). Several faults may share a bucket; each bucket has a fault.
 """
 
-from typing import Any, Final, TypeAlias, TypeGuard, get_args
+from typing import Any, Final, Literal, TypeAlias, TypeGuard, get_args
 
 import msgspec
 
@@ -269,7 +269,16 @@ class FaultError(Exception):
         self.is_replay = is_replay
 
 
-def bucket(fault: Fault) -> str:  # noqa: PLR0911, PLR0912, C901 -- one total table; splitting it would hide a missing row
+Bucket: TypeAlias = Literal[
+    "invalid_input", "content_policy_violation", "provider_error", "provider_timeout", "insufficient_credits",
+    "model_not_found", "unauthorized", "forbidden", "not_enabled", "concurrency_limit_exceeded", "rate_limited",
+    "client_disconnected", "internal_error", "deadline_exceeded", "service_unavailable", "cancelled",
+    "queue_timeout", "request_not_found", "queue_backlog_full",
+]  # fmt: skip
+"""The nineteen names of R-19."""
+
+
+def bucket(fault: Fault) -> Bucket:  # noqa: PLR0911, PLR0912, C901 -- one total table; splitting it would hide a missing row
     """Name the bucket of a fault: the nineteen values of R-19, spelled as on the wire and in the books."""
     match fault:
         case InvalidInput() | BodyTooLarge() | TooManyValues() | KeyConflict() | InputRejected():

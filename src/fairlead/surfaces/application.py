@@ -8,17 +8,16 @@ from typing import Final, Protocol
 from starlette.exceptions import HTTPException
 
 from fairlead.domain.faults import (
-    ClientDisconnected,
     Fault,
     FaultError,
-    InternalError,
     InvalidInput,
     RequestNotFound,
     bucket,
 )
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.clock import new_id
-from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Receive, Scope, Send
+from fairlead.surfaces.asgi import CallerLeftError, Receive, Scope, Send, begin
+from fairlead.surfaces.http.faults import fault_of
 from fairlead.surfaces.http.route import Bind
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import generation_of
@@ -66,6 +65,7 @@ class Application:
     ) -> None:
         self._run = run
         self._observe = observe
+        self._request_id = names.request_id
         self._others = others
         routes = routes_of((*_FRAMED, *SERVICE), bind)
         self._router = Surface(routes, partial(_refusal, names=names), names.request_id, observe)
@@ -79,19 +79,16 @@ class Application:
         if path is None:
             await self._pass_on(scope, receive, send, request_id)
             return
+        begin(scope, self._request_id, request_id)
         try:
-            await self._run.run(scope, receive, send, path, request_id)
+            await self._run.run(scope, receive, send, path)
         except FaultError as error:
-            scope[REQUEST_ID] = request_id
             await self._router.refuse(scope, send, error, [REPLAYED] if error.is_replay else None)
         except CallerLeftError as error:  # nobody is there to be answered; the log has it (R-25)
-            scope[REQUEST_ID] = request_id
             await self._router.refuse(scope, send, error)
         except asyncio.CancelledError:
-            scope[REQUEST_ID] = request_id
             await self._router.refuse(scope, send, FaultError(STOPPED))
         except Exception as error:  # noqa: BLE001 -- the caller learns nothing, the log everything
-            scope[REQUEST_ID] = request_id
             self._observe(UnexpectedError(f"answer {request_id}", error))
             await self._router.refuse(scope, send, error)
 
@@ -108,21 +105,16 @@ class Application:
 def _refusal(error: Exception, scope: Scope, names: HeaderNames) -> Refusal:
     """Word anything that goes wrong in the router."""
     fault, status, allowed = _fault_of(error, scope)
-    request_id, generation = scope[REQUEST_ID], generation_of(scope)
-    usual, headers, content = error_response(fault, request_id, generation, names)
-    # However often a run's end is told again, it stays the same: there is nothing to come back for.
-    unwanted = (names.request_id, RETRY_AFTER if isinstance(error, FaultError) and error.is_replay else None)
-    headers = [pair for pair in headers if pair[0] not in unwanted] + allowed
-    return Refusal(status or usual, headers, content, bucket(fault))
+    usual, headers, content = error_response(fault, generation_of(scope), names)
+    if isinstance(error, FaultError) and error.is_replay:
+        # However often a run's end is told again, it stays the same: there is nothing to come back for.
+        headers = [pair for pair in headers if pair[0] != RETRY_AFTER]
+    return Refusal(status or usual, headers + allowed, content, bucket(fault))
 
 
 def _fault_of(error: Exception, scope: Scope) -> tuple[Fault, int | None, list[tuple[bytes, bytes]]]:
     """The fault an exception stands for, with a status and headers where it has its own."""
     match error:
-        case FaultError():
-            return error.fault, None, []
-        case CallerLeftError():  # nobody is there to be answered; the log has it
-            return ClientDisconnected(), None, []
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
             allowed = (error.headers or {}).get("Allow", "")
             # Runs are answered before Starlette, which therefore knows only the other methods of their paths.
@@ -132,7 +124,7 @@ def _fault_of(error: Exception, scope: Scope) -> tuple[Fault, int | None, list[t
         case HTTPException():
             return RequestNotFound(), None, []
         case _:
-            return InternalError(), None, []
+            return fault_of(error), None, []
 
 
 def _run_segments(scope: Scope) -> RunPath | None:

@@ -20,6 +20,7 @@ HOST_MAX: Final = 259
 
 REQUEST_ID: Final = "fairlead.request_id"
 """Under which name a call's id stands in its scope."""
+_OF_EVERY_ANSWER: Final = "fairlead.headers_of_answers"
 FRAMES: Final = "fairlead.websocket.frames"
 """The ASGI extension of a server that writes frames as they are, and the type of a message with such `frames`."""
 WHOLE: Final = "fairlead.http.whole"
@@ -35,6 +36,18 @@ _LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST: Final = re.compile(
     rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[(?P<address>[0-9A-Fa-f:.]{{2,45}})\])(?::(?P<port>[1-9][0-9]{{0,4}}))?"
 )
+
+
+def begin(scope: Scope, name: bytes, request_id: str) -> None:
+    """Give a call its id, which `name` has in the answer; a header that every answer is to have is added here."""
+    scope[REQUEST_ID] = request_id
+    scope[_OF_EVERY_ANSWER] = [(name, request_id.encode())]
+
+
+def headers_of_every_answer(scope: Scope) -> Headers:
+    """The headers that every answer to a call has which was begun."""
+    headers: Headers = scope[_OF_EVERY_ANSWER]
+    return headers
 
 
 class AsgiApplication(Protocol):
@@ -171,8 +184,9 @@ def _is_ipv6(text: str) -> bool:
 
 
 async def answer(scope: Scope, send: Send, status: int, headers: Headers, content: bytes) -> None:
-    """Send a whole response; its length is added."""
+    """Send a whole response; its length is added, and what every answer has."""
     headers.append((b"content-length", b"%d" % len(content)))
+    headers += scope.get(_OF_EVERY_ANSWER, ())
     exchange: WholeExchange | None = scope.get(WHOLE)
     if exchange is None or not exchange.answer_whole(status, headers, content):
         await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fairlead.domain.faults import ServiceUnavailable
 from fairlead.operations.clock import new_id
 from fairlead.operations.readiness import Status
-from fairlead.surfaces.asgi import AsgiApplication, Headers, Receive, Scope, Send, answer
+from fairlead.surfaces.asgi import AsgiApplication, Headers, Receive, Scope, Send, answer, begin
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import V2
 from fairlead.surfaces.router.headers import HeaderNames
@@ -39,17 +39,16 @@ class Entrance:
     async def _wait(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (told := _TOLD.get(scope["path"])):
             status, word = told
-            headers: Headers = [
-                (b"content-type", b"application/json"),
-                (self._names.request_id, new_id().encode()),
-            ]
+            headers: Headers = [(b"content-type", b"application/json")]
+            begin(scope, self._names.request_id, new_id())
             await answer(scope, send, status, headers, json.dumps({"status": word}).encode())
             return
         try:
             await self._opened.wait()
         except asyncio.CancelledError:
             if scope["type"] == "http":
-                status, headers, content = error_response(_STOPPED, new_id(), V2, self._names)
+                begin(scope, self._names.request_id, new_id())
+                status, headers, content = error_response(_STOPPED, V2, self._names)
                 await answer(scope, send, status, headers, content)
             return
         if self._application is not None:

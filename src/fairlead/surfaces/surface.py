@@ -14,12 +14,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.domain.deployments import DeploymentFaultError
-from fairlead.domain.faults import BodyTooLarge, FaultError, RequestNotFound, ServiceUnavailable, TooManyValues
+from fairlead.domain.faults import FaultError, RequestNotFound, ServiceUnavailable
 from fairlead.domain.jobs.asset_faults import AssetFaultError
 from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.registry import RegistryFaultError
 from fairlead.observing.observations import FaultAnswered, Observer, UnexpectedError
-from fairlead.surfaces.asgi import REQUEST_ID, CallerLeftError, Headers, Receive, Scope, Send, answer
+from fairlead.surfaces.asgi import (
+    REQUEST_ID,
+    CallerLeftError,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    answer,
+    begin,
+    headers_of_every_answer,
+)
 from fairlead.surfaces.http.route import Bind, Endpoint, Route
 
 METHOD_NOT_ALLOWED: Final = 405
@@ -61,15 +71,6 @@ def refused_method(error: HTTPException, scope: Scope) -> tuple[str, Headers]:
     return f"{scope['method'][:_METHOD_SHOWN]} is not possible here.", [(b"allow", allowed)]
 
 
-def too_much(fault: BodyTooLarge | TooManyValues) -> str:
-    """What to say of a body that is too large, or holds too much."""
-    match fault:
-        case BodyTooLarge(limit):
-            return f"The request body is larger than {limit} bytes."
-        case TooManyValues(limit):
-            return f"The request body holds more than {limit} values."
-
-
 class Surface:
     """The routes of one API in front of Starlette, which serves all but the hottest of them.
 
@@ -97,7 +98,7 @@ class Surface:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         """Answer one request; nothing that happens in it escapes."""
-        scope[REQUEST_ID] = request_id
+        begin(scope, self._request_id, request_id)
         if not self._splits_encoded and b"%2f" in scope["raw_path"].lower():
             # Starlette matches the decoded path, in which an encoded slash would separate segments.
             await self.refuse(scope, send, FaultError(RequestNotFound()))
@@ -108,7 +109,7 @@ class Surface:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"] = [*message["headers"], (self._request_id, request_id.encode())]
+                message["headers"] = [*message["headers"], *headers_of_every_answer(scope)]
             await send(message)
 
         try:
@@ -135,8 +136,7 @@ class Surface:
     async def refuse(self, scope: Scope, send: Send, error: Exception, more_headers: Headers | None = None) -> None:
         """Answer a call that has failed before any route had it, with more headers where there are some."""
         refusal = self._word(error, scope)
-        name = (self._request_id, scope[REQUEST_ID].encode())
-        await answer(scope, send, refusal.status, [*refusal.headers, name, *(more_headers or [])], refusal.content)
+        await answer(scope, send, refusal.status, [*refusal.headers, *(more_headers or [])], refusal.content)
 
     def _word(self, error: Exception, scope: Scope) -> Refusal:
         refusal = self._refusal(error, scope)

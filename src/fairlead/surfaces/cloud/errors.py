@@ -1,44 +1,19 @@
-"""The cloud API's error envelope: every fault gets its status and its words here, and nowhere else (C-14).
+"""The cloud API's error envelope: every fault gets its status and its words here (C-14).
 
 An error has an `error` with `type`, `message`, `details` and `extra_info`, and `node_errors` by node, which are empty
 but for a workflow that cannot be executed; that is what editors show. `code` and `message` say the same for clients
 that read no more than a sentence.
 """
 
-from typing import Final, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 from starlette.exceptions import HTTPException
 
 from fairlead.documents.fitting import fitted
 from fairlead.domain.faults import (
-    BodyTooLarge,
-    BudgetExceeded,
-    Cancelled,
-    ClientDisconnected,
-    CommittedSpendExceeded,
-    ConcurrencyLimitExceeded,
-    ContentPolicyViolation,
-    DeadlineExceeded,
     Fault,
-    FaultError,
-    Forbidden,
-    InputRejected,
     InsufficientCredits,
     InternalError,
-    InvalidInput,
-    KeyConflict,
-    ModelNotFound,
-    NotEnabled,
-    ProviderError,
-    ProviderTimeout,
-    QueueBacklogFull,
-    QueueTimeout,
-    RateLimited,
-    RequestNotFound,
-    ServiceUnavailable,
-    StillRunning,
-    TooManyValues,
-    Unauthorized,
     bucket,
 )
 from fairlead.domain.jobs.asset_faults import AssetFaultError, ContentBlocked
@@ -66,11 +41,10 @@ from fairlead.domain.jobs.faults import (
     TooManyUploads,
 )
 from fairlead.domain.money import as_dollars
-from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
+from fairlead.surfaces.asgi import Headers, Scope
 from fairlead.surfaces.cloud.documents import CloudError, CloudErrorTold
-from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method, too_much
-
-_NO_PATH: Final = RequestNotFound(detail="There is nothing at this path.")
+from fairlead.surfaces.http.faults import Kind, default_answer, fault_of
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
 
 
 class _Worded(NamedTuple):
@@ -102,23 +76,17 @@ def error_document(type_: str, message: str) -> CloudError:
     return {"error": error, "node_errors": {}, "code": type_, "message": message}
 
 
-def _word(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: PLR0911 -- one table, a row an error
+def _word(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
     match error:
         case JobFaultError():
             return _job_fault(error.fault, scope.get("method", "GET")), []
-        case FaultError():
-            return _fault(error.fault), []
         case AssetFaultError(fault=ContentBlocked()):  # files are assets; no other fault of theirs comes up here
             return _Worded(451, "content_blocked", "These bytes are not taken in here."), []
-        case CallerLeftError():  # nobody is there to be answered; the log has it
-            return _fault(ClientDisconnected()), []
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
             message, allow = refused_method(error, scope)
             return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), allow
-        case HTTPException():
-            return _fault(_NO_PATH), []
         case _:
-            return _fault(InternalError()), []
+            return _fault(fault_of(error)), []
 
 
 def _job_fault(fault: JobFault, method: str) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault
@@ -159,38 +127,31 @@ def _job_fault(fault: JobFault, method: str) -> _Worded:  # noqa: PLR0911, PLR09
             assert_never(fault)
 
 
-def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault
-    name = bucket(fault)
-    match fault:
-        case InvalidInput(detail):
-            return _Worded(400, name, detail)
-        case KeyConflict(detail):
-            return _Worded(409, name, detail)
-        case BodyTooLarge() | TooManyValues():
-            return _Worded(413, name, too_much(fault))
-        case Unauthorized(detail):
-            return _Worded(401, name, detail)
-        case InsufficientCredits(available):
-            return _Worded(402, name, f"The workspace that pays has {as_dollars(available)} US dollars left.")
-        case BudgetExceeded():
-            return _Worded(402, name, "The budget of the API key that pays is spent.")
-        case Forbidden(detail) | NotEnabled(detail):
-            return _Worded(403, name, detail)
-        case RequestNotFound(detail=detail):
-            return _Worded(404, name, detail)
-        case ClientDisconnected():
-            return _Worded(499, name, "The caller closed the connection.")
-        case RateLimited(window, limit, retry_after):
-            return _Worded(429, name, f"The quota of {limit} requests per {window} is spent.", retry_after)
-        case ConcurrencyLimitExceeded() | CommittedSpendExceeded() | StillRunning() | QueueBacklogFull():
+def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911 -- one total table, a row a kind
+    name, told = bucket(fault), default_answer(fault)
+    match told.kind:
+        case Kind.INVALID | Kind.CONFLICT | Kind.TOO_LARGE | Kind.UNAUTHORIZED | Kind.FORBIDDEN | Kind.LEFT:
+            return _Worded(told.status, name, told.message)
+        case Kind.RATE_LIMITED | Kind.UNAVAILABLE:
+            return _Worded(told.status, name, told.message, told.retry_after)
+        case Kind.NOT_FOUND:
+            return _Worded(404, name, told.message)
+        case Kind.UNPAID:
+            return _Worded(402, name, _unpaid(fault))
+        case Kind.BUSY:
             return _Worded(429, name, "The workspace has too much under way; wait for something to end.")
-        case ServiceUnavailable(detail, retry_after):
-            return _Worded(503, name, detail, retry_after)
-        case InputRejected() | ContentPolicyViolation() | ModelNotFound() | Cancelled():
+        case Kind.MODEL_REFUSED:
             return _Worded(400, name, "A partner's model cannot be run with what it was given.")
-        case ProviderError() | ProviderTimeout() | DeadlineExceeded() | QueueTimeout():
+        case Kind.MODEL_FAILED:
             return _Worded(503, name, "A partner's model has not answered as it should.")
-        case InternalError(detail):
+        case Kind.FAILED:
+            detail = fault.detail if isinstance(fault, InternalError) else None
             return _Worded(500, name, detail or "The server failed. The request id names the failure in its log.")
         case _:
-            assert_never(fault)
+            assert_never(told.kind)
+
+
+def _unpaid(fault: Fault) -> str:
+    if isinstance(fault, InsufficientCredits):
+        return f"The workspace that pays has {as_dollars(fault.available)} US dollars left."
+    return "The budget of the API key that pays is spent."

@@ -1,1 +1,1 @@
-"""What the APIs share of HTTP: the record of a route, and how a route finds the handler that answers it."""
+"""What the APIs share of HTTP: the record of a route, how it finds its handler, and the answers to faults."""

@@ -1,4 +1,4 @@
-"""The jobs API's error envelope: every fault gets its status, its code and its words here, and nowhere else (J-07).
+"""The jobs API's error envelope: every fault gets its status, its code and its words here (J-07).
 
 An error has a `code` from a closed list, a `message`, and `details` where there are some. A 429 always says when to try
 again. What failed inside is told to the log alone.
@@ -21,34 +21,9 @@ from fairlead.domain.deployments import (
     TooManyDeployments,
 )
 from fairlead.domain.faults import (
-    BodyTooLarge,
-    BudgetExceeded,
-    Cancelled,
-    ClientDisconnected,
-    CommittedSpendExceeded,
     ConcurrencyLimitExceeded,
-    ContentPolicyViolation,
-    DeadlineExceeded,
     Fault,
-    FaultError,
-    Forbidden,
-    InputRejected,
-    InsufficientCredits,
     InternalError,
-    InvalidInput,
-    KeyConflict,
-    ModelNotFound,
-    NotEnabled,
-    ProviderError,
-    ProviderTimeout,
-    QueueBacklogFull,
-    QueueTimeout,
-    RateLimited,
-    RequestNotFound,
-    ServiceUnavailable,
-    StillRunning,
-    TooManyValues,
-    Unauthorized,
 )
 from fairlead.domain.jobs.asset_faults import (
     AssetFault,
@@ -83,9 +58,10 @@ from fairlead.domain.jobs.faults import (
     TooManyStreams,
     TooManyUploads,
 )
-from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
+from fairlead.surfaces.asgi import Headers, Scope
+from fairlead.surfaces.http.faults import Kind, default_answer, fault_of
 from fairlead.surfaces.jobs.documents import JobsError, JobsErrorCode, JobsErrorTold
-from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method, too_much
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
 
 _WAIT_SECONDS: Final = 5
 
@@ -156,8 +132,6 @@ def _word(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: P
     match error:
         case JobFaultError():
             return _job_fault(error.fault), []
-        case FaultError():
-            return _fault(error.fault), []
         case AssetFaultError():
             return _asset_fault(error.fault), []
         case NoListError() | NoLabelsError() | NoDeploymentsError():
@@ -167,15 +141,11 @@ def _word(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:  # noqa: P
         case SsoRequiredError(organization_id=organization_id):
             message = "This account must sign in by the single sign-on of its organization, which takes no API keys."
             return _Worded(403, "sso_required", message, organization_id=organization_id), []
-        case CallerLeftError():  # nobody is there to be answered; the log has it
-            return _fault(ClientDisconnected()), []
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
             message, allow = refused_method(error, scope)
             return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), allow
-        case HTTPException():
-            return _NO_PATH, []
         case _:
-            return _FAILED, []
+            return _fault(fault_of(error)), []
 
 
 def _job_fault(fault: JobFault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault
@@ -226,7 +196,6 @@ def _file_fault(fault: FileFault) -> _Worded:
         case TooManyUploads(retry_after):
             message = "Too many files are being received; try again soon."
             return _Worded(429, "rate_limited", message, retry_after=retry_after)
-
         case StorageFull(what, limit):
             message = f"A workspace may keep {limit} {what} here; delete some first."
             return _Worded(413, "invalid_request", message, {"reason": "storage_full", "what": what, "limit": limit})
@@ -266,38 +235,37 @@ def _asset_fault(fault: AssetFault) -> _Worded:
             return _Worded(409, "asset_in_use", "A job that has not ended needs this asset.")
 
 
-def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault
-    match fault:
-        case InvalidInput(detail) | KeyConflict(detail):
-            return _Worded(422, "invalid_request", detail)
-        case InputRejected() | ContentPolicyViolation() | ModelNotFound() | Cancelled():
+def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a kind
+    told = default_answer(fault)
+    match told.kind:
+        case Kind.INVALID | Kind.CONFLICT:
+            return _Worded(422, "invalid_request", told.message)
+        case Kind.MODEL_REFUSED:
             return _Worded(422, "invalid_request", "A partner's model cannot be run with what it was given.")
-        case BodyTooLarge() | TooManyValues():
-            return _Worded(413, "invalid_request", too_much(fault))
-        case Unauthorized(detail):
-            return _Worded(401, "unauthorized", detail)
-        case InsufficientCredits() | BudgetExceeded():
+        case Kind.TOO_LARGE:
+            return _Worded(413, "invalid_request", told.message)
+        case Kind.UNAUTHORIZED:
+            return _Worded(401, "unauthorized", told.message)
+        case Kind.UNPAID:
             return _Worded(402, "insufficient_credits", "Who pays for the partner nodes has too little left.")
-        case Forbidden(detail) | NotEnabled(detail):
-            return _Worded(403, "forbidden", detail)
-        case RequestNotFound():
+        case Kind.FORBIDDEN:
+            return _Worded(403, "forbidden", told.message)
+        case Kind.NOT_FOUND:
             return _NO_PATH
-        case ClientDisconnected():
-            return _Worded(499, "client_disconnected", "The caller closed the connection.")
-        case RateLimited(window, limit, retry_after):
-            message = f"The quota of {limit} requests per {window} is spent."
-            return _Worded(429, "rate_limited", message, retry_after=retry_after)
-        case ConcurrencyLimitExceeded():
+        case Kind.LEFT:
+            return _Worded(499, "client_disconnected", told.message)
+        case Kind.RATE_LIMITED:
+            return _Worded(429, "rate_limited", told.message, retry_after=told.retry_after)
+        case Kind.BUSY if isinstance(fault, ConcurrencyLimitExceeded):
             message = "Too many streams and sockets are open."
             return _Worded(429, "too_many_streams", message, retry_after=_WAIT_SECONDS)
-        case CommittedSpendExceeded() | StillRunning() | QueueBacklogFull():
+        case Kind.BUSY:
             message = "The workspace has too much under way; wait for something to end."
             return _Worded(429, "queue_full", message, retry_after=_WAIT_SECONDS)
-        case InternalError(str(detail)):
-            return _FAILED._replace(message=detail)
-        case ServiceUnavailable() | InternalError() | ProviderError() | ProviderTimeout():
-            return _FAILED
-        case DeadlineExceeded() | QueueTimeout():
+        case Kind.FAILED:
+            detail = fault.detail if isinstance(fault, InternalError) else None
+            return _FAILED._replace(message=detail or _FAILED.message)
+        case Kind.UNAVAILABLE | Kind.MODEL_FAILED:
             return _FAILED
         case _:
-            assert_never(fault)
+            assert_never(told.kind)

@@ -6,19 +6,7 @@ from starlette.exceptions import HTTPException
 
 from fairlead.documents.fitting import fitted
 from fairlead.domain.faults import (
-    BodyTooLarge,
-    ClientDisconnected,
     Fault,
-    FaultError,
-    Forbidden,
-    InternalError,
-    InvalidInput,
-    NotEnabled,
-    RateLimited,
-    RequestNotFound,
-    ServiceUnavailable,
-    TooManyValues,
-    Unauthorized,
 )
 from fairlead.domain.registry import (
     BadEntry,
@@ -32,12 +20,12 @@ from fairlead.domain.registry import (
     TooMany,
     VersionTaken,
 )
-from fairlead.surfaces.asgi import CallerLeftError, Headers, Scope
+from fairlead.surfaces.asgi import Headers, Scope
+from fairlead.surfaces.http.faults import Kind, default_answer, fault_of
 from fairlead.surfaces.registry.wire import ErrorName, ShownError
-from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method, too_much
+from fairlead.surfaces.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
 
 _SHOWN: Final = 100
-_NO_PATH: Final = RequestNotFound(detail="There is nothing at this path.")
 
 
 class _Worded(NamedTuple):
@@ -60,17 +48,11 @@ def _word(error: Exception, scope: Scope) -> tuple[_Worded, Headers]:
     match error:
         case RegistryFaultError():
             return _registry_fault(error.fault), []
-        case FaultError():
-            return _fault(error.fault), []
-        case CallerLeftError():  # nobody is there to be answered; the log has it
-            return _fault(ClientDisconnected()), []
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
             message, allow = refused_method(error, scope)
             return _Worded(METHOD_NOT_ALLOWED, "method_not_allowed", message), allow
-        case HTTPException():
-            return _fault(_NO_PATH), []
         case _:
-            return _fault(InternalError()), []
+            return _fault(fault_of(error)), []
 
 
 def _registry_fault(fault: RegistryFault) -> _Worded:  # noqa: PLR0911 -- one total table, a row a fault
@@ -95,23 +77,27 @@ def _registry_fault(fault: RegistryFault) -> _Worded:  # noqa: PLR0911 -- one to
             assert_never(fault)
 
 
-def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911 -- one table, a row a fault
-    match fault:
-        case InvalidInput(detail):
-            return _Worded(400, "invalid_request", detail)
-        case Unauthorized(detail):
-            return _Worded(401, "unauthorized", detail)
-        case Forbidden(detail) | NotEnabled(detail):
-            return _Worded(403, "forbidden", detail)
-        case RequestNotFound(detail=detail):
-            return _Worded(404, "not_found", detail)
-        case BodyTooLarge() | TooManyValues():
-            return _Worded(413, "body_too_large", too_much(fault))
-        case RateLimited(window, limit, retry_after):
-            return _Worded(429, "rate_limited", f"The quota of {limit} requests per {window} is spent.", retry_after)
-        case ClientDisconnected():
-            return _Worded(499, "client_disconnected", "The caller closed the connection.")
-        case ServiceUnavailable(detail, retry_after):
-            return _Worded(503, "unavailable", detail, retry_after)
-        case _:
+def _fault(fault: Fault) -> _Worded:  # noqa: PLR0911 -- one total table, a row a kind
+    told = default_answer(fault)
+    match told.kind:
+        case Kind.INVALID:
+            return _Worded(400, "invalid_request", told.message)
+        case Kind.UNAUTHORIZED:
+            return _Worded(401, "unauthorized", told.message)
+        case Kind.FORBIDDEN:
+            return _Worded(403, "forbidden", told.message)
+        case Kind.NOT_FOUND:
+            return _Worded(404, "not_found", told.message)
+        case Kind.TOO_LARGE:
+            return _Worded(413, "body_too_large", told.message)
+        case Kind.RATE_LIMITED:
+            return _Worded(429, "rate_limited", told.message, told.retry_after)
+        case Kind.LEFT:
+            return _Worded(499, "client_disconnected", told.message)
+        case Kind.UNAVAILABLE:
+            return _Worded(503, "unavailable", told.message, told.retry_after)
+        case Kind.CONFLICT | Kind.UNPAID | Kind.BUSY | Kind.MODEL_REFUSED | Kind.MODEL_FAILED | Kind.FAILED:
+            # The registry runs no models: these are never raised for it.
             return _Worded(500, "internal_error", "The server failed. The request id names the failure in its log.")
+        case _:
+            assert_never(told.kind)

@@ -1,24 +1,18 @@
 """The router's documents beside its records, as types: what callers send, and what they are sent (docs/router.md)."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict, get_args
 
 import msgspec
 
 from fairlead.domain.billing.usage import UsedKey
+from fairlead.domain.faults import Bucket
 from fairlead.surfaces.schemas import Day, Link, Time
 
 Dollars: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^-?[0-9]+([.][0-9]+)?$"})]
 """An amount of US dollars, as text."""
 Credits: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^-?[0-9]+([.][0-9]+)?$"})]
-BUCKETS: Final = (
-    *("invalid_input", "content_policy_violation", "provider_error", "provider_timeout", "insufficient_credits"),
-    *("model_not_found", "unauthorized", "forbidden", "not_enabled", "concurrency_limit_exceeded", "rate_limited"),
-    *("client_disconnected", "internal_error", "deadline_exceeded", "service_unavailable", "cancelled"),
-    *("queue_timeout", "request_not_found", "queue_backlog_full"),
-)
-"""The nineteen names of R-19."""
-BucketName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(BUCKETS)})]
+BucketName: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(get_args(Bucket))})]
 
 
 class RouterError(TypedDict):

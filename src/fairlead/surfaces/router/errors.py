@@ -1,46 +1,26 @@
-"""The router's error envelope: every fault gets its status, its words and its headers here, and nowhere else.
+"""The router's error envelope: a fault has the status and the words of its default answer, and its headers here.
 
 An ErrorResponse is `{"detail", "error_type"}` with two optional fields (R-20); a ValidationErrorResponse is a `detail`
-array (R-21). Both carry the bucket and the request id in headers.
+array (R-21). Both carry the bucket in a header.
 """
 
-from typing import Final, assert_never
+from typing import Final
 
 from fairlead.documents.fitting import fitted
 from fairlead.domain.faults import (
-    BodyTooLarge,
-    BudgetExceeded,
-    Cancelled,
-    ClientDisconnected,
     CommittedSpendExceeded,
     ConcurrencyLimitExceeded,
     ContentPolicyViolation,
-    DeadlineExceeded,
     Fault,
-    Forbidden,
     InputRejected,
-    InsufficientCredits,
-    InternalError,
     InvalidInput,
-    KeyConflict,
-    ModelNotFound,
-    NotEnabled,
-    ProviderError,
-    ProviderTimeout,
-    QueueBacklogFull,
-    QueueTimeout,
-    RateLimited,
-    RequestNotFound,
-    ServiceUnavailable,
-    StillRunning,
-    TooManyValues,
-    Unauthorized,
     Upstream,
     Violation,
     bucket,
 )
-from fairlead.domain.money import UNITS_PER_DOLLAR, as_dollars
+from fairlead.domain.money import UNITS_PER_DOLLAR
 from fairlead.surfaces.asgi import Headers
+from fairlead.surfaces.http.faults import default_answer
 from fairlead.surfaces.router.documents import InputError, InputViolation, RouterError
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import (
@@ -55,22 +35,18 @@ from fairlead.surfaces.router.headers import (
     HeaderNames,
     header_text,
 )
-from fairlead.surfaces.surface import too_much
 
-TIMEOUT_RETRY_SECONDS: Final = 5
-RUNNING_RETRY_SECONDS: Final = 2
 _UNITS_PER_CENT: Final = UNITS_PER_DOLLAR // 100
-_BUDGET_PERIODS: Final = {"day": "a day", "month": "a month", "total": "in all"}
 
 
-def error_response(
-    fault: Fault, request_id: str, generation: Generation, names: HeaderNames
-) -> tuple[int, Headers, bytes]:
+def error_response(fault: Fault, generation: Generation, names: HeaderNames) -> tuple[int, Headers, bytes]:
     """Status, headers and body of a fault, for one generation of the API."""
     name = generation.bucket(bucket(fault))
-    headers: Headers = [JSON, (names.request_id, request_id.encode()), (names.error_type, name.encode())]
+    headers: Headers = [JSON, (names.error_type, name.encode())]
+    _, status, detail, retry_after = default_answer(fault)
+    if retry_after is not None:
+        headers.append((RETRY_AFTER, b"%d" % max(1, retry_after)))
     headers += _extra_headers(fault, names)
-    status, detail = _status_and_detail(fault)
     if isinstance(fault, InputRejected):
         return status, headers, fitted(InputError(detail=[_violation(found) for found in fault.violations]))
     body: RouterError = {"detail": detail, "error_type": name}
@@ -79,87 +55,6 @@ def error_response(
     if isinstance(fault, ContentPolicyViolation) and fault.subject:
         body["refusal_subject"] = fault.subject
     return status, headers, fitted(body)
-
-
-def _status_and_detail(fault: Fault) -> tuple[int, str]:  # noqa: PLR0911, PLR0912, C901 -- one total table, a row a fault
-    match fault:
-        case InvalidInput(detail):
-            return 400, detail
-        case BodyTooLarge() | TooManyValues():
-            return 413, too_much(fault)
-        case KeyConflict(detail):
-            return 409, detail
-        case InputRejected():
-            return 422, ""
-        case ContentPolicyViolation():
-            return 400, "The provider refused this request on content-policy grounds."
-        case ProviderError(detail):
-            return 502, detail
-        case ProviderTimeout():
-            return 504, "The provider did not answer in time."
-        case InsufficientCredits():
-            return 402, _credits_detail(fault)
-        case BudgetExceeded():
-            return 402, _budget_detail(fault)
-        case ModelNotFound():
-            return 404, _model_detail(fault)
-        case Unauthorized(detail):
-            return 401, detail
-        case Forbidden(detail) | NotEnabled(detail):
-            return 403, detail
-        case ConcurrencyLimitExceeded(limit, current, costly, what):
-            kind = f"costly {what}" if costly else what
-            return 429, f"{current} of {limit} {kind} of this workspace are in flight; wait for one to end."
-        case CommittedSpendExceeded():
-            return 429, _committed_detail(fault)
-        case StillRunning():
-            return (
-                409,
-                "The call this idempotency key was first used for is still running; try again with the same key.",
-            )
-        case RateLimited(window, limit):
-            return 429, f"The quota of {limit} requests per {window} is spent."
-        case ClientDisconnected():
-            return 499, "The caller closed the connection."
-        case InternalError(detail):
-            return 500, detail or "The router failed. The request id names the failure in its log."
-        case DeadlineExceeded(seconds):
-            return 504, f"The run did not end within {seconds:g} seconds. It goes on; nothing was rejected."
-        case ServiceUnavailable(detail):
-            return 503, detail
-        case Cancelled():
-            return 409, "The run was cancelled."
-        case QueueTimeout():
-            return 504, "The run waited in the queue longer than allowed and was never started."
-        case RequestNotFound(expired, detail):
-            return (410, "The result is no longer kept.") if expired else (404, detail)
-        case QueueBacklogFull(limit):
-            return 429, f"{limit} requests of this workspace are already waiting."
-        case _:
-            assert_never(fault)
-
-
-def _credits_detail(fault: InsufficientCredits) -> str:
-    have = as_dollars(fault.available)
-    if fault.needed is None:
-        return f"The workspace has {have} US dollars left."
-    return f"The run may cost {as_dollars(fault.needed)} US dollars; the workspace has {have} left."
-
-
-def _budget_detail(fault: BudgetExceeded) -> str:
-    limit, spent, held = (as_dollars(amount) for amount in (fault.limit, fault.spent, fault.held))
-    of_period = _BUDGET_PERIODS.get(fault.period, fault.period)
-    return (
-        f"The run may cost {as_dollars(fault.needed)} US dollars; the budget of this API key is {limit} {of_period},"
-        f" of which {spent} are spent and {held} held."
-    )
-
-
-def _committed_detail(fault: CommittedSpendExceeded) -> str:
-    committed, limit = as_dollars(fault.committed), as_dollars(fault.limit)
-    if fault.needed is not None:
-        return f"The run may cost {as_dollars(fault.needed)} US dollars; runs in flight may cost {limit} in all."
-    return f"Runs in flight may already cost {committed} of {limit} US dollars; wait for one to end."
 
 
 def committed_headers(limit: int, committed: int) -> Headers:
@@ -172,17 +67,6 @@ def committed_headers(limit: int, committed: int) -> Headers:
     ]
 
 
-def _model_detail(fault: ModelNotFound) -> str:
-    """The wording of R-05 and R-06; display text, but quoted by people."""
-    if fault.detail is not None:
-        return fault.detail
-    if fault.retired_on is not None:
-        use = f"; use {fault.successor}" if fault.successor else ""
-        return f"{fault.model_id} was retired on {fault.retired_on}{use}"
-    hint = f" Did you mean {', '.join(fault.suggestions)}?" if fault.suggestions else ""
-    return f"There is no model {fault.model_id}.{hint}"
-
-
 def _extra_headers(fault: Fault, names: HeaderNames) -> Headers:
     headers: Headers = []
     upstream = getattr(fault, "upstream", None)
@@ -193,14 +77,8 @@ def _extra_headers(fault: Fault, names: HeaderNames) -> Headers:
             headers.append((names.upstream_detail, header_text(reason)))
         case ContentPolicyViolation(subject) if subject:
             headers.append((names.refusal_subject, subject.encode()))
-        case ProviderTimeout() | DeadlineExceeded():
-            headers.append((RETRY_AFTER, b"%d" % TIMEOUT_RETRY_SECONDS))
-        case ServiceUnavailable(retry_after=int(seconds)) | RateLimited(retry_after=seconds):
-            headers.append((RETRY_AFTER, b"%d" % max(1, seconds)))
         case CommittedSpendExceeded(limit, committed):
             headers += committed_headers(limit, committed)
-        case StillRunning():
-            headers.append((RETRY_AFTER, b"%d" % RUNNING_RETRY_SECONDS))
         case ConcurrencyLimitExceeded(limit, current):
             headers.append((CONCURRENCY_LIMIT, b"%d" % limit))
             headers.append((CONCURRENCY_CURRENT, b"%d" % current))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.estimate import Estimator
-from fairlead.surfaces.asgi import Receive
+from fairlead.surfaces.asgi import Receive, header
 from fairlead.surfaces.json_bodies import read_json
 from fairlead.surfaces.router.generations import credential_of
 from fairlead.surfaces.router.runs import check_content_type, model_id_of
@@ -37,7 +37,7 @@ class EstimateHandlers:
         self.windows.count(caller.workspace_id)
         model = self.estimator.check(caller, model_id_of(request.path_params["provider"], request.path_params["model"]))
         provider = estimate_query(request.scope["query_string"], self.native_aliases)
-        check_content_type(request.scope)
+        check_content_type(header(request.scope, b"content-type"))
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
         content = await read_json(request.scope, receive, self.body_limit, self.body_values)
         quoted = await self.estimator.estimate(caller, model, content, provider)

@@ -14,6 +14,7 @@ from fairlead.domain.runs.body import read_body
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.rate_windows import RateWindows
+from fairlead.surfaces.asgi import header
 from fairlead.surfaces.json_bodies import read_small_json
 from fairlead.surfaces.router.documents import ProviderKeyList, ProviderKeyShown
 from fairlead.surfaces.router.generations import credential_of
@@ -53,7 +54,7 @@ class ProviderKeyHandlers:
         self.keys.check_provider(provider)
         if fault := refuse_provider(caller, provider):
             raise FaultError(fault)
-        check_content_type(request.scope)
+        check_content_type(header(request.scope, b"content-type"))
         text = _key_of(await read_small_json(request, _BODY_MAX))
         stored, is_new = await self.keys.put(caller.workspace_id, provider, text)
         return _answer(_describe(stored), 201 if is_new else 200)

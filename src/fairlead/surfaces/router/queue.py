@@ -70,13 +70,14 @@ class QueueHandlers:
         self.admitter.check_native(caller, model, options)
         if webhook is not None:
             self.check_webhook(webhook)
-        check_content_type(request.scope)
+        check_content_type(header(request.scope, b"content-type"))
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
         content = await read_json(request.scope, receive, self.body_limit, self.body_values)
         named, until = header(request.scope, b"idempotency-key"), self.now_ms() + self.keys_kept_ms
         key = None if named is None else await idempotency_key_of(named, request.scope, caller, content, until)
         base = self.base_urls.of(request.scope)
-        command = RunCommand(request.scope[REQUEST_ID], content, options, key, base, traceparent_of(request.scope))
+        trace = traceparent_of(header(request.scope, b"traceparent"))
+        command = RunCommand(request.scope[REQUEST_ID], content, options, key, base, trace)
         queued = await self.admitter.enqueue(caller, model, command, QueueTicket(self.backlog, base, webhook))
         if queued.position is None:
             status = await self.collector.status(caller, model.id, queued.run_id)

@@ -21,6 +21,7 @@ from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.results import Answer
 from fairlead.surfaces.asgi import (
+    REQUEST_ID,
     CallerLeftError,
     Headers,
     Receive,
@@ -43,6 +44,8 @@ RunPath: TypeAlias = tuple[Generation, str, str]
 
 _TRACEPARENT_MAX: Final = 64
 _HASHED_BYTES: Final = 256 * 1024
+PLAIN_JSON: Final = (b"application/json", None)
+"""The content types that need not be read any further; one that is absent stands for JSON."""
 
 
 def model_id_of(provider: str, model: str) -> str:
@@ -76,7 +79,7 @@ class RunHandler:
     keys_kept_ms: int
     now_ms: Callable[[], int]
 
-    async def run(self, scope: Scope, receive: Receive, send: Send, path: RunPath, request_id: str) -> None:
+    async def run(self, scope: Scope, receive: Receive, send: Send, path: RunPath) -> None:
         """Answer one call; FaultError travels to the application, which words it."""
         generation, provider, name = path
         credential = generation.credential(scope, self.key_prefix)
@@ -88,7 +91,8 @@ class RunHandler:
             read_route_options(query, self.native_aliases) if query and generation.has_controls else NO_ROUTE_OPTIONS
         )
         self.admitter.check_native(caller, model, options)
-        check_content_type(scope)
+        if (content_type := header(scope, b"content-type")) not in PLAIN_JSON:
+            check_content_type(content_type)
         content = await read_whole(scope, receive, self.body_limit)
         if len(content) >= self.body_values:  # a value takes a byte: most bodies need no counting
             await check(content, self.body_values)
@@ -97,19 +101,20 @@ class RunHandler:
             key = await idempotency_key_of(named, scope, caller, content, self.now_ms() + self.keys_kept_ms)
         # How the caller reached us, where links may have to be made or told from a partner's.
         base_url = self.base_urls.of(scope) if key is not None or model.assets.at else ""
-        command = RunCommand(request_id, content, options, key, base_url, traceparent_of(scope))
+        traceparent = None if (trace := header(scope, b"traceparent")) is None else traceparent_of(trace)
+        command = RunCommand(scope[REQUEST_ID], content, options, key, base_url, traceparent)
         admitted = await self.admitter.admit(caller, model, command)
         if isinstance(admitted, AdmittedRun):
             execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
             answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
             if has_left(scope, receive):
                 raise CallerLeftError
-            headers, content = self._response(answered, request_id, admitted.committed)
+            headers, content = self._response(answered, admitted.committed)
         else:
-            headers, content = self._response(admitted, request_id, None)
+            headers, content = self._response(admitted, None)
         await answer(scope, send, 200, headers, content)
 
-    def _response(self, answered: Answer, request_id: str, committed: Committed | None) -> tuple[Headers, bytes]:
+    def _response(self, answered: Answer, committed: Committed | None) -> tuple[Headers, bytes]:
         """The headers and the body of a success; FaultError for anything else."""
         outcome = answered.outcome
         if not isinstance(outcome, Completed):
@@ -118,7 +123,6 @@ class RunHandler:
         headers: Headers = [
             (CONTENT_TYPE, outcome.content_type.encode("latin-1", "replace")),
             NOSNIFF,
-            (names.request_id, request_id.encode()),
         ]
         if answered.charge is not None:
             headers.append((names.credits_used, as_credits(answered.charge).encode()))
@@ -133,10 +137,9 @@ class RunHandler:
         return headers, outcome.content
 
 
-def check_content_type(scope: Scope) -> None:
+def check_content_type(value: bytes | None) -> None:
     """Take JSON only: a form or a text that happens to parse was meant for somebody else. FaultError(InvalidInput)."""
-    value = header(scope, b"content-type")
-    if value is None or value == b"application/json":
+    if value in PLAIN_JSON:
         return
     media_type = value.partition(b";")[0].strip().lower()
     if media_type != b"application/json" and not media_type.endswith(b"+json"):
@@ -156,7 +159,6 @@ async def idempotency_key_of(
     return IdempotencyKey(key_id(caller.workspace_id, value.decode("latin-1")), digest, expires_at)
 
 
-def traceparent_of(scope: Scope) -> str | None:
-    """The trace a call belongs to, where its caller names one (W3C Trace Context)."""
-    value = header(scope, b"traceparent")
+def traceparent_of(value: bytes | None) -> str | None:
+    """The trace a call belongs to, where its `traceparent` names one (W3C Trace Context)."""
     return value.decode("ascii", "replace") if value is not None and len(value) <= _TRACEPARENT_MAX else None
