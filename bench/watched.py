@@ -20,8 +20,6 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairlead.assembly.drain import Drain
-from fairlead.cli.web import WebServer
 from fairlead.domain.callers import Caller
 from fairlead.domain.jobs.events import EventEnvelope, Executed, Place
 from fairlead.messaging.event_hub import Broadcast, EventHub
@@ -31,6 +29,8 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.keys import issue_key
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
+from fairlead.server.drain import Drain
+from fairlead.server.web import WebServer
 from fairlead.storage.database import open_database
 from fairlead.storage.migrate import migrate
 from fairlead.surfaces.cloud.credentials import CloudCallers

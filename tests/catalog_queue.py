@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from catalog_samples import AT_ONCE, BUDGET, Call, calls, shipped_providers
-from fairlead.installation import LOCAL, partners
 from fairlead.providers.spec import Protocol
 from fairlead.providers.spec_files import SPECS
-from fairlead.settings import Settings
+from fairlead.server.installation import LOCAL, partners
+from fairlead.server.settings import Settings
 from fake_partner import CatalogFolder
 from replaying_partner import ReplayingPartner, replaying_partner
 from servers import Server, serving

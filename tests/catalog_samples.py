@@ -13,13 +13,13 @@ from typing import Any, Final
 from fairlead.domain.billing.rates import Pricing
 from fairlead.domain.catalog.models import Catalog, Leg, Model
 from fairlead.domain.catalog.operations import Operation
-from fairlead.installation import authored_flag, catalog_folders, provider_files
 from fairlead.operations.catalog import read_catalog
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.plan import LegPlan, Request, plan_leg
 from fairlead.operations.runs.requests import completed_body
 from fairlead.providers.spec import Provider
-from fairlead.settings import Settings
+from fairlead.server.installation import authored_flag, catalog_folders, provider_files
+from fairlead.server.settings import Settings
 
 AT_ONCE: Final = 16
 """How many of the calls are made at a time."""

@@ -193,7 +193,7 @@ class KeptDatabase:
         with (
             _ONE_AT_A_TIME,
             patch("asyncio.run", self._run),
-            patch("fairlead.installation.open_database", self._opened),
+            patch("fairlead.server.installation.open_database", self._opened),
         ):
             yield
 

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from conftest import Run
 from fairlead.cli import commands
 from fairlead.domain.jobs.subscriptions import first_of
-from fairlead.installation import provider_files, strange_variables
 from fairlead.operations.clock import Clock
 from fairlead.operations.workspaces import bootstrap, list_workspaces
-from fairlead.settings import BadSettingError, read_settings
+from fairlead.server.installation import provider_files, strange_variables
+from fairlead.server.settings import BadSettingError, read_settings
 from fairlead.storage.database import Database
 from form.sources import ROOT
 from servers import command

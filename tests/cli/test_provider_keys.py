@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead.cli import commands
-from fairlead.installation import DataDirectoryError
 from fairlead.operations.workspaces import UnknownWorkspaceError
-from fairlead.settings import BadSettingError, read_settings
+from fairlead.server.installation import DataDirectoryError
+from fairlead.server.settings import BadSettingError, read_settings
 from fake_partner import CatalogFolder
 from servers import Server, serving
 

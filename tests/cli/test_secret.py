@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from databases import Postgres
 from fairlead.cli import commands
-from fairlead.installation import DataDirectoryError
+from fairlead.server.installation import DataDirectoryError
 from fake_partner import CatalogFolder, FakePartner, reply, running_partner
 from servers import Server, serving, wait_until
 from surfaces.queues import KINDS

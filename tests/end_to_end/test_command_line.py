@@ -24,8 +24,8 @@ import pytest
 import fairlead
 from damage import blob_files, flip
 from fairlead.cli import commands, main
-from fairlead.installation import CATALOG
 from fairlead.operations.runs.results import INLINE_MAX
+from fairlead.server.installation import CATALOG
 from fairlead.storage.migrate import HEAD
 from servers import COMMAND, Server, ServerFailedError, environment, serving
 

@@ -15,8 +15,8 @@ import click
 from fairlead.cli import commands
 
 commands.get_command(click.Context(commands), "serve")
-from fairlead.assembly import running_server
-from fairlead.settings import read_settings
+from fairlead.server.lifecycle import running_server
+from fairlead.server.settings import read_settings
 
 async def start(settings):
     async with running_server(settings):
@@ -66,14 +66,14 @@ _ONLY_IN_HOSTS: Final = (
     "fairlead.engine.nodes",
     "fairlead.engine.packs.loader",
 )
-_ONLY_WITH_ENGINE: Final = ("fairlead.assembly.jobs", "fairlead.engine", "fairlead.moderation", "fairlead.workers.jobs")
+_ONLY_WITH_ENGINE: Final = ("fairlead.server.jobs", "fairlead.engine", "fairlead.moderation", "fairlead.workers.jobs")
 
 
 @pytest.mark.parametrize(
     ("also", "unwanted"),
     [
         pytest.param("", (*_NEVER, *_ONLY_WITH_ENGINE, *_ONLY_IN_HOSTS), id="without the engine"),
-        pytest.param("import fairlead.assembly.jobs", (*_NEVER, *_ONLY_IN_HOSTS), id="with it"),
+        pytest.param("import fairlead.server.jobs", (*_NEVER, *_ONLY_IN_HOSTS), id="with it"),
     ],
 )
 def test_idle_server_loads_only_what_it_needs(tmp_path: Path, also: str, unwanted: tuple[str, ...]) -> None:
@@ -89,7 +89,7 @@ def test_idle_server_loads_only_what_it_needs(tmp_path: Path, also: str, unwante
         env=others | settings,
     )
     loaded = done.stdout.split()
-    assert "fairlead.assembly" in loaded
+    assert "fairlead.server.lifecycle" in loaded
     assert sorted(_among(loaded, unwanted)) == []
 
 

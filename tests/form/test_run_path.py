@@ -18,10 +18,10 @@ import pytest
 import uvloop
 
 import fairlead
-from cli.web.connections import Caller, serving
-from fairlead.assembly import running_server
-from fairlead.settings import read_settings
+from fairlead.server.lifecycle import running_server
+from fairlead.server.settings import read_settings
 from fake_partner import SECRET, CatalogFolder, FakePartner, reply_json
+from server.connections import Caller, serving
 
 _Function: TypeAlias = tuple[str, str, int]
 

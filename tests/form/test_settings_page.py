@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from fairlead.settings import SETTINGS
+from fairlead.server.settings import SETTINGS
 from form.sources import DOCS
 
 _PAGE: Final = DOCS / "settings.md"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
 from fairlead.operations.catalog import read_catalog, write_snapshots
-from fairlead.settings import read_settings
+from fairlead.server.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
+from fairlead.server.settings import read_settings
 
 
 @pytest.mark.req("R-09")

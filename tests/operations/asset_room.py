@@ -1,4 +1,4 @@
-"""Assets of one workspace over a real database and real blobs, wired as assembly does."""
+"""Assets of one workspace over a real database and real blobs, wired as a server does."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -31,7 +31,7 @@ class Room:
     def __init__(
         self, database: Database, folder: Path, blocked: Collection[str] = (), judge: Judge | None = None
     ) -> None:
-        """Wire them as assembly does."""
+        """Wire them as the server does."""
         self.seen: list[Observation] = []
         self.now_ms = NOW
         self.folder = folder

@@ -277,7 +277,7 @@ class Partner:
 
 
 class Server:
-    """Everything behind the HTTP face, wired as assembly wires it."""
+    """Everything behind the HTTP face, wired as the server wires it."""
 
     def __init__(
         self,

@@ -80,7 +80,7 @@ class AssetSetup:
     """All that copies, reads and sweeps, over one database, one folder and one real partner."""
 
     def __init__(self, database: Database, folder: Path, partner: FakePartner) -> None:
-        """Wire it as assembly does."""
+        """Wire it as the server does."""
         self.seen: list[Observation] = []
         self.now_ms = int(time.time()) * 1000
         self.partner = partner

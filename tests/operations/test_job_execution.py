@@ -67,7 +67,7 @@ class Models:
 
 
 class Site:
-    """One server's jobs, wired as assembly does it; the next server is another one on the same database."""
+    """One server's jobs, wired as a server does it; the next server is another one on the same database."""
 
     def __init__(self, cabinet: Cabinet, database: Guarded, number: int, seconds: float) -> None:
         """Have two places for jobs."""

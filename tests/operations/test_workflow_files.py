@@ -59,7 +59,7 @@ class Cabinet:
     """Files, and all they are made of."""
 
     def __init__(self, database: Database, folder: Path, partner: FakePartner, *, seconds: float = 20) -> None:
-        """Wire it as assembly does."""
+        """Wire it as the server does."""
         self.seen: list[Observation] = []
         self.now_ms = int(time.time()) * 1000
         self.folder = folder

@@ -47,7 +47,7 @@ def verify(request: Request, secret: str, now_seconds: int) -> None:
 
 
 class Office:
-    """Webhooks as assembly wires them, at a time that stands still until it is moved."""
+    """Webhooks as the server wires them, at a time that stands still until it is moved."""
 
     def __init__(
         self,

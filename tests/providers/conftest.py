@@ -1,4 +1,4 @@
-"""A fake partner at the socket, its provider file as loaded, and everything that speaks to it, wired as in assembly."""
+"""A fake partner at the socket, its provider file as loaded, and everything that speaks to it, wired as in `server`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

@@ -15,8 +15,8 @@ from catalog_run import Made, run_calls, run_catalog, unsampled
 from catalog_samples import Call, calls
 from fairlead.domain.assets import links_in
 from fairlead.domain.catalog.models import Model
-from fairlead.installation import LOCAL
 from fairlead.providers.spec import Protocol
+from fairlead.server.installation import LOCAL
 
 _PROMPTS: Final = {"prompt", "promptText", "prompt_text", "text", "text_prompt", "texture_prompt"}
 """What fields are called that hold a caller's own words."""

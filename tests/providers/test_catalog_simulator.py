@@ -32,7 +32,6 @@ from fairlead.domain.faults import (
 from fairlead.domain.pointers import find_all
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.transport import Transport
-from fairlead.installation import LOCAL, Partners, partners
 from fairlead.operations.clock import Clock
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.classify import Accepted
@@ -40,7 +39,8 @@ from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange, Order
 from fairlead.providers.health import Healths
 from fairlead.providers.spec import Call, Protocol, Provider, Retry
-from fairlead.settings import Settings
+from fairlead.server.installation import LOCAL, Partners, partners
+from fairlead.server.settings import Settings
 
 _TASK_SECONDS: Final = "0.02"
 _SLOW_SECONDS: Final = "600"

@@ -1,4 +1,4 @@
-"""A simulated server: the product's parts wired as assembly wires them, over lines and clocks that are not real.
+"""A simulated server: the product's parts wired as the server wires them, over lines and clocks that are not real.
 
 What no run depends on is left out: the HTTP face, quotas, the sweeping of assets, and the reading of changed catalogs.
 """

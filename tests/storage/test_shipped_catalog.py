@@ -20,9 +20,9 @@ from fairlead.domain.billing.rates import Component, Pricing, charge, quote
 from fairlead.domain.catalog.models import Catalog, Leg, Model
 from fairlead.domain.catalog.translations import Translation, translate, translate_back
 from fairlead.domain.pointers import Pointer, put
-from fairlead.installation import CATALOG
 from fairlead.operations.catalog import read_catalog
 from fairlead.providers.spec_files import SPECS, load_providers
+from fairlead.server.installation import CATALOG
 
 _SAMPLES: Final = Path(__file__).parents[1] / "providers" / "samples"
 _EXAMPLES: Final = settings().max_examples // 5

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from fairlead.assembly.base import brand
-from fairlead.settings import BadSettingError, read_settings
+from fairlead.server.base import brand
+from fairlead.server.settings import BadSettingError, read_settings
 from fake_partner import CatalogFolder, FakePartner, reply
 from servers import Server, serving
 from surfaces.conftest import NESTED, SETTINGS, catalog_of

@@ -12,7 +12,7 @@ import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.settings import BadSettingError, read_settings
+from fairlead.server.settings import BadSettingError, read_settings
 from fairlead.surfaces.asgi import HOST_MAX, Receive, Scope, Send, answer, is_host
 from fairlead.surfaces.forwarding import BASE_URL_MAX, PREFIX_MAX, BaseUrls
 from servers import wait_until_async

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
-from fairlead.settings import BadSettingError, read_settings
+from fairlead.server.settings import BadSettingError, read_settings
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.hosts import KnownHosts
 from fairlead.surfaces.operator import MetricsAccess

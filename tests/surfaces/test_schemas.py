@@ -9,9 +9,9 @@ import jsonschema_rs
 import pytest
 
 from fairlead.domain.brand import Brand
-from fairlead.installation import CATALOG, SNAPSHOTS
 from fairlead.operations.catalog import read_catalog, write_snapshots
 from fairlead.providers.spec_files import SPECS, load_providers
+from fairlead.server.installation import CATALOG, SNAPSHOTS
 from servers import Server
 from surfaces.conftest import NESTED, MakeToken
 

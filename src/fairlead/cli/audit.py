@@ -20,11 +20,11 @@ from fairlead.cli.output import (
     with_times,
 )
 from fairlead.cli.workspaces import settings_of
-from fairlead.installation import opened_database, stored_blobs
 from fairlead.operations import books as operations
 from fairlead.operations.clock import Clock
 from fairlead.operations.stored_files import BlobAudit, Count, Finding
-from fairlead.settings import Settings
+from fairlead.server.installation import opened_database, stored_blobs
+from fairlead.server.settings import Settings
 from fairlead.storage.blobs import BlobsUnavailableError
 from fairlead.storage.database import Database
 

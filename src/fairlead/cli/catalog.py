@@ -9,10 +9,10 @@ from fairlead.cli.output import json_option, print_json, print_rows, shown
 from fairlead.cli.prices import page_of, price_rows, shown_row, warnings_of
 from fairlead.domain.catalog.models import Catalog, Model
 from fairlead.domain.money import as_dollars
-from fairlead.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
 from fairlead.operations.catalog import read_catalog, write_snapshots
 from fairlead.operations.clock import Clock
-from fairlead.settings import read_settings
+from fairlead.server.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files
+from fairlead.server.settings import read_settings
 
 _PRICE_COLUMNS = ("model", "provider", "price", "effective", "markup", "source", "checked")
 _COLUMNS = ("id", "legs", "operations", "schema", "rates", "retires")

@@ -6,7 +6,7 @@ import click
 
 from fairlead.cli.output import data_option, json_option, print_json
 from fairlead.cli.workspaces import settings_of
-from fairlead.installation import prepare_data
+from fairlead.server.installation import prepare_data
 from fairlead.storage.database import open_database
 from fairlead.storage.migrate import HEAD, migrate
 

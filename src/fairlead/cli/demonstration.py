@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import click
 
 from fairlead.domain.money import as_dollars
-from fairlead.installation import opened_database
 from fairlead.operations import books
-from fairlead.settings import read_settings
+from fairlead.server.installation import opened_database
+from fairlead.server.settings import read_settings
 
 PHOTO_BYTES_MAX: Final = 16 * 1024 * 1024
 PHOTO_SIDE_MAX: Final = 4096

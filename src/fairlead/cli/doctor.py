@@ -13,11 +13,15 @@ from typing import Any, Final
 
 import click
 
-from fairlead.assembly.confinement import examine_confinement, packs_folder
 from fairlead.cli.output import data_option, json_option, print_json, print_table
 from fairlead.cli.workspaces import settings_of
 from fairlead.domain.jobs.subscriptions import beyond
-from fairlead.installation import (
+from fairlead.operations.books import audit
+from fairlead.operations.catalog import read_catalog
+from fairlead.operations.clock import Clock
+from fairlead.operations.stored_files import BlobAudit, Count
+from fairlead.server.confinement import examine_confinement, packs_folder
+from fairlead.server.installation import (
     DataDirectoryError,
     authored_flag,
     catalog_folders,
@@ -28,11 +32,7 @@ from fairlead.installation import (
     strange_markups,
     strange_variables,
 )
-from fairlead.operations.books import audit
-from fairlead.operations.catalog import read_catalog
-from fairlead.operations.clock import Clock
-from fairlead.operations.stored_files import BlobAudit, Count
-from fairlead.settings import Settings
+from fairlead.server.settings import Settings
 from fairlead.storage.database import file_of
 
 _FILES_WANTED: Final = 4096
@@ -163,7 +163,7 @@ def _files(settings: Settings) -> str:
 
 
 def _node_packs(settings: Settings) -> str:
-    from fairlead.assembly.hosts import try_node_packs  # noqa: PLC0415 -- takes long, for this alone
+    from fairlead.server.hosts import try_node_packs  # noqa: PLC0415 -- takes long, for this alone
 
     if not settings.engine or packs_folder(settings) is None:
         return "none"

@@ -8,12 +8,12 @@ from fairlead.domain.billing.usage import BadUsageQueryError
 from fairlead.domain.days import NotADateError
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.money import NotAnAmountError
-from fairlead.installation import DataDirectoryError, OldDatabaseError
 from fairlead.observing.traces import TracesUnavailableError
 from fairlead.operations.keys import UnknownKeyError
 from fairlead.operations.statements import UnknownRunError
 from fairlead.operations.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
-from fairlead.settings import BadSettingError
+from fairlead.server.installation import DataDirectoryError, OldDatabaseError
+from fairlead.server.settings import BadSettingError
 from fairlead.storage.database import DatabaseUnavailableError
 
 _LINES: Final[Mapping[type[Exception], str]] = {

@@ -2,9 +2,9 @@
 
 import click
 
-from fairlead.assembly.http_app import served
 from fairlead.cli.output import print_json
-from fairlead.settings import read_settings
+from fairlead.server.http_app import served
+from fairlead.server.settings import read_settings
 from fairlead.surfaces.openapi.document import openapi_document
 
 

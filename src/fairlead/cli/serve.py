@@ -12,12 +12,12 @@ import uvicorn
 import uvloop
 
 import fairlead
-from fairlead.assembly import RunningServer, reload_on_hangup, running_server
-from fairlead.assembly.base import header_names
 from fairlead.cli.output import data_option
-from fairlead.cli.web import WebServer
 from fairlead.observing.observations import ServerReady
-from fairlead.settings import Settings, read_settings
+from fairlead.server.base import header_names
+from fairlead.server.lifecycle import RunningServer, reload_on_hangup, running_server
+from fairlead.server.settings import Settings, read_settings
+from fairlead.server.web import WebServer
 from fairlead.surfaces.entrance import Entrance
 
 _BACKLOG: Final = 8192

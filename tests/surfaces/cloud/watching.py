@@ -12,8 +12,6 @@ from urllib.parse import urlencode
 import uvicorn
 from websockets.asyncio.client import ClientConnection, connect
 
-from fairlead.assembly.drain import Drain
-from fairlead.cli.web import WebServer
 from fairlead.domain.callers import Caller
 from fairlead.domain.jobs.events import EventEnvelope, JobEvent, Place, Preview
 from fairlead.messaging.event_hub import HubLimits
@@ -24,6 +22,8 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.keys import IssuedKey, issue_key
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
+from fairlead.server.drain import Drain
+from fairlead.server.web import WebServer
 from fairlead.storage.database import Database
 from fairlead.surfaces.asgi import Receive, Scope, Send
 from fairlead.surfaces.cloud.credentials import CloudCallers

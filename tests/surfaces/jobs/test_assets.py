@@ -10,7 +10,7 @@ from blake3 import blake3
 from PIL import Image
 
 from damage import blob_file, flip
-from fairlead.settings import BadSettingError, read_settings
+from fairlead.server.settings import BadSettingError, read_settings
 from surfaces.cloud.clients import holding
 from surfaces.jobs.callers import NOBODY, JobsCaller, refused
 from surfaces.jobs.conftest import NewJobsCaller

@@ -8,7 +8,7 @@ import httpx
 import jwt
 import pytest
 
-from fairlead.settings import BadSettingError, read_settings
+from fairlead.server.settings import BadSettingError, read_settings
 from servers import Server, serving
 from surfaces.cloud.clients import picture
 from surfaces.conftest import JWT_AUDIENCE, JWT_ISSUER, JWT_SECRET

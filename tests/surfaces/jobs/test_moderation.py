@@ -10,7 +10,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from fairlead.settings import BadSettingError, read_settings
+from fairlead.server.settings import BadSettingError, read_settings
 from moderation.callables import callable_file
 from servers import ServerFailedError, serving
 from surfaces.cloud.clients import picture

@@ -8,17 +8,17 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.assembly.base import Base, Jobs, observers, ready_base, start_background
-from fairlead.assembly.drain import Drain
-from fairlead.assembly.http_app import application
-from fairlead.assembly.runs import Runs, ready_runs
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import Observer
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.keys import IssuedKey
 from fairlead.operations.readiness import Readiness
-from fairlead.settings import Settings
+from fairlead.server.base import Base, Jobs, observers, ready_base, start_background
+from fairlead.server.drain import Drain
+from fairlead.server.http_app import application
+from fairlead.server.runs import Runs, ready_runs
+from fairlead.server.settings import Settings
 from fairlead.surfaces.asgi import AsgiApplication
 from fairlead.workers.janitor import Janitor
 from fairlead.workers.loop_watch import watch_loop
@@ -81,7 +81,7 @@ def reload_on_hangup(server: RunningServer) -> None:
 async def _ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, stack: AsyncExitStack) -> Jobs | None:
     if not settings.engine:
         return None
-    from fairlead.assembly.jobs import ready_jobs  # noqa: PLC0415 -- 5 MB that a server without the engine must not pay
+    from fairlead.server.jobs import ready_jobs  # noqa: PLC0415 -- 5 MB that a server without the engine must not pay
 
     return await ready_jobs(settings, base, runs, drain, stack)
 

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from fairlead.moderation.pool import ModerationSettings, ModeratorNotStartedError, Moderators
 from fairlead.observing.observations import Observer
 from fairlead.operations.jobs.moderation import Moderation
-from fairlead.settings import BadSettingError, Settings
+from fairlead.server.settings import BadSettingError, Settings
 
 
 async def ready_moderation(settings: Settings, observe: Observer, stack: AsyncExitStack) -> Moderation:

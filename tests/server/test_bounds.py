@@ -7,10 +7,10 @@ from typing import Any
 import psutil
 import pytest
 
-from cli.web.connections import Caller, serving
 from conftest import Run
-from fairlead.cli import web as bounds
+from fairlead.server import web as bounds
 from fairlead.surfaces.asgi import Receive, Scope, Send, answer, read_whole
+from server.connections import Caller, serving
 
 _MIB = 2**20
 _START = b"GET / HTTP/1.1\r\nHost: x\r\n"

@@ -20,19 +20,6 @@ from fairlead.identity.links import Links
 from fairlead.identity.master_secret import Secrets
 from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.identity.tokens import TokenIssuer, TokenVerifier, TokenVerifiers
-from fairlead.installation import (
-    DataDirectoryError,
-    Partners,
-    catalog_folders,
-    lock_data,
-    master_secret,
-    partners,
-    prepare_data,
-    provider_keys,
-    save_first_key,
-    strange_markups,
-    strange_variables,
-)
 from fairlead.observing.logs import Logs
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import (
@@ -54,7 +41,20 @@ from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.secrets import note_first_secret
 from fairlead.operations.workspaces import bootstrap
-from fairlead.settings import BadSettingError, Settings
+from fairlead.server.installation import (
+    DataDirectoryError,
+    Partners,
+    catalog_folders,
+    lock_data,
+    master_secret,
+    partners,
+    prepare_data,
+    provider_keys,
+    save_first_key,
+    strange_markups,
+    strange_variables,
+)
+from fairlead.server.settings import BadSettingError, Settings
 from fairlead.storage.blobs import BlobLostError, BlobMissingError, FileBlobs, local_blobs
 from fairlead.storage.database import Database, open_database
 from fairlead.storage.migrate import migrate

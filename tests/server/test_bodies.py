@@ -9,9 +9,9 @@ from typing import Final
 import pytest
 from blake3 import blake3
 
-from cli.web.connections import serving
 from conftest import Run
 from fairlead.surfaces.asgi import Receive, Scope, Send
+from server.connections import serving
 
 SIZE: Final = 3_000_000
 

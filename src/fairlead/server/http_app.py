@@ -1,8 +1,6 @@
 """The HTTP application: every surface's handlers, with what each needs."""
 
 from fairlead import __version__
-from fairlead.assembly.base import Base, Jobs, brand, header_names, known_hosts
-from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.identity.links import ARCHIVE_PATH, Links
 from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
@@ -12,7 +10,9 @@ from fairlead.operations.readiness import Readiness
 from fairlead.operations.registry import Registry
 from fairlead.operations.usage import UsageReader
 from fairlead.operations.webhooks import DeliveryLog
-from fairlead.settings import SELF_HOSTED, Settings
+from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts
+from fairlead.server.runs import HOUR_MS, Runs
+from fairlead.server.settings import SELF_HOSTED, Settings
 from fairlead.surfaces.application import Application
 from fairlead.surfaces.asgi import AsgiApplication
 from fairlead.surfaces.cross_origin import CrossOrigin

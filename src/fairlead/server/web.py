@@ -18,8 +18,8 @@ from uvicorn._types import ASGISendEvent, ASGIVersions, HTTPScope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from fairlead.assembly.drain import Drain
-from fairlead.cli.sockets import SocketProtocol, configure_sockets
+from fairlead.server.drain import Drain
+from fairlead.server.sockets import SocketProtocol, configure_sockets
 from fairlead.surfaces.asgi import WHOLE, Headers
 
 _ASGI: Final[ASGIVersions] = {"version": "3.0", "spec_version": "2.3"}

@@ -24,7 +24,7 @@ from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.spec import Auth, Call, Provider, Scheme
 from fairlead.providers.spec_files import SPECS, load_providers
-from fairlead.settings import SETTINGS, BadSettingError, Settings
+from fairlead.server.settings import SETTINGS, BadSettingError, Settings
 from fairlead.storage.blobs import StoredBlobs, existing_blobs
 from fairlead.storage.database import Database, file_of, open_database
 from fairlead.storage.migrate import HEAD, revision_of

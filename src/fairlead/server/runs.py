@@ -5,8 +5,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.assembly.base import Base
-from fairlead.assembly.drain import Drain
 from fairlead.document_readers import DocumentReaders
 from fairlead.domain.runs.queue import Throughput
 from fairlead.http_client.transport import Transport
@@ -42,7 +40,9 @@ from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.providers.health import Healths
 from fairlead.providers.spec import Provider
-from fairlead.settings import Settings
+from fairlead.server.base import Base
+from fairlead.server.drain import Drain
+from fairlead.server.settings import Settings
 from fairlead.storage.journal import Journal
 from fairlead.workers.queue import QueueWorker
 from fairlead.workers.webhooks import WebhookPoster

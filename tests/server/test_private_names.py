@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from fairlead.cli import sockets, web
+from fairlead.server import sockets, web
 from form.sources import ROOT
 
 _SERVER: Final = {

@@ -11,12 +11,12 @@ import msgspec
 
 from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.packs.finding import find_packs
-from fairlead.installation import DataDirectoryError
 from fairlead.observing.observations import ConfinementMissing, EngineConfined, NodePacksRefused, Observer
 from fairlead.processes.confinement.cgroups import ControlGroups, find_control_groups
 from fairlead.processes.confinement.policy import MEMORY, ConfinementError, Policy, Report
 from fairlead.processes.confinement.probe import probe, with_filter
-from fairlead.settings import CONFINEMENT_OFF, CONFINEMENT_REQUIRED, Settings
+from fairlead.server.installation import DataDirectoryError
+from fairlead.server.settings import CONFINEMENT_OFF, CONFINEMENT_REQUIRED, Settings
 from fairlead.storage.database import file_of
 
 _MODELS: Final = "models"

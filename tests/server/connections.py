@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import uvicorn
 
-from fairlead.cli.web import WebServer
+from fairlead.server.web import WebServer
 from fairlead.surfaces.asgi import Receive, Scope, Send
 
 PATIENCE: Final = 30.0

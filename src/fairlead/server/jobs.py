@@ -5,12 +5,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.assembly.base import Base, Jobs, brand, header_names, known_hosts, start_background
-from fairlead.assembly.confinement import Confinement, ready_confinement
-from fairlead.assembly.drain import Drain
-from fairlead.assembly.hosts import ready_hosts
-from fairlead.assembly.moderation import ready_moderation
-from fairlead.assembly.runs import HOUR_MS, Runs
 from fairlead.domain.catalog.models import Catalog
 from fairlead.domain.jobs.events import EventEnvelope, QueueChanged
 from fairlead.domain.jobs.jobs import JobLifetime
@@ -52,7 +46,13 @@ from fairlead.operations.jobs.views import FileViews
 from fairlead.operations.jobs.watch import JobWatcher
 from fairlead.operations.workspaces import DEFAULT_NAME
 from fairlead.processes.tree import watch_trees
-from fairlead.settings import CLOUD, SELF_HOSTED, SERVERLESS, Settings
+from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts, start_background
+from fairlead.server.confinement import Confinement, ready_confinement
+from fairlead.server.drain import Drain
+from fairlead.server.hosts import ready_hosts
+from fairlead.server.moderation import ready_moderation
+from fairlead.server.runs import HOUR_MS, Runs
+from fairlead.server.settings import CLOUD, SELF_HOSTED, SERVERLESS, Settings
 from fairlead.storage.job_journal import JobJournal
 from fairlead.storage.workflow_files import find_file_of_id
 from fairlead.surfaces.cloud.credentials import CloudCallers

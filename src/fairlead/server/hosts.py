@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from fairlead.assembly.confinement import Confinement, copies_folder
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.notes import (
     AnswerFailed,
@@ -19,7 +18,6 @@ from fairlead.engine.hosts.notes import (
 )
 from fairlead.engine.hosts.pool import Hosts, HostSettings
 from fairlead.engine.hosts.protocol import PackReport
-from fairlead.installation import DataDirectoryError
 from fairlead.observing.observations import (
     EngineHostFailed,
     EngineHostStarted,
@@ -29,7 +27,9 @@ from fairlead.observing.observations import (
     Observer,
     UnexpectedError,
 )
-from fairlead.settings import Settings
+from fairlead.server.confinement import Confinement, copies_folder
+from fairlead.server.installation import DataDirectoryError
+from fairlead.server.settings import Settings
 
 
 async def ready_hosts(
