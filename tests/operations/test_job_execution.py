@@ -15,15 +15,15 @@ from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.entries import JobClaim
 from fairlead.domain.jobs.events import Ending, Executed, Executing, Failed, Failure, Place, Succeeded
 from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX
-from fairlead.engine.hosts.desk import DeclinedError, Desk, ModelAnswer
+from fairlead.engine.hosts.callbacks import DeclinedError, HostCallbacks, ModelAnswer
 from fairlead.engine.hosts.protocol import Execute
 from fairlead.messaging.event_hub import HubLimits
 from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.observing.observations import DatabaseTrouble, JobEnded, UnexpectedError
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.jobs.books import JobBooks
+from fairlead.operations.jobs.callbacks import CheckCallbacks
 from fairlead.operations.jobs.claim import ATTEMPTS_MAX, JobClaimer
-from fairlead.operations.jobs.desk import CheckDesk
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.patience import Patience
 from fairlead.storage.blobs import BlobsUnavailableError
@@ -38,7 +38,7 @@ from storage.bookings import LAB, NOW, Books, new_key
 from storage.test_jobs import submission
 from waiting import until
 
-Work = Callable[[Desk], Awaitable[Ending]]
+Work = Callable[[HostCallbacks], Awaitable[Ending]]
 JOB: Final = "job-1"
 DONE: Final = Succeeded()
 
@@ -50,9 +50,9 @@ class Hosts:
         """Begin with jobs that never end."""
         self.work: Work = lambda _: asyncio.Event().wait()  # type: ignore[assignment,return-value]
 
-    async def execute(self, _workspace_id: str, _order: Execute, desk: Desk, _packs: object) -> Ending:
+    async def execute(self, _workspace_id: str, _order: Execute, callbacks: HostCallbacks, _packs: object) -> Ending:
         """Do what the test says."""
-        return await self.work(desk)
+        return await self.work(callbacks)
 
     def interrupt(self, _job_id: str) -> None:
         """Nothing here is interrupted."""
@@ -146,13 +146,13 @@ def test_questions_of_a_job_are_repeated_while_the_database_is_away(
     site = start()
     answers: list[Any] = []
 
-    async def work(desk: Desk) -> Ending:
+    async def work(callbacks: HostCallbacks) -> Ending:
         for question in (
-            lambda: desk.find_file("a.png"),
-            lambda: desk.list_files(""),
-            lambda: desk.name_file("p", "png", "output", exact=False),
-            lambda: desk.keep_file(made, "p_00001_.png", "output"),
-            lambda: desk.run_model("7", 0, "acme/one", b"{}"),
+            lambda: callbacks.find_file("a.png"),
+            lambda: callbacks.list_files(""),
+            lambda: callbacks.name_file("p", "png", "output", exact=False),
+            lambda: callbacks.keep_file(made, "p_00001_.png", "output"),
+            lambda: callbacks.run_model("7", 0, "acme/one", b"{}"),
         ):
             guarded.refusals = 1
             answers.append(await question())
@@ -186,8 +186,8 @@ def test_file_of_a_job_is_kept_once_the_store_takes_it_again(
             raise refusals.pop()
         await place(spooled, name)
 
-    async def work(desk: Desk) -> Ending:
-        await desk.keep_file(made, "p_00001_.png", "output")
+    async def work(callbacks: HostCallbacks) -> Ending:
+        await callbacks.keep_file(made, "p_00001_.png", "output")
         return DONE
 
     monkeypatch.setattr(cabinet.blobs, "place", refusing)
@@ -203,8 +203,8 @@ def test_outage_that_lasts_is_told_as_what_it_is(start: Callable[..., Site], gua
     site = start(0)
     declined: list[tuple[str, str]] = []
 
-    async def work(desk: Desk) -> Ending:
-        for question in (lambda: desk.run_model("7", 0, "acme/one", b"{}"), lambda: desk.find_file("a.png")):
+    async def work(callbacks: HostCallbacks) -> Ending:
+        for question in (lambda: callbacks.run_model("7", 0, "acme/one", b"{}"), lambda: callbacks.find_file("a.png")):
             guarded.refusals = 1
             with pytest.raises(DeclinedError) as raised:
                 await question()
@@ -225,9 +225,9 @@ def test_deleted_key_ends_a_model_at_once(start: Callable[..., Site], books: Boo
     site = start()
     declined: list[str] = []
 
-    async def work(desk: Desk) -> Ending:
+    async def work(callbacks: HostCallbacks) -> Ending:
         with pytest.raises(DeclinedError) as raised:
-            await desk.run_model("7", 0, "acme/one", b"{}")
+            await callbacks.run_model("7", 0, "acme/one", b"{}")
         declined.append(raised.value.message)
         return DONE
 
@@ -240,14 +240,14 @@ def test_deleted_key_ends_a_model_at_once(start: Callable[..., Site], books: Boo
 
 def test_check_of_a_workflow_whose_files_cannot_be_looked_at_finds_nothing(cabinet: Cabinet, run: Run) -> None:
     """Its caller is told to come again, not that a file is missing."""
-    desk = CheckDesk(cabinet.files, LAB)
+    callbacks = CheckCallbacks(cabinet.files, LAB)
     cabinet.database.refusing = True
-    for question in (desk.find_file("a.png"), desk.list_files("")):
+    for question in (callbacks.find_file("a.png"), callbacks.list_files("")):
         with pytest.raises(DeclinedError):
             run(question)
-    assert desk.missing == set()
-    assert isinstance(desk.unanswered, FaultError)
-    assert isinstance(desk.unanswered.fault, ServiceUnavailable)
+    assert callbacks.missing == set()
+    assert isinstance(callbacks.unanswered, FaultError)
+    assert isinstance(callbacks.unanswered.fault, ServiceUnavailable)
 
 
 def test_claim_and_end_whose_commits_were_not_confirmed_are_the_servers_own(
@@ -256,7 +256,7 @@ def test_claim_and_end_whose_commits_were_not_confirmed_are_the_servers_own(
     """The job is executed though its claim was answered by silence, and its end is told though that was as well."""
     site = start()
 
-    async def work(_: Desk) -> Ending:
+    async def work(_: HostCallbacks) -> Ending:
         guarded.lost_answers = 1
         return Failed(Failure(Place("1", "1"), "", "ValueError", "no", [], {}, []))
 
@@ -273,9 +273,9 @@ def test_events_whose_commit_was_not_confirmed_are_kept_once(
     """The progress that is written every second may be written twice, and says the same."""
     site = start()
 
-    async def work(desk: Desk) -> Ending:
+    async def work(callbacks: HostCallbacks) -> Ending:
         guarded.lost_answers = 1
-        desk.tell([Executing(Place("1", "1"))])
+        callbacks.tell([Executing(Place("1", "1"))])
         await until(lambda: any(isinstance(seen, DatabaseTrouble) for seen in site.seen))
         await asyncio.sleep(0.2)  # it is written again after a tenth of a second
         return DONE
@@ -301,7 +301,7 @@ def test_job_that_outlives_many_stops_of_its_server_is_executed_to_its_end(
         assert attempts(books) == {"state": "released", "attempt": number, "handed_back": number}
     last = start()
 
-    async def work(_: Desk) -> Ending:
+    async def work(_: HostCallbacks) -> Ending:
         return DONE
 
     last.hosts.work = work
@@ -330,8 +330,8 @@ def test_job_whose_nodes_show_too_much_ends_with_the_bound(start: Callable[..., 
     site.hosts.interrupt = interrupted.append  # type: ignore[method-assign,assignment]
     most = {"text": ["a" * (SHOWN_BYTES_MAX - len(b'{"text":[""]}'))]}
 
-    async def work(desk: Desk) -> Ending:
-        desk.tell([Executed(Place("1", "1"), most), Executed(Place("2", "2"), {"text": ["b"]})])
+    async def work(callbacks: HostCallbacks) -> Ending:
+        callbacks.tell([Executed(Place("1", "1"), most), Executed(Place("2", "2"), {"text": ["b"]})])
         return DONE
 
     site.hosts.work = work
@@ -358,8 +358,8 @@ def test_large_outputs_are_deflated_by_a_thread(
         threads.append(threading.current_thread().name)
         return compress(document, *options)
 
-    async def work(desk: Desk) -> Ending:
-        desk.tell([Executed(Place("1", "1"), {"text": ["a" * 2**20]})])
+    async def work(callbacks: HostCallbacks) -> Ending:
+        callbacks.tell([Executed(Place("1", "1"), {"text": ["a" * 2**20]})])
         return DONE
 
     site.hosts.work = work

@@ -15,7 +15,7 @@ from conftest import Run
 from fairlead.domain.callers import Caller, Patterns
 from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.partner_bodies import LINK_WANTED
-from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
+from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
 from fairlead.identity.links import Links
 from fairlead.operations.assets import AssetReader
 from fairlead.operations.jobs.model_files import FILES_MAX, ModelFiles

@@ -1,4 +1,4 @@
-"""Engine hosts as tests see them: real processes, with a desk of files in a folder."""
+"""Engine hosts as tests see them: real processes, with callbacks that keep files in a folder."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.events import Ending, Event, Executed, Failed, Failure
-from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
+from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.notes import HostEnded, HostNote, HostStarted, PackProbed
 from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.hosts.pool import Hosts, HostSettings
@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 
 @dataclass
-class FolderDesk:
-    """A desk that keeps files in a folder, and answers every call of a model with its number."""
+class FolderCallbacks:
+    """Callbacks that keep files in a folder, and answer every call of a model with its number."""
 
     folder: Path
     events: list[Event] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Seen:
     """A job that has ended."""
 
     ending: Ending
-    desk: FolderDesk
+    callbacks: FolderCallbacks
 
     @property
     def failure(self) -> Failure:
@@ -104,7 +104,7 @@ class Seen:
     @property
     def texts(self) -> list[Any]:
         """The texts its nodes have shown."""
-        shown = [event.ui for event in self.desk.events if isinstance(event, Executed)]
+        shown = [event.ui for event in self.callbacks.events if isinstance(event, Executed)]
         return [text for ui in shown for text in ui.get("text", ())]
 
 
@@ -126,17 +126,17 @@ class Engine:
         self, graph: Mapping[str, Any], workspace: str = "w", job: str | None = None, packs: PackSet = None
     ) -> Seen:
         """Check a workflow and execute it."""
-        desk = FolderDesk(self.folder)
+        callbacks = FolderCallbacks(self.folder)
         self._numbers += 1
         name = job or f"job-{self._numbers}"
-        checked = await self.hosts.check(name, workspace, json.dumps(graph).encode(), None, desk, packs)
+        checked = await self.hosts.check(name, workspace, json.dumps(graph).encode(), None, callbacks, packs)
         assert isinstance(checked, Checked), checked
         order = Execute(name, checked.workflow, checked.outputs)
-        return Seen(await self.hosts.execute(workspace, order, desk, packs), desk)
+        return Seen(await self.hosts.execute(workspace, order, callbacks, packs), callbacks)
 
     def check(self, content: bytes, targets: Sequence[str] | None = None) -> Checked | Refused:
         """Check a workflow."""
-        return self.run(self.hosts.check("check", "w", content, targets, FolderDesk(self.folder)))
+        return self.run(self.hosts.check("check", "w", content, targets, FolderCallbacks(self.folder)))
 
     @property
     def packs(self) -> Sequence[PackReport]:

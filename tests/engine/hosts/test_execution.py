@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.executions import n
-from engine.hosts.engines import Engine, FolderDesk, trouble, wait_for
+from engine.hosts.engines import Engine, FolderCallbacks, trouble, wait_for
 from fairlead.domain.jobs.events import (
     Cached,
     Executed,
@@ -33,7 +33,7 @@ def _chain(length: int, value: int) -> dict[str, object]:
 def test_events_of_a_job_are_told_once_and_in_order(engine: Engine) -> None:
     """Every event comes once and in order, and the ending is what is returned."""
     seen = engine.execute(_chain(2, 4))
-    kinds = [type(event) for event in seen.desk.events]
+    kinds = [type(event) for event in seen.callbacks.events]
     assert kinds == [Started, Cached, Executing, Finished, Executing, Finished, Executing, Executed, Finished]
     assert (seen.ending, seen.texts) == (Succeeded(), ["4"])
 
@@ -43,7 +43,7 @@ def test_cache_is_warm_for_the_next_job_of_a_workspace(engine: Engine) -> None:
     """What one job made is there for the next of the workspace, in the same process."""
     first, second = engine.execute(trouble("Costly"), "a"), engine.execute(trouble("Costly"), "a")
     assert first.texts == second.texts
-    cached = [event.nodes for event in second.desk.events if isinstance(event, Cached)]
+    cached = [event.nodes for event in second.callbacks.events if isinstance(event, Cached)]
     assert cached == [["1"]]
 
 
@@ -59,7 +59,7 @@ def test_ten_thousand_nodes_in_a_chain_are_executed(engine: Engine) -> None:
     """They are executed, and told of."""
     seen = engine.execute(_chain(10_000, 1))
     assert (seen.ending, seen.texts) == (Succeeded(), ["1"])
-    assert sum(isinstance(event, Executing) for event in seen.desk.events) == 10_001
+    assert sum(isinstance(event, Executing) for event in seen.callbacks.events) == 10_001
 
 
 @pytest.mark.req("C-12")
@@ -80,7 +80,7 @@ def test_values_that_are_no_json_are_told_as_text(engine: Engine) -> None:
     """Numbers stay numbers, those that are none become null, and everything else a text."""
     seen = engine.execute(trouble("Odd"))
     assert seen.ending == Succeeded()
-    [shown] = [event.ui for event in seen.desk.events if isinstance(event, Executed)]
+    [shown] = [event.ui for event in seen.callbacks.events if isinstance(event, Executed)]
     assert shown["numbers"] == [0.5, 3, None, None, str(2**100), True]
     assert shown["others"] == ["b'bytes'", [1], "a", "float32 array [2, 3]", "half ?", {"1": [2, 3]}]
     json.dumps(shown)
@@ -105,24 +105,26 @@ def test_words_and_previews_are_shown_and_prints_are_dropped(engine: Engine) -> 
     """Words and previews are shown at once; what is printed goes nowhere."""
     seen = engine.execute(trouble("Talkative", "3"))
     assert seen.ending == Succeeded()
-    said = [shown.text for shown in seen.desk.shown if isinstance(shown, Said)]
+    said = [shown.text for shown in seen.callbacks.shown if isinstance(shown, Said)]
     previews = [
-        (shown.place.node, shown.image_type, shown.image) for shown in seen.desk.shown if isinstance(shown, Previewed)
+        (shown.place.node, shown.image_type, shown.image)
+        for shown in seen.callbacks.shown
+        if isinstance(shown, Previewed)
     ]
     assert (said, previews) == (["0", "1", "2"], [("1", "image/png", b"picture")])
 
 
 def test_server_that_is_behind_stops_reading(engine: Engine) -> None:
-    """After much of it the server waits for the desk before it reads on."""
+    """After much of it the server waits for the callbacks to catch up before it reads on."""
     seen = engine.execute(trouble("Vast", str(3 * 2**19)))
     assert seen.ending == Succeeded()
     assert engine.execute(trouble("Talkative", "10")).ending == Succeeded()
-    assert seen.desk.caught_up_times == 1
+    assert seen.callbacks.caught_up_times == 1
 
 
 def test_progress_is_told_between_start_and_end(engine: Engine) -> None:
     """It is told between a node's beginning and its end, in numbers that are some."""
-    events = engine.execute(trouble("Talkative", "1")).desk.events
+    events = engine.execute(trouble("Talkative", "1")).callbacks.events
     [progress] = [event for event in events if isinstance(event, Progress)]
     assert (progress.value, progress.most) == (1.0, 0.0)
     kinds = [type(event) for event in events]
@@ -137,22 +139,22 @@ def test_file_is_kept_when_its_node_ends_well(engine: Engine) -> None:
     seen = engine.execute(trouble("Writer", "hello"))
     [saved] = seen.texts
     assert saved["subfolder"] == ""
-    assert seen.desk.kept == {saved["filename"]: ("output", b"hello")}
+    assert seen.callbacks.kept == {saved["filename"]: ("output", b"hello")}
     assert saved["filename"].startswith("written-20")
-    assert engine.execute(trouble("Writer", "fail")).desk.kept == {}
+    assert engine.execute(trouble("Writer", "fail")).callbacks.kept == {}
 
 
 def test_pictures_are_loaded_and_saved_through_the_server(engine: Engine) -> None:
     """The engine's own nodes load and save by way of the server."""
     write_png(engine.folder / "in.png", np.full((4, 4, 3), 0.5, np.float32), {}, 1)
     graph = {"1": n("LoadImage", image="in.png"), "2": n("SaveImage", images=["1", 0], filename_prefix="out")}
-    [(filename, (kind, content))] = engine.execute(graph).desk.kept.items()
+    [(filename, (kind, content))] = engine.execute(graph).callbacks.kept.items()
     assert (filename, kind, content[:4]) == ("out_00001_.png", "output", b"\x89PNG")
 
 
-async def _executed(engine: Engine, graph: dict[str, object], desk: FolderDesk) -> object:
-    checked = await engine.hosts.check("p", "w", json.dumps(graph).encode(), None, desk)
-    return await engine.hosts.execute("w", Execute("p", checked.workflow, checked.outputs), desk)  # type: ignore[union-attr]
+async def _executed(engine: Engine, graph: dict[str, object], callbacks: FolderCallbacks) -> object:
+    checked = await engine.hosts.check("p", "w", json.dumps(graph).encode(), None, callbacks)
+    return await engine.hosts.execute("w", Execute("p", checked.workflow, checked.outputs), callbacks)  # type: ignore[union-attr]
 
 
 @pytest.mark.req("C-12")
@@ -176,7 +178,7 @@ def test_node_cannot_keep_a_file_that_is_not_its_own(engine: Engine) -> None:
     """A link to a file elsewhere is refused."""
     seen = engine.execute(trouble("Thief", "/etc/hostname"))
     assert seen.failure.exception_type == "ValueError"
-    assert seen.desk.kept == {}
+    assert seen.callbacks.kept == {}
 
 
 # Models.
@@ -189,7 +191,7 @@ def test_calls_of_models_are_numbered_and_answered(engine: Engine) -> None:
     seen = engine.execute(trouble("Asynchronous", "x"))
     assert seen.ending == Succeeded()
     assert seen.texts == [["answer 0", "answer 1", "x", "a file"]]
-    assert seen.desk.models == [("1", 0, "model/one", b"x"), ("1", 1, "model/one", b"x")]
+    assert seen.callbacks.models == [("1", 0, "model/one", b"x"), ("1", 1, "model/one", b"x")]
 
 
 @pytest.mark.req("C-12")
@@ -204,7 +206,7 @@ def test_unpaid_model_is_told_by_its_cause(engine: Engine) -> None:
 def test_job_that_waits_for_an_answer_can_be_interrupted(engine: Engine) -> None:
     """A question without an answer keeps nobody: the node hears at once, and the server lets the answer be."""
 
-    class Slow(FolderDesk):
+    class Slow(FolderCallbacks):
         async def find_file(self, name: str) -> Path:
             engine.hosts.interrupt("p")
             await asyncio.sleep(60)
@@ -228,7 +230,7 @@ def test_workflow_with_a_missing_class_fails_alone(engine: Engine) -> None:
     """A workflow that cannot be executed any more is an error of the workflow."""
     ending = engine.run(
         engine.hosts.execute(
-            "w", Execute("x", b'{"1":{"class_type":"Gone","inputs":{}}}', ["1"]), FolderDesk(engine.folder)
+            "w", Execute("x", b'{"1":{"class_type":"Gone","inputs":{}}}', ["1"]), FolderCallbacks(engine.folder)
         )
     )
     assert isinstance(ending, Failed)

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from engine.executions import n
-from engine.hosts.engines import Engine, FolderDesk, confining, running_engine, trouble, wait_for
+from engine.hosts.engines import Engine, FolderCallbacks, confining, running_engine, trouble, wait_for
 from fairlead.domain.jobs.events import Failed, Succeeded
 from fairlead.engine.hosts.protocol import Checked, Render
 from fairlead.processes.confinement.landlock import landlock_version
@@ -53,7 +53,7 @@ def _packs(folder: Path, at_import: str = "", at_run: str = "pass") -> tuple[str
 
 async def _check(engine: Engine, graph: dict[str, Any], workspace: str = "w") -> object:
     content = json.dumps(graph).encode()
-    return await engine.hosts.check("c", workspace, content, None, FolderDesk(engine.folder))
+    return await engine.hosts.check("c", workspace, content, None, FolderCallbacks(engine.folder))
 
 
 # Heartbeats.

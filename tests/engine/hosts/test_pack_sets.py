@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from engine.executions import n
-from engine.hosts.engines import Engine, FolderDesk, running_engine, wait_for
+from engine.hosts.engines import Engine, FolderCallbacks, running_engine, wait_for
 from fairlead.domain.deployments import PackSet, pack_set
 from fairlead.domain.jobs.events import Failed, Succeeded
 from fairlead.engine.hosts.faults import EngineUnavailableError
@@ -77,8 +77,8 @@ def _described(engine: Engine, packs: PackSet) -> set[str]:
 
 
 def _checked(engine: Engine, graph: dict[str, Any], packs: PackSet, workspace: str = "w") -> Checked | Refused:
-    content, desk = json.dumps(graph).encode(), FolderDesk(engine.folder)
-    return engine.run(wait_for(engine.hosts.check("c", workspace, content, None, desk, packs)))
+    content, callbacks = json.dumps(graph).encode(), FolderCallbacks(engine.folder)
+    return engine.run(wait_for(engine.hosts.check("c", workspace, content, None, callbacks, packs)))
 
 
 def _prepared(engine: Engine, *packs: str, again: bool = False) -> Prepared:
@@ -161,7 +161,7 @@ def test_job_fails_where_its_nodes_are_not(node_packs: Path) -> None:
         checked = _checked(engine, _of("a"), ("a",))
         assert isinstance(checked, Checked)
         order = Execute("j", checked.workflow, checked.outputs)
-        ending = engine.run(wait_for(engine.hosts.execute("w", order, FolderDesk(engine.folder), ("b",))))
+        ending = engine.run(wait_for(engine.hosts.execute("w", order, FolderCallbacks(engine.folder), ("b",))))
         assert isinstance(ending, Failed)
         assert "Of a" in ending.failure.message
 
@@ -239,10 +239,10 @@ def test_template_that_is_being_started_is_there_for_who_comes_next(node_packs: 
 
         async def left() -> None:
             before = len(engine.of_kind("template", "a", "b"))
-            desk = FolderDesk(engine.folder)
+            callbacks = FolderCallbacks(engine.folder)
             content = json.dumps(_of("a", "b")).encode()
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(engine.hosts.check("c", "w", content, None, desk), 0.01)
+                await asyncio.wait_for(engine.hosts.check("c", "w", content, None, callbacks), 0.01)
             await until(lambda: len(engine.of_kind("template", "a", "b")) > before)
 
         engine.run(wait_for(left()))
@@ -397,7 +397,7 @@ def test_vanished_pack_is_named_by_what_needs_it(node_packs: Path, *, is_killed:
             engine.hosts.set_partner_nodes(b"[]")
         engine.run(wait_for(until(lambda: of_a in engine.ended)))
         order = Execute("j", checked.workflow, checked.outputs)
-        ending = engine.run(wait_for(engine.hosts.execute("w", order, FolderDesk(engine.folder), ("a",))))
+        ending = engine.run(wait_for(engine.hosts.execute("w", order, FolderCallbacks(engine.folder), ("a",))))
         assert isinstance(ending, Failed)
         assert ending.failure.message == "an engine host could not be started: there is no node pack 'a'"
         with pytest.raises(EngineUnavailableError, match="there is no node pack 'a'"):

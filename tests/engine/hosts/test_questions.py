@@ -74,7 +74,7 @@ def test_check_of_a_class_is_asked(engine: Engine) -> None:
 
 
 def test_missing_picture_fails_the_check(engine: Engine) -> None:
-    """The desk is asked for files before anything is executed."""
+    """The callbacks find files before anything is executed."""
     graph = {"1": n("LoadImage", image="gone.png"), "2": n("PreviewImage", images=["1", 0])}
     assert isinstance(engine.check(json.dumps(graph).encode()), Refused)
 

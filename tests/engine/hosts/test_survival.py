@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from engine.executions import n
-from engine.hosts.engines import PACKS, Engine, FolderDesk, running_engine, trouble, wait_for
+from engine.hosts.engines import PACKS, Engine, FolderCallbacks, running_engine, trouble, wait_for
 from fairlead.domain.jobs.events import Executing, Failed, Interrupted, Succeeded
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.frames import framed
@@ -86,7 +86,7 @@ def test_host_that_sends_garbage_is_ended(engine: Engine, said: bytes) -> None:
 def test_host_that_floods_with_questions_is_ended(engine: Engine) -> None:
     """A host that asks absurdly many questions is ended."""
 
-    class Slow(FolderDesk):
+    class Slow(FolderCallbacks):
         async def find_file(self, name: str) -> Path:
             await asyncio.sleep(60)
             return Path(name)
@@ -94,12 +94,12 @@ def test_host_that_floods_with_questions_is_ended(engine: Engine) -> None:
     said = b"".join(bytes(framed(FindFile(number, "flood", "a"))) for number in range(10**6, 10**6 + 1_100))
 
     async def flood() -> object:
-        desk = Slow(engine.folder)
+        callbacks = Slow(engine.folder)
         checked = await engine.hosts.check(
-            "flood", "w", json.dumps(trouble("Garbage", said.hex())).encode(), None, desk
+            "flood", "w", json.dumps(trouble("Garbage", said.hex())).encode(), None, callbacks
         )
         assert isinstance(checked, Checked)
-        return await engine.hosts.execute("w", Execute("flood", checked.workflow, checked.outputs), desk)
+        return await engine.hosts.execute("w", Execute("flood", checked.workflow, checked.outputs), callbacks)
 
     ending = engine.run(wait_for(flood()))
     assert isinstance(ending, Failed)
@@ -134,15 +134,15 @@ def test_endless_node_can_be_interrupted(tmp_path: Path, name: str) -> None:
 async def _interrupted(engine: Engine, graph: dict[str, object]) -> object:
     """Interrupt a job when its first node begins."""
 
-    class Impatient(FolderDesk):
+    class Impatient(FolderCallbacks):
         def tell(self, events: object) -> None:
             if any(isinstance(event, Executing) for event in events):  # type: ignore[attr-defined]
                 engine.hosts.interrupt("endless")
 
-    desk = Impatient(engine.folder)
-    checked = await engine.hosts.check("endless", "w", json.dumps(graph).encode(), None, desk)
+    callbacks = Impatient(engine.folder)
+    checked = await engine.hosts.check("endless", "w", json.dumps(graph).encode(), None, callbacks)
     assert isinstance(checked, Checked)
-    return await engine.hosts.execute("w", Execute("endless", checked.workflow, checked.outputs), desk)
+    return await engine.hosts.execute("w", Execute("endless", checked.workflow, checked.outputs), callbacks)
 
 
 @pytest.mark.req("C-12")
@@ -280,7 +280,7 @@ def test_check_that_kills_its_host_fails_alone(engine: Engine) -> None:
     """A workflow whose check kills the host twice fails; those that were checked beside it are checked."""
 
     async def checked(graph: Mapping[str, object]) -> object:
-        return await engine.hosts.check("c", "w", json.dumps(graph).encode(), None, FolderDesk(engine.folder))
+        return await engine.hosts.check("c", "w", json.dumps(graph).encode(), None, FolderCallbacks(engine.folder))
 
     async def together() -> list[object]:
         graphs = [trouble("Unwilling", "die"), *[_WORKS] * 5]
@@ -297,9 +297,9 @@ def test_endless_check_is_given_up(tmp_path: Path) -> None:
     with running_engine(tmp_path, check_seconds=0.5) as engine:
 
         async def together() -> list[object]:
-            desk = FolderDesk(engine.folder)
+            callbacks = FolderCallbacks(engine.folder)
             graphs = [trouble("Unwilling", "endless"), *[_WORKS] * 3]
-            checks = [engine.hosts.check("c", "w", json.dumps(graph).encode(), None, desk) for graph in graphs]
+            checks = [engine.hosts.check("c", "w", json.dumps(graph).encode(), None, callbacks) for graph in graphs]
             return await asyncio.gather(*checks, return_exceptions=True)
 
         endless, *others = engine.run(wait_for(together()))
@@ -312,9 +312,9 @@ def test_abandoned_check_harms_no_other(engine: Engine) -> None:
     """A check nobody waits for any more harms no other."""
 
     async def left() -> None:
-        desk = FolderDesk(engine.folder)
+        callbacks = FolderCallbacks(engine.folder)
         many = [
-            asyncio.ensure_future(engine.hosts.check("c", "w", json.dumps(_WORKS).encode(), None, desk))
+            asyncio.ensure_future(engine.hosts.check("c", "w", json.dumps(_WORKS).encode(), None, callbacks))
             for _ in range(20)
         ]
         await asyncio.sleep(0)
@@ -338,7 +338,7 @@ def test_hosts_end_with_their_server(tmp_path: Path) -> None:
         from fairlead.engine.hosts.pool import Hosts, HostSettings
         from fairlead.engine.hosts.protocol import Execute
 
-        class Desk:
+        class Callbacks:
             def tell(self, events): pass
             async def caught_up(self): pass
 
@@ -349,7 +349,7 @@ def test_hosts_end_with_their_server(tmp_path: Path) -> None:
             await hosts.begin()
             for name in ("Endless", "Gripping"):
                 workflow = json.dumps({{"1": {{"class_type": name, "inputs": {{"how": ""}}}}}}).encode()
-                asyncio.ensure_future(hosts.execute(name, Execute(name, workflow, ["1"]), Desk()))
+                asyncio.ensure_future(hosts.execute(name, Execute(name, workflow, ["1"]), Callbacks()))
             while sum(getattr(note, "kind", "") == "execute" for note in notes) < 2:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.2)

@@ -46,13 +46,13 @@ def test_pack_in_a_host_works_through_the_server(engine: Engine, tmp_path: Path)
         }
     )
     assert isinstance(seen.ending, Succeeded)
-    assert [event.ui for event in seen.desk.events if isinstance(event, Executed)] == [
+    assert [event.ui for event in seen.callbacks.events if isinstance(event, Executed)] == [
         {"images": [{"filename": "third-party_00001_.png", "subfolder": "", "type": "output"}]}
     ]
-    kind, content = seen.desk.kept["third-party_00001_.png"]
+    kind, content = seen.callbacks.kept["third-party_00001_.png"]
     (tmp_path / "kept.png").write_bytes(content)
     assert (kind, Image.open(tmp_path / "kept.png").getpixel((0, 0))) == ("output", (137, 147, 157))
-    assert [type(shown) for shown in seen.desk.shown] == [Previewed, Previewed, Said]
+    assert [type(shown) for shown in seen.callbacks.shown] == [Previewed, Previewed, Said]
 
 
 def test_loop_of_a_pack_turns_in_a_host(engine: Engine) -> None:
@@ -67,7 +67,7 @@ def test_loop_of_a_pack_turns_in_a_host(engine: Engine) -> None:
         }
     )
     assert isinstance(seen.ending, Succeeded)
-    assert [event.ui for event in seen.desk.events if isinstance(event, Executed)] == [{"values": [0]}]
+    assert [event.ui for event in seen.callbacks.events if isinstance(event, Executed)] == [{"values": [0]}]
 
 
 @pytest.mark.req("C-12")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from fairlead.engine.hosts.callbacks import HostCallbacks
 from fairlead.engine.hosts.conversation import Conversation
-from fairlead.engine.hosts.desk import Desk
 from fairlead.engine.hosts.frames import BadFrameError, FrameReader, framed, read_from_host
 from fairlead.engine.hosts.notes import TakeNote
 from fairlead.engine.hosts.protocol import (
@@ -88,9 +88,9 @@ class HostConnection(asyncio.Protocol):
         if self._conversations:
             await asyncio.gather(*(conversation.close() for conversation in self._conversations.values()))
 
-    def open(self, job: str, expected: tuple[type, ...], desk: Desk | None) -> Conversation:
+    def open(self, job: str, expected: tuple[type, ...], callbacks: HostCallbacks | None) -> Conversation:
         """Begin a conversation about an order, which is to be sent next."""
-        self._conversations[job] = conversation = Conversation(expected, desk, self.folder, self._note)
+        self._conversations[job] = conversation = Conversation(expected, callbacks, self.folder, self._note)
         return conversation
 
     def send(self, record: ToHost) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead.domain.jobs.events import Ending, Event, Executed, Executing, Finished, Place, ShownValues
-from fairlead.engine.hosts.desk import DeclinedError, Desk
+from fairlead.engine.hosts.callbacks import DeclinedError, HostCallbacks
 from fairlead.engine.hosts.frames import BadFrameError, FrameTooLargeError
 from fairlead.engine.hosts.notes import AnswerFailed, TakeNote
 from fairlead.engine.hosts.protocol import (
@@ -49,20 +49,22 @@ _NOT_IN_JSON: Final = "a value that JSON does not have"
 
 
 class Conversation:
-    """What is said about one order. `desk` is None for an order that has nothing to ask.
+    """What is said about one order. `callbacks` are None for an order without questions.
 
     Only of an execution anything is told; a check may look at files, and do nothing more.
     `result` is set when the host gives one of the kinds that are expected; it never holds an error.
     """
 
-    def __init__(self, expected: tuple[type, ...], desk: Desk | None, scratch: Path, note: TakeNote) -> None:
+    def __init__(
+        self, expected: tuple[type, ...], callbacks: HostCallbacks | None, scratch: Path, note: TakeNote
+    ) -> None:
         self.result: Final[asyncio.Future[Result]] = asyncio.get_running_loop().create_future()
         self.executing: Final[dict[str, Place]] = {}
         """The nodes that have begun and are not through, the latest last."""
         self.executed: Final[list[str]] = []
         self._expected = expected
         self._is_execution = Ended in expected
-        self._desk = desk
+        self._callbacks = callbacks
         self._scratch = scratch
         self._note = note
         self._answering: set[asyncio.Task[None]] = set()
@@ -92,17 +94,17 @@ class Conversation:
     def flush(self) -> None:
         """Pass on the events that came together."""
         told, self._told = self._told, []
-        if told and self._desk is not None:
-            self._desk.tell(told)
+        if told and self._callbacks is not None:
+            self._callbacks.tell(told)
 
     async def caught_up(self) -> None:
-        """Return when the desk has room for more."""
-        if self._desk is not None:
-            await self._desk.caught_up()
+        """Return when the callbacks can take more events."""
+        if self._callbacks is not None:
+            await self._callbacks.caught_up()
 
     def abandon(self) -> None:
         """Nobody wants the result any more: whatever is still asked is declined."""
-        self._desk = None
+        self._callbacks = None
         for task in self._answering:
             task.cancel()
 
@@ -134,8 +136,8 @@ class Conversation:
         if isinstance(shown, Previewed) and shown.image_type not in _IMAGE_TYPES:
             raise BadFrameError("a preview of an unknown type")
         self.flush()
-        if self._desk is not None:
-            self._desk.show(shown)
+        if self._callbacks is not None:
+            self._callbacks.show(shown)
 
     # Questions.
 
@@ -160,23 +162,23 @@ class Conversation:
             reply(Declined(question.question, "ValueError", str(error)))
 
     async def _answered(self, question: Question) -> Answer:
-        desk, number = self._desk, question.question
-        if desk is None:
+        callbacks, number = self._callbacks, question.question
+        if callbacks is None:
             return Declined(number, _INTERNAL, "nobody answers questions any more")
         match question:
             case FindFile(name=name):
-                return FileFound(number, str(await desk.find_file(_bounded(name))))
+                return FileFound(number, str(await callbacks.find_file(_bounded(name))))
             case ListFiles(folder=folder):
-                return FilesListed(number, await desk.list_files(_bounded(folder)))
+                return FilesListed(number, await callbacks.list_files(_bounded(folder)))
             case NameFile(name=name, extension=extension, kind=kind, exact=exact):
-                filename = await desk.name_file(_bounded(name), _bounded(extension), _known(kind), exact=exact)
+                filename = await callbacks.name_file(_bounded(name), _bounded(extension), _known(kind), exact=exact)
                 return FileNamed(number, filename)
             case KeepFile(path=path, filename=filename, kind=kind, content=content):
                 made = self._own_file(path) if content is None else content
-                await desk.keep_file(made, _bounded(filename), _known(kind))
+                await callbacks.keep_file(made, _bounded(filename), _known(kind))
                 return FileKept(number)
             case RunModel(node=node, turn=turn, model=model, body=body):
-                ran = await desk.run_model(_bounded(node), turn, _bounded(model), body)
+                ran = await callbacks.run_model(_bounded(node), turn, _bounded(model), body)
                 files = {link: str(path) for link, path in ran.files.items()}
                 return ModelRan(number, ran.body, files, ran.content_types)
 

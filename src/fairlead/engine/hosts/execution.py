@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from fairlead.domain.jobs.errors import TIMEOUT
 from fairlead.domain.jobs.events import Ending, Failed, Interrupted, Place
+from fairlead.engine.hosts.callbacks import HostCallbacks
 from fairlead.engine.hosts.classes import class_of
 from fairlead.engine.hosts.conversation import Conversation
-from fairlead.engine.hosts.desk import Desk
 from fairlead.engine.hosts.frames import FrameTooLargeError
 from fairlead.engine.hosts.losses import fault, loss_fault
 from fairlead.engine.hosts.process import EngineProcess
@@ -21,13 +21,13 @@ _NOWHERE: Final = Place("", "")
 class HostedExecution:
     """One job, and the wish that it ends: after `seconds` it is ours; a host has `grace` seconds to hear of it."""
 
-    def __init__(self, order: Execute, desk: Desk, seconds: float, grace: float) -> None:
+    def __init__(self, order: Execute, callbacks: HostCallbacks, seconds: float, grace: float) -> None:
         self.wish: Final[asyncio.Future[None]] = asyncio.get_running_loop().create_future()
         """Set when the job is not wanted any more."""
         self.descriptors = 0
         """How many the host has open after the job, as far as it has said so."""
         self._order = order
-        self._desk = desk
+        self._callbacks = callbacks
         self._seconds = seconds
         self._grace = grace
 
@@ -40,7 +40,7 @@ class HostedExecution:
         """Have a host execute the job; returns how it ended, or how the host did without a word from us."""
         if self.wish.done():
             return Interrupted(None, None, [])
-        conversation = host.open(self._order.job, (Ended,), self._desk)
+        conversation = host.open(self._order.job, (Ended,), self._callbacks)
         try:
             host.send(self._order)
             await _first(conversation.result, host.lost, self.wish, seconds=self._seconds)

@@ -55,7 +55,7 @@ class HostNotStarted:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFailed:
-    """A host's question met an error that no desk should raise; the node was told of no detail."""
+    """A callback raised an unexpected error; the node was told no detail of it."""
 
     question: str
     error: BaseException

@@ -17,8 +17,8 @@ import msgspec
 
 from fairlead.domain.deployments import PackSet, is_copy, title_of
 from fairlead.domain.jobs.events import Ending, Interrupted
+from fairlead.engine.hosts.callbacks import HostCallbacks
 from fairlead.engine.hosts.classes import classes_of
-from fairlead.engine.hosts.desk import Desk
 from fairlead.engine.hosts.execution import HostedExecution
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.losses import not_started
@@ -281,12 +281,12 @@ class Hosts:
         workspace_id: str,
         workflow: bytes,
         targets: Sequence[str] | None,
-        desk: Desk,
+        callbacks: HostCallbacks,
         packs: PackSet = None,
     ) -> Checked | Refused:
         """Check a workflow, the graph in the API format, with those of some packs that it needs.
 
-        `desk` is asked for files. EngineUnavailableError.
+        `callbacks` find the files that it names. EngineUnavailableError.
         """
         self._refuse_if_closed()
         if packs and (refusal := await self._catalog.refuse(packs)) is not None:
@@ -294,7 +294,7 @@ class Hosts:
         needed = await self._packs_of(workspace_id, workflow, packs)
         kinds: tuple[type[Checked | Refused], ...] = (Checked, Refused)
         result = await self._checking.ask(
-            workspace_id, needed, lambda name, _: Check(name, workflow, targets), kinds, desk
+            workspace_id, needed, lambda name, _: Check(name, workflow, targets), kinds, callbacks
         )
         self._needed[job_id] = needed
         if len(self._needed) > _REMEMBERED_MAX:
@@ -321,7 +321,9 @@ class Hosts:
 
     # Jobs.
 
-    async def execute(self, workspace_id: str, order: Execute, desk: Desk, packs: PackSet = None) -> Ending:
+    async def execute(
+        self, workspace_id: str, order: Execute, callbacks: HostCallbacks, packs: PackSet = None
+    ) -> Ending:
         """Execute a workflow that was checked with these packs, as soon as there is a place; returns how it ended.
 
         EngineUnavailableError when the server ends meanwhile. Cancelling this kills the host.
@@ -329,7 +331,7 @@ class Hosts:
         if order.job in self._executions:
             raise ValueError(f"job {order.job} is being executed")
         settings = self._settings
-        execution = HostedExecution(order, desk, settings.job_seconds, settings.interrupt_seconds)
+        execution = HostedExecution(order, callbacks, settings.job_seconds, settings.interrupt_seconds)
         self._executions[order.job] = execution
         try:
             needed = self._needed.pop(order.job, None)

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from fairlead.engine.hosts.callbacks import HostCallbacks
 from fairlead.engine.hosts.connection import HostConnection
 from fairlead.engine.hosts.conversation import Conversation
-from fairlead.engine.hosts.desk import Desk
 from fairlead.engine.hosts.frames import BadFrameError
 from fairlead.engine.hosts.hellos import hear_hello, named_pair, readable
 from fairlead.engine.hosts.notes import HostEnded, HostNotStarted, TakeNote
@@ -196,9 +196,9 @@ class EngineProcess:
             raise self._not_started(f"it {self.lost.result().words}")
         return ready.result()
 
-    def open(self, job: str, expected: tuple[type, ...], desk: Desk | None) -> Conversation:
+    def open(self, job: str, expected: tuple[type, ...], callbacks: HostCallbacks | None) -> Conversation:
         """Begin a conversation about an order, which is to be sent next."""
-        return self.connection.open(job, expected, desk)
+        return self.connection.open(job, expected, callbacks)
 
     def send(self, record: ToHost) -> None:
         """Say something; a process that is gone hears nothing. FrameTooLargeError for too much."""

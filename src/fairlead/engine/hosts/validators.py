@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
+from fairlead.engine.hosts.callbacks import HostCallbacks
 from fairlead.engine.hosts.conversation import Result
-from fairlead.engine.hosts.desk import Desk
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.kept import KeptProcess
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
@@ -84,12 +84,14 @@ class Validators:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def ask(self, workspace_id: str, packs: Packs, order: Order, expected: tuple[type[R], ...], desk: Any) -> R:
+    async def ask(
+        self, workspace_id: str, packs: Packs, order: Order, expected: tuple[type[R], ...], callbacks: Any
+    ) -> R:
         """The answer to a question. EngineUnavailableError.
 
         Who has asked may leave: the host is still at work then, and takes up a place.
         """
-        task = asyncio.ensure_future(self._answered(workspace_id, packs, order, expected, desk))
+        task = asyncio.ensure_future(self._answered(workspace_id, packs, order, expected, callbacks))
         self._tasks.add(task)
         task.add_done_callback(self._forget)
         try:
@@ -108,16 +110,21 @@ class Validators:
     # A question.
 
     async def _answered(
-        self, workspace_id: str, packs: Packs, order: Order, expected: tuple[type[R], ...], desk: Desk | None
+        self,
+        workspace_id: str,
+        packs: Packs,
+        order: Order,
+        expected: tuple[type[R], ...],
+        callbacks: HostCallbacks | None,
     ) -> R:
         if self._closed_for is not None:
             raise EngineUnavailableError(self._closed_for)
         try:
             async with self._shares.place(workspace_id, self._limits.room_seconds):
-                result = await self._try(workspace_id, packs, order, expected, desk)
+                result = await self._try(workspace_id, packs, order, expected, callbacks)
                 if result is None:
                     async with self._validator(workspace_id, packs).alone:
-                        result = await self._try(workspace_id, packs, order, expected, desk)
+                        result = await self._try(workspace_id, packs, order, expected, callbacks)
         except NoRoomError as error:
             raise EngineUnavailableError("too much is asked of the engine right now") from error
         except HostNotStartedError as error:
@@ -127,23 +134,28 @@ class Validators:
         return result
 
     async def _try(
-        self, workspace_id: str, packs: Packs, order: Order, expected: tuple[type[R], ...], desk: Desk | None
+        self,
+        workspace_id: str,
+        packs: Packs,
+        order: Order,
+        expected: tuple[type[R], ...],
+        callbacks: HostCallbacks | None,
     ) -> R | None:
         """The answer, or None when the host has died over it, or while it was also at work on another."""
         key = workspace_id, packs
         validator = self._validator(workspace_id, packs)
         try:
             async with validator.host.used() as started:
-                return await self._asked(started.process, order, expected, desk)
+                return await self._asked(started.process, order, expected, callbacks)
         finally:
             if validator.host.is_idle:
                 self._rest(key, validator)
 
     async def _asked(
-        self, process: EngineProcess, order: Order, expected: tuple[type[R], ...], desk: Desk | None
+        self, process: EngineProcess, order: Order, expected: tuple[type[R], ...], callbacks: HostCallbacks | None
     ) -> R | None:
         name = str(next(self._numbers))
-        conversation = process.open(name, expected, desk)
+        conversation = process.open(name, expected, callbacks)
         try:
             process.send(order(name, process))
             waits: set[asyncio.Future[Any]] = {conversation.result, process.lost}

@@ -16,7 +16,7 @@ from fairlead.domain.jobs.events import Ending, Failed, Failure, Interrupted, Pl
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.outputs import SHOWS_TOO_MUCH
 from fairlead.domain.jobs.states import JobState
-from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
+from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.protocol import Execute
@@ -25,7 +25,7 @@ from fairlead.observing.observations import JobEnded, JobsUnderWay, Observer, Un
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.books import JobBooks
-from fairlead.operations.jobs.desk import JobDesk
+from fairlead.operations.jobs.callbacks import JobCallbacks
 from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.models import ModelRunner
@@ -167,7 +167,7 @@ class JobExecutor:
             # Else it is found as a stray, and taken over.
 
     async def _run(self, job: LiveJob) -> None:
-        desk = JobDesk(
+        callbacks = JobCallbacks(
             job,
             self._files,
             self._event_hub,
@@ -177,9 +177,9 @@ class JobExecutor:
             lambda: self._clock.now_ms() + self._kept_ms,
             lambda: self._hosts.interrupt(job.id),
         )
-        flushing = _Flushing(lambda: self._flush(job, desk), self._observe)
+        flushing = _Flushing(lambda: self._flush(job, callbacks), self._observe)
         try:
-            ending = await self._executed(job, desk)
+            ending = await self._executed(job, callbacks)
         except EngineUnavailableError:
             raise
         except Exception as error:  # noqa: BLE001 -- a bug of ours must not leave a job without an end
@@ -189,40 +189,40 @@ class JobExecutor:
             await flushing.stop()
             # Now, so that the next job's claim shares a transaction with the end of this one.
             self.give_back()
-        await self._end(job, desk, ending)
+        await self._end(job, callbacks, ending)
 
-    async def _executed(self, job: LiveJob, desk: JobDesk) -> Ending:
+    async def _executed(self, job: LiveJob, callbacks: JobCallbacks) -> Ending:
         if job.hindrance is not None:
             return _failed(job.hindrance, _HINDRANCES[job.hindrance])
         hidden = _hidden(job.extra)
         order = Execute(job=job.id, workflow=job.workflow, outputs=job.wanted, hidden=hidden)
-        ending = await self._hosts.execute(job.workspace_id, order, desk, job.packs)
-        if desk.overflowed:
+        ending = await self._hosts.execute(job.workspace_id, order, callbacks, job.packs)
+        if callbacks.overflowed:
             return _failed(TOO_MUCH, SHOWS_TOO_MUCH)
         return ending
 
-    async def _end(self, job: LiveJob, desk: JobDesk, ending: Ending) -> None:
+    async def _end(self, job: LiveJob, callbacks: JobCallbacks, ending: Ending) -> None:
         """Make the end durable, then tell of it: who hears of a success can read its outputs."""
         now = self._clock.now_ms()
-        desk.note(ending, now)
+        callbacks.note(ending, now)
         verdict = await self._books.write_at_last(
             JobEnding(
                 job_id=job.id,
                 workspace_id=job.workspace_id,
                 attempt=job.attempt,
                 state=_state_after(ending),
-                outputs=await deflate(desk.outputs()),
+                outputs=await deflate(callbacks.outputs()),
                 failure=None if isinstance(ending, Succeeded) else msgspec.json.encode(ending),
-                progress=desk.progress(),
-                events=desk.unwritten(),
+                progress=callbacks.progress(),
+                events=callbacks.unwritten(),
                 at=now,
                 expires_at=now + self._kept_ms,
-                shown_again=desk.shown_again(),
+                shown_again=callbacks.shown_again(),
             )
         )
         if not isinstance(verdict, Moved):
             return  # another server has it: that one tells
-        desk.publish(ending, now)
+        callbacks.publish(ending, now)
         self._observe(_observed(job, ending, verdict.state, now))
 
     async def _hand_back(self, job: LiveJob) -> None:
@@ -233,13 +233,13 @@ class JobExecutor:
             async with asyncio.timeout(_HAND_BACK_SECONDS):
                 await self._books.write_at_last(entry)
 
-    async def _flush(self, job: LiveJob, desk: JobDesk) -> None:
+    async def _flush(self, job: LiveJob, callbacks: JobCallbacks) -> None:
         """Write what has happened every second, for those who ask and for the case that this server dies."""
         while True:
-            if desk.has_news:
-                progress = desk.progress()
+            if callbacks.has_news:
+                progress = callbacks.progress()
                 entry = JobProgress(
-                    job.id, job.workspace_id, job.attempt, progress, desk.unwritten(), self._clock.now_ms()
+                    job.id, job.workspace_id, job.attempt, progress, callbacks.unwritten(), self._clock.now_ms()
                 )
                 if isinstance(await asyncio.shield(self._books.write_at_last(entry)), Outdated):
                     self._hosts.interrupt(job.id)  # it was taken over

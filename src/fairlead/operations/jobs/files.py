@@ -25,7 +25,7 @@ from fairlead.domain.jobs.filenames import (
 )
 from fairlead.domain.media import HEAD_BYTES, TEXT, media_type
 from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
-from fairlead.engine.hosts.desk import DeclinedError
+from fairlead.engine.hosts.callbacks import DeclinedError
 from fairlead.fair_shares import FairShares, NoRoomError
 from fairlead.moderation.protocol import Question
 from fairlead.observing.observations import DatabaseTrouble, Observer

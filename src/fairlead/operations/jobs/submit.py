@@ -37,7 +37,7 @@ from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.authenticate import ApiKey, Authenticator
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.books import JobBooks
-from fairlead.operations.jobs.desk import CheckDesk
+from fairlead.operations.jobs.callbacks import CheckCallbacks
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.storage.jobs import deflate
@@ -121,17 +121,19 @@ class Submitter:
         return SubmittedJob(public_id, submitted.number, checked.node_errors)
 
     async def _checked(self, caller: Caller, job_id: str, new: NewJob) -> Checked:
-        desk = CheckDesk(self._files, caller.workspace_id)
+        callbacks = CheckCallbacks(self._files, caller.workspace_id)
         try:
-            found = await self._hosts.check(job_id, caller.workspace_id, new.workflow, new.targets, desk, _packs(new))
+            found = await self._hosts.check(
+                job_id, caller.workspace_id, new.workflow, new.targets, callbacks, _packs(new)
+            )
         except EngineUnavailableError as error:
             raise JobFaultError(EngineUnavailable()) from error
-        if desk.unanswered is not None:
-            raise desk.unanswered
+        if callbacks.unanswered is not None:
+            raise callbacks.unanswered
         if isinstance(found, Refused):
-            raise JobFaultError(_invalid(found.error, found.node_errors, desk))
+            raise JobFaultError(_invalid(found.error, found.node_errors, callbacks))
         if new.strict and found.node_errors != _NO_ERRORS:
-            raise JobFaultError(_invalid(_LEFT_OUT, found.node_errors, desk))
+            raise JobFaultError(_invalid(_LEFT_OUT, found.node_errors, callbacks))
         return found
 
     async def _payer(self, caller: Caller, new: NewJob, checked: Checked) -> Caller | None:
@@ -167,8 +169,8 @@ class Submitter:
                 raise AssertionError(verdict)
 
 
-def _invalid(error: bytes, node_errors: bytes, desk: CheckDesk) -> InvalidWorkflow:
-    return InvalidWorkflow(msgspec.json.decode(error), msgspec.json.decode(node_errors), frozenset(desk.missing))
+def _invalid(error: bytes, node_errors: bytes, callbacks: CheckCallbacks) -> InvalidWorkflow:
+    return InvalidWorkflow(msgspec.json.decode(error), msgspec.json.decode(node_errors), frozenset(callbacks.missing))
 
 
 def _live(submission: Submission, checked: Checked, new: NewJob) -> LiveJob:

@@ -1,4 +1,4 @@
-"""What a server does for a job while a host executes it: takes note of what happens, and answers its questions."""
+"""What an engine host may ask of its server while it executes a job: it sends events, and asks for files and models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +30,8 @@ class ModelAnswer:
     content_types: Mapping[str, str] = field(default_factory=dict)
 
 
-class Desk(Protocol):
-    """Where a job's questions are answered. Each method but the first three may raise DeclinedError."""
+class HostCallbacks(Protocol):
+    """The server's side of an order. Each method but the first three may raise DeclinedError."""
 
     def tell(self, events: Sequence[Event]) -> None:
         """Take note of what has happened, in order; never the ending. Must not raise."""

@@ -1,4 +1,4 @@
-"""Where the questions of engine hosts are answered: of workflows that are checked, and of jobs that are executed."""
+"""The callbacks of engine hosts: for workflows that are checked, and for jobs that are executed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ from fairlead.domain.jobs.events import (
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX
 from fairlead.domain.jobs.progress import ProgressCount
-from fairlead.engine.hosts.desk import DeclinedError, ModelAnswer
+from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.protocol import Previewed, Said
 from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.clock import Clock
@@ -46,8 +46,8 @@ _EVENTS_MAX: Final = 10_000
 _NOT_NOW: Final = "A workflow that is only checked makes no files and calls no models."
 
 
-class CheckDesk:
-    """The Desk of a workflow that is checked: it may look at the files of its workspace, and no more."""
+class CheckCallbacks:
+    """Callbacks for a workflow that is checked: it may read the files of its workspace, and nothing else."""
 
     def __init__(self, files: WorkflowFiles, workspace_id: str) -> None:
         self._files = files
@@ -99,8 +99,8 @@ class CheckDesk:
         raise DeclinedError(VALIDATION, _NOT_NOW)
 
 
-class JobDesk:
-    """The Desk of one job that is executed, and what is gathered about it until it is written.
+class JobCallbacks:
+    """Callbacks for one job that is executed. They collect what is written about it.
 
     Questions are repeated while the database or the files are away, by `patience`. `overflow` is called, once, when the
     nodes show more than is kept of a job.
