@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead.engine.hosts.line import JobLine
 from fairlead.engine.hosts.protocol import FileKept, FileNamed, KeepFile, NameFile
-from fairlead.engine.hosts.remote import RemoteFiles, Scratch
+from fairlead.engine.hosts.rpc_client import FilesClient, Scratch
+from fairlead.engine.hosts.rpc_connection import JobConnection
 
 _SMALL = b"a small picture"
 _LARGE = bytes(300_000)
@@ -41,12 +41,12 @@ def server() -> Server:
 
 
 @pytest.fixture
-def files(server: Server, tmp_path: Path) -> RemoteFiles:
+def files(server: Server, tmp_path: Path) -> FilesClient:
     """Return the files of a job of that server."""
-    return RemoteFiles(cast("JobLine", server), Scratch(tmp_path))
+    return FilesClient(cast("JobConnection", server), Scratch(tmp_path))
 
 
-def test_small_file_is_sent_and_never_written(files: RemoteFiles, server: Server, tmp_path: Path) -> None:
+def test_small_file_is_sent_and_never_written(files: FilesClient, server: Server, tmp_path: Path) -> None:
     """A file that is handed over as bytes costs no file of the host's."""
     path, saved = files.new_file("p", "png", "output", {})
     files.write(path, _SMALL)
@@ -56,7 +56,7 @@ def test_small_file_is_sent_and_never_written(files: RemoteFiles, server: Server
     assert (kept.content, kept.path, kept.filename, kept.kind) == (_SMALL, "", saved.filename, "output")
 
 
-def test_large_file_is_written_and_named_by_its_path(files: RemoteFiles, server: Server) -> None:
+def test_large_file_is_written_and_named_by_its_path(files: FilesClient, server: Server) -> None:
     """A large file does not pass through the socket."""
     path, _ = files.new_file("p", "png", "temp", {})
     files.write(path, _LARGE)
@@ -66,7 +66,7 @@ def test_large_file_is_written_and_named_by_its_path(files: RemoteFiles, server:
     assert path.read_bytes() == _LARGE
 
 
-def test_job_holds_a_bounded_number_of_bytes(files: RemoteFiles, server: Server) -> None:
+def test_job_holds_a_bounded_number_of_bytes(files: FilesClient, server: Server) -> None:
     """Of many small files the later ones are written, until those before are kept or discarded."""
     paths = [files.new_file("p", "png", "output", {})[0] for _ in range(100)]
     for path in paths:
@@ -82,7 +82,7 @@ def test_job_holds_a_bounded_number_of_bytes(files: RemoteFiles, server: Server)
     assert not path.exists()
 
 
-def test_discarded_file_is_not_kept(files: RemoteFiles, server: Server, tmp_path: Path) -> None:
+def test_discarded_file_is_not_kept(files: FilesClient, server: Server, tmp_path: Path) -> None:
     """Nothing is left of a file whose node has failed, however it was made."""
     for content in (_SMALL, _LARGE):
         path, _ = files.new_file("p", "png", "output", {})

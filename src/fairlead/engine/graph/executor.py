@@ -79,7 +79,7 @@ class Executor:
         self.worker: Final = ThreadPoolExecutor(1, "engine")
 
     async def run(self, work: Work, emit: Emit, stop: Stop | None = None) -> Outcome:
-        """Execute a graph to its end; a node's error is an outcome, and so is a wish to stop.
+        """Execute a graph to its end; a node's error is an outcome, and so is a request to stop.
 
         `emit` is called in the event loop, in the order of what happens, and must not raise.
         """

@@ -75,7 +75,7 @@ class Places:
         Who comes while others wait waits behind them. HostNotStartedError.
         """
         is_called = False
-        while not (self._is_closed or execution.wish.done()):
+        while not (self._is_closed or execution.cancellation.done()):
             place = self._found(workspace, packs) if is_called or not self._waiting else None
             if place is not None:
                 return place if place.host is not None else await self._started(place, execution)
@@ -130,7 +130,7 @@ class Places:
         """The place with a host, started for it; None when the job is not wanted any more."""
         starting = asyncio.ensure_future(self._start(place.packs, place.workspace))
         try:
-            waits: set[asyncio.Future[Any]] = {starting, execution.wish}
+            waits: set[asyncio.Future[Any]] = {starting, execution.cancellation}
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
                 place.host = starting.result()
@@ -155,7 +155,7 @@ class Places:
         else:
             self._waiting.append(turn)
         try:
-            await asyncio.wait({turn, execution.wish}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({turn, execution.cancellation}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             if turn.done():
                 self._wake(1)

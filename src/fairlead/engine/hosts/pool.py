@@ -21,7 +21,7 @@ from fairlead.engine.hosts.callbacks import HostCallbacks
 from fairlead.engine.hosts.classes import classes_of
 from fairlead.engine.hosts.execution import HostedExecution
 from fairlead.engine.hosts.faults import EngineUnavailableError
-from fairlead.engine.hosts.losses import not_started
+from fairlead.engine.hosts.host_failures import not_started
 from fairlead.engine.hosts.node_classes import NodeClasses
 from fairlead.engine.hosts.notes import TakeNote
 from fairlead.engine.hosts.pack_catalog import PackCatalog
@@ -43,7 +43,7 @@ from fairlead.engine.hosts.protocol import (
 )
 from fairlead.engine.hosts.scratch import ScratchFolders
 from fairlead.engine.hosts.templates import Packs, Service, Templates, TemplateSettings
-from fairlead.engine.hosts.validators import ValidatorLimits, Validators
+from fairlead.engine.hosts.validator_pool import ValidatorLimits, ValidatorPool
 from fairlead.engine.packs.copies import NotCopiedError, copy_pack, forget_copies
 from fairlead.engine.packs.finding import absence, absent
 from fairlead.processes.exits import Exit
@@ -67,10 +67,10 @@ class HostSettings:
     which there are none while they are `packs_refused`, and `copies` is where releases keep theirs; without
     `policies` hosts are not confined. At once `places` hosts execute jobs, `checks` graphs are checked and
     `renders` pictures made; of idle hosts for the latter two `kept` are kept each, and `templates` sets of packs
-    stay loaded. A place is waited for `room_seconds` at most, and packs that are still being
-    loaded for `loading_seconds`. A host that does not end a job within
-    `interrupt_seconds` of the wish is killed, and so is one that checks something for more than `check_seconds`, or
-    does not answer for `heartbeat_seconds`. A pack that takes more than `pack_seconds` to load is not used.
+    stay loaded. A place is waited for `room_seconds` at most, and packs that are still being loaded for
+    `loading_seconds`. A host that does not end a job within `interrupt_seconds` of a request to stop is killed, and so
+    is one that checks something for more than `check_seconds`, or does not answer for `heartbeat_seconds`. A pack
+    that takes more than `pack_seconds` to load is not used.
     """
 
     scratch: Path
@@ -150,8 +150,8 @@ class Hosts:
         self._templates = Templates(self._template_settings(), self._folders, self._partner_nodes, self._note)
         self._catalog = PackCatalog(self._templates, self._folders_of_packs, self._note, self._change)
         self._classes = NodeClasses(self._templates, self._catalog)
-        self._checking = Validators(self._start(_CHECK), self._stamp, self._limits(settings.checks))
-        self._rendering = Validators(self._start(_RENDER), self._stamp, self._limits(settings.renders))
+        self._checking = ValidatorPool(self._start(_CHECK), self._stamp, self._limits(settings.checks))
+        self._rendering = ValidatorPool(self._start(_RENDER), self._stamp, self._limits(settings.renders))
         execute = Service("execute", settings.cache)
         self._places = Places(settings.places, settings.idle_seconds, self._start(execute), self._stamp)
         self._keep(keep_beating(self._templates.living, settings.heartbeat_seconds))

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead.engine.hosts.callbacks import HostCallbacks
-from fairlead.engine.hosts.connection import HostConnection
-from fairlead.engine.hosts.conversation import Conversation
 from fairlead.engine.hosts.frames import BadFrameError
 from fairlead.engine.hosts.hellos import hear_hello, named_pair, readable
+from fairlead.engine.hosts.host_call import HostCall
+from fairlead.engine.hosts.host_connection import HostConnection
 from fairlead.engine.hosts.notes import HostEnded, HostNotStarted, TakeNote
 from fairlead.engine.hosts.protocol import (
     Begin,
@@ -196,8 +196,8 @@ class EngineProcess:
             raise self._not_started(f"it {self.lost.result().words}")
         return ready.result()
 
-    def open(self, job: str, expected: tuple[type, ...], callbacks: HostCallbacks | None) -> Conversation:
-        """Begin a conversation about an order, which is to be sent next."""
+    def open(self, job: str, expected: tuple[type, ...], callbacks: HostCallbacks | None) -> HostCall:
+        """Open the call for an order. The caller sends the order next."""
         return self.connection.open(job, expected, callbacks)
 
     def send(self, record: ToHost) -> None:
@@ -241,7 +241,7 @@ class EngineProcess:
             process.kill(f"the process it was forked from {ended.words}")
         self.lost.set_result(ended)
         self._note(HostEnded(self.pid, ended.reason, ended.words))
-        await self.connection.close_conversations()
+        await self.connection.close_calls()
 
     # What it says of itself.
 

@@ -1,6 +1,6 @@
 """The engine host: a process that belongs to one workspace, executes its nodes for a server, and ends with it.
 
-The main thread reads what the server says, so that an answer, a wish to stop or a ping is heard whatever nodes do.
+The main thread reads what the server says, so that an answer, a request to stop or a ping is heard whatever nodes do.
 Workflows are executed in one thread with an event loop of its own, checked in a few others, pictures rendered in one.
 """
 
@@ -18,7 +18,7 @@ import msgspec
 
 from fairlead.engine.hosts import rendering
 from fairlead.engine.hosts.descriptors import open_descriptors
-from fairlead.engine.hosts.line import Line
+from fairlead.engine.hosts.host_service import HostService
 from fairlead.engine.hosts.loading import Loaded
 from fairlead.engine.hosts.protocol import (
     Begin,
@@ -38,8 +38,8 @@ from fairlead.engine.hosts.protocol import (
     ToHost,
 )
 from fairlead.engine.hosts.quiet import be_quiet
+from fairlead.engine.hosts.rpc_connection import RpcConnection
 from fairlead.engine.hosts.template import Template, use_folder
-from fairlead.engine.hosts.work import HostService
 from fairlead.engine.nodes.node_context import Stop
 from fairlead.processes.confinement.applying import narrow
 from fairlead.processes.confinement.limits import die_with_parent
@@ -72,26 +72,26 @@ def _serve(order: Serve, policy: Policy | None, loaded: Loaded, server: socket.s
         narrow(msgspec.structs.replace(policy, readable=readable, writable=(order.folder,), is_forked=False))
     use_folder(order.folder)
     be_quiet()
-    _Host(order, loaded, Line(server)).serve()
+    _Host(order, loaded, RpcConnection(server)).serve()
 
 
 class _Host:
     """The threads of a host, and which of them does what."""
 
-    def __init__(self, order: Serve, loaded: Loaded, line: Line) -> None:
-        self._line = line
-        self._service = HostService(order, loaded, line)
+    def __init__(self, order: Serve, loaded: Loaded, connection: RpcConnection) -> None:
+        self._connection = connection
+        self._service = HostService(order, loaded, connection)
         self._loop = asyncio.new_event_loop()
         self._stops: dict[str, Stop] = {}
         self._executions: set[asyncio.Task[None]] = set()
         self._checks = ThreadPoolExecutor(_CHECKS_AT_ONCE, "check")
         self._renders = ThreadPoolExecutor(1, "render")
         threading.Thread(target=self._execute_for_ever, name="jobs", daemon=True).start()
-        line.send(Ready(loaded.packs, descriptors=open_descriptors()))
+        connection.send(Ready(loaded.packs, descriptors=open_descriptors()))
 
     def serve(self) -> None:
         """Do what the server says, until it has gone."""
-        while (record := self._line.read()) is not None:
+        while (record := self._connection.read()) is not None:
             self._take(record)
 
     def _take(self, record: ToHost) -> None:
@@ -107,13 +107,13 @@ class _Host:
             case Survey():
                 self._checks.submit(self._reply, self._service.survey, record)
             case Ping():
-                self._line.send(Pong())
+                self._connection.send(Pong())
             case Render():
                 self._renders.submit(self._reply, rendering.render, record)
             case Begin() | Preload() | Load() | Serve() | Reap():
                 pass  # it has done with all that
             case _:
-                self._line.answer(record)
+                self._connection.answer(record)
 
     def _execute_for_ever(self) -> None:
         try:
@@ -134,7 +134,7 @@ class _Host:
     def _reply(self, work: Callable[[Any], FromHost], order: Check | Survey | Render) -> None:
         """Send what came of an order."""
         with _last_resort():
-            self._line.send(work(order))
+            self._connection.send(work(order))
 
 
 @contextmanager

@@ -20,7 +20,7 @@ FRAME_PIXELS_MAX: Final = 64 * 2**20
 FRAMES_MAX: Final = 4096
 """The images of one file."""
 CLIP_FRAMES_MAX: Final = 2**18
-"""The frames of one video: two hours and a half at 30 a second; pixels are counted besides."""
+"""The frames of one video: two hours and a half at 30 a second; pixels are counted separately."""
 SAMPLES_MAX: Final = 2**28
 """The samples of one sound, in all its channels: 50 minutes in stereo at 44.1 kHz; 1 GB."""
 ITEMS_MAX: Final = 2**16

@@ -28,7 +28,7 @@ Check = Callable[[], object]
 
 
 def vp9(folder: Path, images: Iterable[Array], rate: Fraction, check: Check) -> PictureStream:
-    """Images [H,W,3] as VP9, as well as the encoder can: it takes no wish for a quality.
+    """Images [H,W,3] as VP9, as well as the encoder can: it takes no setting of the quality.
 
     `folder` is for a file that does not stay; `check` is called between frames, and may raise.
     """

@@ -217,7 +217,7 @@ class FileClip:
         metadata: Mapping[str, Any] | None = None,
         check: Check = _go_on,
     ) -> None:
-        """Copy the file, with its sound, when it is wanted as it is; otherwise decode it and write it anew."""
+        """Copy the file, with its sound, when it is wanted as it is; otherwise decode it and encode it again."""
         if not self._stays(format, codec):
             _write_mp4(path, self.get_components(check), codec, metadata or {}, check)
         elif self._container() == "mp4":
@@ -287,7 +287,7 @@ def _cut(given: Sound | None, start: float, end: float) -> Sound | None:
 
 def _write_mp4(path: Path, given: Components, codec: str, metadata: Mapping[str, Any], check: Check) -> None:
     if given.note is not None:
-        raise ValueError(f"The video cannot be written anew with its sound. {given.note}")
+        raise ValueError(f"The video cannot be encoded again with its sound. {given.note}")
     rate = Fraction(round(given.frame_rate * _RATE_STEPS), _RATE_STEPS)
     if rate <= 0 or not len(given.images):
         raise ValueError("A video has at least one frame, and more than none a second.")
@@ -303,8 +303,8 @@ def _write_mp4(path: Path, given: Components, codec: str, metadata: Mapping[str,
         clip_library.write(path, "mp4", "h264", images, size, rate, aac, texts, bit_depth=given.bit_depth)
         return
     if codec == "h264" or given.bit_depth > 8:  # noqa: PLR2004 -- what bytes hold
-        wish = "H.264" if codec == "h264" else "more than 8 bits"
-        raise ValueError(f"A video in {wish} {clip_library.NEEDED} The format auto needs nothing.")
+        needed = "H.264" if codec == "h264" else "more than 8 bits"
+        raise ValueError(f"A video in {needed} {clip_library.NEEDED} The format auto needs nothing.")
     with _folder(path) as folder:
         frames = clip_encoding.vp9(Path(folder), given.images, rate, check)
         opus: OpusStream | None = None if heard is None else clip_encoding.opus(Path(folder), *heard)

@@ -132,7 +132,7 @@ class Folders:
         return path if path.is_relative_to(root) else None
 
     def _next(self, folder: Path, name: str, extension: str) -> str:
-        """Take the next free name by making an empty file: whoever else counts in this folder sees it."""
+        """Take the next free name by making an empty file, so others that count in this folder see it."""
         number = self._counters.get((folder, name))
         number = _highest(folder, name) if number is None else number
         while True:

@@ -91,7 +91,7 @@ class Definition:
     shows_again: bool = False
     """Whether what a node has shown is shown again when its result is known, though it is no output."""
     is_own: bool = False
-    """Whether the node is one of ours, which keep no event loop for themselves and heed a wish to stop."""
+    """Whether the node is one of ours, which keep no event loop for themselves and heed a request to stop."""
     told: Mapping[str, Any] = field(default_factory=dict)
     """What else editors are told of the class, by the names they know, such as `description` (engine-wire, 2.4)."""
 
@@ -111,7 +111,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A value that blocks whoever would consume it; with a message the job's watchers are told why."""
+    """A value that blocks every node that would consume it; with a message the job's watchers are told why."""
 
     message: str | None = None
 

@@ -87,7 +87,7 @@ ALONE: Final = Alone()
 
 
 class Stop:
-    """A wish that an execution ends, which may be uttered from any thread, once and for all."""
+    """A request that an execution ends. Any thread may make it, and nothing takes it back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -96,7 +96,7 @@ class Stop:
         """Whether the execution is to end."""
 
     def set(self) -> None:
-        """Utter the wish."""
+        """Request the end."""
         with self._lock:
             self.is_wanted = True
             listeners, self._listeners = self._listeners, []
@@ -104,7 +104,7 @@ class Stop:
             listener()
 
     def tell(self, listener: Callable[[], object]) -> None:
-        """Call a function when the wish is uttered, at once if it was."""
+        """Call a function when the end is requested, at once if it was."""
         with self._lock:
             if not self.is_wanted:
                 self._listeners.append(listener)

@@ -48,7 +48,7 @@ def get_video_components(
 ) -> tuple[Array, Sound | Blocked | None, float, int]:
     """The frames of a video, its sound if it has one, its frames a second, and the bits that frames were decoded to.
 
-    A sound that cannot be decoded blocks whoever would take it, and says why.
+    A sound that cannot be decoded blocks every node that would take it, and says why.
     """
     found = _clip(video).get_components(context.check)
     heard = found.audio if found.note is None else Blocked(found.note)

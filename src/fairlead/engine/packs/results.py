@@ -22,7 +22,7 @@ def as_result(
 ) -> Result | Blocked:
     """A tuple or list holds the outputs; a dict may hold `result`, `ui` and `expand`; anything else is the only one.
 
-    Too many values are cut off, as packs rely on it. An output without a value blocks whoever would take it.
+    Too many values are cut off, as packs rely on it. An output without a value blocks every node that would take it.
     """
     ui: Mapping[str, Any] = {}
     expand: Mapping[str, Any] | None = None

@@ -1,6 +1,6 @@
 """How long a text may grow, and values written as text within that length.
 
-A few nodes that double a text are enough to fill any memory, so whoever makes a text asks here first.
+A few nodes that double a text are enough to fill any memory, so code that makes a text asks here first.
 """
 
 import json

@@ -19,7 +19,7 @@ _MOST_BYTES = 1 << 30
 
 def main() -> None:
     """Answer until the input ends."""
-    # An interrupt at the terminal is for whoever started us; we end when they do.
+    # An interrupt at the terminal is for the process that started us; we end when it does.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     with contextlib.suppress(ValueError, OSError):  # not every system can bound memory

@@ -147,7 +147,7 @@ class Schema:
 
 
 class NodeOutput:
-    """What a node gives: values, something to show, a graph in its place, or why it blocks whoever comes after it."""
+    """What a node gives: values, something to show, a graph in its place, or why it blocks the nodes after it."""
 
     def __init__(
         self, *args: Any, ui: Any = None, expand: Mapping[str, Any] | None = None, block_execution: str | None = None

@@ -1,4 +1,4 @@
-"""What a host does for an order: checks a workflow, executes one, tells the classes of nodes."""
+"""The orders that a host carries out: check a workflow, execute one, list the classes it names."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from fairlead.engine.graph.graph import BadGraphError, Graph, read_graph, write_
 from fairlead.engine.graph.validation import InvalidGraphError, validate
 from fairlead.engine.hosts.classes import classes_of
 from fairlead.engine.hosts.descriptors import open_descriptors
-from fairlead.engine.hosts.line import JobLine, Line
+from fairlead.engine.hosts.event_sender import EventSender
 from fairlead.engine.hosts.loading import Loaded
 from fairlead.engine.hosts.plain import WRITTEN, plain
 from fairlead.engine.hosts.protocol import (
@@ -33,8 +33,8 @@ from fairlead.engine.hosts.protocol import (
     Survey,
     Surveyed,
 )
-from fairlead.engine.hosts.remote import RemoteFiles, RemoteOutside, Scratch
-from fairlead.engine.hosts.telling import Teller
+from fairlead.engine.hosts.rpc_client import FilesClient, OutsideClient, Scratch
+from fairlead.engine.hosts.rpc_connection import JobConnection, RpcConnection
 from fairlead.engine.nodes.node_context import Stop, looking_context
 
 _NOBODY: Final = Place("", "")
@@ -46,9 +46,9 @@ _INVALID_PROMPT: Final = "invalid_prompt"
 class HostService:
     """The classes, the cache and the folder that all jobs of a host share."""
 
-    def __init__(self, order: Serve, loaded: Loaded, line: Line) -> None:
+    def __init__(self, order: Serve, loaded: Loaded, connection: RpcConnection) -> None:
         self._loaded = loaded
-        self._line = line
+        self._connection = connection
         self._scratch = Scratch(Path(order.folder))
         self._executor = Executor(loaded.registry, ResultCache(order.cache), is_spare=True)
         self._one_at_a_time = asyncio.Lock()
@@ -57,22 +57,22 @@ class HostService:
     async def execute(self, order: Execute, stop: Stop) -> None:
         """Execute a workflow and tell its end; always in the same event loop."""
         async with self._one_at_a_time:
-            line = JobLine(self._line, order.job, stop)
+            connection = JobConnection(self._connection, order.job, stop)
             try:
-                ending = await self._ending(order, line, stop)
+                ending = await self._ending(order, connection, stop)
             except Exception as error:  # noqa: BLE001 -- whatever it is, it is the end of this job and not of the host
                 ending = Failed(failure(_NOBODY, "", error, {}, []))
-            _end(line, ending)
+            _end(connection, ending)
 
-    async def _ending(self, order: Execute, line: JobLine, stop: Stop) -> Ending:
+    async def _ending(self, order: Execute, connection: JobConnection, stop: Stop) -> Ending:
         graph = read_graph(jiter.from_json(order.workflow))
         self._refuse_unknown(graph, order)
-        teller = Teller(graph, line, stop)
-        files, outside = RemoteFiles(line, self._scratch), RemoteOutside(line)
+        sender = EventSender(graph, connection, stop)
+        files, outside = FilesClient(connection, self._scratch), OutsideClient(connection)
         work = Work(graph, order.outputs, files, jiter.from_json(order.hidden), outside)
-        outcome = await self._executor.run(work, teller.emit, stop)
-        teller.flush(is_last=True)
-        return teller.fault or outcome.ending
+        outcome = await self._executor.run(work, sender.emit, stop)
+        sender.flush(is_last=True)
+        return sender.fault or outcome.ending
 
     def _refuse_unknown(self, graph: Graph, order: Execute) -> None:
         """The workflow was checked by another process, whose packs and catalog may have been older."""
@@ -86,9 +86,9 @@ class HostService:
     def check(self, order: Check) -> Checked | Refused:
         """Validate a workflow, in an event loop of the calling thread."""
         stop = Stop()
-        line = JobLine(self._line, order.job, stop)
+        connection = JobConnection(self._connection, order.job, stop)
         try:
-            return self._runner().run(self._checked(order, line))
+            return self._runner().run(self._checked(order, connection))
         except InvalidGraphError as error:
             faults = {node: found.as_dict() for node, found in error.node_faults.items()}
             return Refused(order.job, _told(error.fault.as_dict()), _told(faults))
@@ -100,9 +100,9 @@ class HostService:
         finally:
             stop.set()
 
-    async def _checked(self, order: Check, line: JobLine) -> Checked:
+    async def _checked(self, order: Check, connection: JobConnection) -> Checked:
         graph = read_document(order.workflow).graph
-        context = looking_context(RemoteFiles(line, self._scratch))
+        context = looking_context(FilesClient(connection, self._scratch))
         validated = await validate(graph, self._loaded.registry, order.targets, context)
         faults = {node: found.as_dict() for node, found in validated.node_faults.items()}
         return Checked(
@@ -130,11 +130,11 @@ def _refused(order: Check, fault: Fault) -> Refused:
     return Refused(order.job, _told(fault.as_dict()))
 
 
-def _end(line: JobLine, ending: Ending) -> None:
+def _end(connection: JobConnection, ending: Ending) -> None:
     try:
-        line.end(Ended(line.job, ending, open_descriptors()))
+        connection.end(Ended(connection.job, ending, open_descriptors()))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        line.end(Ended(line.job, Failed(failure(_NOBODY, "", error, {}, [])), open_descriptors()))
+        connection.end(Ended(connection.job, Failed(failure(_NOBODY, "", error, {}, [])), open_descriptors()))
 
 
 def _written(graph: Graph) -> bytes:

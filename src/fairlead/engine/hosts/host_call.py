@@ -1,4 +1,4 @@
-"""One order of a server at one of its hosts: what the host says is checked and passed on, its questions answered."""
+"""One call of a server to an engine host: it checks what the host sends, answers its questions, holds the result."""
 
 import asyncio
 import stat
@@ -48,11 +48,11 @@ _NO_JSON: Final = (TypeError, ValueError, RecursionError)
 _NOT_IN_JSON: Final = "a value that JSON does not have"
 
 
-class Conversation:
-    """What is said about one order. `callbacks` are None for an order without questions.
+class HostCall:
+    """One order that a host works on. `callbacks` are None for an order without questions.
 
-    Only of an execution anything is told; a check may look at files, and do nothing more.
-    `result` is set when the host gives one of the kinds that are expected; it never holds an error.
+    Only an execution sends events; a check may ask for files, and for nothing else.
+    `result` is set when the host sends one of the `expected` kinds; it never holds an error.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Conversation:
             await self._callbacks.caught_up()
 
     def abandon(self) -> None:
-        """Nobody wants the result any more: whatever is still asked is declined."""
+        """Nobody wants the result any more: decline every question from now on."""
         self._callbacks = None
         for task in self._answering:
             task.cancel()
@@ -214,7 +214,7 @@ def _shown(ui: Mapping[str, Any]) -> ShownValues:
 
 
 def _check_json(value: Any) -> None:
-    """Whoever reads this later reads JSON; MessagePack knows more than that."""
+    """Refuse what only MessagePack can hold: these values are later read as JSON."""
     try:
         msgspec.json.encode(value)
     except _NO_JSON as error:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from fairlead.engine.hosts.callbacks import HostCallbacks
-from fairlead.engine.hosts.conversation import Result
 from fairlead.engine.hosts.faults import EngineUnavailableError
+from fairlead.engine.hosts.host_call import Result
 from fairlead.engine.hosts.kept import KeptProcess
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
 from fairlead.engine.hosts.protocol import Check, Render, Survey
@@ -60,8 +60,8 @@ class _Started:
     process: EngineProcess
 
 
-class Validators:
-    """Whom a server asks. `start` starts a host for a workspace; `stamp` changes when its packs are out of date."""
+class ValidatorPool:
+    """A server's validators. `start` starts one for a workspace; `stamp` changes when its packs are out of date."""
 
     def __init__(self, start: Start, stamp: Callable[[Packs], Hashable], limits: ValidatorLimits) -> None:
         self._start = start
@@ -155,15 +155,15 @@ class Validators:
         self, process: EngineProcess, order: Order, expected: tuple[type[R], ...], callbacks: HostCallbacks | None
     ) -> R | None:
         name = str(next(self._numbers))
-        conversation = process.open(name, expected, callbacks)
+        call = process.open(name, expected, callbacks)
         try:
             process.send(order(name, process))
-            waits: set[asyncio.Future[Any]] = {conversation.result, process.lost}
+            waits: set[asyncio.Future[Any]] = {call.result, process.lost}
             await asyncio.wait(waits, timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await conversation.close()
-        if conversation.result.done():
-            return cast("R", conversation.result.result())
+            await call.close()
+        if call.result.done():
+            return cast("R", call.result.result())
         if process.lost.done():
             return None
         process.kill(f"it worked for more than {self._limits.seconds:g} seconds on one question")

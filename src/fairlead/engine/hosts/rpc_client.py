@@ -1,4 +1,4 @@
-"""A job's world as a host knows it: files, names and models are asked for, new files written in one folder."""
+"""What nodes use of the server: its files, names for new ones, and models. New files are written in one folder."""
 
 import asyncio
 import itertools
@@ -7,7 +7,6 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from fairlead.domain.jobs.events import Place
-from fairlead.engine.hosts.line import JobLine
 from fairlead.engine.hosts.protocol import (
     TOLD_BYTES_MAX,
     FileFound,
@@ -22,6 +21,7 @@ from fairlead.engine.hosts.protocol import (
     RunModel,
     Said,
 )
+from fairlead.engine.hosts.rpc_connection import JobConnection
 from fairlead.engine.nodes.context import ModelReply, NoSuchFileError, SavedFile
 from fairlead.engine.nodes.files import extension_of, filled
 
@@ -47,11 +47,11 @@ class Scratch:
         return self._folder / f"{next(self._numbers)}.{extension}"
 
 
-class RemoteFiles:
-    """The Files of a job, by questions to the server: in each case the thread that asks waits."""
+class FilesClient:
+    """The Files of a job, which asks the server for them. Each method blocks its thread until the answer is there."""
 
-    def __init__(self, line: JobLine, scratch: Scratch) -> None:
-        self._line = line
+    def __init__(self, connection: JobConnection, scratch: Scratch) -> None:
+        self._connection = connection
         self._scratch = scratch
         self._new: dict[Path, SavedFile] = {}
         self._held: dict[Path, bytes] = {}
@@ -59,14 +59,14 @@ class RemoteFiles:
 
     def input_file(self, name: str) -> Path:
         """The file a caller named."""
-        job, name = self._line.job, _bounded(name)
-        found: FileFound = self._line.ask(lambda number: FindFile(number, job, name)).result()
+        job, name = self._connection.job, _bounded(name)
+        found: FileFound = self._connection.ask(lambda number: FindFile(number, job, name)).result()
         return Path(found.path)
 
     def input_files(self, folder: str) -> Sequence[str]:
         """The names of the files in a folder of the inputs."""
-        job, folder = self._line.job, _bounded(folder)
-        listed: FilesListed = self._line.ask(lambda number: ListFiles(number, job, folder)).result()
+        job, folder = self._connection.job, _bounded(folder)
+        listed: FilesListed = self._connection.ask(lambda number: ListFiles(number, job, folder)).result()
         return listed.names
 
     def new_file(self, prefix: str, extension: str, kind: str, sizes: Mapping[str, int]) -> tuple[Path, SavedFile]:
@@ -92,10 +92,12 @@ class RemoteFiles:
 
     def keep(self, path: Path) -> None:
         """Hand a new file over; one that was never written leaves nothing."""
-        job, saved, content = self._line.job, self._new[path], self._held.get(path)
+        job, saved, content = self._connection.job, self._new[path], self._held.get(path)
         if content is not None or path.exists():
             where = str(path) if content is None else ""
-            asked = self._line.ask(lambda number: KeepFile(number, job, where, saved.filename, saved.type, content))
+            asked = self._connection.ask(
+                lambda number: KeepFile(number, job, where, saved.filename, saved.type, content)
+            )
             asked.result()
         self._new.pop(path)
         self._held_bytes -= len(self._held.pop(path, b""))
@@ -109,36 +111,36 @@ class RemoteFiles:
     def _named(self, name: str, suffix: str, kind: str, *, is_exact: bool) -> tuple[Path, SavedFile]:
         if kind not in _NEW_KINDS:
             raise ValueError(f"there is no folder for new files of the kind {kind[:20]!r}")
-        job = self._line.job
-        asked = self._line.ask(lambda number: NameFile(number, job, name, suffix, kind, is_exact))
+        job = self._connection.job
+        asked = self._connection.ask(lambda number: NameFile(number, job, name, suffix, kind, is_exact))
         named: FileNamed = asked.result()
         path, saved = self._scratch.place(suffix), SavedFile(named.filename, "", kind)
         self._new[path] = saved
         return path, saved
 
 
-class RemoteOutside:
-    """Who watches a job, and partners' models, by way of the server."""
+class OutsideClient:
+    """The watchers of a job and partners' models, reached through the server."""
 
-    def __init__(self, line: JobLine) -> None:
-        self._line = line
+    def __init__(self, connection: JobConnection) -> None:
+        self._connection = connection
         self._models = asyncio.Semaphore(_MODELS_AT_ONCE)
 
     def preview(self, place: Place, image_type: str, image: bytes) -> None:
         """Show what a node has made so far."""
-        self._line.tell(Previewed(self._line.job, place, image_type, image))
+        self._connection.tell(Previewed(self._connection.job, place, image_type, image))
 
     def say(self, place: Place, text: str) -> None:
         """Say a word about a node's progress."""
-        self._line.tell(Said(self._line.job, place, text.encode("utf-8", "replace").decode()))
+        self._connection.tell(Said(self._connection.job, place, text.encode("utf-8", "replace").decode()))
 
     async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelReply:
         """Run a partner's model; ValueError for a body that is more than can be sent."""
         if len(body) + len(model) > TOLD_BYTES_MAX - _ROOM_FOR_THE_REST:
             raise ValueError(f"a call of {len(body)} bytes is more than a model can be sent")
         async with self._models:
-            job = self._line.job
-            asked = self._line.ask(lambda number: RunModel(number, job, node, turn, model, body))
+            job = self._connection.job
+            asked = self._connection.ask(lambda number: RunModel(number, job, node, turn, model, body))
             ran: ModelRan = await asyncio.wrap_future(asked)
         files = {link: Path(path) for link, path in ran.files.items()}
         return ModelReply(ran.body, files, ran.content_types)

@@ -1,6 +1,6 @@
-"""What is told of a job while it is executed: in batches, and in time.
+"""Sends the events of a job to the server in batches while it is executed.
 
-What precedes a node is on its way before the node begins, so that the server knows where the process died if it does.
+Events are sent before the next node begins, so the server knows which node was executed if the process dies.
 """
 
 import asyncio
@@ -13,28 +13,28 @@ from fairlead.domain.jobs.events import Ending, Event, Executed, Executing, Fail
 from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX, SHOWS_TOO_MUCH
 from fairlead.engine.graph.failures import failure
 from fairlead.engine.graph.graph import Graph
-from fairlead.engine.hosts.line import JobLine
 from fairlead.engine.hosts.plain import PlainValues, TooManyBytesError
 from fairlead.engine.hosts.protocol import Told
+from fairlead.engine.hosts.rpc_connection import JobConnection
 from fairlead.engine.nodes.context import NamedFaultError
 from fairlead.engine.nodes.node_context import Stop
 
 _BATCH_SECONDS: Final = 0.002
 _BATCH_MAX: Final = 1_000
 _NOBODY: Final = Place("", "")
-_UNTELLABLE: Final = (NamedFaultError, ValueError, TypeError, OverflowError, RecursionError, MemoryError)
+_UNSENDABLE: Final = (NamedFaultError, ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 """What is raised for a value that shows too much, does not fit a frame, or cannot be encoded."""
 
 
-class Teller:
+class EventSender:
     """Gathers the events of one execution. It belongs to the execution's event loop.
 
-    An event that cannot be told ends the execution: `fault` is then its ending.
+    An event that cannot be sent ends the execution: `fault` is then its ending.
     """
 
-    def __init__(self, graph: Graph, line: JobLine, stop: Stop) -> None:
+    def __init__(self, graph: Graph, connection: JobConnection, stop: Stop) -> None:
         self._graph = graph
-        self._line = line
+        self._connection = connection
         self._stop = stop
         self._loop = asyncio.get_running_loop()
         self._shown = PlainValues(SHOWN_BYTES_MAX)
@@ -43,12 +43,12 @@ class Teller:
         self.fault: Failed | None = None
 
     def emit(self, event: Event) -> None:
-        """Tell an event, soon; the ending is told by who has awaited it."""
+        """Send an event soon. The ending is sent by the caller of the executor."""
         if isinstance(event, Ending):
             return
         try:
-            self._waiting.append(self._tellable(event))
-        except _UNTELLABLE as error:
+            self._waiting.append(self._sendable(event))
+        except _UNSENDABLE as error:
             self._give_up(event, error)
             return
         if isinstance(event, Executing | Progress) or len(self._waiting) >= _BATCH_MAX:
@@ -68,8 +68,8 @@ class Teller:
     def _send(self, batch: list[Event], *, is_last: bool) -> None:
         """Send a batch, in halves where it is too large by what is in it."""
         try:
-            self._line.tell(Told(self._line.job, batch), is_followed=is_last)
-        except _UNTELLABLE as error:
+            self._connection.tell(Told(self._connection.job, batch), is_followed=is_last)
+        except _UNSENDABLE as error:
             if len(batch) == 1:
                 self._give_up(batch[0], error)
                 return
@@ -84,7 +84,7 @@ class Teller:
             self.fault = Failed(failure(place, (node and node.class_type) or "", error, {}, []))
             self._stop.set()
 
-    def _tellable(self, event: Event) -> Event:
+    def _sendable(self, event: Event) -> Event:
         """The event as it can be sent. The server would refuse more than all nodes of a job may show as well."""
         if not isinstance(event, Executed):
             return event

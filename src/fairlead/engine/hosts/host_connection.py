@@ -1,4 +1,4 @@
-"""What is said between a server and one engine process: orders and answers to them, each passed to whom it concerns."""
+"""The server's end of the socket to one engine process: it sends records, and passes on each that arrives."""
 
 import asyncio
 import socket
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.engine.hosts.callbacks import HostCallbacks
-from fairlead.engine.hosts.conversation import Conversation
 from fairlead.engine.hosts.frames import BadFrameError, FrameReader, framed, read_from_host
+from fairlead.engine.hosts.host_call import HostCall
 from fairlead.engine.hosts.notes import TakeNote
 from fairlead.engine.hosts.protocol import (
     TOLD_BYTES_MAX,
@@ -48,7 +48,7 @@ class HostConnection(asyncio.Protocol):
         self._of_process = of_process
         self._kill = kill
         self._reader: Final = FrameReader(2 * TOLD_BYTES_MAX)
-        self._conversations: Final[dict[str, Conversation]] = {}
+        self._calls: Final[dict[str, HostCall]] = {}
         self._told_bytes = 0
         self._holds = 0
         """How many reasons there are to read nothing for now."""
@@ -80,18 +80,18 @@ class HostConnection(asyncio.Protocol):
 
     async def settled(self, seconds: float) -> None:
         """Return when no order is open, or after some seconds."""
-        if self._conversations:
-            await asyncio.wait([open_.result for open_ in self._conversations.values()], timeout=seconds)
+        if self._calls:
+            await asyncio.wait([call.result for call in self._calls.values()], timeout=seconds)
 
-    async def close_conversations(self) -> None:
-        """Answer nothing more; returns when no answer is being made."""
-        if self._conversations:
-            await asyncio.gather(*(conversation.close() for conversation in self._conversations.values()))
+    async def close_calls(self) -> None:
+        """Close every open call; returns when none is answering a question any more."""
+        if self._calls:
+            await asyncio.gather(*(call.close() for call in self._calls.values()))
 
-    def open(self, job: str, expected: tuple[type, ...], callbacks: HostCallbacks | None) -> Conversation:
-        """Begin a conversation about an order, which is to be sent next."""
-        self._conversations[job] = conversation = Conversation(expected, callbacks, self.folder, self._note)
-        return conversation
+    def open(self, job: str, expected: tuple[type, ...], callbacks: HostCallbacks | None) -> HostCall:
+        """Open the call for an order. The caller sends the order next."""
+        self._calls[job] = call = HostCall(expected, callbacks, self.folder, self._note)
+        return call
 
     def send(self, record: ToHost) -> None:
         """Say something; a process that is gone hears nothing. FrameTooLargeError for too much."""
@@ -105,38 +105,38 @@ class HostConnection(asyncio.Protocol):
         """Hear what the process says; one that says what it may not is ended."""
         if self.is_deaf:
             return
-        told: dict[str, Conversation] = {}
+        told: dict[str, HostCall] = {}
         try:
             for content in self._reader.feed(data):
                 self._hear(read_from_host(content), len(content), told)
         except BadFrameError as error:
             self.is_deaf = True
             self._kill(f"it said what it may not: {error}")
-        for conversation in told.values():
-            conversation.flush()
+        for call in told.values():
+            call.flush()
         if self._told_bytes > _TOLD_AHEAD_BYTES and self._pausing is None and told:
             self._pausing = asyncio.ensure_future(self._pause(list(told.values())))
 
-    def _hear(self, record: FromHost, length: int, told: dict[str, Conversation]) -> None:
+    def _hear(self, record: FromHost, length: int, told: dict[str, HostCall]) -> None:
         if isinstance(record, Loading | Ready | Pong | ChildEnded):
             self._of_process(record)
             return
-        conversation = self._conversations.get(record.job)
-        if conversation is None:
+        call = self._calls.get(record.job)
+        if call is None:
             raise BadFrameError("something about an order it does not have")
-        conversation.hear(record, self.send)
+        call.hear(record, self.send)
         if isinstance(record, Told | Previewed | Said):
-            told[record.job] = conversation
+            told[record.job] = call
             self._told_bytes += length
-        if conversation.result.done():
-            del self._conversations[record.job]
+        if call.result.done():
+            del self._calls[record.job]
 
-    async def _pause(self, conversations: list[Conversation]) -> None:
+    async def _pause(self, calls: list[HostCall]) -> None:
         """Read nothing more until everybody has caught up: it is the process that then waits."""
         self._hold()
         try:
-            for conversation in conversations:
-                await conversation.caught_up()
+            for call in calls:
+                await call.caught_up()
         finally:
             self._told_bytes, self._pausing = 0, None
             self._release()

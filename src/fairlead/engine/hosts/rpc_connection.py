@@ -1,6 +1,6 @@
-"""A host's end of the socket: what jobs tell and ask goes out from any thread, answers come back to who asked.
+"""A host's end of the socket: any thread sends records and questions, and answers resolve the askers' futures.
 
-Sending blocks while the server does not read: a job that tells too much is slowed down, and nothing piles up here.
+Sending blocks while the server does not read, so a job that sends too much is slowed down and nothing piles up here.
 """
 
 import itertools
@@ -30,8 +30,8 @@ _NO_FILE: Final = "FileNotFoundError"
 _UNSENT_BYTES_MAX: Final = 64 * 1024
 
 
-class Line:
-    """The socket to the server. One thread reads; everybody sends."""
+class RpcConnection:
+    """The socket to the server. One thread reads; any thread sends."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket: Final = end
@@ -85,12 +85,12 @@ class Line:
             _settle(asked, _error(answer) if isinstance(answer, Declined) else answer)
 
 
-class JobLine:
-    """What one job tells and asks. Once it has ended nothing more of it goes out, whatever its threads still do."""
+class JobConnection:
+    """The part of the connection that belongs to one job. After the job's end nothing of it is sent any more."""
 
-    def __init__(self, line: Line, job: str, stop: Stop) -> None:
+    def __init__(self, connection: RpcConnection, job: str, stop: Stop) -> None:
         self.job: Final = job
-        self._line = line
+        self._connection = connection
         self._stop = stop
         self._lock = threading.Lock()
         self._is_over = False
@@ -101,14 +101,14 @@ class JobLine:
         """Tell something; after the end it is dropped. FrameTooLargeError, or what the encoder raises."""
         with self._lock:
             if not self._is_over:
-                self._line.send(record, TOLD_BYTES_MAX, is_followed=is_followed)
+                self._connection.send(record, TOLD_BYTES_MAX, is_followed=is_followed)
 
     def ask(self, question: Callable[[int], Question]) -> Asked:
-        """Ask a question; a wish to stop answers it with InterruptedByCallerError."""
+        """Ask a question; a request to stop answers it with InterruptedByCallerError."""
         with self._lock:
             if self._is_over or self._is_stopped():
                 raise InterruptedByCallerError("the execution was interrupted")
-            asked = self._line.ask(question)
+            asked = self._connection.ask(question)
             self._asked.add(asked)
         asked.add_done_callback(self._asked.discard)
         if self._is_stopped():  # in the meantime, when it was not known yet
@@ -119,7 +119,7 @@ class JobLine:
         """Tell the end."""
         self._stop.forget(self._give_up)
         with self._lock:
-            self._line.send(record)
+            self._connection.send(record)
             self._is_over = True
 
     def _is_stopped(self) -> bool:
