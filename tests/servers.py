@@ -24,6 +24,7 @@ from click.testing import CliRunner
 
 from fairlead.cli import commands
 from fairlead.storage.database import Database, open_database
+from server_template import ForkedServer, fork_server, is_forkable
 
 T = TypeVar("T")
 
@@ -56,13 +57,9 @@ class Server:
         self.log = data.with_name(data.name + ".log")
         options = [*([] if database is None else ["--database", database])]
         options += [] if catalog is None else ["--catalog", str(catalog)]
+        words = ["serve", "--data", str(data), "--port", "0", "--json", *options, *arguments]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*COMMAND, "serve", "--data", str(data), "--port", "0", "--json", *options, *arguments],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=environment(env),
-            )
+            self.process = _started(words, environment(env), log.fileno())
         self.url, self.key = self._ready()
         self._kept = KeptDatabase()
         self.client = httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=30, verify=PLAIN)
@@ -228,6 +225,13 @@ class _Unclosed:
 
     async def close(self) -> None:
         """Stay open."""
+
+
+def _started(words: list[str], env: Mapping[str, str], stderr: int) -> "subprocess.Popen[bytes] | ForkedServer":
+    """Start a command, its modules loaded already if its environment allows that."""
+    if is_forkable(env):
+        return fork_server(words, env, stderr)
+    return subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=stderr, env=env)
 
 
 @contextmanager
