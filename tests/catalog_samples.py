@@ -5,9 +5,11 @@ The bodies are tests/providers/samples/<provider>/<model>[.<what>].json.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from fairlead.domain.billing.rates import Pricing
@@ -58,13 +60,15 @@ class Call:
     protocol: str
 
 
-def shipped_providers() -> dict[str, Provider]:
-    """Every provider that ships, at its own address."""
-    return provider_files(Settings())
+@cache
+def shipped_providers() -> Mapping[str, Provider]:
+    """Every provider that ships, at its own address; read once a process, as that takes a tenth of a second."""
+    return MappingProxyType(provider_files(Settings()))
 
 
+@cache
 def shipped_catalog() -> Catalog:
-    """Every model that ships."""
+    """Every model that ships; read once a process, as that takes most of a second."""
     settings = Settings()
     return read_catalog(catalog_folders(settings), shipped_providers(), authored_flag(settings))
 

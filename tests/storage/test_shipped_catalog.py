@@ -15,14 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import for_each
+from catalog_samples import shipped_catalog
 from fairlead.domain.billing.estimates import Source, estimate
 from fairlead.domain.billing.rates import Component, Pricing, charge, quote
-from fairlead.domain.catalog.models import Catalog, Leg, Model
+from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.translations import Translation, translate, translate_back
 from fairlead.domain.pointers import Pointer, put
-from fairlead.operations.catalog import read_catalog
-from fairlead.providers.spec_files import SPECS, load_providers
-from fairlead.server.installation import CATALOG
 
 _SAMPLES: Final = Path(__file__).parents[1] / "providers" / "samples"
 _EXAMPLES: Final = settings().max_examples // 5
@@ -34,11 +32,7 @@ _NUMBERS: Final = (
 )
 
 
-def _load() -> Catalog:
-    return read_catalog([CATALOG], load_providers(SPECS), "x-authored")
-
-
-SHIPPED: Final = _load()
+SHIPPED: Final = shipped_catalog()
 PAIRS: Final = [(model, leg) for model in SHIPPED.models.values() for leg in model.legs]
 LEGS: Final = [pytest.param(model, leg, id=f"{model.id} at {leg.provider}") for model, leg in PAIRS]
 ALTERNATES: Final = [

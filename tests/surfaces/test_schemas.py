@@ -8,10 +8,9 @@ import httpx
 import jsonschema_rs
 import pytest
 
-from fairlead.domain.brand import Brand
-from fairlead.operations.catalog import read_catalog, write_snapshots
-from fairlead.providers.spec_files import SPECS, load_providers
-from fairlead.server.installation import CATALOG, SNAPSHOTS
+from catalog_samples import shipped_catalog
+from fairlead.operations.catalog import write_snapshots
+from fairlead.server.installation import SNAPSHOTS
 from servers import Server
 from surfaces.conftest import NESTED, MakeToken
 
@@ -205,7 +204,7 @@ def test_only_authored_models_have_a_snapshot(router: Server, ask_raw: Any, path
 @pytest.mark.req("R-09")
 def test_snapshots_of_the_package_are_current(tmp_path: Path) -> None:
     """`fairlead catalog snapshots` was run since the catalog changed."""
-    write_snapshots(read_catalog([CATALOG], load_providers(SPECS), Brand().authored_flag), tmp_path)
+    write_snapshots(shipped_catalog(), tmp_path)
     made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.glob("*/*.json")}
     kept = {path.relative_to(SNAPSHOTS): path.read_bytes() for path in SNAPSHOTS.glob("*/*.json")}
     assert kept == made, "run `fairlead catalog snapshots`"
