@@ -31,13 +31,20 @@ _ATTEMPTS: Final = 5
 _FAST: Final = {"fsync": "off", "full_page_writes": "off", "max_connections": "200",
                 "shared_buffers": "32MB", "listen_addresses": "127.0.0.1", "unix_socket_directories": "",
                 "max_wal_senders": "0", "wal_level": "minimal", "autovacuum": "off"}  # fmt: skip
-_EMPTY: Final = (
-    """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-        WHERE datname = current_database() AND pid <> pg_backend_pid()""",
-    "SET LOCAL lock_timeout = '2s'",
-    *(str(table.delete()) for table in reversed(metadata.sorted_tables)),
+_EMPTY: Final = "; ".join(
+    (
+        "BEGIN",
+        "SET LOCAL lock_timeout = '2s'",
+        """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()""",
+        *(str(table.delete()) for table in reversed(metadata.sorted_tables)),
+        "COMMIT",
+    )
 )
-"""Statements that leave a migrated database as it was, but for the numbers its sequences give."""
+"""Leaves a migrated database as it was, but for the numbers its sequences give.
+
+It is sent as one text, because thirty statements on their own take ten times as long.
+"""
 
 
 class NoPostgresError(Exception):
@@ -115,8 +122,8 @@ class Postgres:
     def take_back(self, name: str) -> None:
         """Empty a lent database for the next test: a tenth of the time a new one takes."""
         try:
-            self._runner.run(self._keep(name).write(_empty))
-        except (SQLAlchemyError, DatabaseUnavailableError):  # a test has changed more than rows
+            self._runner.run(self._keep(name).read(_empty))
+        except (SQLAlchemyError, asyncpg.PostgresError, DatabaseUnavailableError):  # a test has changed more than rows
             self.drop(name)
         else:
             self._idle.append(name)
@@ -197,8 +204,8 @@ async def migrate_url(url: str) -> None:
 
 
 def _empty(connection: Connection) -> None:
-    for statement in _EMPTY:
-        connection.exec_driver_sql(statement)
+    raw: Any = connection.connection.dbapi_connection
+    raw.run_async(lambda driver: driver.execute(_EMPTY))
     if revision_of(connection) != HEAD:
         raise DatabaseUnavailableError("a test has changed the version of the schema")
 
