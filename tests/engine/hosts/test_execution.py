@@ -152,6 +152,15 @@ def test_pictures_are_loaded_and_saved_through_the_server(engine: Engine) -> Non
     assert (filename, kind, content[:4]) == ("out_00001_.png", "output", b"\x89PNG")
 
 
+def test_confined_host_saves_openexr(engine: Engine) -> None:
+    """The library for it, which is loaded when it is first needed, works in a process that may do little."""
+    write_png(engine.folder / "in.png", np.full((4, 4, 3), 0.5, np.float32), {}, 1)
+    form = {"format": "exr", "format.bit_depth": "32-bit float", "format.input_color_space": "linear"}
+    saving = n("SaveImageAdvanced", images=["1", 0], filename_prefix="out", **form)
+    [(kind, content)] = engine.execute({"1": n("LoadImage", image="in.png"), "2": saving}).callbacks.kept.values()
+    assert (kind, content[:4]) == ("output", bytes.fromhex("762f3101"))
+
+
 async def _executed(engine: Engine, graph: dict[str, object], callbacks: FolderCallbacks) -> object:
     checked = await engine.hosts.check("p", "w", json.dumps(graph).encode(), None, callbacks)
     return await engine.hosts.execute("w", Execute("p", checked.workflow, checked.outputs), callbacks)  # type: ignore[union-attr]

@@ -342,6 +342,18 @@ def test_exr_is_scene_linear(context: FolderContext) -> None:
     np.testing.assert_array_equal(read["linear"]["R"], image[0, ..., 0])
 
 
+def test_metadata_cannot_change_how_an_exr_is_read(tmp_path: Path) -> None:
+    """A text that has the name of one of the format's own attributes is left out; others, of any name, are kept."""
+    own = ("channels", "compression", "dataWindow", "lineOrder", "screenWindowCenter", "tiles", "type", "version")
+    others = ("name", "preview", "envmap", "x" * 31)
+    context = FolderContext(tmp_path, {"extra_pnginfo": dict.fromkeys([*own, *others], "text")})
+    image = np.full((1, 2, 3, 1), 0.25, np.float32)
+    chosen = {"format": "exr", "bit_depth": "32-bit float", "input_color_space": "linear"}
+    read, texts = _read_exr(_first(context, save_image_advanced(context, image, "m", chosen)).read_bytes())
+    assert (read["Y"] == 0.25).all()
+    assert texts == {**dict.fromkeys(others, '"text"'), "type": "scanlineimage"}
+
+
 def test_exr_of_noise_is_exact(context: FolderContext) -> None:
     """A block that does not shrink is kept as it is."""
     noise = np.frombuffer(np.random.default_rng(2).bytes(40 * 50 * 3 * 4), np.float32).reshape(1, 40, 50, 3)

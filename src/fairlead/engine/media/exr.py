@@ -1,11 +1,6 @@
-"""OpenEXR files, written in their plainest form: 32-bit floating point, ZIP-compressed blocks of scan lines.
+"""OpenEXR files, written in their plainest form: 32-bit floating point, ZIP-compressed blocks of scan lines."""
 
-The library we read pictures with was built without this format, which takes a hundred lines to write.
-"""
-
-import itertools
-import struct
-import zlib
+import io
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,12 +8,6 @@ import numpy as np
 
 from fairlead.engine.media.arrays import Array
 
-_MAGIC: Final = b"\x76\x2f\x31\x01"
-_VERSION: Final = struct.pack("<I", 2)  # single part, scan lines
-_FLOAT: Final = 2
-_ZIP: Final = 3
-_BLOCK_LINES: Final = 16
-"""Scan lines in a block, as ZIP has it."""
 _NAMES: Final = {1: "Y", 3: "RGB", 4: "RGBA"}
 
 PRIMARIES_709: Final = (0.64, 0.33, 0.30, 0.60, 0.15, 0.06, 0.3127, 0.3290)
@@ -28,6 +17,14 @@ PRIMARIES_2020: Final = (0.708, 0.292, 0.170, 0.797, 0.131, 0.046, 0.3127, 0.329
 
 
 _NAME_MAX: Final = 31
+_RESERVED: Final = frozenset(
+    {
+        "channels", "chromaticities", "chunkCount", "compression", "dataWindow", "displayWindow", "lineOrder",
+        "pixelAspectRatio", "screenWindowCenter", "screenWindowWidth", "tiles", "type", "version",
+    }
+)  # fmt: skip
+"""Names of attributes that say how the file is read."""
+
 _COLOUR_CHANNELS: Final = 3
 
 _HLG: Final = (0.17883277, 0.28466892, 0.55991073)
@@ -57,57 +54,23 @@ def _from_hlg(values: Array) -> Array:
 
 
 def encode(image: Array, primaries: tuple[float, ...], texts: Mapping[str, str]) -> bytes:
-    """A file of scene-linear values [H,W,C], of one, three or four channels; nothing is clipped."""
-    height, width, channels = image.shape
-    names = _NAMES.get(channels)
+    """A file of scene-linear values [H,W,C], of one, three or four channels; nothing is clipped.
+
+    ValueError for any other number of channels. A text whose name the format needs for itself is left out.
+    """
+    # Few workflows save this format, and loading the library takes 20 ms.
+    import OpenEXR  # type: ignore[import-not-found]  # noqa: PLC0415 -- it says nowhere which types it has
+
+    names = _NAMES.get(image.shape[-1])
     if names is None:
-        raise ValueError(f"An image of {channels} channels cannot be saved as OpenEXR.")
-    order = sorted(range(channels), key=lambda channel: names[channel])
-    planes = np.ascontiguousarray(image[..., order].transpose(0, 2, 1), "<f4")  # a line is a run of each channel
-    header = _header(width, height, [names[channel] for channel in order], primaries, texts)
-    blocks = [_block(planes, first) for first in range(0, height, _BLOCK_LINES)]
-    places = itertools.accumulate(map(len, blocks[:-1]), initial=len(header) + 8 * len(blocks))
-    return b"".join([header, *(struct.pack("<Q", place) for place in places), *blocks])
-
-
-def _header(width: int, height: int, names: list[str], primaries: tuple[float, ...], texts: Mapping[str, str]) -> bytes:
-    channels = b"".join(name.encode() + b"\0" + struct.pack("<i4xii", _FLOAT, 1, 1) for name in names) + b"\0"
-    window = struct.pack("<4i", 0, 0, width - 1, height - 1)
-    attributes = [
-        _attribute("channels", "chlist", channels),
-        _attribute("chromaticities", "chromaticities", struct.pack("<8f", *primaries)),
-        _attribute("compression", "compression", bytes([_ZIP])),
-        _attribute("dataWindow", "box2i", window),
-        _attribute("displayWindow", "box2i", window),
-        _attribute("lineOrder", "lineOrder", b"\0"),
-        _attribute("pixelAspectRatio", "float", struct.pack("<f", 1)),
-        _attribute("screenWindowCenter", "v2f", struct.pack("<2f", 0, 0)),
-        _attribute("screenWindowWidth", "float", struct.pack("<f", 1)),
-    ]
-    taken = {attribute.partition(b"\0")[0].decode() for attribute in attributes}
-    attributes += [
-        _attribute(name, "string", value.encode())
-        for name, value in texts.items()
-        if len(name) <= _NAME_MAX and name not in taken
-    ]
-    return _MAGIC + _VERSION + b"".join(attributes) + b"\0"
-
-
-def _attribute(name: str, kind: str, value: bytes) -> bytes:
-    return name.encode() + b"\0" + kind.encode() + b"\0" + struct.pack("<I", len(value)) + value
-
-
-def _block(planes: Array, first: int) -> bytes:
-    lines = planes[first : first + _BLOCK_LINES].tobytes()
-    packed = zlib.compress(_predicted(lines))
-    data = packed if len(packed) < len(lines) else lines  # what does not shrink is kept as it is
-    return struct.pack("<iI", first, len(data)) + data
-
-
-def _predicted(data: bytes) -> bytes:
-    """Bytes as ZIP wants them: those at even places, then those at odd ones, each as the step from the one before."""
-    pixels = np.frombuffer(data, np.uint8)
-    halves = np.concatenate([pixels[0::2], pixels[1::2]])
-    differences = halves.copy()
-    differences[1:] = halves[1:] - halves[:-1] + np.uint8(128)
-    return differences.tobytes()
+        raise ValueError(f"An image of {image.shape[-1]} channels cannot be saved as OpenEXR.")
+    header = {
+        **{name: text for name, text in texts.items() if 0 < len(name) <= _NAME_MAX and name not in _RESERVED},
+        "chromaticities": primaries,
+        "compression": OpenEXR.ZIP_COMPRESSION,
+        "type": OpenEXR.scanlineimage,
+    }
+    planes = {name: np.ascontiguousarray(image[..., index], np.float32) for index, name in enumerate(names)}
+    with io.BytesIO() as file:
+        OpenEXR.File(header, planes).write(file)
+        return file.getvalue()
