@@ -35,8 +35,8 @@ from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Answer, Results
 from fairlead.operations.runs.resume import Resumer
-from fairlead.operations.runs.stored_bodies import StoredBodies
 from fairlead.operations.runs.void import Voider
+from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials, Secret
@@ -308,7 +308,7 @@ class Server:
         self.executor = Executor(
             self._dispatcher(credentials), self.replayer, self.results, self.journal, self.clock, observe, WEEK_MS
         )
-        self.bodies, self.stored = LargeBodies(self.readers), StoredBodies(self.blobs, observe)
+        self.bodies, self.stored = LargeBodies(self.readers), StoredDocuments(self.blobs, observe)
         self.journal.tell_unneeded = self.stored.delete_soon
         self.admitter = Admitter(
             self.catalog, self.exchange, credentials, self.own_keys, self.replayer, database, self.journal, self.clock,

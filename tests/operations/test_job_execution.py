@@ -26,6 +26,7 @@ from fairlead.operations.jobs.callbacks import CheckCallbacks
 from fairlead.operations.jobs.claim import ATTEMPTS_MAX, JobClaimer
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.patience import Patience
+from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.storage.blobs import BlobsUnavailableError
 from fairlead.storage.callers import create_key
 from fairlead.storage.database import Database
@@ -84,7 +85,7 @@ class Site:
         )  # fmt: skip
         self.claimer = JobClaimer(
             database, self.books, self.executor, event_hub, cabinet.clock, self.seen.append, alone=True, silent_ms=1,
-            timeout_ms=10**9, kept_ms=1000,
+            timeout_ms=10**9, kept_ms=1000, documents=StoredDocuments(cabinet.blobs, self.seen.append),
         )  # fmt: skip
 
     async def begin(self) -> None:

@@ -19,6 +19,7 @@ from fairlead.operations.jobs.file_links import FileLinks
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.watch import JobWatcher
+from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.storage.database import Database
 from fairlead.storage.job_entries import write_job_entries
 from fairlead.storage.jobs import deflated
@@ -90,4 +91,5 @@ def _watcher(database: Database, folder: Path, *, alone: bool) -> JobWatcher:
     room = Room(database, folder)
     links, lifetime = FileLinks(Links(bytes(32), "/files"), room.clock), JobLifetime(1, 1, 1)
     outputs = JobOutputs(database, room.blobs, room.files, links, lifetime, room.clock, lambda _: None)
-    return JobWatcher(LocalEventHub(), JobReader(database, lambda _: None), outputs, alone=alone)
+    reader = JobReader(database, StoredDocuments(room.blobs, lambda _: None), lambda _: None)
+    return JobWatcher(LocalEventHub(), reader, outputs, alone=alone)

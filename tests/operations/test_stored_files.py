@@ -9,7 +9,7 @@ from blake3 import blake3
 
 from conftest import Run
 from damage import blob_file, blob_files, flip
-from fairlead.domain.runs.entries import RequestBlob
+from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.stored_files import BlobAudit, Count, Finding
 from fairlead.storage.assets import Asset, insert_assets
@@ -43,7 +43,7 @@ class Store:
         books.write(admission(RUN, hold=0))
         books.write(settlement(RUN, charge=0, result=kept_result))
         self.request = self._put(REQUEST)
-        books.write(admission(LIVE, hold=0, request=RequestBlob(self.request, len(REQUEST))))
+        books.write(admission(LIVE, hold=0, request=DocumentBlob(self.request, len(REQUEST))))
 
     @property
     def named(self) -> dict[str, str]:

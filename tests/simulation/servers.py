@@ -34,8 +34,8 @@ from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
-from fairlead.operations.runs.stored_bodies import StoredBodies
 from fairlead.operations.runs.void import Voider
+from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
@@ -132,7 +132,7 @@ class SimulatedServer:
         dispatcher = self._dispatcher(credentials)
         self.executor = Executor(dispatcher, replayer, results, self.journal, clock, observe, WEEK_MS)
         # Every body is a blob here: what may go wrong with those goes wrong.
-        bodies, stored = LargeBodies(document_readers()), StoredBodies(world.blobs, observe, inline_bytes=0)
+        bodies, stored = LargeBodies(document_readers()), StoredDocuments(world.blobs, observe, inline_bytes=0)
         self.journal.tell_unneeded = stored.delete_soon
         self.admitter = Admitter(
             world.catalog, self.exchange, credentials, own_keys, replayer, database, self.journal, clock, observe, name,

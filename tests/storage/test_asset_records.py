@@ -92,7 +92,7 @@ def test_forgotten_job_needs_no_files(books: Books) -> None:
     """The files that a job names are released when the job is forgotten."""
     needing(books, added(books, asset()).id)
     ends(books)
-    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + 100, 5)) == 1
+    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + 100, 5)).count == 1
     assert books.rows("SELECT * FROM job_files") == []
 
 

@@ -219,7 +219,7 @@ def test_deleted_deployment_takes_no_job(books: Books) -> None:
     books.do(lambda c: deployments.clear_deployment(c, ONE, NOW + 3))
     assert books.do(lambda c: deployments.deleted_deployments(c, 10)) == []
     assert books.do(lambda c: deployments.forget_deployments(c, 10)) == 0
-    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT, 10)) == 1
+    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT, 10)).count == 1
     assert books.do(lambda c: deployments.forget_deployments(c, 10)) == 1
     assert books.rows("SELECT version FROM releases") == []
 

@@ -115,7 +115,7 @@ def test_labels_are_forgotten_with_their_job(books: Books) -> None:
     """They go with their job, and those of others stay."""
     submitted(books, submission("x", {"a": "1", "b": "2"}), submission("y", {"a": "1"}))
     books.do(lambda c: write_job_entries(c, [JobCancel("x", LAB, NOW, NOW + KEPT)]))
-    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT, 10)) == 1
+    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT, 10)).count == 1
     assert len(books.rows("SELECT id FROM labelled_jobs")) == 1
     assert listed(books, a="1") == ["y"]
 

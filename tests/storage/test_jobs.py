@@ -290,8 +290,8 @@ def test_jobs_are_forgotten_when_their_time_is_up(books: Books) -> None:
     """Their events are forgotten with them; a job that goes on is kept."""
     written(books, submission("a", server_id=SERVER), submission("b"))
     written(books, ending("a", events=(NewEvent(1, "Started", b"{}", NOW),)))
-    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT - 1, 10)) == 0
-    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT, 10)) == 1
+    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT - 1, 10)).count == 0
+    assert books.do(lambda c: jobs.delete_expired_jobs(c, NOW + KEPT, 10)).count == 1
     assert (states(books), books.rows("SELECT * FROM job_events")) == ({"b": "released"}, [])
 
 

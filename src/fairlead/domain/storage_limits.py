@@ -1,6 +1,6 @@
 """How much a workspace may keep: bytes and files, by a setting for all and by a limit of its own (S-09)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 _NONE: Final = 0
@@ -32,6 +32,10 @@ class StorageUsage:
             usual.bytes if self.bytes_limit is None else self.bytes_limit,
             usual.files if self.files_limit is None else self.files_limit,
         )
+
+    def with_file(self, size: int) -> "StorageUsage":
+        """What it keeps with one more file."""
+        return replace(self, bytes=self.bytes + size, files=self.files + 1)
 
     def exceeded(self, usual: StorageLimits) -> tuple[Literal["bytes", "files"], int] | None:
         """Of what there is more than may be kept, with its limit; None where nothing is exceeded."""

@@ -44,6 +44,7 @@ from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.submit import Submitter
 from fairlead.operations.jobs.views import FileViews
 from fairlead.operations.jobs.watch import JobWatcher
+from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.operations.workspaces import DEFAULT_NAME
 from fairlead.processes.tree import watch_trees
 from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts, start_background
@@ -90,6 +91,7 @@ class _Working:
     journal: JobJournal
     event_hub: EventHub
     files: WorkflowFiles
+    documents: StoredDocuments
     executor: JobExecutor
     models: ModelRunner
     confinement: Confinement
@@ -172,7 +174,14 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
         places=settings.engine_hosts,
         kept_ms=kept_ms,
     )
-    return _Working(hosts, books, journal, event_hub, files, executor, models, confinement, kept_ms)
+    documents = _documents(base, stack)
+    return _Working(hosts, books, journal, event_hub, files, documents, executor, models, confinement, kept_ms)
+
+
+def _documents(base: Base, stack: AsyncExitStack) -> StoredDocuments:
+    documents = StoredDocuments(base.assets.blobs, base.observe, what="workflow")
+    stack.push_async_callback(documents.close)
+    return documents
 
 
 def _models(settings: Settings, base: Base, runs: Runs, transport: Transport) -> ModelRunner:
@@ -247,6 +256,7 @@ def _claimer(settings: Settings, base: Base, working: _Working) -> JobClaimer:
         int(settings.silent_server_seconds * 1000),
         int(settings.queue_hours * HOUR_MS),
         working.kept_ms,
+        working.documents,
     )
 
 
@@ -263,7 +273,7 @@ def _abandoner(base: Base, working: _Working) -> JobAbandoner:
 
 
 def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog) -> _Verbs:
-    reader = JobReader(base.database, base.observe)
+    reader = JobReader(base.database, working.documents, base.observe)
     submitter = _submitter(settings, base, working)
     links = FileLinks(_file_links(base), base.clock, settings.file_link_seconds)
     assets = Assets(working.files, base.assets.blobs, links, base.database, base.clock, base.observe)
@@ -401,6 +411,7 @@ def _submitter(settings: Settings, base: Base, working: _Working) -> Submitter:
         working.books,
         working.executor,
         working.files,
+        working.documents,
         base.authenticator,
         working.event_hub,
         base.clock,

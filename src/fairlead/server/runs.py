@@ -29,9 +29,9 @@ from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
-from fairlead.operations.runs.stored_bodies import StoredBodies
 from fairlead.operations.runs.void import Voider
 from fairlead.operations.runs.watch import Watcher
+from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.operations.webhook_secrets import WebhookSecrets
 from fairlead.operations.webhooks import Webhooks, allowed_addresses
 from fairlead.providers.answers import AnswerDecoder
@@ -86,7 +86,7 @@ class _Working:
     voider: Voider
     server_id: str
     bodies: LargeBodies
-    stored: StoredBodies
+    stored: StoredDocuments
 
 
 def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, stack: AsyncExitStack) -> Runs:
@@ -145,7 +145,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     )
     results = Results(base.assets.blobs)
     replayer = _replayer(settings, base, results)
-    bodies, stored = LargeBodies(base.readers), StoredBodies(base.assets.blobs, base.observe)
+    bodies, stored = LargeBodies(base.readers), StoredDocuments(base.assets.blobs, base.observe)
     stack.push_async_callback(stored.close)
     journal = _journal(base, stack)
     journal.tell_unneeded = stored.delete_soon
@@ -169,7 +169,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
 
 
 def _resumer(
-    settings: Settings, base: Base, credentials: Credentials, bodies: LargeBodies, stored: StoredBodies
+    settings: Settings, base: Base, credentials: Credentials, bodies: LargeBodies, stored: StoredDocuments
 ) -> Resumer:
     return Resumer(
         base.catalog,

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, insert, or_, select
 
 from fairlead.storage.needed_files import needed_by_jobs
 from fairlead.storage.storage_usage import lock_usage
-from fairlead.storage.tables import assets, run_results, runs, workflow_files
+from fairlead.storage.tables import assets, jobs, run_results, runs, workflow_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,12 @@ def delete_expired(connection: Connection, now: int, limit: int) -> int:
 
 
 def named_blobs(connection: Connection, names: Sequence[str], now: int) -> set[str]:
-    """Those of some blobs that a live asset, a kept result, a live run or a file of workflows still names."""
+    """Those of some blobs that a live asset, a kept result, a live run, a file of workflows or a job still names."""
     of_assets = select(assets.c.blob).where(assets.c.blob.in_(names), assets.c.expires_at > now)
     of_results = select(run_results.c.blob).where(run_results.c.blob.in_(names))
     # A server of the version before leaves the names of blobs in runs that it ends.
     of_requests = select(runs.c.request_blob).where(runs.c.request_blob.in_(names), runs.c.finished_at.is_(None))
     stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now, needed_by_jobs())
     of_files = select(workflow_files.c.blob).where(workflow_files.c.blob.in_(names), stays)
-    return set(connection.execute(of_assets.union(of_results, of_requests, of_files)).scalars())
+    of_jobs = select(jobs.c.documents_blob).where(jobs.c.documents_blob.in_(names))
+    return set(connection.execute(of_assets.union(of_results, of_requests, of_files, of_jobs)).scalars())

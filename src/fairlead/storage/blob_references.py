@@ -1,4 +1,4 @@
-"""Who names which blob: live result assets, kept results of runs, live runs with large bodies, files of workflows."""
+"""Who names which blob: result assets, kept results of runs, large requests of live runs, files, large workflows."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -6,15 +6,15 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Select, or_, select
 
 from fairlead.storage.needed_files import needed_by_jobs
-from fairlead.storage.tables import assets, run_results, runs, workflow_files
+from fairlead.storage.tables import assets, jobs, run_results, runs, workflow_files
 
-KINDS: Final = ("asset", "result", "request", "file")
+KINDS: Final = ("asset", "result", "request", "file", "workflow")
 
 
 class BlobReference(NamedTuple):
     """A row that names a blob: its kind, its id, its workspace, and how large the blob is.
 
-    The id of a result and of a request is the run's.
+    The id of a result and of a request is the run's, that of a workflow the job's.
     """
 
     kind: str
@@ -69,6 +69,9 @@ def _live(kind: str, now: int) -> Select[Any]:
         case "request":
             columns = (runs.c.id, runs.c.workspace_id, runs.c.request_blob, runs.c.request_size)
             return select(*columns).where(runs.c.request_blob.is_not(None), runs.c.finished_at.is_(None))
+        case "workflow":
+            columns = (jobs.c.id, jobs.c.workspace_id, jobs.c.documents_blob, jobs.c.documents_size)
+            return select(*columns).where(jobs.c.documents_blob.is_not(None))
         case _:
             stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now, needed_by_jobs())
             file = workflow_files.c
@@ -76,7 +79,13 @@ def _live(kind: str, now: int) -> Select[Any]:
 
 
 def _ids() -> dict[str, Any]:
-    return {"asset": assets.c.id, "result": run_results.c.run_id, "request": runs.c.id, "file": workflow_files.c.id}
+    return {
+        "asset": assets.c.id,
+        "result": run_results.c.run_id,
+        "request": runs.c.id,
+        "file": workflow_files.c.id,
+        "workflow": jobs.c.id,
+    }
 
 
 def _blob(kind: str) -> ColumnElement[str]:
@@ -85,6 +94,7 @@ def _blob(kind: str) -> ColumnElement[str]:
         "result": run_results.c.blob,
         "request": runs.c.request_blob,
         "file": workflow_files.c.blob,
+        "workflow": jobs.c.documents_blob,
     }
     column: ColumnElement[str] = columns[kind]
     return column

@@ -16,8 +16,9 @@ from sqlalchemy import (
     update,
 )
 
-from fairlead.domain.runs.entries import Admission, LiveRun, RequestBlob
+from fairlead.domain.runs.entries import Admission, LiveRun
 from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, states_before
+from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.storage.prepared import Prepared, PreparedLookup
 from fairlead.storage.tables import ledger_entries, run_events, runs, workspaces
 
@@ -285,7 +286,7 @@ _HEAD: Final = (
 def new_run(entry: Admission, state: str, place: int | None) -> tuple[Any, ...]:
     """The row of INSERT_RUN for a run that is admitted in a state, with its place in the queue where it has one."""
     ticket = entry.ticket
-    blob = entry.request if type(entry.request) is RequestBlob else None
+    blob = entry.request if type(entry.request) is DocumentBlob else None
     return (
         entry.run_id,
         entry.workspace_id,
@@ -326,7 +327,7 @@ def live_run(row: Sequence[Any]) -> LiveRun:
     return LiveRun(
         **{
             **found,
-            "request": found["request"] if blob is None else RequestBlob(blob, size),
+            "request": found["request"] if blob is None else DocumentBlob(blob, size),
             "state": RunState(found["state"]),
             "credential": found["credential"] or "",
             "strict": bool(found["strict"]),

@@ -40,12 +40,12 @@ from fairlead.domain.jobs.faults import (
 )
 from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobState, JobTransition, advance, states_before
 from fairlead.domain.storage_limits import StorageUsage
+from fairlead.storage.job_documents import count_documents, document_columns, refuse_documents, usage_before
 from fairlead.storage.job_keys import INSERT_KEY, used_keys
 from fairlead.storage.job_labels import Marks, add_marks, mark_job
 from fairlead.storage.needed_files import INSERT_NEEDED
 from fairlead.storage.prepared import Prepared, PreparedInsert, PreparedLookup, PreparedQuery
 from fairlead.storage.public_ids import find_known_as
-from fairlead.storage.storage_usage import usage_of_each
 from fairlead.storage.tables import deployments, job_events, jobs, workspaces
 from fairlead.storage.workflow_files import extend_expiries
 
@@ -128,7 +128,7 @@ class _Batch:
     """Of the ids that callers chose, with their workspaces: those by which jobs are known."""
     deployments: Mapping[str, _Row]
     """The workspace, the state and its reason of each that jobs were sent to, and is there."""
-    usage: Mapping[str, StorageUsage]
+    usage: dict[str, StorageUsage]
     """What those workspaces keep that submit jobs."""
     changed: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
@@ -182,7 +182,7 @@ def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
     keys = {entry.idempotency_id for entry in new if entry.idempotency_id}
     chosen = [(entry.workspace_id, entry.chosen_id) for entry in new if entry.chosen_id]
     used_ids = {(found.workspace_id, found.public_id) for found in find_known_as(connection, chosen)}
-    usage = usage_of_each(connection, sorted({entry.workspace_id for entry in new}))
+    usage = usage_before(connection, new)
     return _Batch(slots, standing, used_keys(connection, keys), used_ids, _deployments(connection, new), usage)
 
 
@@ -252,11 +252,12 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
     batch.write(
         _INSERT, entry.job_id, entry.workspace_id, slots.last, entry.key_id, entry.partner_key_id, state.value, attempt,
         server_id, entry.workflow, entry.extra, entry.wanted, entry.nodes, labels, entry.created_at,
-        entry.created_at, started_at, *place, entry.chosen_id,
+        entry.created_at, started_at, *place, entry.chosen_id, *document_columns(entry.documents),
     )  # fmt: skip
     batch.used_ids.add((entry.workspace_id, public_id))
     mark_job(batch.labels, entry.workspace_id, slots.last, entry.labels, place[0])
     batch.files.extend((file_id, entry.job_id) for file_id in sorted(set(entry.files)))
+    count_documents(batch.usage, entry)
     if entry.idempotency_id is not None:
         batch.used_keys.add(entry.idempotency_id)
         batch.keys.append((entry.idempotency_id, entry.job_id, entry.idempotency_until))
@@ -265,8 +266,8 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
 
 def _refuse(batch: _Batch, entry: Submission, slots: _Slots) -> JobFault | StorageFull | DeploymentFault | None:
     """Why a job cannot be submitted now; None where it can."""
-    if (spent := batch.usage.get(entry.workspace_id, StorageUsage()).spent(entry.storage)) is not None:
-        return StorageFull(*spent)
+    if (full := refuse_documents(batch.usage, entry)) is not None:
+        return full
     if entry.chosen_id is not None and (entry.workspace_id, entry.chosen_id) in batch.used_ids:
         return DuplicateJob(entry.chosen_id)
     if entry.idempotency_id in batch.used_keys:
@@ -466,7 +467,7 @@ _OLDEST_PARKED: Final = PreparedQuery(
 _NEW_COLUMNS: Final = (
     "id", "workspace_id", "number", "key_id", "partner_key_id", "state", "attempt", "server_id", "workflow", "extra",
     "wanted", "nodes", "labels", "created_at", "updated_at", "started_at", "deployment_id", "release_version",
-    "chosen_id",
+    "chosen_id", "documents_blob", "documents_size", "workflow_size",
 )  # fmt: skip
 _INSERT: Final = Prepared(insert(jobs), _NEW_COLUMNS)
 

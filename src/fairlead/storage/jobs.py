@@ -14,12 +14,14 @@ from fairlead.domain.jobs.jobs import Job, JobQuery, StoredEvent
 from fairlead.domain.jobs.listing import JobPage, ListedJob, ListQuery
 from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobState
 from fairlead.storage.deployments import packs_of_release
+from fairlead.storage.job_documents import DOCUMENT_COLUMNS, documents_in
 from fairlead.storage.job_entries import job_in_state
 from fairlead.storage.job_labels import Marks, find_labelled, mark_job, remove_marks
 from fairlead.storage.needed_files import delete_needed
 from fairlead.storage.prepared import PreparedQuery, is_sqlite
 from fairlead.storage.public_ids import JobByPublicId
 from fairlead.storage.released import ReleasedLookup
+from fairlead.storage.storage_usage import lock_usage
 from fairlead.storage.tables import job_events, jobs, servers, workspaces
 
 _WINDOW_MIN: Final = 9
@@ -47,7 +49,7 @@ _BRIEF: Final = (
     jobs.c.release_version,
     jobs.c.chosen_id,
 )
-_WHOLE: Final = (*_BRIEF, jobs.c.workflow, jobs.c.extra)
+_WHOLE: Final = (*_BRIEF, jobs.c.workflow, jobs.c.extra, *DOCUMENT_COLUMNS)
 _LISTED: Final = (
     jobs.c.id, jobs.c.number, jobs.c.state, jobs.c.created_at, jobs.c.updated_at, jobs.c.labels,
     jobs.c.release_version, jobs.c.chosen_id,
@@ -62,6 +64,13 @@ class OrphanedJob(msgspec.Struct, frozen=True):
     job_id: str
     workspace_id: str
     attempt: int
+
+
+class ForgottenJobs(msgspec.Struct, frozen=True):
+    """How many jobs were forgotten, and the blobs of large documents that nobody needs any more."""
+
+    count: int
+    blobs: Sequence[str]
 
 
 def deflated(document: bytes) -> bytes:
@@ -81,7 +90,7 @@ def inflated(kept: bytes) -> bytes:
 
 
 def find_job(connection: Connection, workspace_id: str, public_id: str, *, whole: bool) -> Job | None:
-    """A job of a workspace by its public id; None where it has none of this id. A `whole` one has its workflow."""
+    """A job of a workspace by its public id; None where it has none of this id. A `whole` one has its documents."""
     row = (_FIND_WHOLE if whole else _FIND).run(connection, workspace_id, public_id)
     return None if row is None else _job(row)
 
@@ -251,14 +260,17 @@ def jobs_of(connection: Connection, server_id: str, begun_before: int) -> Sequen
     return [OrphanedJob(*row) for row in found]
 
 
-def delete_expired_jobs(connection: Connection, now: int, limit: int) -> int:
-    """Forget jobs whose time is up, with their events and labels; how many."""
-    columns = (jobs.c.id, jobs.c.workspace_id, jobs.c.number, jobs.c.labels, jobs.c.deployment_id)
+def delete_expired_jobs(connection: Connection, now: int, limit: int) -> ForgottenJobs:
+    """Forget jobs whose time is up, with their events and labels."""
+    columns = (
+        jobs.c.id, jobs.c.workspace_id, jobs.c.number, jobs.c.labels, jobs.c.deployment_id, jobs.c.documents_blob,
+    )  # fmt: skip
     expired = select(*columns).where(jobs.c.expires_at <= now).order_by(jobs.c.expires_at).limit(limit)
     found = connection.execute(expired.with_for_update(skip_locked=True)).all()  # as entries do: jobs before labels
     ids = [row[0] for row in found]
     marks: Marks = {}
-    for _, workspace_id, number, labels, deployment_id in found:
+    blobs = [row.documents_blob for row in found if row.documents_blob is not None]
+    for _, workspace_id, number, labels, deployment_id, _ in found:
         if labels is not None:
             pairs = msgspec.json.decode(labels, type=dict[str, str])
             mark_job(marks, workspace_id, number, pairs, deployment_id)
@@ -266,8 +278,10 @@ def delete_expired_jobs(connection: Connection, now: int, limit: int) -> int:
         remove_marks(connection, marks)
         connection.execute(delete(job_events).where(job_events.c.job_id.in_(ids)))
         delete_needed(connection, ids)
+        if blobs:
+            lock_usage(connection, [row.workspace_id for row in found])
         connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
-    return len(ids)
+    return ForgottenJobs(len(ids), blobs)
 
 
 def _listed(row: Sequence[Any]) -> ListedJob:
@@ -281,6 +295,12 @@ def _job(row: Mapping[Any, Any]) -> Job:
         "state": JobState(row["state"]),
         "wanted": msgspec.json.decode(row["wanted"], type=tuple[str, ...]),
     }
+    if "workflow" in values:
+        values["documents"] = documents = documents_in(values)
+        for column in DOCUMENT_COLUMNS:
+            del values[column.name]
+        if documents is not None:
+            values["workflow"] = values["extra"] = None
     for name in ("workflow", "extra", "outputs"):
         if values.get(name) is not None:
             values[name] = inflated(values[name])

@@ -10,9 +10,9 @@ from sqlalchemy import Connection, func, inspect, select, text
 
 from fairlead.storage.database import Database
 from fairlead.storage.sealed_rows import metadata  # with its own tables in it
-from fairlead.storage.storage_usage import make_triggers
+from fairlead.storage.storage_usage import make_document_triggers, make_triggers
 
-HEAD: Final = "0018"
+HEAD: Final = "0019"
 """The revision of the tables in `tables.py`; a test fails when the folder of revisions disagrees."""
 _LOCK: Final = 0x666C6B  # "flk": names the lock among those of other programs on the same server
 
@@ -42,6 +42,7 @@ def _make(connection: Connection) -> None:
     """Make the tables of an empty database at once; a test proves that the revisions lead to the very same."""
     metadata.create_all(connection)
     make_triggers(connection)
+    make_document_triggers(connection)
     connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
 

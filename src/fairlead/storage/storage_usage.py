@@ -1,8 +1,9 @@
 """What each workspace keeps, in bytes and files: counted by the database in the transaction that changes it (S-09).
 
 Triggers count, so that no statement can be forgotten, nor those of servers of the version before. Files of workflows,
-copies of results and what editors keep are counted, each row for itself: bytes that several rows name are stored once
-and count for each.
+copies of results, what editors keep and the large workflows of jobs are counted, each row for itself: bytes that
+several rows name are stored once and count for each. The large bodies of runs are not counted: the backlog of the
+queue bounds them, and they are gone when their runs have ended, while a workflow is kept as long as its job.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -25,7 +26,7 @@ from sqlalchemy import (
 
 from fairlead.domain.storage_limits import StorageLimits, StorageUsage
 from fairlead.storage.prepared import PreparedLookup
-from fairlead.storage.tables import assets, editor_documents, metadata, workflow_files, workspaces
+from fairlead.storage.tables import assets, editor_documents, jobs, metadata, workflow_files, workspaces
 from fairlead.storage.upserts import insert_into
 
 _UUID: Final = String(36)
@@ -49,6 +50,7 @@ _USAGE: Final = (
 _LOOK_UP: Final = PreparedLookup(
     lambda one_of: select(storage_usage.c.workspace_id, *_USAGE).where(one_of(storage_usage.c.workspace_id))
 )
+_SIZES: Final = frozenset({"size", "documents_size"})
 _COUNTED: Final = {"workflow_files": "size", "assets": "size", "editor_documents": "content"}
 
 
@@ -110,6 +112,7 @@ def wrong_usage() -> Select[Any]:
         select(workflow_files.c.workspace_id, workflow_files.c.size.label("size")),
         select(assets.c.workspace_id, assets.c.size),
         select(editor_documents.c.workspace_id, func.length(editor_documents.c.content)),
+        select(jobs.c.workspace_id, jobs.c.documents_size).where(jobs.c.documents_size.is_not(None)),
     ).subquery()
     rows = (
         select(kept.c.workspace_id, func.sum(kept.c.size).label("bytes"), func.count().label("files"))
@@ -133,6 +136,20 @@ def make_triggers(connection: Connection) -> None:
         connection.execute(text(statement))
 
 
+def make_document_triggers(connection: Connection) -> None:
+    """Have the database count the large workflows of jobs, too; the rows of other jobs cost nothing."""
+    column = "documents_size"
+    for event, row, body in (("INSERT", "NEW", _more(column)), ("DELETE", "OLD", _less(column))):
+        name = f"count_documents_{event.lower()}"
+        head = f"CREATE TRIGGER {name} AFTER {event} ON jobs"
+        if connection.dialect.name == "sqlite":
+            connection.execute(text(f"{head} WHEN {row}.{column} IS NOT NULL BEGIN {body} END"))
+            continue
+        function = f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$"
+        connection.execute(text(function))
+        connection.execute(text(f"{head} FOR EACH ROW WHEN ({row}.{column} IS NOT NULL) EXECUTE FUNCTION {name}()"))
+
+
 def count_all(connection: Connection) -> None:
     """Count what is kept already, for databases that were made before."""
     kept = " UNION ALL ".join(
@@ -149,7 +166,7 @@ def count_all(connection: Connection) -> None:
 
 def _bytes(column: str, row: str = "") -> str:
     named = f"{row}.{column}" if row else column
-    return named if column == "size" else f"length({named})"
+    return named if column in _SIZES else f"length({named})"
 
 
 def _less(column: str) -> str:

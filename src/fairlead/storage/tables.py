@@ -31,7 +31,6 @@ _ORDERED_ID = String(45).with_variant(String(45, collation="C"), "postgresql")
 """Sorts by its bytes."""
 _INT = BigInteger().with_variant(Integer(), "sqlite")
 """64 bits in both; SQLite numbers its rows by themselves only in a column spelled INTEGER."""
-
 _WHERE: Final = "where"
 """Under which name an index has the condition of its rows."""
 
@@ -158,10 +157,9 @@ runs = Table(
     Column("created_at", _INT, nullable=False),
     Column("finished_at", _INT),
 )
-_WORKING: Final = text("state = 'accepted' OR state = 'dispatched'")
 _WAITING: Final = text("state = 'parked' OR state = 'released'")
 _RELEASED: Final = text("state = 'released'")
-_partial_index("ix_runs_working", runs.c.server_id, where=_WORKING)
+_partial_index("ix_runs_working", runs.c.server_id, where=text("state = 'accepted' OR state = 'dispatched'"))
 _partial_index("ix_runs_waiting", runs.c.workspace_id, runs.c.place, runs.c.hold, where=_WAITING)
 # Said otherwise than the others, so that PostgreSQL does not count places by it.
 _partial_index("ix_runs_queued_since", runs.c.created_at, where=text("place IS NOT NULL AND finished_at IS NULL"))
@@ -325,16 +323,19 @@ jobs = Table(
     Column("release_version", _INT, comment="of the deployment's release that it was taken in by"),
     Column("chosen_id", _UUID, comment="what callers know it by, where its submitter chose that; null for its id"),
     Column("handed_back", _INT, nullable=False, server_default=text("0"), comment="attempts whose server was stopped"),
+    Column("documents_blob", String(64), comment="the blob that has workflow and extra instead, where they are large"),
+    Column("documents_size", _INT, comment="how many bytes that blob has"),
+    Column("workflow_size", _INT, comment="how many of them, after the job's id, are the workflow"),
 )
 _JOB_LIVE: Final = text("state = 'canceling' OR state = 'parked' OR state = 'released' OR state = 'running'")
-_JOB_WORKING: Final = text("state = 'canceling' OR state = 'running'")
 Index("uq_jobs_workspace_number", jobs.c.workspace_id, jobs.c.number, unique=True)
 _partial_index("ix_jobs_live", jobs.c.workspace_id, jobs.c.number, where=_JOB_LIVE)
 _partial_index("ix_jobs_released", jobs.c.workspace_id, jobs.c.number, where=_RELEASED)
-_partial_index("ix_jobs_working", jobs.c.server_id, where=_JOB_WORKING)
+_partial_index("ix_jobs_working", jobs.c.server_id, where=text("state = 'canceling' OR state = 'running'"))
 Index("ix_jobs_expires_at", jobs.c.expires_at)
 _DEPLOYED: Final = text("deployment_id IS NOT NULL")
 _partial_index("ix_jobs_deployment", jobs.c.workspace_id, jobs.c.deployment_id, jobs.c.number, where=_DEPLOYED)
+_partial_index("ix_jobs_documents_blob", jobs.c.documents_blob, where=text("documents_blob IS NOT NULL"))
 _CHOSEN: Final = text("chosen_id IS NOT NULL")
 _partial_index("uq_jobs_workspace_chosen", jobs.c.workspace_id, jobs.c.chosen_id, unique=True, where=_CHOSEN)
 
@@ -430,8 +431,7 @@ deployments = Table(
 )
 _UNSETTLED: Final = text("deleted_at IS NULL AND (state = 'not_ready' OR state = 'unavailable')")
 _partial_index("ix_deployments_unsettled", deployments.c.updated_at, where=_UNSETTLED)
-_DELETED: Final = text("deleted_at IS NOT NULL")
-_partial_index("ix_deployments_deleted", deployments.c.deleted_at, where=_DELETED)
+_partial_index("ix_deployments_deleted", deployments.c.deleted_at, where=text("deleted_at IS NOT NULL"))
 
 releases = Table(
     "releases",

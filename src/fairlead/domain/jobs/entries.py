@@ -8,6 +8,7 @@ import msgspec
 from fairlead.domain.deployments import DeploymentFault, Placement
 from fairlead.domain.faults import Fault
 from fairlead.domain.jobs.faults import JobFault, StorageFull
+from fairlead.domain.jobs.jobs import JobDocuments
 from fairlead.domain.jobs.states import JobState, JobTransition
 from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
 
@@ -28,7 +29,8 @@ class Submission(msgspec.Struct, frozen=True):
     nodes, `backlog` how many jobs of the workspace may wait. An `idempotency_id` is used by at most one job until
     `idempotency_until`. `files` are the ids of those that must not be deleted while the job lives. With a `placement`
     the job was sent to a deployment, which must still take jobs. `job_id` is new; no job of the workspace may be known
-    by the `chosen_id`. A workspace that has no room left below its `storage` limits submits none.
+    by the `chosen_id`. A workspace that has no room left below its `storage` limits submits none. `workflow` and
+    `extra` are deflated; where they are large, both are empty objects, and `documents` is the blob that holds them.
     """
 
     job_id: str
@@ -49,6 +51,7 @@ class Submission(msgspec.Struct, frozen=True):
     placement: Placement | None = None
     chosen_id: str | None = None
     storage: StorageLimits = UNLIMITED
+    documents: JobDocuments | None = None
 
 
 class JobClaim(msgspec.Struct, frozen=True):

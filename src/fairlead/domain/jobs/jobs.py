@@ -6,6 +6,7 @@ import msgspec
 
 from fairlead.domain.deployments import PackSet, Placement
 from fairlead.domain.jobs.states import JobState
+from fairlead.domain.stored_documents import DocumentBlob
 
 
 class NewJob(msgspec.Struct, frozen=True):
@@ -41,12 +42,19 @@ class SubmittedJob(msgspec.Struct, frozen=True):
     node_errors: bytes = b"{}"
 
 
+class JobDocuments(msgspec.Struct, frozen=True):
+    """The blob that holds a job's workflow and then its `extra`, where they are large together."""
+
+    blob: DocumentBlob
+    workflow_size: int
+
+
 class Job(msgspec.Struct, frozen=True):
     """A job as the books know it, by its own `id`; callers know it by its public one, and never see the other.
 
-    `workflow` and `extra` are None where they were not asked for. `outputs` is a JSON object of what nodes have shown,
-    `{node: {"ui": {...}, "place": Place}}`; `failure` is JSON of a `Failure`, or of an `Interrupted`. `labels` is JSON
-    of an object of texts, None for none.
+    `workflow` and `extra` are None where they were not asked for, or are still in the blob of `documents`. `outputs` is
+    a JSON object of what nodes have shown, `{node: {"ui": {...}, "place": Place}}`; `failure` is JSON of a `Failure`,
+    or of an `Interrupted`. `labels` is JSON of an object of texts, None for none.
     """
 
     id: str
@@ -72,6 +80,7 @@ class Job(msgspec.Struct, frozen=True):
     deployment_id: str | None = None
     release_version: int | None = None
     chosen_id: str | None = None
+    documents: JobDocuments | None = None
 
     @property
     def public_id(self) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from fairlead.domain.faults import Fault
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunState
+from fairlead.domain.stored_documents import DocumentBlob
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
@@ -52,13 +53,6 @@ class EarlierWork(msgspec.Struct, frozen=True):
     expires_at: int
 
 
-class RequestBlob(msgspec.Struct, frozen=True):
-    """The blob that holds the large body of a run, and of this run alone: its name, and how many bytes it has."""
-
-    name: str
-    size: int
-
-
 class QueueTicket(msgspec.Struct, frozen=True):
     """What makes a run a queued one (R-32): how many may wait in its workspace, its links' base, whom to tell."""
 
@@ -86,7 +80,7 @@ class Admission(msgspec.Struct, frozen=True):
     hold: int
     rate_version: str
     created_at: int
-    request: bytes | RequestBlob
+    request: bytes | DocumentBlob
     operation: str | None = None
     strict: bool = False
     byok: bool = False
@@ -249,7 +243,7 @@ class LiveRun:
     handle: str | None
     hold: int
     rate_version: str
-    request: bytes | RequestBlob
+    request: bytes | DocumentBlob
     credential: str = ""
     operation: str | None = None
     strict: bool = False

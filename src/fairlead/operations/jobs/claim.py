@@ -7,16 +7,19 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.entries import Claimed, JobCancel, JobClaim, JobRelease, JobTakeOver, Moved
-from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, TIMEOUT
+from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, INTERNAL, TIMEOUT
 from fairlead.domain.jobs.events import EventEnvelope, Failed, Failure, Interrupted, Place
-from fairlead.domain.jobs.jobs import LiveJob
+from fairlead.domain.jobs.jobs import Job, LiveJob
 from fairlead.domain.jobs.states import LIVE, JobTransition
 from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import DatabaseTrouble, JobTakenOver, Observer
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.books import JobBooks
+from fairlead.operations.jobs.documents import with_documents
 from fairlead.operations.jobs.execute import JobExecutor
+from fairlead.operations.stored_documents import DocumentLostError, StoredDocuments
 from fairlead.storage import jobs
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 
@@ -34,7 +37,8 @@ T = TypeVar("T")
 class JobClaimer:
     """Takes jobs for this server. `alone`: no other server can share the database; else one is dead after `silent_ms`.
 
-    Jobs wait for at most `timeout_ms`, and are kept for `kept_ms` when they have ended.
+    Jobs wait for at most `timeout_ms`, and are kept for `kept_ms` when they have ended. `documents` has the large
+    workflows.
     """
 
     database: Database
@@ -47,6 +51,7 @@ class JobClaimer:
     silent_ms: int
     timeout_ms: int
     kept_ms: int
+    documents: StoredDocuments
     _claiming: set[str] = field(default_factory=set)
 
     async def claim(self, job_id: str, workspace_id: str) -> None:
@@ -131,10 +136,13 @@ class JobClaimer:
         """Forget a batch of jobs whose time is up, and return how many were."""
         now = self.clock.now_ms()
         try:
-            return await self.database.write(lambda c: jobs.delete_expired_jobs(c, now, FOUND_AT_ONCE))
+            forgotten = await self.database.write(lambda c: jobs.delete_expired_jobs(c, now, FOUND_AT_ONCE))
         except DatabaseUnavailableError as error:
             self.observe(DatabaseTrouble("forget jobs", str(error)))
             return 0
+        if forgotten.blobs:
+            self.documents.delete_soon(forgotten.blobs)
+        return forgotten.count
 
     async def _read_claimed(self, entry: JobClaim, claimed: Claimed) -> LiveJob | None:
         """The job as it was submitted; None where it cannot be read now: it is found as a stray and taken over."""
@@ -150,24 +158,33 @@ class JobClaimer:
         ids = entry.workspace_id, entry.job_id
         whole = await self._find("read a claimed job", lambda c: [jobs.find_claimed(c, *ids)])
         found, packs = whole[0] if whole else (None, None)
-        if found is None or found.workflow is None or found.extra is None:
+        if found is None or (found := await self._with_documents(found)) is None:
             return None
         return LiveJob(
             id=found.id,
             public_id=found.public_id,
             workspace_id=found.workspace_id,
             attempt=claimed.attempt,
-            workflow=found.workflow,
-            extra=found.extra,
+            workflow=found.workflow or b"{}",
+            extra=found.extra or b"{}",
             wanted=found.wanted,
             nodes=found.nodes,
             created_at=found.created_at,
             started_at=entry.at,
             partner_key_id=found.partner_key_id,
             events=claimed.events,
-            hindrance=_hindrance(claimed),
+            hindrance=_hindrance(claimed) if found.workflow is not None else INTERNAL,
             packs=packs,
         )
+
+    async def _with_documents(self, job: Job) -> Job | None:
+        """The job with its workflow, or without where that is lost; None where the store is away."""
+        try:
+            return await with_documents(self.documents, job)
+        except DocumentLostError:
+            return job
+        except FaultError:
+            return None
 
     async def _find(self, doing: str, work: Work[Sequence[T]]) -> Sequence[T]:
         """What is looked for again soon, and so may be missed now."""

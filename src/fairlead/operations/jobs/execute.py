@@ -5,13 +5,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from fairlead.domain.faults import FaultError, Unauthorized
 from fairlead.domain.jobs.entries import JobEnding, JobProgress, JobTakeOver, Moved, Outdated
-from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, TOO_MUCH, VALIDATION
+from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, INTERNAL, TOO_MUCH, VALIDATION
 from fairlead.domain.jobs.events import Ending, Failed, Failure, Interrupted, Place, Succeeded
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.outputs import SHOWS_TOO_MUCH
@@ -39,8 +39,16 @@ _REMEMBERED_EACH: Final = 64 * 1024
 _NOWHERE: Final = Place("", "")
 _HINDRANCES: Final = {
     INACTIVE_SUBSCRIPTION: "The subscription of this workspace is not active any more.",
+    INTERNAL: "The stored workflow of this job is lost.",
     CRASH: "The servers that had this job executed ended again and again before it did.",
 }
+
+
+class _Extra(msgspec.Struct):
+    extra_pnginfo: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_extra: Final = msgspec.json.Decoder(_Extra)
 
 
 class JobExecutor:
@@ -184,7 +192,7 @@ class JobExecutor:
             raise
         except Exception as error:  # noqa: BLE001 -- a bug of ours must not leave a job without an end
             self._observe(UnexpectedError(f"execute {job.id}", error))
-            ending = _failed("InternalError", "The job could not be executed, for a reason that is not its own.")
+            ending = _failed(INTERNAL, "The job could not be executed, for a reason that is not its own.")
         finally:
             await flushing.stop()
             # Now, so that the next job's claim shares a transaction with the end of this one.
@@ -326,6 +334,5 @@ def _failed(exception_type: str, message: str) -> Failed:
 
 def _hidden(extra: bytes) -> bytes:
     """The values of hidden inputs that come with a submission."""
-    document: dict[str, Any] = msgspec.json.decode(extra, type=dict[str, Any])
-    known = document.get("extra_pnginfo")
-    return msgspec.json.encode({"EXTRA_PNGINFO": known} if isinstance(known, dict) else {})
+    known = bytes(_extra.decode(extra).extra_pnginfo)
+    return b'{"EXTRA_PNGINFO":%b}' % known if known.startswith(b"{") else b"{}"

@@ -10,6 +10,8 @@ from fairlead.domain.jobs.jobs import Job, JobQuery, StoredEvent
 from fairlead.domain.jobs.listing import JobPage, ListQuery
 from fairlead.domain.jobs.states import WAITING, JobState
 from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.operations.jobs.documents import with_documents
+from fairlead.operations.stored_documents import DocumentLostError, StoredDocuments
 from fairlead.storage import jobs
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 
@@ -23,14 +25,29 @@ T = TypeVar("T")
 class JobReader:
     """Reads the jobs of a workspace, by their public ids. Every method may raise FaultError: the database is away."""
 
-    def __init__(self, database: Database, observe: Observer) -> None:
+    def __init__(self, database: Database, documents: StoredDocuments, observe: Observer) -> None:
         self._database = database
+        self._documents = documents
         self._observe = observe
 
-    async def job(self, caller: Caller, public_id: str, *, whole: bool = False) -> Job:
-        """A job, on request with its workflow; JobFaultError where the workspace has none of this id."""
+    async def job(self, caller: Caller, public_id: str, *, whole: bool = False, workflow_max: int | None = None) -> Job:
+        """A job, on request with its workflow; JobFaultError where the workspace has none of this id.
+
+        A stored workflow of more than `workflow_max` bytes is not read.
+        """
         job = await self._read(lambda c: jobs.find_job(c, caller.workspace_id, public_id, whole=whole))
-        return _known(job, public_id)
+        found = _known(job, public_id)
+        stored = found.documents
+        if stored is not None and workflow_max is not None and stored.workflow_size > workflow_max:
+            return found
+        return await self.with_documents(found)
+
+    async def with_documents(self, job: Job) -> Job:
+        """A job with its large workflow; without one where that is lost, which is reported where it is found."""
+        try:
+            return await with_documents(self._documents, job)
+        except DocumentLostError:
+            return job
 
     async def standing(self, caller: Caller, public_id: str) -> tuple[Job, int | None]:
         """A job and how many wait before it, at one moment; JobFaultError where the workspace has none of this id."""
@@ -38,11 +55,11 @@ class JobReader:
         return _known(job, public_id), ahead
 
     async def live(self, caller: Caller, *, whole: bool = True) -> Sequence[Job]:
-        """The jobs that have not ended, the oldest first, at most LIVE_MAX."""
+        """The jobs that have not ended, the oldest first, at most LIVE_MAX; see `jobs`."""
         return await self._read(lambda c: jobs.live_jobs(c, caller.workspace_id, LIVE_MAX, whole=whole))
 
     async def jobs(self, caller: Caller, query: JobQuery) -> Sequence[Job]:
-        """The jobs that a query asks for."""
+        """The jobs that a query asks for; large workflows are read by `with_documents`."""
         return await self._read(lambda c: jobs.find_jobs(c, caller.workspace_id, query))
 
     async def page(self, caller: Caller, query: ListQuery) -> JobPage:

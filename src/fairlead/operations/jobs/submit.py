@@ -38,11 +38,15 @@ from fairlead.operations.authenticate import ApiKey, Authenticator
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.callbacks import CheckCallbacks
+from fairlead.operations.jobs.documents import keep_documents
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.files import WorkflowFiles
-from fairlead.storage.jobs import deflate
+from fairlead.operations.stored_documents import StoredDocuments
+from fairlead.storage.jobs import deflate, deflated
 
 _NO_ERRORS: Final = b"{}"
+_ELSEWHERE: Final = deflated(b"{}")
+"""What the row of a job has whose documents are in a blob."""
 _LEFT_OUT: Final = msgspec.json.encode({"message": "Some outputs of the workflow cannot be made."})
 _NO_KEY: Final = (
     "This workflow has partner nodes, and the call has no credential that could pay for them later;"
@@ -64,6 +68,7 @@ class Submitter:
         books: JobBooks,
         executor: JobExecutor,
         files: WorkflowFiles,
+        documents: StoredDocuments,
         authenticator: Authenticator,
         event_hub: EventHub,
         clock: Clock,
@@ -76,6 +81,7 @@ class Submitter:
         self._books = books
         self._executor = executor
         self._files = files
+        self._documents = documents
         self._authenticator = authenticator
         self._event_hub = event_hub
         self._clock = clock
@@ -89,12 +95,12 @@ class Submitter:
         public_id = new.chosen_id or job_id
         checked = await self._checked(caller, job_id, new)
         payer = await self._payer(caller, new, checked)
-        workflow, extra = await deflate(checked.workflow), await deflate(new.extra)
+        documents = await keep_documents(self._documents, job_id, checked.workflow, new.extra)
         submission = Submission(
             job_id=job_id,
             workspace_id=caller.workspace_id,
-            workflow=workflow,
-            extra=extra,
+            workflow=await deflate(checked.workflow) if documents is None else _ELSEWHERE,
+            extra=await deflate(new.extra) if documents is None else _ELSEWHERE,
             wanted=msgspec.json.encode(checked.outputs).decode(),
             nodes=checked.nodes,
             created_at=self._clock.now_ms(),
@@ -109,6 +115,7 @@ class Submitter:
             placement=new.placement,
             chosen_id=new.chosen_id,
             storage=self._files.limits,
+            documents=documents,
         )
         submitted = await self._recorded(submission)
         if submitted.state is JobState.RUNNING:
@@ -150,7 +157,10 @@ class Submitter:
         return payer
 
     async def _recorded(self, submission: Submission) -> Submitted:
-        """Make a job durable; a place that was reserved for it is given back unless it takes it."""
+        """Make a job durable; a place that was reserved for it is given back unless it takes it.
+
+        Where nobody knows whether the entry was kept, its blob may be needed: it is swept if no job names it.
+        """
         verdict: object = None
         try:
             verdict = await self._books.write(submission)
@@ -158,6 +168,8 @@ class Submitter:
             takes_place = isinstance(verdict, Submitted) and verdict.state is JobState.RUNNING
             if submission.server_id is not None and not takes_place:
                 self._executor.give_back()
+        if submission.documents is not None and not isinstance(verdict, Submitted):
+            await self._documents.delete([submission.documents.blob.name])
         match verdict:
             case Submitted():
                 return verdict

@@ -25,12 +25,12 @@ from fairlead.domain.runs.entries import (
     IdempotencyKey,
     KeyUsed,
     QueueTicket,
-    RequestBlob,
     Superseded,
     Verdict,
 )
 from fairlead.domain.runs.outcomes import Failed, Work
 from fairlead.domain.runs.selection import Facts, RouteOptions, Selection, select
+from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
@@ -49,7 +49,7 @@ from fairlead.operations.runs.requests import (
     strict_pricing_of,
 )
 from fairlead.operations.runs.results import Answer, dropped_json
-from fairlead.operations.runs.stored_bodies import StoredBodies
+from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.storage import callers
@@ -139,7 +139,7 @@ class Admitter:
         observe: Observer,
         server_id: str,
         bodies: LargeBodies,
-        stored: StoredBodies,
+        stored: StoredDocuments,
     ) -> None:
         self._bodies = bodies
         self._stored = stored
@@ -254,7 +254,7 @@ class Admitter:
         except DatabaseUnavailableError as error:
             self._observe(DatabaseTrouble("admit", str(error)))
             raise FaultError(ServiceUnavailable(unrecorded)) from error
-        if isinstance(kept, RequestBlob) and (isinstance(verdict, KeyUsed) or is_fault(verdict)):
+        if isinstance(kept, DocumentBlob) and (isinstance(verdict, KeyUsed) or is_fault(verdict)):
             await self._stored.delete([kept.name])
         return verdict
 

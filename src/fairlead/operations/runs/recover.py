@@ -11,9 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.domain.faults import ProviderError, ServiceUnavailable
-from fairlead.domain.runs.entries import LiveRun, RequestBlob, Stray
+from fairlead.domain.runs.entries import LiveRun, Stray
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunEvent, RunState, advance
+from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.observing.observations import DatabaseTrouble, Observer, RunEnded, RunTakenOver, UnexpectedError
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.execute import Executor
@@ -77,7 +78,7 @@ class Recovery:
             self.observe(DatabaseTrouble("take over", str(error)))
             return 0
         # Those whose bodies have to be fetched may take long, where the store for blobs is away.
-        for orphan in sorted(orphans, key=lambda one: isinstance(one.request, RequestBlob)):
+        for orphan in sorted(orphans, key=lambda one: isinstance(one.request, DocumentBlob)):
             self.observe(RunTakenOver(orphan.run_id, orphan.model_id, orphan.attempt))
             try:
                 await self._go_on(orphan)

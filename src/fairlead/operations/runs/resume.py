@@ -10,8 +10,9 @@ from fairlead.domain.billing.rates import Pricing
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.runs.entries import IdempotencyKey, LiveRun, RequestBlob
+from fairlead.domain.runs.entries import IdempotencyKey, LiveRun
 from fairlead.domain.runs.selection import Selection
+from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.fair_shares import FairShares
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
@@ -20,7 +21,7 @@ from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.large_bodies import LargeBodies, ReadBody
 from fairlead.operations.runs.plan import Request, plan_leg, with_whole_body
 from fairlead.operations.runs.requests import completed_body
-from fairlead.operations.runs.stored_bodies import BodyLostError, StoredBodies
+from fairlead.operations.stored_documents import DocumentLostError, StoredDocuments
 from fairlead.providers.credentials import Credential, Credentials
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class Resumer:
     credentials: Credentials
     own_keys: ProviderKeys
     bodies: LargeBodies
-    stored: StoredBodies
+    stored: StoredDocuments
     clock: Clock
     keys_kept_ms: int
     base_url: str
@@ -102,14 +103,14 @@ class Resumer:
         try:
             content, read = await self._body(found)
             return content, read, await self._patiently(partial(self._own, found)) if found.byok else None
-        except BodyLostError as error:
+        except DocumentLostError as error:
             raise CannotResumeError(_LOST) from error
         except FaultError as error:
             raise CannotResumeError from error
 
     async def _body(self, found: LiveRun) -> tuple[bytes, ReadBody]:
-        """The body, and what it says; BodyLostError, FaultError."""
-        if not isinstance(found.request, RequestBlob):
+        """The body, and what it says; DocumentLostError, FaultError."""
+        if not isinstance(found.request, DocumentBlob):
             return found.request, await self.bodies.read(found.workspace_id, found.request)
         async with self.large.place(found.workspace_id):
             content = await self._patiently(partial(self.stored.read, found.run_id, found.request))

@@ -20,8 +20,12 @@ async def read_jobs(reader: JobReader, caller: Caller, query: JobQuery) -> Seque
     while len(found) < query.limit and size <= _BYTES_MAX:
         asked = min(_AT_ONCE, query.limit - len(found))
         page = await reader.jobs(caller, _further(query, found, asked))
-        found.extend(page)
-        size += sum(len(part) for job in page for part in (job.workflow, job.extra, job.outputs) if part)
+        for job in page:
+            whole = await reader.with_documents(job)
+            found.append(whole)
+            size += sum(len(part) for part in (whole.workflow, whole.extra, whole.outputs) if part)
+            if size > _BYTES_MAX:
+                break
         if len(page) < asked:
             break
     return found

@@ -14,6 +14,7 @@ from fairlead.document_readers import DocumentReaders
 from fairlead.documents.members import BadDocumentError
 from fairlead.domain.callers import Caller
 from fairlead.domain.deployments import placement_in
+from fairlead.domain.faults import FaultError, InternalError
 from fairlead.domain.jobs.events import Event
 from fairlead.domain.jobs.faults import JobFaultError, JobNotFound
 from fairlead.domain.jobs.jobs import Job, JobLifetime
@@ -33,6 +34,7 @@ from fairlead.surfaces.jobs.errors import NoLabelsError, NoListError
 from fairlead.surfaces.jobs.queries import read_list_query
 from fairlead.surfaces.jobs.submissions import SUBMITTED, malformed, read_submission
 from fairlead.surfaces.jobs.wire import (
+    CLASSES_READ_MAX,
     JobAnswer,
     answer,
     class_names,
@@ -108,7 +110,10 @@ class JobHandlers:
     async def show_workflow(self, request: Request) -> Response:
         """`GET /jobs/{id}/workflow`: the graph as it was taken in, or what its author has drawn (K-04)."""
         caller = await self.callers.caller(request)
-        return answer(workflow_document(await self._job(request, caller, whole=True)))
+        job = await self._job(request, caller, whole=True)
+        if job.workflow is None:
+            raise FaultError(InternalError("The stored workflow of this job is lost."))
+        return answer(workflow_document(job))
 
     async def show_logs(self, request: Request) -> Response:
         """`GET /jobs/{id}/logs`: what befell a job, in words; 204 where nothing has yet."""
@@ -131,30 +136,37 @@ class JobHandlers:
     async def watch_job(self, request: Request) -> Response:
         """`GET /jobs/{id}/events`: a job's updates as server-sent events, until it has ended (J-13)."""
         caller = await self.callers.caller(request)
-        job = await self._job(request, caller, whole=True)
+        job = await self._job(request, caller, whole=True, workflow_max=CLASSES_READ_MAX)
         if request.method == "HEAD":  # there would be nothing to stream until the job ends
             return Response(headers=_STREAMED, media_type=_EVENT_STREAM)
         watch = await self.watcher.watch(caller, job.public_id)
         return _WatchResponse(watch, class_names(job), self.base_urls.of(request.scope))
 
-    async def _job(self, request: Request, caller: Caller, *, whole: bool = False) -> Job:
+    async def _job(
+        self, request: Request, caller: Caller, *, whole: bool = False, workflow_max: int | None = None
+    ) -> Job:
         """The job a path names; JobFaultError(JobNotFound) for what can be none, and for one of somebody else."""
         job_id: str = request.path_params["job_id"]
         if _UUID.fullmatch(job_id) is None:
             raise JobFaultError(JobNotFound(job_id))
-        job, address = await self.reader.job(caller, job_id, whole=whole), address_of(request.scope)
+        job = await self.reader.job(caller, job_id, whole=whole, workflow_max=workflow_max)
+        address = address_of(request.scope)
         if address is not None and address.deployment_id != job.deployment_id:
             raise JobFaultError(JobNotFound(job_id))
         return job
 
     async def _document(self, request: Request, caller: Caller, job: Job) -> JobShown:
         if job.state in WORKING:
-            job = await self.reader.job(caller, job.public_id, whole=True)  # for the class of the node that is executed
+            job = await self._with_classes(caller, job)  # for that of the node that is executed
         outputs = await self.outputs.of_job(caller, job)
         if job.workflow is None and any(output.is_lost for output in outputs):
-            job = await self.reader.job(caller, job.public_id, whole=True)  # for the classes of its nodes
+            job = await self._with_classes(caller, job)
         told = JobAnswer(job, outputs, self.lifetime.end_of(job), await self.reader.ahead(caller, job))
         return job_document(told, self.base_urls.of(request.scope), api_base(self.base_urls, request.scope))
+
+    async def _with_classes(self, caller: Caller, job: Job) -> Job:
+        """The job with its workflow, where that is small enough to look for the classes of its nodes."""
+        return await self.reader.job(caller, job.public_id, whole=True, workflow_max=CLASSES_READ_MAX)
 
 
 class _WatchResponse(StreamingResponse):

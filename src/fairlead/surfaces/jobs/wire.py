@@ -56,7 +56,8 @@ OUTPUTS_LOST: Final = "outputs_lost"
 _FAILED: Final = frozenset({JobState.FAILED, JobState.EXPIRED})
 _WAITED: Final = "The job has waited for too long, and was never executed."
 _UNCACHED: Final = MappingProxyType({"Cache-Control": "no-store"})
-_WORKFLOW_READ_MAX: Final = 2**20
+CLASSES_READ_MAX: Final = 2**20
+"""The largest workflow that is read for the classes of its nodes, in bytes."""
 _NAMED_MAX: Final = 10
 _NOTHING: Final = msgspec.Raw(b"null")
 _encode: Final = msgspec.json.Encoder().encode
@@ -214,7 +215,7 @@ def with_lost_outputs(
 
 def class_names(job: Job) -> Mapping[str, str]:
     """The classes of a job's nodes, where it was read with a workflow that is not very large."""
-    if job.workflow is None or len(job.workflow) > _WORKFLOW_READ_MAX:
+    if job.workflow is None or len(job.workflow) > CLASSES_READ_MAX:
         return {}
     return {node_id: node.class_type for node_id, node in _nodes.decode(job.workflow).items()}
 
