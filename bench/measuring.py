@@ -3,6 +3,7 @@
 Linux only: processes are read from /proc, cores are chosen with sched_setaffinity.
 """
 
+import functools
 import json
 import os
 import resource
@@ -133,6 +134,15 @@ def choose_cores(wanted: str | None = None) -> Cores:
     return Cores(usable[0], usable[min(1, len(usable) - 1)])
 
 
+@functools.cache
+def leave_nothing_behind() -> None:
+    """Have everything ended that this process starts from now on, also when it is killed itself."""
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+    from reaper import watch_this_run  # noqa: PLC0415 -- which is found now
+
+    watch_this_run()
+
+
 @contextmanager
 def program(
     command: Sequence[str | Path], log: Path, core: int | None = None, settings: Mapping[str, str] | None = None
@@ -141,6 +151,7 @@ def program(
 
     It gets a session of its own: Ctrl-C is meant for us, and we stop what we started.
     """
+    leave_nothing_behind()
     with log.open("ab") as errors, pinned_to(core):
         process = subprocess.Popen(
             [str(part) for part in command],

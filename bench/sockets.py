@@ -173,6 +173,7 @@ def _row(name: str, ours: float, theirs: float, unit: str, scale: float) -> tupl
 def _run(folder: Path, kind: str, cores: Cores, options: argparse.Namespace) -> Found:
     log = folder / "watched.log"
     command = [sys.executable, str(Path(__file__).with_name("watched.py")), kind]
+    measuring.leave_nothing_behind()
     with log.open("ab") as errors, measuring.pinned_to(cores.target):
         server = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True

@@ -23,6 +23,7 @@ from attacks.table import ATTACKS
 from attacks.world import Attack, Size, Verdict, World, inhabited
 from databases import running_postgres
 from fairlead.cli.output import print_table
+from reaper import watch_this_run
 
 _QUIET_SECONDS: Final = 10.0
 _WATCHED_SECONDS: Final = 20.0
@@ -45,6 +46,7 @@ def main() -> int:
     parser.add_argument("--database", choices=_KINDS, action="append", help="over which databases (default: both)")
     parser.add_argument("--short", action="store_true", help="try less of each, as the test suite does")
     options = parser.parse_args()
+    watch_this_run()
     kinds = options.database or _KINDS
     size: Size = "short" if options.short else "full"
     wanted = [attack for attack in ATTACKS if options.only in attack.name]

@@ -21,6 +21,7 @@ from catalog_queue import compare_queued
 from catalog_samples import AT_ONCE, BUDGET, Call, calls, samples, shipped_catalog
 from fairlead.cli.output import print_table
 from fairlead.operations.clock import Clock
+from reaper import watch_this_run
 from servers import Server, serving
 
 _COLUMNS: Final = ("model", "leg", "sample", "operation", "protocol", "status", "credits", "dropped", "seconds", "what")
@@ -127,6 +128,7 @@ def unsampled() -> list[str]:
 
 def main() -> int:
     """Run the catalog and print the tables; the exit status."""
+    watch_this_run()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fairlead-catalog-") as folder:
         made = run_catalog(Path(folder) / "data")

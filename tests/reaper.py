@@ -1,4 +1,4 @@
-"""Ends whatever a run of the tests has started, however the run itself ended.
+"""Ends whatever a run of the tests, the attacks, the catalog or a benchmark has started, however the run itself ended.
 
 A run that is killed cannot stop its servers. So each run starts this program, marks its own environment, which all its
 processes inherit, and holds one end of a pipe. The pipe breaks when the run ends, for whatever reason; the program then

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from servers import is_alive, wait_until
@@ -46,3 +47,46 @@ def test_run_ended_by_a_signal_leaves_no_process_and_no_database(
     finally:
         tests.kill()
         tests.wait()
+
+
+@pytest.mark.parametrize("program", ["attack.py", "catalog_run.py"])
+@pytest.mark.timeout(3 * _SECONDS)
+def test_attacks_and_runs_of_the_catalog_leave_no_server_when_they_are_ended(tmp_path: Path, program: str) -> None:
+    """The signal is meant for the program alone; its servers end with it."""
+    arguments = ["--short", "--database", "sqlite"] if program == "attack.py" else []
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, program, *arguments]
+    with (tmp_path / "log").open("wb") as output:
+        run = subprocess.Popen(command, cwd=_TESTS, stdout=output, stderr=output, env=environment)
+    try:
+        wait_until(lambda: _servers_of(run.pid) or run.poll() is not None, "a server", _SECONDS)
+        servers = _servers_of(run.pid)
+        assert servers, (tmp_path / "log").read_text("utf-8")
+        run.terminate()
+        wait_until(lambda: not any(is_alive(number) for number in servers), "the end of its servers", _SECONDS)
+    finally:
+        run.kill()
+        run.wait()
+
+
+def test_benchmarks_leave_no_program_when_they_are_ended(tmp_path: Path) -> None:
+    """What a benchmark measures ends with it."""
+    told = tmp_path / "held"
+    run = subprocess.Popen([sys.executable, "held_bench.py", str(told)], cwd=_TESTS)
+    try:
+        wait_until(told.exists, "its program", _SECONDS)
+        number = int(told.read_text("utf-8"))
+        assert is_alive(number)
+        run.terminate()
+        wait_until(lambda: not is_alive(number), "the end of its program", _SECONDS)
+    finally:
+        run.kill()
+        run.wait()
+
+
+def _servers_of(parent: int) -> list[int]:
+    """The servers that a process has started."""
+    try:
+        return [child.pid for child in psutil.Process(parent).children() if "serve" in child.cmdline()]
+    except psutil.NoSuchProcess:
+        return []
