@@ -139,3 +139,13 @@ def test_every_event_has_its_name_and_members() -> None:
     assert preview == ("preview", {"node_id": "2", "content_type": "image/png", "data_base64": "AP8="})
     assert read(LogLine("warning", "a\nb", 1)) == ("log", {"level": "warning", "message": "a\nb"})
     assert event(None, None, BASE) == b": waiting\n\n"
+
+
+@pytest.mark.req("J-13")
+@pytest.mark.parametrize("state", sorted(set(JobState) - LIVE))
+def test_ended_job_is_told_alike_whether_its_workflow_was_read_or_not(state: JobState) -> None:
+    """A job that ends while it is canceled was read with its workflow, and is read without it from then on."""
+    progress = msgspec.json.encode(Standing(0, 2, "2", 1, 4)).decode()
+    ended = job(state, started_at=1_500, finished_at=2_000, progress=progress)
+    read_whole = msgspec.structs.replace(ended, workflow=b'{"2":{"class_type":"B","inputs":{}}}', extra=b"{}")
+    assert document(read_whole) == document(ended)

@@ -15,7 +15,7 @@ from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.listing import JobPage, ListedJob
 from fairlead.domain.jobs.outputs import JobOutput
 from fairlead.domain.jobs.progress import Standing
-from fairlead.domain.jobs.states import WAITING, JobState
+from fairlead.domain.jobs.states import WAITING, WORKING, JobState
 from fairlead.domain.jobs.statuses import STATUSES
 from fairlead.domain.jobs.updates import LogLine, OutputUpdate, ProgressUpdate, StatusUpdate, Update
 from fairlead.surfaces.jobs.addresses import PREFIX
@@ -99,7 +99,9 @@ def job_document(told: JobAnswer, base: str, api: str) -> JobShown:
     """A whole job. Links to its outputs begin with `base`, others with `api`."""
     job, outputs, expires_at, ahead = told
     standing, classes = _standing(job), class_names(job)
-    far = progress_document(standing, classes.get(standing.current_node or ""))
+    # Of a job that ended between two reads the workflow was read, of others not: all are told alike.
+    class_type = classes.get(standing.current_node or "") if job.state in WORKING else None
+    far = progress_document(standing, class_type)
     document: JobShown = {
         "id": job.public_id,
         "status": STATUSES[job.state],
