@@ -187,6 +187,27 @@ def test_blob_of_a_live_file_counts_as_named(books: Books) -> None:
     assert books.do(lambda c: named_blobs(c, [ONE, TWO, THREE], NOW)) == {ONE, THREE}
 
 
+def test_numbers_of_previews_are_forgotten_with_the_newest_of_them(books: Books) -> None:
+    """A beginning is numbered from 1 again once its newest preview has expired; numbers of outputs are never reused."""
+
+    def made(kind: str, expires_at: int, beginning: str = "a_b") -> str:
+        name: str = books.do(lambda c: take_output_name(c, LAB, kind, beginning, "png", NOW))
+        books.do(lambda c: put_file(c, file(ONE, name, kind=kind, expires_at=expires_at)))
+        return name
+
+    def forget(now: int) -> list[tuple[str, str, int]]:
+        books.do(lambda c: delete_expired(c, now, 10))
+        rows = books.rows("SELECT kind, beginning, last FROM file_numbers ORDER BY kind, beginning")
+        return [(row["kind"], row["beginning"], row["last"]) for row in rows]
+
+    assert [made("temp", NOW + 1), made("temp", NOW + 5)] == ["a_b_00001_.png", "a_b_00002_.png"]
+    made("temp", NOW + 9, "other")
+    made("output", NOW + 1)
+    assert forget(NOW + 2) == [("output", "a_b", 1), ("temp", "a_b", 2), ("temp", "other", 1)]
+    assert forget(NOW + 5) == [("output", "a_b", 1), ("temp", "other", 1)]
+    assert made("temp", NOW + 9) == "a_b_00001_.png"
+
+
 def test_pattern_in_a_name_is_taken_literally(books: Books) -> None:
     """Percent signs and underscores in a name are just that when names like it are looked for."""
     kept = [added(books, file(ONE, name)) for name in ("a%.png", "abc (1).png")]

@@ -19,7 +19,14 @@ from sqlalchemy import (
     update,
 )
 
-from fairlead.domain.jobs.filenames import FileReference, is_numbered, numbered, output_name, split_name
+from fairlead.domain.jobs.filenames import (
+    FileReference,
+    is_numbered,
+    numbered,
+    numbered_output,
+    output_name,
+    split_name,
+)
 from fairlead.domain.storage_limits import StorageLimits
 from fairlead.storage.needed_files import needed_by_jobs
 from fairlead.storage.prepared import Prepared, PreparedQuery
@@ -30,6 +37,7 @@ from fairlead.storage.upserts import insert_in, insert_into
 _TRIES: Final = 1_000
 _SAME_CONTENT_MAX: Final = 100
 _FOUND_AT_ONCE: Final = 300
+_PREVIEW: Final = "temp"
 _NAME: Final = (workflow_files.c.workspace_id, workflow_files.c.kind, workflow_files.c.name)
 
 
@@ -174,9 +182,12 @@ def extend_expiries(connection: Connection, files: Collection[tuple[str, str, st
 
 
 def delete_expired(connection: Connection, now: int, limit: int) -> int:
-    """Forget up to `limit` files that have expired and that no live job needs, oldest first; how many there were."""
+    """Forget up to `limit` files that have expired and that no live job needs, oldest first; how many there were.
+
+    The last number of a beginning is forgotten with the preview that has it: each preview has a beginning of its own.
+    """
     oldest = (
-        select(workflow_files.c.id, workflow_files.c.workspace_id)
+        select(workflow_files.c.id, *_NAME)
         .where(workflow_files.c.expires_at <= now, ~needed_by_jobs())
         .order_by(workflow_files.c.expires_at)
         .limit(limit)
@@ -184,6 +195,8 @@ def delete_expired(connection: Connection, now: int, limit: int) -> int:
     )
     found = connection.execute(oldest).all()
     if found:
+        previews = ((row.workspace_id, numbered_output(row.name)) for row in found if row.kind == _PREVIEW)
+        _FORGET_NUMBER.run(connection, sorted((workspace_id, *name) for workspace_id, name in previews if name))
         lock_usage(connection, [row.workspace_id for row in found])
         connection.execute(delete(workflow_files).where(workflow_files.c.id.in_([row.id for row in found])))
     return len(found)
@@ -261,6 +274,15 @@ _LIVING: Final = PreparedQuery(
         *_is(bindparam("workspace"), bindparam("of_kind"), bindparam("called")), _lives(bindparam("now"))
     ),
     ("workspace", "of_kind", "called", "now"),
+)
+_FORGET_NUMBER: Final = Prepared(
+    delete(file_numbers).where(
+        file_numbers.c.workspace_id == bindparam("workspace"),
+        file_numbers.c.kind == literal_column(f"'{_PREVIEW}'"),
+        file_numbers.c.beginning == bindparam("begins"),
+        file_numbers.c.last == bindparam("number"),
+    ),
+    ("workspace", "begins", "number"),
 )
 _EXTEND: Final = Prepared(
     update(workflow_files)

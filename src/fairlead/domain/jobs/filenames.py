@@ -18,6 +18,7 @@ _EXTENSION_MAX: Final = 20
 _CONTENT: Final = re.compile(r"(?:blake3:)?(?P<digest>[0-9a-f]{64})(?:\.[A-Za-z0-9]{1,10})?")
 _ANNOTATED: Final = re.compile(r"(?P<name>.*?)\s*\[(?P<kind>input|output|temp)\]", re.DOTALL)
 _WEB: Final = re.compile(r"https?://", re.IGNORECASE)
+_OUTPUT: Final = re.compile(r"(.+)_([0-9]{5,})_\.[^.]+", re.DOTALL)
 _EXTENSION: Final = re.compile(r"\.?(?P<extension>[A-Za-z0-9]{1,10})")
 
 
@@ -63,6 +64,12 @@ def split_name(name: str) -> tuple[str, str]:
 def output_name(beginning: str, extension: str, number: int) -> str:
     """The name of a file that a job makes, such as `picture_00001_.png`."""
     return f"{beginning}_{number:05}_.{extension}"
+
+
+def numbered_output(name: str) -> tuple[str, int] | None:
+    """The beginning and the number of a name that `output_name` made; None for another name."""
+    found = _OUTPUT.fullmatch(name)
+    return None if found is None else (found[1], int(found[2]))
 
 
 def clean_extension(given: str) -> str | None:
