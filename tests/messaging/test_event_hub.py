@@ -1,4 +1,4 @@
-"""Events of jobs: told to everybody who watches, in order, and never at the expense of anybody else."""
+"""The event hub: events of jobs go to all who watch, in order, and never at the expense of anybody else."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from fairlead.domain.jobs.events import (
     Succeeded,
 )
 from fairlead.messaging.event_hub import Broadcast, CloseReason, EventHub, EventSubscription, HubLimits
-from fairlead.messaging.local.event_hub import LocalEventHub
+from messaging.conftest import NewMessaging
 
 pytestmark = pytest.mark.req("C-08")
 
@@ -87,11 +87,11 @@ def named(broadcasts: Sequence[Broadcast]) -> list[list[tuple[str, bool]]]:
     return [[(one.place.node, one.is_running) for one in broadcast.progress] for broadcast in broadcasts]
 
 
-def test_subscribers_hear_of_their_workspace_alone(run: Run) -> None:
+def test_subscribers_hear_of_their_workspace_alone(run: Run, messaging: NewMessaging) -> None:
     """All who watch a workspace are told the same, in order, and nobody else is told anything."""
 
     async def scene() -> None:
-        hub = LocalEventHub()
+        hub = messaging().events
         first, second, other = (hub.subscribe(name) for name in ("lab", "lab", "elsewhere"))
         said: list[JobEvent] = [Started(), Executing(place("1")), Executed(place("1"), {"text": ["x"]}), Succeeded()]
         publish(hub, *said)
@@ -101,11 +101,11 @@ def test_subscribers_hear_of_their_workspace_alone(run: Run) -> None:
     run(scene())
 
 
-def test_waiting_subscriber_is_woken(run: Run) -> None:
+def test_waiting_subscriber_is_woken(run: Run, messaging: NewMessaging) -> None:
     """Anyone who waits for events is told of them as soon as they are there."""
 
     async def scene() -> None:
-        hub = LocalEventHub()
+        hub = messaging().events
         subscription = hub.subscribe("lab")
         next_one = asyncio.ensure_future(subscription.next())
         await asyncio.sleep(0)
@@ -115,11 +115,11 @@ def test_waiting_subscriber_is_woken(run: Run) -> None:
     run(scene())
 
 
-def test_closed_subscription_is_forgotten(run: Run) -> None:
+def test_closed_subscription_is_forgotten(run: Run, messaging: NewMessaging) -> None:
     """A subscription that is closed is forgotten, and ends anyone who waits for it."""
 
     async def scene() -> None:
-        hub = LocalEventHub(FEW)
+        hub = messaging(FEW).events
         for _ in range(10):
             hub.subscribe("lab").close()
         subscription = hub.subscribe("lab")
@@ -134,11 +134,11 @@ def test_closed_subscription_is_forgotten(run: Run) -> None:
     run(scene())
 
 
-def test_number_of_subscribers_is_bounded(run: Run) -> None:
+def test_number_of_subscribers_is_bounded(run: Run, messaging: NewMessaging) -> None:
     """Watchers are counted, in a workspace and in all; one more is refused, and may come when one has left."""
 
     async def scene() -> None:
-        hub = LocalEventHub(FEW)
+        hub = messaging(FEW).events
         first = hub.subscribe("lab")
         hub.subscribe("lab")
         with pytest.raises(FaultError) as caught:
@@ -154,11 +154,11 @@ def test_number_of_subscribers_is_bounded(run: Run) -> None:
     run(scene())
 
 
-def test_stopping_server_ends_every_subscription(run: Run) -> None:
+def test_stopping_server_ends_every_subscription(run: Run, messaging: NewMessaging) -> None:
     """When the hub closes, every subscription ends, and so does one that comes later."""
 
     async def scene() -> None:
-        hub = LocalEventHub()
+        hub = messaging().events
         before = hub.subscribe("lab")
         hub.close()
         after = hub.subscribe("lab")
@@ -169,11 +169,11 @@ def test_stopping_server_ends_every_subscription(run: Run) -> None:
     run(scene())
 
 
-def test_slow_subscriber_is_told_the_newest_preview_and_all_that_matters(run: Run) -> None:
+def test_slow_subscriber_is_told_the_newest_preview_and_all_that_matters(run: Run, messaging: NewMessaging) -> None:
     """Who is behind is told the newest preview, text and progress of each node, and everything that must be told."""
 
     async def scene() -> None:
-        hub = LocalEventHub(FEW)
+        hub = messaging(FEW).events
         subscription = hub.subscribe("lab")
         must: list[JobEvent] = [Started(), Executing(place("1")), Executing(place("2"))]
         publish(hub, *must)
@@ -191,11 +191,11 @@ def test_slow_subscriber_is_told_the_newest_preview_and_all_that_matters(run: Ru
     run(scene())
 
 
-def test_subscriber_that_keeps_up_is_told_every_step(run: Run) -> None:
+def test_subscriber_that_keeps_up_is_told_every_step(run: Run, messaging: NewMessaging) -> None:
     """Steps that come at once are all told to who reads them."""
 
     async def scene() -> None:
-        hub = LocalEventHub()
+        hub = messaging().events
         subscription = hub.subscribe("lab")
         steps: list[JobEvent] = [Progress(place("1"), step, 20) for step in range(20)]
         publish(hub, *steps)
@@ -204,11 +204,11 @@ def test_subscriber_that_keeps_up_is_told_every_step(run: Run) -> None:
     run(scene())
 
 
-def test_previews_are_dropped_before_anything_else(run: Run) -> None:
+def test_previews_are_dropped_before_anything_else(run: Run, messaging: NewMessaging) -> None:
     """Where there is no room, previews of any node go first, the oldest before the others."""
 
     async def scene() -> None:
-        hub = LocalEventHub(FEW)
+        hub = messaging(FEW).events
         subscription = hub.subscribe("lab")
         publish(hub, Started(), *(preview(40_000, node) for node in ("1", "2", "3")), Succeeded())
         assert await told(subscription) == [Started(), preview(40_000, "2"), preview(40_000, "3"), Succeeded()]
@@ -220,11 +220,11 @@ def test_previews_are_dropped_before_anything_else(run: Run) -> None:
 @pytest.mark.parametrize(
     "too_much", [[Started()] * 9, [Executed(place("1"), {"text": ["x" * 40_000]})] * 3], ids=["messages", "bytes"]
 )
-def test_subscriber_that_is_too_slow_is_closed(run: Run, too_much: list[JobEvent]) -> None:
+def test_subscriber_that_is_too_slow_is_closed(run: Run, messaging: NewMessaging, too_much: list[JobEvent]) -> None:
     """Who is too far behind is told nothing more, and keeps nothing; his neighbour does not notice."""
 
     async def scene() -> None:
-        hub = LocalEventHub(FEW)
+        hub = messaging(FEW).events
         slow, quick = hub.subscribe("lab"), hub.subscribe("lab")
         heard = []
         for event in too_much:
@@ -238,11 +238,11 @@ def test_subscriber_that_is_too_slow_is_closed(run: Run, too_much: list[JobEvent
     run(scene())
 
 
-def test_preview_larger_than_the_buffer_is_dropped(run: Run) -> None:
+def test_preview_larger_than_the_buffer_is_dropped(run: Run, messaging: NewMessaging) -> None:
     """It is dropped, and nobody is closed for it."""
 
     async def scene() -> None:
-        hub = LocalEventHub(FEW)
+        hub = messaging(FEW).events
         subscription = hub.subscribe("lab")
         publish(hub, Started(), preview(1_000_000), Succeeded())
         assert await told(subscription) == [Started(), Succeeded()]
@@ -250,11 +250,11 @@ def test_preview_larger_than_the_buffer_is_dropped(run: Run) -> None:
     run(scene())
 
 
-def test_batch_of_events_is_bounded(run: Run) -> None:
+def test_batch_of_events_is_bounded(run: Run, messaging: NewMessaging) -> None:
     """What is taken at once is limited, so that a connection can say that it is full; nothing is lost by it."""
 
     async def scene() -> None:
-        hub = LocalEventHub(HubLimits(batch_bytes=10_000))
+        hub = messaging(HubLimits(batch_bytes=10_000)).events
         subscription = hub.subscribe("lab")
         said: list[JobEvent] = [Executed(place(str(node)), {"text": ["x" * 4_000]}) for node in range(10)]
         publish(hub, *said)
@@ -265,11 +265,11 @@ def test_batch_of_events_is_bounded(run: Run) -> None:
     run(scene())
 
 
-def test_end_of_a_job_is_told_with_the_status_that_follows(run: Run) -> None:
+def test_end_of_a_job_is_told_with_the_status_that_follows(run: Run, messaging: NewMessaging) -> None:
     """That a job is over is told with the status that follows its end."""
 
     async def scene() -> None:
-        hub = LocalEventHub()
+        hub = messaging().events
         subscription = hub.subscribe("lab")
         publish(hub, Succeeded())
         publish(hub, QueueChanged(1), job=None)
@@ -279,11 +279,11 @@ def test_end_of_a_job_is_told_with_the_status_that_follows(run: Run) -> None:
     run(scene())
 
 
-def test_end_of_a_job_is_told_once_without_a_status(run: Run) -> None:
+def test_end_of_a_job_is_told_once_without_a_status(run: Run, messaging: NewMessaging) -> None:
     """Where no status follows, the last word comes without it, once."""
 
     async def scene() -> None:
-        hub = LocalEventHub(FEW)
+        hub = messaging(FEW).events
         subscription = hub.subscribe("lab")
         publish(hub, Interrupted(None, None, []))
         await subscription.next()
@@ -296,11 +296,11 @@ def test_end_of_a_job_is_told_once_without_a_status(run: Run) -> None:
     run(scene())
 
 
-def test_newcomer_is_told_which_node_is_running(run: Run) -> None:
+def test_newcomer_is_told_which_node_is_running(run: Run, messaging: NewMessaging) -> None:
     """Who comes in the middle is told the node that began last, of each job, until the job ends."""
 
     async def scene() -> None:
-        hub = LocalEventHub()
+        hub = messaging().events
         publish(hub, Started(), Executing(place("1")), Finished(place("1")), Executing(place("2")))
         publish(hub, Started(), job="another")
         publish(hub, Executing(place("9")), workspace="elsewhere", job="a third")
@@ -311,11 +311,11 @@ def test_newcomer_is_told_which_node_is_running(run: Run) -> None:
     run(scene())
 
 
-def test_jobs_with_one_public_id_are_told_apart(run: Run) -> None:
+def test_jobs_with_one_public_id_are_told_apart(run: Run, messaging: NewMessaging) -> None:
     """What is remembered of a job is its own, and its last word goes to its workspace, though both ids are the same."""
 
     async def scene() -> None:
-        hub = LocalEventHub(FEW)
+        hub = messaging(FEW).events
         mine, theirs = hub.subscribe("lab"), hub.subscribe("elsewhere")
         for workspace, own in (("lab", "mine"), ("elsewhere", "theirs")):
             picture = Preview(place("1"), "image/png", own.encode())
@@ -338,11 +338,11 @@ def test_jobs_with_one_public_id_are_told_apart(run: Run) -> None:
     run(scene())
 
 
-def test_progress_names_only_nodes_that_run(run: Run) -> None:
+def test_progress_names_only_nodes_that_run(run: Run, messaging: NewMessaging) -> None:
     """Each change names its node first, then those that run beside it; a node that is blocked stops running."""
 
     async def scene() -> None:
-        hub = LocalEventHub()
+        hub = messaging().events
         subscription = hub.subscribe("lab")
         publish(hub, Started(), Executing(place("1")), Executing(place("2")), Progress(place("1"), 1, 4))
         publish(hub, Finished(place("1")), Stopped(place("2"), "Save", "No."), Stopped(place("3"), "Save", "No."))
@@ -364,11 +364,11 @@ def test_progress_names_only_nodes_that_run(run: Run) -> None:
     run(scene())
 
 
-def test_progress_message_names_a_bounded_number_of_nodes(run: Run) -> None:
+def test_progress_message_names_a_bounded_number_of_nodes(run: Run, messaging: NewMessaging) -> None:
     """However many nodes a job has and however many run at once, a message names a bounded number of them."""
 
     async def scene() -> None:
-        hub = LocalEventHub()
+        hub = messaging().events
         subscription = hub.subscribe("lab")
         broadcasts: list[Broadcast] = []
         for make in (Executing, lambda where: Progress(where, 1, 2), Finished):
@@ -378,17 +378,4 @@ def test_progress_message_names_a_bounded_number_of_nodes(run: Run) -> None:
         assert len(broadcasts) == 3_000
         assert max(len(broadcast.progress) for broadcast in broadcasts) <= 9
 
-    run(scene())
-
-
-def test_number_of_remembered_jobs_is_bounded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only so many jobs under way are remembered, the newest."""
-
-    async def scene() -> None:
-        hub = LocalEventHub()
-        for number in range(5):
-            publish(hub, Started(), Executing(place("1")), job=f"job {number}")
-        assert [one.job_id for one in hub.subscribe("lab").running] == ["job 3", "job 4"]
-
-    monkeypatch.setattr("fairlead.messaging.local.live_jobs._JOBS_MAX", 2)
     run(scene())

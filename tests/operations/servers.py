@@ -18,6 +18,7 @@ from fairlead.http_client.transport import Transport
 from fairlead.identity.links import Links
 from fairlead.identity.master_secret import MasterSecret
 from fairlead.identity.sealing import Sealer
+from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import Observation, ProviderRests
 from fairlead.operations.assets import AssetCopier
 from fairlead.operations.authenticate import Authenticator
@@ -44,9 +45,11 @@ from fairlead.providers.exchange import Exchange
 from fairlead.providers.health import Healths
 from fairlead.providers.spec import Provider
 from fairlead.providers.spec_files import load_provider
+from fairlead.server.messaging import publish_changed_runs, publish_released
 from fairlead.storage.blobs import StoredBlobs, local_blobs
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.journal import Journal
+from messaging.lossy import HeldEventHub, LossyWakeups
 
 DOLLAR: Final = 100_000_000
 CENT: Final = 1_000_000
@@ -296,20 +299,27 @@ class Server:
         observe = self.seen.append
         self.catalog = CatalogKeeper([folder], self.providers, FLAG, self.clock, observe)
         self.transport = Transport(trusted=[partner.base_url])
-        self.journal = Journal(database, split=lambda _entries, _error: None)
+        self.events, self.wakeups = HeldEventHub(), LossyWakeups()
+        self.readers = document_readers()
+        self.blobs: StoredBlobs = local_blobs(folder.parent / "blobs")
+        self.bodies, self.stored = LargeBodies(self.readers), StoredDocuments(self.blobs, observe)
+        self.journal = Journal(
+            database,
+            split=lambda _entries, _error: None,
+            released=publish_released(self.wakeups, Topic.RUN_RELEASED),
+            changed=publish_changed_runs(self.events),
+            unneeded=self.stored.delete_soon,
+        )
         self.authenticator = Authenticator(database, None)
         self.own_keys = self.keeper_of_keys()
-        self.blobs: StoredBlobs = local_blobs(folder.parent / "blobs")
         self.results = Results(self.blobs)
         self.replayer = Replayer(database, self.results, self.clock, most=LARGEST_REPLAY, with_links=LINKS_SECONDS)
         credentials = Credentials(self.providers, secrets)
-        self.readers = document_readers()
         self.exchange = Exchange(self.providers, self.transport, credentials, AnswerDecoder(self.readers))
         self.executor = Executor(
             self._dispatcher(credentials), self.replayer, self.results, self.journal, self.clock, observe, WEEK_MS
         )
-        self.bodies, self.stored = LargeBodies(self.readers), StoredDocuments(self.blobs, observe)
-        self.journal.tell_unneeded = self.stored.delete_soon
+        self.wakeups.listen(Topic.RUN_CANCELLED, lambda found: self.executor.cancel([one.id for one in found]))
         self.admitter = Admitter(
             self.catalog, self.exchange, credentials, self.own_keys, self.replayer, database, self.journal, self.clock,
             observe, server_id, self.bodies, self.stored,
@@ -336,7 +346,7 @@ class Server:
             WEEK_MS, self.throughput,
         )  # fmt: skip
         self.collector = Collector(database, self.results, self.clock, self.throughput)
-        self.canceller = Canceller(database, self.journal, self.executor, self.clock, observe, WEEK_MS)
+        self.canceller = Canceller(database, self.journal, self.wakeups, self.clock, observe, WEEK_MS)
 
     def keeper_of_keys(self, secret: int = 0) -> ProviderKeys:
         """Make what keeps the callers' own keys, with one of several secrets."""

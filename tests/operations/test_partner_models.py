@@ -21,6 +21,7 @@ from fairlead.operations.assets import AssetReader
 from fairlead.operations.jobs.model_files import FILES_MAX, ModelFiles
 from fairlead.operations.jobs.models import INTERRUPTED, ModelRunner
 from fairlead.operations.jobs.patience import Patience
+from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.providers.answers import AnswerDecoder
 from fairlead.storage.blobs import BlobsUnavailableError
 from operations.queueing import gate_of
@@ -72,14 +73,15 @@ def runner_of(server: Server, *, backlog: int = 100, limit: int = 1 << 20) -> Mo
         AnswerDecoder(server.readers), base_url=BASE_URL, limit=limit,
     )  # fmt: skip
     return ModelRunner(
-        server.admitter, server.executor, server.collector, server.canceller, server.exchange, files, server.clock,
+        server.admitter, server.executor, server.collector, server.canceller, server.exchange, files, server.events,
+        AwaitedRuns(), server.clock,
         Patience(server.seen.append), backlog=backlog, keys_kept_ms=DAY_MS, seconds=30,
     )  # fmt: skip
 
 
 @asynccontextmanager
-async def working(server: Server, runner: ModelRunner) -> AsyncIterator[None]:
-    """Have a worker claim what waits meanwhile, and the runner be told of what happens."""
+async def working(server: Server) -> AsyncIterator[None]:
+    """Have a worker claim what waits meanwhile."""
 
     async def work() -> None:
         while True:
@@ -87,8 +89,6 @@ async def working(server: Server, runner: ModelRunner) -> AsyncIterator[None]:
                 execution = await server.claimer.claim(run_id, workspace_id)
                 if execution is not None:
                     await asyncio.shield(execution.task)
-                    for seen in server.seen:
-                        runner.observe(seen)
             await asyncio.sleep(0.005)
 
     task = asyncio.create_task(work())
@@ -111,7 +111,7 @@ async def asked(
     """Ask for a model for the node 7 of a job, with a worker at work."""
     runner = runner or runner_of(server)
     content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
-    async with working(server, runner):
+    async with working(server):
         return await runner.run(caller, JOB, "7", turn, f"acme/{model}", content, wanted)
 
 
@@ -320,7 +320,7 @@ def test_full_backlog_delays_a_node(server: Server, caller: Caller, partner: Par
     runner = runner_of(server, backlog=1)
 
     async def both() -> list[ModelAnswer]:
-        async with working(server, runner):
+        async with working(server):
             calls = [runner.run(caller, JOB, "7", turn, "acme/plain-now", b"{}", lambda: True) for turn in range(3)]
             gathered = asyncio.gather(*calls)
             gate.set()

@@ -10,6 +10,7 @@ from conftest import Run
 from fairlead.domain.callers import Caller
 from fairlead.domain.faults import ConcurrencyLimitExceeded, FaultError, RequestNotFound
 from fairlead.domain.runs.queue import QueueStatus
+from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.operations.runs import watch as watching
 from fairlead.operations.runs.collect import RequestStatus
 from fairlead.operations.runs.watch import WATCHERS_MAX, Watcher
@@ -27,9 +28,9 @@ PATIENCE = 30.0
 
 @pytest.fixture
 def watcher(server: Server, monkeypatch: pytest.MonkeyPatch) -> Watcher:
-    """Return a watcher that is told of nothing but what a test tells it, and does not look by itself."""
+    """Return a watcher that hears of events, and does not look by itself."""
     monkeypatch.setattr(watching, "_LOOK_SECONDS", 3600.0)
-    return Watcher(server.collector)
+    return Watcher(server.collector, server.events)
 
 
 async def rest_of(changes: AsyncIterator[RequestStatus | None]) -> list[RequestStatus | None]:
@@ -59,10 +60,10 @@ def test_change_on_this_server_is_told_at_once(server: Server, caller: Caller, w
         watches = [await watcher.watch(caller, MODEL, FIRST) for _ in range(3)]
         first = [await anext(watch) for watch in watches]
         waiting = [asyncio.ensure_future(rest_of(watch)) for watch in watches]
-        before = len(server.seen)
+        server.events.is_holding = True  # to look while the partner is called would be a transaction around the call
         assert await claim(server, caller)
-        for seen in server.seen[before:]:
-            watcher.observe(seen)
+        assert [change.has_ended for change in server.events.held] == [False, True]
+        server.events.let_go()
         async with asyncio.timeout(PATIENCE):
             rest = await asyncio.gather(*waiting)
         told = [[one, *more] for one, more in zip(first, rest, strict=True)]
@@ -73,10 +74,11 @@ def test_change_on_this_server_is_told_at_once(server: Server, caller: Caller, w
 
 
 def test_change_on_another_server_is_told_after_a_while(
-    server: Server, caller: Caller, watcher: Watcher, run: Run, monkeypatch: pytest.MonkeyPatch
+    server: Server, caller: Caller, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without being woken a watch looks now and then."""
     monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.02)
+    watcher = Watcher(server.collector, LocalEventHub())
 
     async def follow() -> list[RequestStatus | None]:
         await enqueue(server, caller)

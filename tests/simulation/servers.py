@@ -17,6 +17,8 @@ from fairlead.http_client.transport import Transport
 from fairlead.identity.links import Links
 from fairlead.identity.master_secret import MasterSecret
 from fairlead.identity.sealing import Sealer
+from fairlead.messaging.local.wakeups import LocalWakeups
+from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import Observation, RunEnded, RunTakenOver, UnexpectedError
 from fairlead.operations.assets import AssetCopier, AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
@@ -24,6 +26,7 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import Admitter
+from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.collect import Collector
@@ -41,6 +44,7 @@ from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.providers.health import CredentialRef, Health, Healths
+from fairlead.server.messaging import publish_released
 from fairlead.storage.journal import Journal
 from fairlead.storage.tables import runs
 from fairlead.workers.janitor import Janitor
@@ -123,7 +127,15 @@ class SimulatedServer:
         transport = cast("Transport", SimulatedTransport(world.partners, self.process, world.scenario))
         credentials = Credentials(PROVIDERS, {})
         self.exchange = Exchange(PROVIDERS, transport, credentials, AnswerDecoder(document_readers()))
-        self.journal = Journal(database, split=self._split)
+        # Every body is a blob here: what may go wrong with those goes wrong.
+        bodies, stored = LargeBodies(document_readers()), StoredDocuments(world.blobs, observe, inline_bytes=0)
+        wakeups = LocalWakeups()
+        self.journal = Journal(
+            database,
+            split=self._split,
+            released=publish_released(wakeups, Topic.RUN_RELEASED),
+            unneeded=stored.delete_soon,
+        )
         results = Results(world.blobs)
         replayer = Replayer(database, results, clock, most=_LARGEST_REPLAY, with_links=3600)
         own_keys = ProviderKeys(
@@ -131,9 +143,7 @@ class SimulatedServer:
         )
         dispatcher = self._dispatcher(credentials)
         self.executor = Executor(dispatcher, replayer, results, self.journal, clock, observe, WEEK_MS)
-        # Every body is a blob here: what may go wrong with those goes wrong.
-        bodies, stored = LargeBodies(document_readers()), StoredDocuments(world.blobs, observe, inline_bytes=0)
-        self.journal.tell_unneeded = stored.delete_soon
+        wakeups.listen(Topic.RUN_CANCELLED, lambda found: self.executor.cancel([one.id for one in found]))
         self.admitter = Admitter(
             world.catalog, self.exchange, credentials, own_keys, replayer, database, self.journal, clock, observe, name,
             bodies, stored,
@@ -157,10 +167,12 @@ class SimulatedServer:
             WEEK_MS,
             throughput,
         )
-        self.queue_worker = QueueWorker(claimer, _PLACES, observe)
-        self.journal.tell_released = self.queue_worker.tell
+        self.queue_worker = QueueWorker(claimer, _PLACES, AwaitedRuns().workspaces, observe)
+        wakeups.listen(
+            Topic.RUN_RELEASED, lambda found: self.queue_worker.tell([(one.id, one.workspace_id) for one in found])
+        )
         self.collector = Collector(database, results, clock, throughput)
-        self.canceller = Canceller(database, self.journal, self.executor, clock, observe, WEEK_MS)
+        self.canceller = Canceller(database, self.journal, wakeups, clock, observe, WEEK_MS)
         still = _Still()
         self.janitor = Janitor(
             self.recovery,

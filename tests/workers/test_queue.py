@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
@@ -14,10 +14,12 @@ from conftest import Run
 from fairlead.domain.billing.books import UNLIMITED
 from fairlead.domain.callers import Billing, Caller
 from fairlead.domain.runs.entries import LiveRun
+from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import DatabaseTrouble, RunEnded, RunWithdrawn, UnexpectedError
 from fairlead.operations.authenticate import ApiKey
 from fairlead.operations.keys import issue_key
 from fairlead.operations.runs.admit import AdmittedRun
+from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace, credit
@@ -88,10 +90,15 @@ def caller(server: Server, run: Run) -> Caller:
 
 
 @asynccontextmanager
-async def working(server: Server, places: int = 10, claimer: Claimer | None = None) -> AsyncIterator[QueueWorker]:
-    """A worker at work, told by the journal, and stopped afterwards as the server stops it."""
-    worker = QueueWorker(claimer or server.claimer, places, server.seen.append)
-    server.journal.tell_released = worker.tell
+async def working(
+    server: Server, places: int = 10, claimer: Claimer | None = None, awaited: AwaitedRuns | None = None
+) -> AsyncIterator[QueueWorker]:
+    """A worker at work, woken by the journal, and stopped afterwards as the server stops it."""
+    awaited = awaited or AwaitedRuns()
+    worker = QueueWorker(claimer or server.claimer, places, awaited.workspaces, server.seen.append)
+    leave = server.wakeups.listen(
+        Topic.RUN_RELEASED, lambda found: worker.tell([(one.id, one.workspace_id) for one in found])
+    )
     task = asyncio.create_task(worker.work())
     try:
         yield worker
@@ -99,6 +106,7 @@ async def working(server: Server, places: int = 10, claimer: Claimer | None = No
         task.cancel()
         await asyncio.wait([task])
         assert task.cancelled()
+        leave()
 
 
 def ended(server: Server, count: int) -> Callable[[], bool]:
@@ -128,7 +136,7 @@ def test_released_run_that_is_not_announced_is_found_by_looking(server: Server, 
         await enqueue(server, caller, number=1)
         async with working(server):
             await until(ended(server, 1))
-            server.journal.tell_released = lambda _: None
+            server.wakeups.is_losing = True
             await enqueue(server, caller, number=2)
             await until(ended(server, 2))
 
@@ -141,14 +149,17 @@ def test_worker_that_stops_claims_only_what_its_own_jobs_wait_for(
     """One it was told of, and one it had to look for; what nobody here waits for is left to other servers."""
 
     async def follow() -> None:
-        async with working(server) as worker:
-            worker.awaited = lambda: dict.fromkeys((run_id(2), run_id(3)), caller.workspace_id)
-            worker.stop()
-            await enqueue(server, caller, number=1)
-            await enqueue(server, caller, number=2)
-            server.journal.tell_released = lambda _: None
-            await enqueue(server, caller, number=3)
-            await until(ended(server, 2))
+        awaited = AwaitedRuns()
+        with ExitStack() as waiting:
+            for number in (2, 3):
+                waiting.enter_context(awaited.waiting(run_id(number), caller.workspace_id))
+            async with working(server, awaited=awaited) as worker:
+                worker.stop()
+                await enqueue(server, caller, number=1)
+                await enqueue(server, caller, number=2)
+                server.wakeups.is_losing = True
+                await enqueue(server, caller, number=3)
+                await until(ended(server, 2))
 
     run(follow())
     states = {row["id"]: row["state"] for row in books.rows("SELECT id, state FROM runs")}

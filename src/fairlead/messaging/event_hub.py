@@ -1,12 +1,13 @@
-"""The port for events of jobs: from where they happen to everyone who watches the workspace. Nothing is kept (C-08).
+"""The port for events of jobs and runs: from where they happen to those who watch. Nothing is kept (C-08).
 
 What an implementation guarantees:
 
-* An envelope goes to every subscription of its workspace, and to no other.
+* An envelope goes to every subscription of its workspace, and to no other. A change of a run goes to every watch of it.
+  At the server that publishes it is there at once, at others soon.
 * The envelopes of one job that one server publishes arrive in the order of their publication.
 * Publishing never waits and never raises, whatever subscribers and other servers do.
 * A subscription that is too far behind is ended, and told why. What only matters live is dropped before.
-* An envelope may be lost on its way between servers. What must not be lost is in the database, and is looked for there.
+* Either may be lost on its way between servers. What must not be lost is in the database, and is looked for there.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from typing import Final, Protocol
 import msgspec
 
 from fairlead.domain.jobs.events import EventEnvelope, Place, Preview
+from fairlead.domain.runs.events import RunChanged
 
 _MIB: Final = 2**20
 
@@ -94,6 +96,18 @@ class EventSubscription(Protocol):
         ...
 
 
+class RunWatch(Protocol):
+    """Hears of the changes of one run, until it is closed."""
+
+    async def wait(self, seconds: float) -> RunChanged | None:
+        """Wait until the run has changed since the last wait; its newest change, None after so long. One at a time."""
+        ...
+
+    def close(self) -> None:
+        """End the watch, and a wait for it; doing it again changes nothing."""
+        ...
+
+
 class EventHub(Protocol):
     """Where events are published and subscribed to. Every method belongs to the thread of the event loop."""
 
@@ -108,10 +122,18 @@ class EventHub(Protocol):
         """
         ...
 
+    def publish_run(self, change: RunChanged) -> None:
+        """Tell every watch of the run."""
+        ...
+
+    def watch_run(self, workspace_id: str, run_id: str) -> RunWatch:
+        """Hear of the changes of a run from now on. Who asks has found the run, and counts its watches."""
+        ...
+
     def newest_preview(self, job_id: str) -> Preview | None:
         """The newest preview of a job under way, as far as this server knows; None where there is none."""
         ...
 
     def close(self) -> None:
-        """End all subscriptions, now and later: the server stops."""
+        """End all subscriptions, now and later: the server stops. Watches of runs go on."""
         ...

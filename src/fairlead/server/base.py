@@ -20,6 +20,7 @@ from fairlead.identity.links import Links
 from fairlead.identity.master_secret import Secrets
 from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.identity.tokens import TokenIssuer, TokenVerifier, TokenVerifiers
+from fairlead.messaging.messaging import Messaging
 from fairlead.observing.logs import Logs
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import (
@@ -54,6 +55,7 @@ from fairlead.server.installation import (
     strange_markups,
     strange_variables,
 )
+from fairlead.server.messaging import listen_for_changed_workspaces, publish_changed_workspace, ready_messaging
 from fairlead.server.settings import BadSettingError, Settings
 from fairlead.storage.blobs import BlobLostError, BlobMissingError, FileBlobs, local_blobs
 from fairlead.storage.database import Database, open_database
@@ -94,6 +96,7 @@ class Base:
     own_keys: ProviderKeys
     windows: RateWindows
     readers: DocumentReaders
+    messaging: Messaging
     clock: Clock
     observe: Observer
 
@@ -103,7 +106,6 @@ class Jobs:
     """What has workflows executed, as the rest of the server sees it; one without the engine has none."""
 
     surfaces: tuple[OtherSurface, ...]
-    observe: Observer
     confinement: Mapping[str, Any]
     """How the engine's processes are confined, for an operator's tools."""
     entries_waiting: Callable[[], int]
@@ -122,6 +124,8 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
     secret = master_secret(settings)
     await note_first_secret(database, secret)
     authenticator = Authenticator(database, verifier)
+    messaging = ready_messaging(settings)
+    listen_for_changed_workspaces(messaging.wakeups, authenticator.forget, stack)
     catalog = CatalogKeeper(
         catalog_folders(settings), found.providers, brand(settings).authored_flag, clock, observe, settings.markup
     )
@@ -136,16 +140,17 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
         catalog=catalog,
         assets=_assets(settings, secret, database, clock, observe),
         authenticator=authenticator,
-        own_keys=provider_keys(secret, found.providers, database, clock, authenticator.forget),
+        own_keys=provider_keys(secret, found.providers, database, clock, publish_changed_workspace(messaging.wakeups)),
         windows=_rate_windows(settings, database, clock, observe, stack),
         readers=_readers(settings, observe, stack),
+        messaging=messaging,
         clock=clock,
         observe=observe,
     )
 
 
-def observers(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> tuple[Observer, list[Observer]]:
-    """Who is told of everything, as one observer; the list takes more of them."""
+def observers(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> Observer:
+    """Make the logs, the metrics and, where they are wanted, the traces listen, as one observer."""
     readable = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
     logs = Logs(settings.log_level, readable=readable)
     stack.callback(logs.close)
@@ -154,7 +159,7 @@ def observers(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> tu
         traces = otlp_traces(settings.otlp_endpoint)
         stack.callback(traces.close)
         listening.append(traces.observe)
-    return all_of(listening), listening
+    return all_of(listening)
 
 
 def start_background(stack: AsyncExitStack, work: Any) -> None:

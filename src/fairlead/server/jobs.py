@@ -15,8 +15,7 @@ from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links
 from fairlead.identity.secret_ring import DerivedKeys
-from fairlead.messaging.event_hub import EventHub, HubLimits
-from fairlead.messaging.local.event_hub import LocalEventHub
+from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import (
     JournalSplit,
     SubscriptionBeyondHosts,
@@ -51,6 +50,7 @@ from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts, s
 from fairlead.server.confinement import Confinement, ready_confinement
 from fairlead.server.drain import Drain
 from fairlead.server.hosts import ready_hosts
+from fairlead.server.messaging import listen_for_cancelled, listen_for_released, publish_released
 from fairlead.server.moderation import ready_moderation
 from fairlead.server.runs import HOUR_MS, Runs
 from fairlead.server.settings import CLOUD, SELF_HOSTED, SERVERLESS, Settings
@@ -89,7 +89,6 @@ class _Working:
     hosts: Hosts
     books: JobBooks
     journal: JobJournal
-    event_hub: EventHub
     files: WorkflowFiles
     documents: StoredDocuments
     executor: JobExecutor
@@ -123,31 +122,30 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, s
     start_background(stack, DeploymentWorker(verbs.keeper, base.observe).work())
     forgets = (claimer.forget, working.files.forget_expired, verbs.submissions.forget)
     worker = JobWorker(claimer, _abandoner(base, working), working.executor, nodes, forgets, base.observe)
-    working.journal.tell_released = worker.tell
-    runs.queue_worker.awaited = working.models.awaited
+    listen_for_released(base.messaging.wakeups, Topic.JOB_RELEASED, worker.tell, stack)
+    listen_for_cancelled(base.messaging.wakeups, Topic.JOB_CANCELLED, working.executor.interrupt_all, stack)
     stack.push_async_callback(lambda: working.executor.drain(drain.left()))
     start_background(stack, worker.work())
     public = _jobs_surface(settings, base, working, verbs)
 
     drain.tell(worker.stop)
     drain.tell(working.executor.stop, lambda: bool(working.executor.job_ids()))
-    drain.tell(working.event_hub.close)
+    drain.tell(base.messaging.events.close)
     return Jobs(
         (public, _surface(settings, base, working, nodes, verbs)),
-        working.models.observe,
         working.confinement.summary(),
         lambda: working.journal.entries_waiting,
     )
 
 
 async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitStack) -> _Working:
-    event_hub = LocalEventHub(HubLimits(per_workspace=settings.sockets_per_workspace))
     journal = JobJournal(
         base.database,
         split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
+        released=publish_released(base.messaging.wakeups, Topic.JOB_RELEASED),
+        remaining=lambda remaining: _tell_remaining(base, remaining),
     )
     stack.push_async_callback(journal.close)
-    journal.tell_remaining = lambda remaining: _tell_remaining(event_hub, base, remaining)
     books = JobBooks(journal, base.observe)
     kept_ms = int(settings.jobs_hours * HOUR_MS)
     transport = Transport(trusted=[one.base_url for one in base.partners.providers.values() if not one.missing])
@@ -166,7 +164,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
         files,
         models,
         base.authenticator,
-        event_hub,
+        base.messaging.events,
         base.clock,
         base.observe,
         Patience(base.observe),
@@ -175,7 +173,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
         kept_ms=kept_ms,
     )
     documents = _documents(base, stack)
-    return _Working(hosts, books, journal, event_hub, files, documents, executor, models, confinement, kept_ms)
+    return _Working(hosts, books, journal, files, documents, executor, models, confinement, kept_ms)
 
 
 def _documents(base: Base, stack: AsyncExitStack) -> StoredDocuments:
@@ -203,6 +201,8 @@ def _models(settings: Settings, base: Base, runs: Runs, transport: Transport) ->
             base_url=settings.public_base_url or f"http://{settings.host}:{settings.port}",
             limit=settings.asset_limit_mib * 2**20,
         ),
+        base.messaging.events,
+        runs.awaited,
         base.clock,
         Patience(base.observe),
         backlog=settings.queue_backlog,
@@ -217,10 +217,10 @@ def _tell_of_tiers(settings: Settings, base: Base) -> None:
         base.observe(SubscriptionBeyondHosts(name, promised, settings.engine_hosts))
 
 
-def _tell_remaining(event_hub: EventHub, base: Base, remaining: Mapping[str, int]) -> None:
+def _tell_remaining(base: Base, remaining: Mapping[str, int]) -> None:
     now = base.clock.now_ms()
     for workspace_id, jobs in remaining.items():
-        event_hub.publish(EventEnvelope(workspace_id, None, None, now, QueueChanged(jobs)))
+        base.messaging.events.publish(EventEnvelope(workspace_id, None, None, now, QueueChanged(jobs)))
 
 
 def _files(
@@ -249,7 +249,7 @@ def _claimer(settings: Settings, base: Base, working: _Working) -> JobClaimer:
         base.database,
         working.books,
         working.executor,
-        working.event_hub,
+        base.messaging.events,
         base.clock,
         base.observe,
         base.alone,
@@ -265,7 +265,7 @@ def _abandoner(base: Base, working: _Working) -> JobAbandoner:
         base.database,
         working.books,
         working.executor,
-        working.event_hub,
+        base.messaging.events,
         base.clock,
         base.observe,
         working.kept_ms,
@@ -286,8 +286,8 @@ def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog
         JobCanceller(
             base.database,
             working.books,
-            working.executor,
-            working.event_hub,
+            base.messaging.wakeups,
+            base.messaging.events,
             base.clock,
             base.observe,
             kept_ms=working.kept_ms,
@@ -316,7 +316,7 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
         verbs.reader,
         outputs,
         verbs.canceller,
-        JobWatcher(working.event_hub, verbs.reader, outputs, alone=base.alone),
+        JobWatcher(base.messaging.events, verbs.reader, outputs, alone=base.alone),
         base_urls,
         brand(settings).partner_key_fields,
         lifetime,
@@ -379,7 +379,7 @@ def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatal
                 *_file_handlers(settings, base, working, callers),
             )
         ),
-        socket=CloudSocket(working.event_hub, callers, reader.remaining, base.observe, features=features),
+        socket=CloudSocket(base.messaging.events, callers, reader.remaining, base.observe, features=features),
         request_id=header_names(settings).request_id,
         observe=base.observe,
     )
@@ -413,7 +413,7 @@ def _submitter(settings: Settings, base: Base, working: _Working) -> Submitter:
         working.files,
         working.documents,
         base.authenticator,
-        working.event_hub,
+        base.messaging.events,
         base.clock,
         backlog=settings.jobs_backlog,
         key_field=brand(settings).partner_key_fields[0],

@@ -48,11 +48,10 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
     async with AsyncExitStack() as stack:
         _rest_collector(stack)
         metrics = Metrics()
-        observe, also = observers(settings, metrics, stack)
+        observe = observers(settings, metrics, stack)
         base = await ready_base(settings, clock or Clock(), observe, stack)
         drain = Drain(settings.drain_seconds)
         runs = ready_runs(settings, base, metrics, drain, stack)
-        also.append(runs.watcher.observe)
         start_background(stack, watch_loop(metrics.loop.record))
         await runs.recovery.announce()
         start_background(stack, runs.webhook_poster.work())
@@ -63,7 +62,6 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
         )
         jobs = await _ready_jobs(settings, base, runs, drain, stack)
         if jobs is not None:
-            also.append(jobs.observe)
             metrics.journals.append(jobs.entries_waiting)
         readiness = Readiness(base.database, runs.recovery.announce_in, base.assets.blobs.check_writable)
         stack.push_async_callback(readiness.close)

@@ -8,6 +8,7 @@ from typing import Final
 from fairlead.document_readers import DocumentReaders
 from fairlead.domain.runs.queue import Throughput
 from fairlead.http_client.transport import Transport
+from fairlead.messaging.wakeups import Topic
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import (
     BodyReaderFailed,
@@ -18,6 +19,7 @@ from fairlead.observing.observations import (
 from fairlead.operations.assets import AssetCopier
 from fairlead.operations.clock import new_id
 from fairlead.operations.runs.admit import Admitter
+from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.collect import Collector
@@ -42,6 +44,7 @@ from fairlead.providers.health import Healths
 from fairlead.providers.spec import Provider
 from fairlead.server.base import Base
 from fairlead.server.drain import Drain
+from fairlead.server.messaging import listen_for_cancelled, listen_for_released, publish_changed_runs, publish_released
 from fairlead.server.settings import Settings
 from fairlead.storage.journal import Journal
 from fairlead.workers.queue import QueueWorker
@@ -64,6 +67,7 @@ class Runs:
     recovery: Recovery
     collector: Collector
     canceller: Canceller
+    awaited: AwaitedRuns
     watcher: Watcher
     queue_worker: QueueWorker
     webhooks: Webhooks
@@ -87,6 +91,7 @@ class _Working:
     server_id: str
     bodies: LargeBodies
     stored: StoredDocuments
+    awaited: AwaitedRuns
 
 
 def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, stack: AsyncExitStack) -> Runs:
@@ -96,11 +101,14 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
     metrics.journals.append(lambda: working.journal.entries_waiting)
     stack.push_async_callback(lambda: working.executor.drain(drain.left()))
     throughput, collectable_ms = Throughput(), int(settings.results_hours * HOUR_MS)
-    queue_worker = QueueWorker(_claimer(settings, base, working, throughput), settings.queue_places, base.observe)
-    working.journal.tell_released = queue_worker.tell
+    queue_worker = QueueWorker(
+        _claimer(settings, base, working, throughput), settings.queue_places, working.awaited.workspaces, base.observe
+    )
+    listen_for_released(base.messaging.wakeups, Topic.RUN_RELEASED, queue_worker.tell, stack)
+    listen_for_cancelled(base.messaging.wakeups, Topic.RUN_CANCELLED, working.executor.cancel, stack)
     drain.tell(queue_worker.stop, lambda: working.executor.under_way > 0)
     collector = Collector(base.database, working.results, base.clock, throughput)
-    watcher = Watcher(collector)
+    watcher = Watcher(collector, base.messaging.events)
     drain.tell(watcher.close)
     secrets, webhooks = _webhooks(settings, base, stack)
     return Runs(
@@ -112,7 +120,10 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
         replayer=working.replayer,
         recovery=_recovery(settings, base, working),
         collector=collector,
-        canceller=Canceller(base.database, working.journal, working.executor, base.clock, base.observe, collectable_ms),
+        canceller=Canceller(
+            base.database, working.journal, base.messaging.wakeups, base.clock, base.observe, collectable_ms
+        ),
+        awaited=working.awaited,
         watcher=watcher,
         queue_worker=queue_worker,
         webhooks=webhooks,
@@ -147,8 +158,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
     replayer = _replayer(settings, base, results)
     bodies, stored = LargeBodies(base.readers), StoredDocuments(base.assets.blobs, base.observe)
     stack.push_async_callback(stored.close)
-    journal = _journal(base, stack)
-    journal.tell_unneeded = stored.delete_soon
+    journal = _journal(base, stored, stack)
     dispatcher = _dispatcher(settings, base, exchange, transport, credentials)
     collectable_ms = int(settings.results_hours * HOUR_MS)
     executor = Executor(dispatcher, replayer, results, journal, clock, observe, collectable_ms)
@@ -165,6 +175,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
         server_id=new_id(),
         bodies=bodies,
         stored=stored,
+        awaited=AwaitedRuns(),
     )
 
 
@@ -281,10 +292,13 @@ def _replayer(settings: Settings, base: Base, results: Results) -> Replayer:
     )
 
 
-def _journal(base: Base, stack: AsyncExitStack) -> Journal:
+def _journal(base: Base, stored: StoredDocuments, stack: AsyncExitStack) -> Journal:
     journal = Journal(
         base.database,
         split=lambda entries, error: base.observe(JournalSplit(entries, str(error))),
+        released=publish_released(base.messaging.wakeups, Topic.RUN_RELEASED),
+        changed=publish_changed_runs(base.messaging.events),
+        unneeded=stored.delete_soon,
     )
     stack.push_async_callback(journal.close)
     return journal

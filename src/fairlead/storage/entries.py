@@ -38,6 +38,7 @@ from fairlead.domain.runs.entries import (
     Withdrawal,
     Withdrawn,
 )
+from fairlead.domain.runs.events import RunChanged
 from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, advance, states_before
 from fairlead.storage import entry_statements as sql
 from fairlead.storage.budgets import HOLD_FOR_KEY, BudgetBook
@@ -72,12 +73,13 @@ _ANY_HOLD: Final = 2**62
 class Written(msgspec.Struct, frozen=True):
     """What became of a batch: a verdict for each entry, and which runs (of which workspaces) may now be claimed.
 
-    In the `unfinished` workspaces more may be released: another Release is due. The `unneeded` blobs held the bodies of
-    runs that have ended.
+    `changed` are the queued runs that were claimed or have ended. In the `unfinished` workspaces more may be released:
+    another Release is due. The `unneeded` blobs held the bodies of runs that have ended.
     """
 
     verdicts: Sequence[Verdict]
     released: Sequence[tuple[str, str]]
+    changed: Sequence[RunChanged]
     unfinished: Sequence[str]
     unneeded: Sequence[str]
 
@@ -122,6 +124,7 @@ class _Batch:
     usage: UsageBook = field(default_factory=UsageBook)
     blocked: set[str] = field(default_factory=set)
     released: list[tuple[str, str]] = field(default_factory=list)
+    changed: list[RunChanged] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
     unneeded: list[str] = field(default_factory=list)
     new_runs: list[_Row] = field(default_factory=list)
@@ -176,7 +179,8 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
     for admission in admissions:
         verdicts[id(admission)] = _admit(batch, admission)
     _write_rest(connection, batch)
-    return Written(list(map(verdicts.get, map(id, entries))), batch.released, batch.unfinished, batch.unneeded)
+    said = list(map(verdicts.get, map(id, entries)))
+    return Written(said, batch.released, batch.changed, batch.unfinished, batch.unneeded)
 
 
 def _begin(
@@ -243,6 +247,7 @@ def _claim(batch: _Batch, entry: Claim, found: _LockedRun) -> Verdict:
         return run if same else Superseded()
     batch.funds[entry.workspace_id] = batch.funds[entry.workspace_id].with_claim()
     batch.claims.append((_CLAIMED.value, entry.server_id, entry.at, entry.run_id))
+    batch.changed.append(RunChanged(entry.workspace_id, entry.run_id, has_ended=False))
     found.state = _CLAIMED.value
     found.attempt += 1
     return replace(run, state=_CLAIMED, attempt=run.attempt + 1)
@@ -261,18 +266,8 @@ def _withdraw(batch: _Batch, entry: Withdrawal, found: _LockedRun) -> Verdict:
     batch.funds[entry.workspace_id] = funds.after_withdrawal(found.hold, was_parked=found.state == RunState.PARKED)
     batch.withdrawn.append((_WITHDRAWN.value, 0, entry.reason, entry.at, entry.run_id))
     batch.keys.keep(entry.run_id, entry.kept)
-    row = (
-        entry.workspace_id,
-        entry.run_id,
-        2,
-        _VOID,
-        0,
-        -found.hold,
-        entry.reason,
-        found.rate_version,
-        entry.at,
-    )
-    batch.ledger.append(row)
+    void = (2, _VOID, 0, -found.hold, entry.reason, found.rate_version, entry.at)
+    batch.ledger.append((entry.workspace_id, entry.run_id, *void))
     _count_end(batch, entry.workspace_id, entry.run_id, found, entry.at, 0, succeeded=False)
     found.state = _WITHDRAWN.value
     return Withdrawn()
@@ -465,6 +460,7 @@ def _count_end(
         batch.unneeded.append(found.request_blob)
     if found.place is not None:
         batch.deliveries_due.append((at, run_id))
+        batch.changed.append(RunChanged(workspace_id, run_id, has_ended=True))
 
 
 def _write_rest(connection: Connection, batch: _Batch) -> None:

@@ -15,28 +15,35 @@ def _heed(written: asyncio.Future[JobVerdict]) -> None:
         written.exception()
 
 
-def _nobody_hears(_: object) -> None:
+def _ignore(_: object) -> None:
     pass
 
 
 class JobJournal(GroupCommit[JobEntry, WrittenJobs, JobVerdict]):
-    """Writes entries of jobs.
+    """Writes entries of jobs, and says what they have changed once it is durable.
 
-    `tell_released` is told which jobs, with their workspaces, may now be claimed; `tell_remaining` how many jobs of
-    each workspace now wait or are executed, where that has changed.
+    `released` hears which jobs, with their workspaces, may now be claimed; `remaining` how many jobs of each workspace
+    now wait or are executed, where that has changed.
     """
 
-    def __init__(self, database: Database, split: Callable[[int, Exception], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        split: Callable[[int, Exception], None],
+        *,
+        released: Callable[[Sequence[tuple[str, str]]], None] = _ignore,
+        remaining: Callable[[Mapping[str, int]], None] = _ignore,
+    ) -> None:
         super().__init__(database, write_job_entries, split)
-        self.tell_released: Callable[[Sequence[tuple[str, str]]], None] = _nobody_hears
-        self.tell_remaining: Callable[[Mapping[str, int]], None] = _nobody_hears
+        self._released = released
+        self._remaining = remaining
 
     def written(self, batch: WrittenJobs) -> None:
-        """Tell of jobs that may now be claimed and of queues that have changed, and go on where more is to be done."""
+        """Say what has changed, and go on where more is to be done."""
         if batch.remaining:
-            # After whoever waits for the batch has gone on: how a job ended is told before how many are left (C-08).
-            asyncio.get_running_loop().call_soon(self.tell_remaining, batch.remaining)
+            # After the writers of the batch have gone on: how a job ended is told before how many are left (C-08).
+            asyncio.get_running_loop().call_soon(self._remaining, batch.remaining)
         if batch.released:
-            self.tell_released(batch.released)
+            self._released(batch.released)
         for workspace_id in batch.unfinished:
             self.write(JobRelease(workspace_id)).add_done_callback(_heed)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from fairlead.domain.runs.entries import JournalEntry, Release, Verdict
+from fairlead.domain.runs.events import RunChanged
 from fairlead.storage.database import Database
 from fairlead.storage.entries import Written, write_entries
 from fairlead.storage.group_commit import GroupCommit
@@ -15,32 +16,39 @@ def _heed(written: asyncio.Future[Verdict]) -> None:
         written.exception()
 
 
-def _nobody_claims(_: Sequence[tuple[str, str]]) -> None:
-    pass
-
-
-def _nobody_deletes(_: Sequence[str]) -> None:
+def _ignore(_: object) -> None:
     pass
 
 
 class Journal(GroupCommit[JournalEntry, Written, Verdict]):
-    """Writes entries of runs.
+    """Writes entries of runs, and says what they have changed once it is durable.
 
-    `tell_released` is told which queued runs, with their workspaces, may now be claimed, `tell_unneeded` which blobs
-    held the bodies of runs that have just ended.
+    `released` hears which queued runs, with their workspaces, may now be claimed, `changed` which were claimed or have
+    ended, `unneeded` which blobs held the bodies of runs that have just ended.
     """
 
-    def __init__(self, database: Database, split: Callable[[int, Exception], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        split: Callable[[int, Exception], None],
+        *,
+        released: Callable[[Sequence[tuple[str, str]]], None] = _ignore,
+        changed: Callable[[Sequence[RunChanged]], None] = _ignore,
+        unneeded: Callable[[Sequence[str]], None] = _ignore,
+    ) -> None:
         super().__init__(database, write_entries, split)
-        self.tell_released: Callable[[Sequence[tuple[str, str]]], None] = _nobody_claims
-        self.tell_unneeded: Callable[[Sequence[str]], None] = _nobody_deletes
+        self._released = released
+        self._changed = changed
+        self._unneeded = unneeded
 
     def written(self, batch: Written) -> None:
-        """Tell of runs that may now be claimed and of blobs to be deleted, and go on where more could be released."""
+        """Say what has changed, and go on where more could be released."""
         if batch.released:
-            self.tell_released(batch.released)
+            self._released(batch.released)
+        if batch.changed:
+            self._changed(batch.changed)
         if batch.unneeded:
-            self.tell_unneeded(batch.unneeded)
+            self._unneeded(batch.unneeded)
         for workspace_id in batch.unfinished:
-            # Whoever waits is found again where this cannot be written.
+            # Where this cannot be written, the next look finds what waits.
             self.write(Release(workspace_id)).add_done_callback(_heed)

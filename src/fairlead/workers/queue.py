@@ -15,10 +15,6 @@ _CLAIMS_AT_ONCE: Final = 64
 _CLAIMS_SECONDS: Final = 5.0
 
 
-def _nothing_awaited() -> Mapping[str, str]:
-    return {}
-
-
 class QueueWorker:
     """Works on at most `places` queued runs at a time, until it is cancelled; nothing it meets may end it.
 
@@ -26,8 +22,10 @@ class QueueWorker:
     runs, with their workspaces, that jobs of this server wait for: a server that stops still claims those.
     """
 
-    def __init__(self, claimer: Claimer, places: int, observe: Observer) -> None:
-        self.awaited: Callable[[], Mapping[str, str]] = _nothing_awaited
+    def __init__(
+        self, claimer: Claimer, places: int, awaited: Callable[[], Mapping[str, str]], observe: Observer
+    ) -> None:
+        self._awaited = awaited
         self._claimer = claimer
         self._places = places
         self._observe = observe
@@ -44,7 +42,7 @@ class QueueWorker:
     def stop(self) -> None:
         """Claim nothing more but what the jobs of this server wait for; what was claimed goes on."""
         self._is_stopping = True
-        self.tell(tuple(self.awaited().items()))
+        self.tell(tuple(self._awaited().items()))
 
     async def work(self) -> None:
         """Look after the queue until cancelled; from then on nothing more is claimed."""
@@ -57,7 +55,7 @@ class QueueWorker:
 
     async def _look(self) -> None:
         if self._is_stopping:
-            self.tell(tuple(self.awaited().items()))
+            self.tell(tuple(self._awaited().items()))
         elif self._places:
             self._released.refresh(await self._claimer.find_released(self._released.last_workspace))
             self._take_next()
@@ -69,7 +67,7 @@ class QueueWorker:
     def _take_next(self) -> None:
         while self._released and self._has_place():
             run_id, workspace_id = self._released.take()
-            if self._is_stopping and run_id not in self.awaited():
+            if self._is_stopping and run_id not in self._awaited():
                 self._released.forget(run_id)
                 continue
             self._working += 1

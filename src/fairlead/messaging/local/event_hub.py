@@ -9,8 +9,10 @@ from typing import Final
 
 from fairlead.domain.faults import ConcurrencyLimitExceeded, FaultError
 from fairlead.domain.jobs.events import EventEnvelope, Failed, Interrupted, Preview, QueueChanged, Succeeded
+from fairlead.domain.runs.events import RunChanged
 from fairlead.messaging.event_hub import Broadcast, CloseReason, HubLimits
 from fairlead.messaging.local.live_jobs import LiveJobs
+from fairlead.messaging.local.run_watches import LocalRunWatch
 from fairlead.messaging.local.subscriptions import LocalSubscription, SizedBroadcast
 
 _GATHER_SECONDS: Final = 0.001
@@ -29,6 +31,7 @@ class LocalEventHub:
         self._ended_jobs: dict[str, list[str]] = {}
         self._gathering: dict[str, bool] = {}
         """The workspaces that were sent something a moment ago, and whether there was more since."""
+        self._run_watches: dict[tuple[str, str], set[LocalRunWatch]] = {}
         self._is_closed = False
 
     def publish(self, envelope: EventEnvelope) -> None:
@@ -70,12 +73,23 @@ class LocalEventHub:
         self._count += 1
         return subscription
 
+    def publish_run(self, change: RunChanged) -> None:
+        """Tell every watch of the run."""
+        for watch in self._run_watches.get((change.workspace_id, change.run_id), ()):
+            watch.put(change)
+
+    def watch_run(self, workspace_id: str, run_id: str) -> LocalRunWatch:
+        """Hear of the changes of a run from now on."""
+        watch = LocalRunWatch(lambda ended: self._leave_run((workspace_id, run_id), ended))
+        self._run_watches.setdefault((workspace_id, run_id), set()).add(watch)
+        return watch
+
     def newest_preview(self, job_id: str) -> Preview | None:
         """The newest preview of a job that is executed here; None where there is none."""
         return self._jobs.newest_preview(job_id)
 
     def close(self) -> None:
-        """End all subscriptions, now and later: the server stops."""
+        """End all subscriptions, now and later: the server stops. Watches of runs go on."""
         self._is_closed = True
         for subscriptions in list(self._subscriptions.values()):
             for subscription in list(subscriptions):
@@ -89,6 +103,12 @@ class LocalEventHub:
             self._count -= 1
             if not subscriptions:
                 del self._subscriptions[workspace_id]
+
+    def _leave_run(self, key: tuple[str, str], watch: LocalRunWatch) -> None:
+        watches = self._run_watches.get(key, set())
+        watches.discard(watch)
+        if not watches:
+            self._run_watches.pop(key, None)
 
     def _wake(self, workspace_id: str) -> None:
         for subscription in self._subscriptions.get(workspace_id, ()):

@@ -10,10 +10,10 @@ from fairlead.domain.jobs.entries import JobCancel, Moved
 from fairlead.domain.jobs.events import EventEnvelope, Interrupted
 from fairlead.domain.jobs.states import WAITING, WORKING, JobState
 from fairlead.messaging.event_hub import EventHub
+from fairlead.messaging.wakeups import Topic, Wakeup, Wakeups
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.books import JobBooks
-from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.jobs import live_jobs
 from fairlead.storage.public_ids import find_known_as
@@ -30,7 +30,7 @@ class JobCanceller:
         self,
         database: Database,
         books: JobBooks,
-        executor: JobExecutor,
+        wakeups: Wakeups,
         event_hub: EventHub,
         clock: Clock,
         observe: Observer,
@@ -39,7 +39,7 @@ class JobCanceller:
     ) -> None:
         self._database = database
         self._books = books
-        self._executor = executor
+        self._wakeups = wakeups
         self._event_hub = event_hub
         self._clock = clock
         self._observe = observe
@@ -86,7 +86,7 @@ class JobCanceller:
                 continue
             done.append(verdict.public_id)
             if verdict.state in WORKING:
-                self._executor.interrupt(job_id)  # another server's finds the wish by itself
+                self._wakeups.publish(Wakeup(Topic.JOB_CANCELLED, caller.workspace_id, job_id))
             else:
                 ended = Interrupted(None, None, [])
                 self._event_hub.publish(EventEnvelope(caller.workspace_id, job_id, verdict.public_id, now, ended))

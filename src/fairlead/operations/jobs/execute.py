@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -119,6 +119,11 @@ class JobExecutor:
         self._unwanted.add(job_id)
         self._hosts.interrupt(job_id)
         return True
+
+    def interrupt_all(self, job_ids: Iterable[str]) -> None:
+        """Stop those of some jobs that are executed here."""
+        for job_id in job_ids:
+            self.interrupt(job_id)
 
     def has(self, job_id: str) -> bool:
         """Whether a job is executed here."""

@@ -6,8 +6,8 @@ finds the runs it has begun, and pays for none twice.
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -29,12 +29,13 @@ from fairlead.domain.runs.outcomes import Completed, Outcome
 from fairlead.domain.runs.replays import key_id
 from fairlead.domain.runs.selection import RouteOptions
 from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
-from fairlead.observing.observations import Observation, RunEnded, RunWithdrawn
+from fairlead.messaging.event_hub import EventHub, RunWatch
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.model_files import ModelFiles
 from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
+from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.collect import Collector, RequestStatus
 from fairlead.operations.runs.execute import Executor
@@ -49,7 +50,7 @@ _LOOK_SECONDS: Final = 0.25
 """How often it is looked whether a job is still wanted: in memory, it costs nothing."""
 _PAUSE_FIRST: Final = 0.5
 _PAUSE_MAX: Final = 5.0
-"""How often the books are asked of a run that goes on elsewhere; the end of one that goes on here is heard at once."""
+"""How often the database is asked about a run whose end is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class _Call:
 
 
 class ModelRunner:
-    """Runs partners' models for the nodes of jobs. `observe` is to be told of everything that is observed.
+    """Runs partners' models for the nodes of jobs. It counts the runs it waits for among the `awaited`.
 
     A workspace has at most `backlog` runs waiting; the keys of runs are kept for `keys_kept_ms`. A node waits for its
     model for at most `seconds`. While the database or the files are away, `patience` has them asked again.
@@ -77,6 +78,8 @@ class ModelRunner:
         canceller: Canceller,
         exchange: Exchange,
         files: ModelFiles,
+        events: EventHub,
+        awaited: AwaitedRuns,
         clock: Clock,
         patience: Patience,
         *,
@@ -90,23 +93,13 @@ class ModelRunner:
         self._canceller = canceller
         self._exchange = exchange
         self._files = files
+        self._events = events
+        self._awaited = awaited
         self._clock = clock
         self._backlog = backlog
         self._keys_kept_ms = keys_kept_ms
         self._patience = patience
         self._seconds = seconds
-        self._waiting: dict[str, dict[asyncio.Event, str]] = {}
-        """By run, who waits for it, each with the workspace of the run."""
-
-    def awaited(self) -> Mapping[str, str]:
-        """The runs that jobs of this server wait for, with their workspaces."""
-        return {run_id: next(iter(events.values())) for run_id, events in self._waiting.items()}
-
-    def observe(self, observation: Observation) -> None:
-        """Wake who waits for the run that has ended."""
-        if self._waiting and isinstance(observation, RunEnded | RunWithdrawn):
-            for event in self._waiting.get(observation.run_id, ()):
-                event.set()
 
     async def run(
         self, payer: Caller, job_id: str, node: str, turn: int, model_id: str, body: bytes, wanted: Callable[[], bool]
@@ -146,7 +139,7 @@ class ModelRunner:
         if any(self._exchange.answers_bytes(native.provider, name) for name in native.calls.values()):
             return await self._at_once(call)
         ticket = QueueTicket(self._backlog, self._files.base_url)
-        with self._awaiting(call, call.command.run_id):
+        with self._awaited.waiting(call.command.run_id, call.payer.workspace_id):
             queued = await self._patiently(
                 call, lambda: self._admitter.enqueue(call.payer, call.model, call.command, ticket), _is_full
             )
@@ -172,30 +165,20 @@ class ModelRunner:
 
     async def _ended(self, call: _Call, run_id: str) -> Outcome:
         """What a queued run ends in; cancelled once its job is not wanted any more."""
-        pause = _PAUSE_FIRST
-        with self._awaiting(call, run_id) as event:
+        pause, workspace_id = _PAUSE_FIRST, call.payer.workspace_id
+        with (
+            self._awaited.waiting(run_id, workspace_id),
+            closing(self._events.watch_run(workspace_id, run_id)) as watch,
+        ):
             while True:
-                event.clear()
                 found = await self._collected(call, run_id)
                 if found is not None:
                     return found.outcome
-                if not await self._pause(call, pause, event):
+                if not await self._pause(call, pause, watch):
                     with suppress(FaultError):  # it goes on, and is paid for, as if it had not been heard
                         await self._canceller.cancel(call.payer, call.model.id, run_id)
                     raise _not_wanted()
                 pause = min(pause * 2, _PAUSE_MAX)
-
-    @contextmanager
-    def _awaiting(self, call: _Call, run_id: str) -> Iterator[asyncio.Event]:
-        """Count a run among those that are waited for; the event is set when it ends here."""
-        event = asyncio.Event()
-        self._waiting.setdefault(run_id, {})[event] = call.payer.workspace_id
-        try:
-            yield event
-        finally:
-            del self._waiting[run_id][event]
-            if not self._waiting[run_id]:
-                del self._waiting[run_id]
 
     async def _collected(self, call: _Call, run_id: str) -> Answer | None:
         """What a run ended in, None while it goes on or while that cannot be read."""
@@ -218,18 +201,19 @@ class ModelRunner:
             except FaultError as error:
                 if not is_passing(error.fault):
                     raise
-            if not await self._pause(call, pause, asyncio.Event()):
+            if not await self._pause(call, pause):
                 raise _not_wanted()
             pause = min(pause * 2, _PAUSE_MAX)
 
-    async def _pause(self, call: _Call, seconds: float, event: asyncio.Event) -> bool:
-        """Wait until something has happened, or for a while; whether the job is still wanted."""
+    async def _pause(self, call: _Call, seconds: float, watch: RunWatch | None = None) -> bool:
+        """Wait until a run that is watched has ended, or for a while; whether the job is still wanted."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        while call.wanted() and not event.is_set() and loop.time() < until:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await event.wait()
+        while call.wanted() and loop.time() < until:
+            if watch is None:
+                await asyncio.sleep(_LOOK_SECONDS)
+            elif (change := await watch.wait(_LOOK_SECONDS)) is not None and change.has_ended:
+                break
         return call.wanted()
 
 

@@ -1,4 +1,4 @@
-"""Cancelling a queued run (R-35): at once while it waits, by a wish to its partner while it is under way."""
+"""Cancelling a queued run (R-35): at once while it waits, by a request to its partner while it is under way."""
 
 from dataclasses import dataclass
 
@@ -6,10 +6,10 @@ from fairlead.domain.callers import Caller
 from fairlead.domain.faults import Cancelled, FaultError, ServiceUnavailable, bucket, is_fault
 from fairlead.domain.runs.entries import CancelNoted, HasEnded, KeptResult, Superseded, Withdrawal, Withdrawn
 from fairlead.domain.runs.failures import write_fault
+from fairlead.messaging.wakeups import Topic, Wakeup, Wakeups
 from fairlead.observing.observations import DatabaseTrouble, Observer, RunWithdrawn
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.collect import check_reader, find
-from fairlead.operations.runs.execute import Executor
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.journal import Journal
 
@@ -20,7 +20,7 @@ class Canceller:
 
     database: Database
     journal: Journal
-    executor: Executor
+    wakeups: Wakeups
     clock: Clock
     observe: Observer
     collectable_ms: int
@@ -47,7 +47,7 @@ class Canceller:
             case Withdrawn():
                 self.observe(RunWithdrawn(request_id, entry.reason))
             case CancelNoted():
-                self.executor.cancel((request_id,))  # where another server works on it, that one reads the note
+                self.wakeups.publish(Wakeup(Topic.RUN_CANCELLED, caller.workspace_id, request_id))
             case HasEnded() | Superseded():
                 return False
             case _ if is_fault(verdict):

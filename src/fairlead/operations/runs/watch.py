@@ -3,13 +3,12 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Final
 
 from fairlead.domain.callers import Caller
 from fairlead.domain.faults import ConcurrencyLimitExceeded, FaultError
 from fairlead.domain.runs.queue import QueueStatus
-from fairlead.observing.observations import Observation, RunClaimed, RunEnded, RunWithdrawn
+from fairlead.messaging.event_hub import EventHub, RunWatch
 from fairlead.operations.runs.collect import Collector, RequestStatus
 
 WATCHERS_MAX: Final = 100
@@ -19,26 +18,20 @@ _SILENCE_SECONDS: Final = 15.0
 
 
 class Watcher:
-    """Lets callers watch their queued runs. It is woken by what happens here, and looks for what happens elsewhere."""
+    """Lets callers watch their queued runs. Events say when to look; without any it looks now and then."""
 
-    def __init__(self, collector: Collector) -> None:
+    def __init__(self, collector: Collector, events: EventHub) -> None:
         self._collector = collector
-        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._events = events
+        self._watches: set[RunWatch] = set()
         self._open = Counter[str]()
         self._is_closed = False
 
     def close(self) -> None:
         """End every watch: the server is about to stop, and would wait for them."""
         self._is_closed = True
-        for events in self._waiting.values():
-            for event in events:
-                event.set()
-
-    def observe(self, observation: Observation) -> None:
-        """Wake whoever watches the run something happened to."""
-        if self._waiting and isinstance(observation, RunClaimed | RunEnded | RunWithdrawn):
-            for event in self._waiting.get(observation.run_id, ()):
-                event.set()
+        for watch in self._watches:
+            watch.close()
 
     async def watch(self, caller: Caller, model_id: str, request_id: str) -> AsyncIterator[RequestStatus | None]:
         """The run's status now and whenever it has changed, until it is completed; None after a while of silence.
@@ -53,17 +46,15 @@ class Watcher:
         return self._changes(caller, first)
 
     async def _changes(self, caller: Caller, status: RequestStatus) -> AsyncIterator[RequestStatus | None]:
-        loop, event = asyncio.get_running_loop(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        watch = self._events.watch_run(caller.workspace_id, status.request_id)
         self._open[caller.workspace_id] += 1
-        self._waiting.setdefault(status.request_id, set()).add(event)
+        self._watches.add(watch)
         try:
             yield status
             said_at = loop.time()
             while status.status is not QueueStatus.COMPLETED:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_SECONDS):
-                        await event.wait()
-                event.clear()
+                await watch.wait(_LOOK_SECONDS)
                 found = await self._look(caller, status)
                 if found is None:
                     return
@@ -73,7 +64,7 @@ class Watcher:
                     said_at = loop.time()
                     yield status if has_changed else None
         finally:
-            self._leave(caller.workspace_id, status.request_id, event)
+            self._leave(caller.workspace_id, watch)
 
     async def _look(self, caller: Caller, status: RequestStatus) -> RequestStatus | None:
         """How the run stands; None where that cannot be told: the head of the answer was sent long ago."""
@@ -84,11 +75,9 @@ class Watcher:
         except FaultError:
             return None
 
-    def _leave(self, workspace_id: str, request_id: str, event: asyncio.Event) -> None:
+    def _leave(self, workspace_id: str, watch: RunWatch) -> None:
+        watch.close()
+        self._watches.discard(watch)
         self._open[workspace_id] -= 1
         if not self._open[workspace_id]:
             del self._open[workspace_id]
-        watching = self._waiting[request_id]
-        watching.discard(event)
-        if not watching:
-            del self._waiting[request_id]
