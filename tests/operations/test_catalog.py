@@ -84,6 +84,25 @@ def test_invalid_file_leaves_the_catalog_as_it_was(
     assert "acme/plain-now" not in ids(keeper)
 
 
+def test_files_that_ship_are_looked_at_every_tenth_time(folder: Path, providers: dict[str, Provider]) -> None:
+    """Those of an operator's folder are looked at each time."""
+    text = (folder / "plain-now.toml").read_text()
+    own = folder.with_name("own")
+    own.mkdir()
+    for schema in folder.glob("*.json"):
+        (own / schema.name).write_bytes(schema.read_bytes())
+    keeper = CatalogKeeper([folder, own], providers, FLAG, Clock(), lambda _: None, shipped=folder)
+    (own / "own.toml").write_text(text.replace("acme/", "own/"))
+    keeper.reload_if_changed()
+    assert "own/plain-now" in ids(keeper)
+    (folder / "shipped.toml").write_text(text.replace("acme/", "shipped/"))
+    for _ in range(8):
+        keeper.reload_if_changed()
+    assert "shipped/plain-now" not in ids(keeper)
+    keeper.reload_if_changed()
+    assert "shipped/plain-now" in ids(keeper)
+
+
 def test_server_does_not_start_with_an_invalid_file(
     folder: Path, providers: dict[str, Provider], seen: list[Observation]
 ) -> None:

@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from fairlead.domain.billing.markups import Markups
 from fairlead.domain.callers import Caller, refuse_model
@@ -14,7 +15,7 @@ from fairlead.domain.paging import catalog_limit, page_after
 from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observer
 from fairlead.operations.clock import Clock
 from fairlead.providers.spec import Provider
-from fairlead.storage.catalog import fingerprint, load_catalog
+from fairlead.storage.catalog import Fingerprint, fingerprint, load_catalog
 from fairlead.storage.catalog_files import Offer
 
 
@@ -27,9 +28,14 @@ class Page:
     after: str | None
 
 
+_SHIPPED_EVERY: Final = 10
+"""Every how many looks the files that ship are looked at: they change with an upgrade, and a look takes 2 ms."""
+
+
 class CatalogKeeper:
     """Holds the catalog in force. Reading it never waits; a reload swaps it whole.
 
+    Of the folders of an operator every look sees every file; the `shipped` one is looked at every tenth time.
     `flag` is the extension of schema documents that says whether a schema is authored (R-08). `markups` are on every
     price.
     """
@@ -42,14 +48,17 @@ class CatalogKeeper:
         clock: Clock,
         observe: Observer,
         markups: Markups | None = None,
+        shipped: Path | None = None,
     ) -> None:
         self._folders = folders
+        self._watched = [folder for folder in folders if folder != shipped]
+        self._looks = 0
         self._markups = Markups() if markups is None else markups
         self._flag = flag
         self._offers = _offers(providers)
         self._clock = clock
         self._observe = observe
-        self._seen = fingerprint(folders)
+        self._seen = self._seen_in(folders)
         self.current: Catalog = self._load()
         self.loaded_at = clock.now_ms()
         """When the catalog in force, and every rate card in it, was read (ms since 1970)."""
@@ -57,7 +66,7 @@ class CatalogKeeper:
 
     def reload(self) -> None:
         """Read the files again. A mistake in them is observed and changes nothing."""
-        self._seen = fingerprint(self._folders)
+        self._seen = self._seen_in(self._folders)
         try:
             catalog = self._load()
         except BadFileError as error:
@@ -71,9 +80,15 @@ class CatalogKeeper:
         return load_catalog(self._folders, self._offers, self._flag).marked_up(self._markups)
 
     def reload_if_changed(self) -> None:
-        """Reload when a file was added, removed or written since the last look."""
-        if fingerprint(self._folders) != self._seen:
+        """Reload when a file was added, removed or written since the last look; call it once a second."""
+        self._looks += 1
+        folders = self._watched if self._looks % _SHIPPED_EVERY else self._folders
+        if any(self._seen[folder] != seen for folder, seen in self._seen_in(folders).items()):
             self.reload()
+
+    @staticmethod
+    def _seen_in(folders: Sequence[Path]) -> dict[Path, Fingerprint]:
+        return {folder: fingerprint(folder) for folder in folders}
 
     def today(self) -> datetime.date:
         """The day (UTC) by which models retire and rate cards come into force."""

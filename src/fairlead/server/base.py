@@ -43,6 +43,7 @@ from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.secrets import note_first_secret
 from fairlead.operations.workspaces import bootstrap
 from fairlead.server.installation import (
+    CATALOG,
     DataDirectoryError,
     Partners,
     catalog_folders,
@@ -127,7 +128,13 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
     messaging = ready_messaging(settings)
     listen_for_changed_workspaces(messaging.wakeups, authenticator.forget, stack)
     catalog = CatalogKeeper(
-        catalog_folders(settings), found.providers, brand(settings).authored_flag, clock, observe, settings.markup
+        catalog_folders(settings),
+        found.providers,
+        brand(settings).authored_flag,
+        clock,
+        observe,
+        settings.markup,
+        shipped=CATALOG,
     )
     for name, meant in strange_markups(settings.markup, catalog.current.models, found.providers):
         observe(MarkupUnknown(name, meant))
