@@ -5,14 +5,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
 
+import server_template
 from servers import is_alive, wait_until
 
 _TESTS = Path(__file__).parent
 _SECONDS = 50
+_TEMPLATE = server_template.__file__
 
 
 @pytest.mark.parametrize(
@@ -54,19 +57,20 @@ def test_run_ended_by_a_signal_leaves_no_process_and_no_database(
 def test_attacks_and_runs_of_the_catalog_leave_no_server_when_they_are_ended(tmp_path: Path, program: str) -> None:
     """The signal is meant for the program alone; its servers end with it."""
     arguments = ["--short", "--database", "sqlite"] if program == "attack.py" else []
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, program, *arguments]
-    with (tmp_path / "log").open("wb") as output:
-        run = subprocess.Popen(command, cwd=_TESTS, stdout=output, stderr=output, env=environment)
-    try:
-        wait_until(lambda: _servers_of(run.pid) or run.poll() is not None, "a server", _SECONDS)
-        servers = _servers_of(run.pid)
-        assert servers, (tmp_path / "log").read_text("utf-8")
-        run.terminate()
-        wait_until(lambda: not any(is_alive(number) for number in servers), "the end of its servers", _SECONDS)
-    finally:
-        run.kill()
-        run.wait()
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # its name is short enough for sockets
+        with (tmp_path / "log").open("wb") as output:
+            environment = {**os.environ, "TMPDIR": folder}
+            run = subprocess.Popen(command, cwd=_TESTS, stdout=output, stderr=output, env=environment)
+        try:
+            wait_until(lambda: _servers_of(run.pid) or run.poll() is not None, "a server", _SECONDS)
+            servers = _servers_of(run.pid)
+            assert servers, (tmp_path / "log").read_text("utf-8")
+            run.terminate()
+            wait_until(lambda: not any(is_alive(number) for number in servers), "the end of its servers", _SECONDS)
+        finally:
+            run.kill()
+            run.wait()
 
 
 def test_benchmarks_leave_no_program_when_they_are_ended(tmp_path: Path) -> None:
@@ -85,8 +89,9 @@ def test_benchmarks_leave_no_program_when_they_are_ended(tmp_path: Path) -> None
 
 
 def _servers_of(parent: int) -> list[int]:
-    """The servers that a process has started."""
+    """The servers that a process has started, which are forks of its template."""
     try:
-        return [child.pid for child in psutil.Process(parent).children() if "serve" in child.cmdline()]
+        templates = [child for child in psutil.Process(parent).children() if _TEMPLATE in child.cmdline()]
+        return [server.pid for template in templates for server in template.children()]
     except psutil.NoSuchProcess:
         return []
