@@ -68,3 +68,11 @@ def test_refusal_names_at_most_fifty_nodes(count: int, *, truncated: bool) -> No
     assert told.code == "missing_asset"
     assert len(told.details["node_errors"]) == 50
     assert told.details.get("node_errors_truncated", False) is truncated
+
+
+@pytest.mark.req("J-14", "S-02")
+@pytest.mark.parametrize("before", range(64 * 1024 - 80, 64 * 1024, 2))
+def test_reference_is_found_wherever_it_stands_in_a_long_workflow(before: int) -> None:
+    """A workflow is searched a piece at a time, and a reference may begin in one and end in the next."""
+    given = workflow(a="x" * before, b=reference(id=ID))
+    assert references_in(given) == [AssetReference("1", "A", ID)]
