@@ -240,13 +240,13 @@ def _remove(folder: Path) -> None:
 @pytest.mark.parametrize("change", [_edit, _edit_schema, _add, _remove])
 def test_changed_files_change_the_fingerprint(folder: Path, change: Callable[[Path], Any]) -> None:
     """The fingerprint changes when a file is edited, added or removed."""
-    before = fingerprint([folder])
-    assert fingerprint([folder]) == before
+    before = fingerprint(folder)
+    assert fingerprint(folder) == before
     change(folder)
-    assert fingerprint([folder]) != before
+    assert fingerprint(folder) != before
 
 
 def test_missing_folder_is_an_empty_catalog(tmp_path: Path) -> None:
     """No folder, no models."""
     assert load_catalog([tmp_path / "none"], OFFERS, FLAG).ids == ()
-    assert fingerprint([tmp_path / "none"]) == ()
+    assert fingerprint(tmp_path / "none") == ()

@@ -127,15 +127,8 @@ async def ready_base(settings: Settings, clock: Clock, observe: Observer, stack:
     authenticator = Authenticator(database, verifier)
     messaging = ready_messaging(settings)
     listen_for_changed_workspaces(messaging.wakeups, authenticator.forget, stack)
-    catalog = CatalogKeeper(
-        catalog_folders(settings),
-        found.providers,
-        brand(settings).authored_flag,
-        clock,
-        observe,
-        settings.markup,
-        shipped=CATALOG,
-    )
+    flag, folders = brand(settings).authored_flag, catalog_folders(settings)
+    catalog = CatalogKeeper(folders, found.providers, flag, clock, observe, settings.markup, shipped=CATALOG)
     for name, meant in strange_markups(settings.markup, catalog.current.models, found.providers):
         observe(MarkupUnknown(name, meant))
     return Base(
