@@ -17,7 +17,7 @@ from fairlead.server.installation import provider_files, strange_variables
 from fairlead.server.settings import BadSettingError, read_settings
 from fairlead.storage.database import Database
 from form.sources import ROOT
-from servers import command
+from servers import command, serving
 
 
 def test_variable_that_is_no_setting_is_reported_with_what_was_probably_meant() -> None:
@@ -115,3 +115,14 @@ def test_markup_of_an_unknown_name_is_reported_with_what_was_probably_meant(
         "bfl/flux-2-pr0, which is neither a model nor a provider; bfl/flux-2-pro is one",
         "nothing-like-it, which is neither a model nor a provider",
     ]
+
+
+def test_server_reports_unknown_names_at_its_start(tmp_path: Path) -> None:
+    """A variable that is no setting, and a markup of what is no model or provider, each with what was meant."""
+    env = {"FAIRLEAD_QUEUE_PLACE": "3", "FAIRLEAD_MARKUP": "*=5,openai=3,opnai=4,nothing-like-it=2"}
+    with serving(tmp_path / "data", env=env, arguments=("--no-local-partner",)) as server:
+        (setting,) = server.logged("SettingUnknown")
+        assert (setting["variable"], setting["meant"]) == ("FAIRLEAD_QUEUE_PLACE", "FAIRLEAD_QUEUE_PLACES")
+        told = [(entry["name"], entry["meant"]) for entry in server.logged("MarkupUnknown")]
+        assert told == [("opnai", "openai"), ("nothing-like-it", None)]
+        assert {entry["level"] for entry in server.logged("MarkupUnknown")} == {"warning"}
