@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
+from databases import Postgres
 from servers import Server, serving, wait_until
 from surfaces.cloud.clients import holding
 from surfaces.conftest import JWT_AUDIENCE, JWT_ISSUER, MakeToken
@@ -353,6 +354,37 @@ def test_release_keeps_its_own_copy_of_its_packs(tmp_path: Path) -> None:
         path = f"{_DEPLOYMENTS}/{named['id']}/releases"
         assert caller.get(path)["releases"][0]["node_packs"] == ["adding"]
         assert refused(caller.ask("POST", path, json={"node_packs": ["adding"]})) == (422, "invalid_request")
+
+
+@pytest.mark.req("J-15")
+def test_server_that_shares_copies_has_releases_that_others_prepared(tmp_path: Path, postgres: Postgres) -> None:
+    """One that joins with changed packs runs what was released before; without the shared copies it cannot."""
+    packs = [tmp_path / name for name in ("packs-1", "packs-2")]
+    for folder, code in zip(packs, (_ADDING, _ADDING.replace("return (value,)", "return (7,)")), strict=True):
+        folder.mkdir()
+        (folder / "adding.py").write_text(code)
+    data = [tmp_path / name for name in ("data-1", "data-2", "data-3")]
+    url, plain = postgres.url(postgres.create()), ("--no-local-partner",)
+    env = {**ENGINE, "FAIRLEAD_SECRET_KEY": "A" * 43 + "="}
+    with serving(data[0], database=url, env={**env, "FAIRLEAD_NODE_PACKS": str(packs[0])}, arguments=plain) as first:
+        id_ = made(JobsCaller(first, "default", first.key), node_packs=["adding"])["id"]
+        for folder in data[1:]:
+            folder.mkdir(mode=0o700)
+            (folder / "blobs").symlink_to(first.data / "blobs")
+            (folder / "first-key").write_text(first.key)
+        (data[1] / "release_packs").symlink_to(first.data / "release_packs")
+    joined = {**env, "FAIRLEAD_NODE_PACKS": str(packs[1])}
+    with serving(data[1], database=url, env=joined, arguments=plain) as second:
+        caller = JobsCaller(second, "default", second.key)
+        graph = {"1": {"class_type": "Add", "inputs": {"value": 1}},
+                 "2": {"class_type": "PreviewAny", "inputs": {"source": ["1", 0]}}}  # fmt: skip
+        reaches(caller, id_, "ready")
+        ended = caller.reaches(send(caller, id_, graph).json()["id"], *TERMINAL)
+        assert ended["status"] == "succeeded", ended
+        assert httpx.get(ended["outputs"][0]["url"]).text == "1"
+    with serving(data[2], database=url, env=joined, arguments=plain) as alone:
+        caller = JobsCaller(alone, "default", alone.key)
+        assert "adding" in reaches(caller, id_, "unavailable")["reason"]
 
 
 def test_missing_pack_makes_a_deployment_unavailable_until_it_is_back(tmp_path: Path) -> None:
