@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Final
 
 from blake3 import blake3
 
@@ -78,7 +78,7 @@ def take_away(*paths: Path) -> None:
             path.unlink()
 
 
-def _copied(source: Any, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
+def _copied(source: IO[bytes], spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
     handle, name = tempfile.mkstemp(dir=spool)
     spooled = Path(name)
     try:
@@ -92,7 +92,7 @@ def _copied(source: Any, spool: Path, limit: int) -> tuple[AdoptedBlob, Path]:
         raise
 
 
-def copy_bytes(source: Any, target: Any, limit: int) -> None:
+def copy_bytes(source: IO[bytes], target: IO[bytes], limit: int) -> None:
     """Give an empty file the bytes of another: cloned where the file system can, else copied by the kernel, else read.
 
     BlobTooLargeError past `limit` bytes, however fast the other grows meanwhile; OSError.
@@ -117,7 +117,7 @@ def _cloned(source: int, target: int) -> bool:
     return True
 
 
-def _copying(source: Any, target: Any, limit: int) -> Iterator[int]:
+def _copying(source: IO[bytes], target: IO[bytes], limit: int) -> Iterator[int]:
     """Copy at most `limit` bytes, and say after each step how many it has copied."""
     copied = 0
     if sys.platform == "linux":
@@ -133,7 +133,7 @@ def _copying(source: Any, target: Any, limit: int) -> Iterator[int]:
         yield len(chunk)
 
 
-def _opened_plain(path: Path, limit: int) -> Any:
+def _opened_plain(path: Path, limit: int) -> IO[bytes]:
     """Open a file that is a file: no link to one, no device, and no other name for what is somewhere else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -151,7 +151,7 @@ def _opened_plain(path: Path, limit: int) -> Any:
     return os.fdopen(descriptor, "rb", buffering=0)
 
 
-def _hashed(file: Any) -> AdoptedBlob:
+def _hashed(file: IO[bytes]) -> AdoptedBlob:
     """Name the bytes of the server's own copy."""
     digest, size, head = blake3(), 0, b""
     while chunk := file.read(_BUFFER_BYTES):

@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, Self
+from typing import IO, Final, NamedTuple, Protocol, Self
 
 from blake3 import blake3
 
@@ -32,6 +32,16 @@ _REMEMBERED_SECONDS: Final = 60.0
 _REMEMBERED_MOST: Final = 16_384
 _SETTLED_SECONDS: Final = 2.0
 _MODE: Final = 0o400
+
+
+class Digest(Protocol):
+    """What BLAKE3 and SHA-256 have in common."""
+
+    def update(self, data: bytes, /) -> object:
+        """Take more bytes."""
+
+    def hexdigest(self) -> str:
+        """Return the digest of all bytes so far."""
 
 
 class FileState(NamedTuple):
@@ -149,7 +159,7 @@ async def read_download(
 
     BlobDamagedError, OSError, and what `content` raises.
     """
-    file: Any = tempfile.SpooledTemporaryFile(PIECE_BYTES, "w+b", dir=str(spool))  # noqa: SIM115 -- it outlives this call
+    file: IO[bytes] = tempfile.SpooledTemporaryFile(PIECE_BYTES, "w+b", dir=str(spool))  # noqa: SIM115 -- it outlives this call
     try:
         async for chunk in content:
             await asyncio.to_thread(file.write, chunk)
@@ -192,14 +202,14 @@ async def _rest(path: Path, name: str, part: _Part, verifier: BlobVerifier) -> A
             yield piece
 
 
-def _next(blob: OpenBlob, start: int, end: int, digest: Any) -> bytes:
+def _next(blob: OpenBlob, start: int, end: int, digest: Digest | None) -> bytes:
     piece = blob.piece(start, end)
     if digest is not None:
         digest.update(piece)
     return piece
 
 
-async def _downloaded(file: Any, start: int, end: int) -> AsyncGenerator[bytes, None]:
+async def _downloaded(file: IO[bytes], start: int, end: int) -> AsyncGenerator[bytes, None]:
     with file:
         file.seek(start)
         while piece := await asyncio.to_thread(file.read, min(PIECE_BYTES, max(0, end - start))):
@@ -207,7 +217,7 @@ async def _downloaded(file: Any, start: int, end: int) -> AsyncGenerator[bytes, 
             yield piece
 
 
-def _from_start(file: Any) -> Iterator[bytes]:
+def _from_start(file: IO[bytes]) -> Iterator[bytes]:
     file.seek(0)
     while piece := file.read(PIECE_BYTES):
         yield piece
@@ -219,11 +229,10 @@ def _check_name(name: str, pieces: Callable[[], Iterator[bytes]]) -> None:
         raise BlobDamagedError(name)
 
 
-def _digest(digest: Any, pieces: Iterator[bytes]) -> str:
+def _digest(digest: Digest, pieces: Iterator[bytes]) -> str:
     for piece in pieces:
         digest.update(piece)
-    name: str = digest.hexdigest()
-    return name
+    return digest.hexdigest()
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Final
 
 _BYTES_MAX: Final = 8 * 2**30
 _MODE: Final = 0o400
@@ -57,7 +57,7 @@ class LocalCopies:
                 total -= size
 
 
-def _new_file(folder: Path) -> Any:
+def _new_file(folder: Path) -> IO[bytes]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return tempfile.NamedTemporaryFile("wb", dir=folder, delete=False)
 

@@ -2,14 +2,14 @@
 
 import ctypes
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Final
 
 _sync_file_range: Final = getattr(ctypes.CDLL(None), "sync_file_range", None)  # of Linux alone
 _WRITE_AND_WAIT: Final = 1 | 2 | 4
 """SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER of sync_file_range(2)."""
 
 
-def write_all(file: Any, chunk: bytes) -> None:
+def write_all(file: IO[bytes], chunk: bytes) -> None:
     """Write a chunk whole: an unbuffered file may take less than it is given."""
     view = memoryview(chunk)
     while view:
@@ -26,7 +26,7 @@ def write_out(descriptor: int, start: int, end: int) -> None:
         _sync_file_range(descriptor, ctypes.c_int64(start), ctypes.c_int64(end - start), _WRITE_AND_WAIT)
 
 
-def discard(file: Any) -> None:
+def discard(file: IO[bytes]) -> None:
     """Close a temporary file and take it away."""
     file.close()
     Path(file.name).unlink(missing_ok=True)
