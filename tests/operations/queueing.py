@@ -32,9 +32,9 @@ async def enqueue(
     options: RouteOptions = _WITHOUT_FALLBACK,
 ) -> Queued:
     """Put a run into its workspace's queue, as the submit route does."""
-    checked = server.admitter.check(caller, f"acme/{model}")
-    command = RunCommand(run_id(number), json.dumps(body or {}).encode(), options, None, BASE_URL)
-    return await server.admitter.enqueue(caller, checked, command, QueueTicket(BACKLOG, BASE_URL))
+    checked = server.admitter.checks.check_headers(caller, f"acme/{model}", lambda: options)
+    command = RunCommand(run_id(number), json.dumps(body or {}).encode(), None, BASE_URL)
+    return await server.admitter.enqueue(checked, command, QueueTicket(BACKLOG, BASE_URL))
 
 
 async def claim(server: Server, caller: Caller, number: int = 1) -> bool:

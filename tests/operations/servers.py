@@ -34,6 +34,7 @@ from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
+from fairlead.operations.runs.requests import CallChecks
 from fairlead.operations.runs.results import Answer, Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
@@ -321,8 +322,8 @@ class Server:
         )
         self.wakeups.listen(Topic.RUN_CANCELLED, lambda found: self.executor.cancel([one.id for one in found]))
         self.admitter = Admitter(
-            self.catalog, self.exchange, credentials, self.own_keys, self.replayer, database, self.journal, self.clock,
-            observe, server_id, self.bodies, self.stored,
+            CallChecks(self.catalog, self.providers, database, self.bodies), self.exchange, credentials, self.own_keys,
+            self.replayer, database, self.journal, self.clock, observe, server_id, self.stored,
         )  # fmt: skip
         self.resumer = Resumer(
             self.catalog, credentials, self.own_keys, self.bodies, self.stored, self.clock, DAY_MS, BASE_URL, ()
@@ -378,10 +379,8 @@ class Server:
     ) -> AdmittedRun | Answer:
         """Check and admit a run, as the run route does; a key that was used before has its answer already."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        checked = self.admitter.check(caller, f"acme/{model}")
-        self.admitter.check_native(caller, checked, options)
-        command = RunCommand(run_id, content, options, key, BASE_URL)
-        return await self.admitter.admit(caller, checked, command)
+        checked = self.admitter.checks.check_headers(caller, f"acme/{model}", lambda: options)
+        return await self.admitter.admit(checked, RunCommand(run_id, content, key, BASE_URL))
 
     async def admit(
         self,

@@ -1,13 +1,14 @@
 """Admission: what is refused before a partner is asked, and in which order."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Billing, Caller, Gate
+from fairlead.domain.callers import Billing, Caller, Gate, provider_gate
 from fairlead.domain.faults import (
     ConcurrencyLimitExceeded,
     Fault,
@@ -21,6 +22,7 @@ from fairlead.domain.faults import (
     ServiceUnavailable,
     Unauthorized,
 )
+from fairlead.domain.runs.selection import RouteOptions
 from fairlead.observing.observations import DatabaseTrouble
 from fairlead.operations.keys import revoke_key
 from fairlead.operations.workspaces import credit
@@ -84,6 +86,32 @@ def test_body_that_names_another_model_is_refused(refusal: Refusal, caller: Call
     fault = refusal(caller, body={"model": named})
     assert isinstance(fault, InputRejected)
     assert (fault.violations[0].loc, fault.violations[0].type) == (("body", "model"), "model_mismatch")
+
+
+def test_named_provider_is_refused_before_the_body(server: Server, caller: Caller, run: Run) -> None:
+    """Of a provider that may not be named and a body that names another model, the provider is the answer."""
+    with pytest.raises(FaultError) as caught:
+        run(server.admit(caller, "plain-now", {"model": "other"}, options=RouteOptions("nobody")))
+    assert isinstance(caught.value.fault, InvalidInput)
+
+
+def test_query_is_read_after_the_model_and_before_the_provider(server: Server, caller: Caller) -> None:
+    """The query is read once the caller is known to have the model, and before its provider is looked at."""
+    read: list[str] = []
+
+    def read_options() -> RouteOptions:
+        read.append("query")
+        return RouteOptions()
+
+    checks = server.admitter.checks
+    with pytest.raises(FaultError) as unknown:
+        checks.check_headers(caller, "acme/unknown", read_options)
+    assert (type(unknown.value.fault), read) == (ModelNotFound, [])
+    native = checks.check_headers(caller, "acme/plain-now").model.native.provider
+    off_for = replace(caller, gates={provider_gate(native): Gate.OFF})
+    with pytest.raises(FaultError) as off:
+        checks.check_headers(off_for, "acme/plain-now", read_options)
+    assert (type(off.value.fault), read) == (NotEnabled, ["query"])
 
 
 @pytest.mark.parametrize("named", ["acme/plain-now", "plain-now"])

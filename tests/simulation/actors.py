@@ -134,10 +134,8 @@ class Actor:
         """Submit a queued run and remember what was said."""
         options = RouteOptions(fallback=False)
         ticket = QueueTicket(_BACKLOG, BASE_URL, _HOOK if call.has_hook else None)
-        model = server.admitter.check(self._caller, call.model_id)
-        queued = await self._told(
-            call, server, server.admitter.enqueue(self._caller, model, _command(call, options), ticket)
-        )
+        checked = server.admitter.checks.check_headers(self._caller, call.model_id, lambda: options)
+        queued = await self._told(call, server, server.admitter.enqueue(checked, _command(call), ticket))
         call.known_as = queued.run_id
         self._scenario.tell(f"{server.name}: {call.run_id} is queued as {queued.run_id}, position {queued.position}")
 
@@ -146,8 +144,8 @@ class Actor:
         options = RouteOptions(fallback=self._scenario.happens(0.7))
 
         async def answered() -> Answer:
-            model = server.admitter.check(self._caller, call.model_id)
-            admitted = await server.admitter.admit(self._caller, model, _command(call, options))
+            checked = server.admitter.checks.check_headers(self._caller, call.model_id, lambda: options)
+            admitted = await server.admitter.admit(checked, _command(call))
             if isinstance(admitted, Answer):
                 return admitted
             self._scenario.tell(f"{server.name}: {call.run_id} is admitted")
@@ -200,6 +198,6 @@ _STEPS: Final = (Actor.submit, Actor.run, Actor.repeat, Actor.cancel, Actor.look
 _WEIGHTS: Final = (6, 4, 2, 2, 3)
 
 
-def _command(call: Call, options: RouteOptions) -> RunCommand:
+def _command(call: Call) -> RunCommand:
     body = json.dumps({"n": call.units, "tag": call.run_id}).encode()
-    return RunCommand(call.run_id, body, options, call.key, BASE_URL)
+    return RunCommand(call.run_id, body, call.key, BASE_URL)

@@ -35,6 +35,7 @@ from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
+from fairlead.operations.runs.requests import CallChecks
 from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
@@ -145,8 +146,8 @@ class SimulatedServer:
         self.executor = Executor(dispatcher, replayer, results, self.journal, clock, observe, WEEK_MS)
         wakeups.listen(Topic.RUN_CANCELLED, lambda found: self.executor.cancel([one.id for one in found]))
         self.admitter = Admitter(
-            world.catalog, self.exchange, credentials, own_keys, replayer, database, self.journal, clock, observe, name,
-            bodies, stored,
+            CallChecks(world.catalog, PROVIDERS, database, bodies), self.exchange, credentials, own_keys, replayer,
+            database, self.journal, clock, observe, name, stored,
         )  # fmt: skip
         resumer = Resumer(world.catalog, credentials, own_keys, bodies, stored, clock, WEEK_MS, BASE_URL)
         voider = Voider(self.executor, clock, WEEK_MS)

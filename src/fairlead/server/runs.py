@@ -29,6 +29,7 @@ from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
+from fairlead.operations.runs.requests import CallChecks
 from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
@@ -89,7 +90,7 @@ class _Working:
     resumer: Resumer
     voider: Voider
     server_id: str
-    bodies: LargeBodies
+    checks: CallChecks
     stored: StoredDocuments
     awaited: AwaitedRuns
 
@@ -113,7 +114,7 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
     secrets, webhooks = _webhooks(settings, base, stack)
     return Runs(
         admitter=_admitter(base, working),
-        estimator=Estimator(base.catalog, base.partners.providers, base.database, base.clock, working.bodies),
+        estimator=Estimator(working.checks, base.catalog, base.clock),
         executor=working.executor,
         exchange=working.exchange,
         answers=working.answers,
@@ -173,7 +174,7 @@ def _working(settings: Settings, base: Base, stack: AsyncExitStack) -> _Working:
         resumer=_resumer(settings, base, credentials, bodies, stored),
         voider=Voider(executor, clock, collectable_ms),
         server_id=new_id(),
-        bodies=bodies,
+        checks=CallChecks(base.catalog, base.partners.providers, base.database, bodies),
         stored=stored,
         awaited=AwaitedRuns(),
     )
@@ -221,7 +222,7 @@ def _claimer(settings: Settings, base: Base, working: _Working, throughput: Thro
 
 def _admitter(base: Base, working: _Working) -> Admitter:
     return Admitter(
-        base.catalog,
+        working.checks,
         working.exchange,
         working.credentials,
         base.own_keys,
@@ -231,7 +232,6 @@ def _admitter(base: Base, working: _Working) -> Admitter:
         base.clock,
         base.observe,
         working.server_id,
-        working.bodies,
         working.stored,
     )
 

@@ -39,6 +39,7 @@ from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.collect import Collector, RequestStatus
 from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.requests import CheckedCall
 from fairlead.operations.runs.results import Answer
 from fairlead.providers.exchange import Exchange
 
@@ -57,8 +58,7 @@ _PAUSE_MAX: Final = 5.0
 class _Call:
     """A node's call of a model, and whether its job is still wanted."""
 
-    payer: Caller
-    model: Model
+    checked: CheckedCall
     command: RunCommand
     wanted: Callable[[], bool]
 
@@ -110,13 +110,13 @@ class ModelRunner:
         server stops, the run goes on: the job finds it again.
         """
         try:
-            model = self._admitter.check(payer, model_id)
-            self._admitter.check_native(payer, model, _WITHOUT_FALLBACK)
-            call = _Call(payer, model, await self._command(payer, job_id, node, turn, model, body), wanted)
+            checked = self._admitter.checks.check_headers(payer, model_id, lambda: _WITHOUT_FALLBACK)
+            command = await self._command(payer, job_id, node, turn, checked.model, body)
+            call = _Call(checked, command, wanted)
             async with asyncio.timeout(self._seconds):
                 outcome = await self._outcome(call)
             if isinstance(outcome, Completed):
-                files = partial(self._files.answer, payer.workspace_id, model, outcome)
+                files = partial(self._files.answer, payer.workspace_id, checked.model, outcome)
                 return await self._patience.ask("keep results", files)
         except FaultError as error:
             raise declined(error.fault) from error
@@ -132,24 +132,22 @@ class ModelRunner:
         key = IdempotencyKey(key_id(payer.workspace_id, name), digest, expires_at)
         run_id = new_id()
         content = await self._patience.ask("keep inputs", lambda: self._files.linked(body, payer.workspace_id, run_id))
-        return RunCommand(run_id, content, _WITHOUT_FALLBACK, key, self._files.base_url)
+        return RunCommand(run_id, content, key, self._files.base_url)
 
     async def _outcome(self, call: _Call) -> Outcome:
-        native = call.model.native
+        native = call.checked.model.native
         if any(self._exchange.answers_bytes(native.provider, name) for name in native.calls.values()):
             return await self._at_once(call)
         ticket = QueueTicket(self._backlog, self._files.base_url)
-        with self._awaited.waiting(call.command.run_id, call.payer.workspace_id):
+        with self._awaited.waiting(call.command.run_id, call.checked.caller.workspace_id):
             queued = await self._patiently(
-                call, lambda: self._admitter.enqueue(call.payer, call.model, call.command, ticket), _is_full
+                call, lambda: self._admitter.enqueue(call.checked, call.command, ticket), _is_full
             )
         return await self._ended(call, queued.run_id)
 
     async def _at_once(self, call: _Call) -> Outcome:
         """Run a model that answers with bytes, which cannot be queued; one that was begun before is waited for."""
-        admitted = await self._patiently(
-            call, lambda: self._admitter.admit(call.payer, call.model, call.command), _passes
-        )
+        admitted = await self._patiently(call, lambda: self._admitter.admit(call.checked, call.command), _passes)
         if isinstance(admitted, Answer):
             return admitted.outcome
         return await self._executed(call, admitted)
@@ -165,7 +163,7 @@ class ModelRunner:
 
     async def _ended(self, call: _Call, run_id: str) -> Outcome:
         """What a queued run ends in; cancelled once its job is not wanted any more."""
-        pause, workspace_id = _PAUSE_FIRST, call.payer.workspace_id
+        pause, workspace_id = _PAUSE_FIRST, call.checked.caller.workspace_id
         with (
             self._awaited.waiting(run_id, workspace_id),
             closing(self._events.watch_run(workspace_id, run_id)) as watch,
@@ -176,14 +174,14 @@ class ModelRunner:
                     return found.outcome
                 if not await self._pause(call, pause, watch):
                     with suppress(FaultError):  # it goes on, and is paid for, as if it had not been heard
-                        await self._canceller.cancel(call.payer, call.model.id, run_id)
+                        await self._canceller.cancel(call.checked.caller, call.checked.model.id, run_id)
                     raise _not_wanted()
                 pause = min(pause * 2, _PAUSE_MAX)
 
     async def _collected(self, call: _Call, run_id: str) -> Answer | None:
         """What a run ended in, None while it goes on or while that cannot be read."""
         try:
-            found = await self._collector.collect(call.payer, call.model.id, run_id)
+            found = await self._collector.collect(call.checked.caller, call.checked.model.id, run_id)
         except FaultError as error:
             if isinstance(error.fault, ServiceUnavailable):
                 return None

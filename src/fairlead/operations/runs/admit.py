@@ -1,11 +1,11 @@
-"""Admission: everything that is decided before a partner is asked, ending in one durable entry."""
+"""Admission: what is decided of a checked call before a partner is asked, ending in one durable entry."""
 
 from typing import Final
 
 import msgspec
 
 from fairlead.domain.billing.rates import Pricing
-from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_provider
+from fairlead.domain.callers import Caller
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import (
     FaultError,
@@ -29,25 +29,14 @@ from fairlead.domain.runs.entries import (
     Verdict,
 )
 from fairlead.domain.runs.outcomes import Failed, Work
-from fairlead.domain.runs.selection import Facts, RouteOptions, Selection, select
+from fairlead.domain.runs.selection import Selection
 from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
-from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
-from fairlead.operations.runs.large_bodies import LargeBodies
 from fairlead.operations.runs.plan import LegPlan, Request, plan_leg, with_whole_body
 from fairlead.operations.runs.replay import Replayer
-from fairlead.operations.runs.requests import (
-    check_body,
-    check_strict_body,
-    check_unknown,
-    check_within_card,
-    completed_body,
-    earlier_operation,
-    pricing_of,
-    strict_pricing_of,
-)
+from fairlead.operations.runs.requests import CallChecks, CheckedCall, check_within_card
 from fairlead.operations.runs.results import Answer, dropped_json
 from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.providers.credentials import Credential, Credentials
@@ -65,14 +54,13 @@ _UNCONFIRMED: Final = (
 
 
 class RunCommand(msgspec.Struct, frozen=True):
-    """A call of a model as a surface understood it; `content` is the body's bytes, forwarded as they are.
+    """What a call sends with its headers; `content` is the body's bytes, forwarded as they are.
 
     `base_url` is how the caller reached us, for the links that are made for him.
     """
 
     run_id: str
     content: bytes
-    options: RouteOptions = RouteOptions()
     key: IdempotencyKey | None = None
     base_url: str = ""
     traceparent: str | None = None
@@ -124,11 +112,14 @@ class Queued(msgspec.Struct, frozen=True):
 
 
 class Admitter:
-    """Admits runs, in the order of refusals of docs/router.md."""
+    """Admits calls that have passed the stage of headers, in the order of refusals of docs/router.md.
+
+    `checks` are both stages, for those who have to pass the first.
+    """
 
     def __init__(
         self,
-        catalog: CatalogKeeper,
+        checks: CallChecks,
         exchange: Exchange,
         credentials: Credentials,
         own_keys: ProviderKeys,
@@ -138,12 +129,10 @@ class Admitter:
         clock: Clock,
         observe: Observer,
         server_id: str,
-        bodies: LargeBodies,
         stored: StoredDocuments,
     ) -> None:
-        self._bodies = bodies
         self._stored = stored
-        self._catalog = catalog
+        self.checks = checks
         self._exchange = exchange
         self._credentials = credentials
         self._own_keys = own_keys
@@ -153,34 +142,22 @@ class Admitter:
         self._clock = clock
         self._observe = observe
         self._server_id = server_id
-        self._alternates = frozenset(name for name, one in exchange.providers.items() if one.is_alternate)
 
-    def check(self, caller: Caller, model_id: str) -> Model:
-        """What can be refused before anything else of a call is looked at: rollout, model, entitlement. FaultError."""
-        if caller.gates and (fault := refuse_gate(caller, ROUTER_GATE, "The model router")):
-            raise FaultError(fault)
-        return self._catalog.model(model_id, caller)
-
-    def check_native(self, caller: Caller, model: Model, options: RouteOptions) -> None:
-        """Refuse a native run whose provider this workspace may not use, before its body is read. FaultError."""
-        if options.provider is None and (fault := refuse_provider(caller, model.native.provider)):
-            raise FaultError(fault)
-
-    async def admit(self, caller: Caller, model: Model, command: RunCommand) -> AdmittedRun | Answer:
+    async def admit(self, call: CheckedCall, command: RunCommand) -> AdmittedRun | Answer:
         """Check the body, hold the price and make the intent durable; FaultError with the first refusal.
 
         A call whose idempotency key has a result is answered with that; one whose key has work that its partner may
         yet tell the end of goes on with it (R-18).
         """
-        run = await self._prepare(caller, model, command)
-        verdict = await self._written(run, caller, None, None, _UNRECORDED)
+        run = await self._prepare(call, command)
+        verdict = await self._written(run, call.caller, None, None, _UNRECORDED)
         if verdict is None:
             return run
         admitted = _admitted(run, verdict)
         if not isinstance(admitted, KeyUsed):
             return admitted
         told = await self._replayer.tell(admitted.run_id)
-        return told if isinstance(told, Answer) else await self._gone_on_with(run, caller, told)
+        return told if isinstance(told, Answer) else await self._gone_on_with(run, call.caller, told)
 
     async def _gone_on_with(self, run: AdmittedRun, caller: Caller, earlier: EarlierWork) -> AdmittedRun | Answer:
         """A run that asks about the work of an earlier one, at the partner that has it; FaultError."""
@@ -195,15 +172,17 @@ class Admitter:
             raise FaultError(StillRunning())
         return admitted
 
-    async def enqueue(self, caller: Caller, model: Model, command: RunCommand, ticket: QueueTicket) -> Queued:
+    async def enqueue(self, call: CheckedCall, command: RunCommand, ticket: QueueTicket) -> Queued:
         """Check the body, hold the price and put the run into its workspace's queue (R-32); FaultError.
 
         A queued run never falls back, and its partner must be one that names results rather than sends them.
         """
-        run = await self._prepare(caller, model, command)
+        run = await self._prepare(call, command)
         if self._exchange.answers_bytes(run.plan.provider, run.plan.call):
-            raise FaultError(NotEnabled(f"{model.id} answers with bytes and cannot be queued; run it synchronously."))
-        match await self._written(run, caller, ticket, None, _UNCONFIRMED):
+            raise FaultError(
+                NotEnabled(f"{call.model.id} answers with bytes and cannot be queued; run it synchronously.")
+            )
+        match await self._written(run, call.caller, ticket, None, _UNCONFIRMED):
             case Enqueued(position):
                 return Queued(run.run_id, position, run.plan, run.request.asked, run.selection.byok)
             case KeyUsed(run_id):
@@ -258,26 +237,13 @@ class Admitter:
             await self._stored.delete([kept.name])
         return verdict
 
-    async def _prepare(self, caller: Caller, model: Model, command: RunCommand) -> AdmittedRun:
+    async def _prepare(self, call: CheckedCall, command: RunCommand) -> AdmittedRun:
         """Everything of a run that is decided before it is recorded; FaultError with the first refusal."""
-        if caller.exhausted and not _is_unpaid(caller, model, command.options) and not await self._is_replay(command):
+        caller, model, content = call.caller, call.model, command.content
+        if caller.exhausted and not _is_unpaid(call) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
-        content = command.content
-        read = await self._bodies.read(caller.workspace_id, content, model)
-        completed = completed_body(model, read.value)
-        facts = Facts(caller, model, command.options, model.operation(completed), self._alternates, read.value)
-        selection = select(facts, self._exchange.is_configured)
-        if selection.strict:
-            check_strict_body(selection.leg, read.value)
-        else:
-            check_body(model, completed, read.violations)
-        if command.options.reject_unknown:
-            check_unknown(model, completed)
-        if selection.strict:
-            asked = strict_pricing_of(read.value, len(content), selection.operation)
-        else:
-            earlier = None if model.draft_of is None else await self._earlier(caller, model.draft(completed))
-            asked = pricing_of(model, completed, len(content), selection.operation, earlier)
+        body = await self.checks.check_content(call, content, self._exchange.is_configured)
+        read, selection, asked = body.read, body.selection, body.asked
         request = Request(command.run_id, model, selection.operation.name, content, asked, selection.byok, read.large)
         plan, selection = self._first(request, selection)
         plan = plan if read.large is None else await with_whole_body(plan, request)
@@ -325,10 +291,6 @@ class Admitter:
             return plan, selection
         return plan, msgspec.structs.replace(selection, fallbacks=fallbacks)
 
-    async def _earlier(self, caller: Caller, draft: str | None) -> str | None:
-        """What the earlier work was priced as that a body goes on with; None where it names none."""
-        return None if draft is None else await earlier_operation(self._database, caller, draft)
-
     async def _own(self, caller: Caller, plan: LegPlan) -> Credential:
         """The caller's own credential; FaultError where it cannot be had, before anything is recorded."""
         text = await self._own_keys.open(caller.workspace_id, plan.provider)
@@ -350,6 +312,6 @@ def _admitted(run: AdmittedRun, verdict: Verdict) -> AdmittedRun | KeyUsed:
             raise AssertionError(verdict)
 
 
-def _is_unpaid(caller: Caller, model: Model, options: RouteOptions) -> bool:
+def _is_unpaid(call: CheckedCall) -> bool:
     """Whether a run is made with the caller's own key, which an empty workspace may do as well as any (R-17)."""
-    return options.provider is None and model.native.provider in caller.own_keys
+    return call.options.provider is None and call.model.native.provider in call.caller.own_keys

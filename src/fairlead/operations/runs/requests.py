@@ -1,17 +1,102 @@
-"""What a call asks for: its body made whole and checked, and what its price depends on."""
+"""What a call of a model asks for, checked in two stages: what its headers say, and what its body says.
 
-from collections.abc import Sequence
-from typing import Any
+Each entrance visits each stage once: a synchronous run, a queued one, an estimate, and a node of a job that runs a
+model. The order of all refusals is in refusals.py.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
 
 from fairlead.domain.billing.rates import Pricing, RateCard
 from fairlead.domain.billing.strict_rates import beyond_card
-from fairlead.domain.callers import Caller
+from fairlead.domain.callers import ESTIMATE_GATE, ROUTER_GATE, Caller, refuse_gate, refuse_provider
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.catalog.schema import echo
 from fairlead.domain.faults import FaultError, InputRejected, ServiceUnavailable, Violation
+from fairlead.domain.runs.selection import Facts, RouteOptions, Selection, select
+from fairlead.operations.catalog import CatalogKeeper
+from fairlead.operations.runs.large_bodies import LargeBodies, ReadBody
+from fairlead.providers.spec import Provider
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.runs import operation_of_work
+
+RUN_GATES: Final = ((ROUTER_GATE, "The model router"),)
+ESTIMATE_GATES: Final = (*RUN_GATES, (ESTIMATE_GATE, "The estimate"))
+
+
+class CheckedCall(msgspec.Struct, frozen=True):
+    """A call that has passed the stage of headers: its body may be read."""
+
+    caller: Caller
+    model: Model
+    options: RouteOptions
+
+
+class CheckedBody(msgspec.Struct, frozen=True):
+    """A body that has passed its stage: what was read, which legs may serve it, and what its price depends on."""
+
+    read: ReadBody
+    selection: Selection
+    asked: Pricing
+
+
+class CallChecks:
+    """The two stages of admission, in the order of refusals of docs/router.md. Every refusal is a FaultError."""
+
+    def __init__(
+        self, catalog: CatalogKeeper, providers: Mapping[str, Provider], database: Database, bodies: LargeBodies
+    ) -> None:
+        self._catalog = catalog
+        self._alternates = frozenset(name for name, one in providers.items() if one.is_alternate)
+        self._database = database
+        self._bodies = bodies
+
+    def check_headers(
+        self,
+        caller: Caller,
+        model_id: str,
+        read_options: Callable[[], RouteOptions] = RouteOptions,
+        gates: Iterable[tuple[str, str]] = RUN_GATES,
+    ) -> CheckedCall:
+        """Refuse what can be refused before the body is read: rollout, model, entitlement, query, provider.
+
+        `read_options` reads the query, once the caller is known to have the model.
+        """
+        if caller.gates:
+            for gate, what in gates:
+                if fault := refuse_gate(caller, gate, what):
+                    raise FaultError(fault)
+        model = self._catalog.model(model_id, caller)
+        options = read_options()
+        if options.provider is None and (fault := refuse_provider(caller, model.native.provider)):
+            raise FaultError(fault)
+        return CheckedCall(caller, model, options)
+
+    async def check_content(self, call: CheckedCall, content: bytes, is_ready: Callable[[str], bool]) -> CheckedBody:
+        """Refuse a body that cannot be run: JSON, provider, schema, fields, and the earlier run it goes on with.
+
+        `is_ready` says whether a provider can be called at all, to serve after a failure.
+        """
+        caller, model, options = call.caller, call.model, call.options
+        read = await self._bodies.read(caller.workspace_id, content, model)
+        body = completed_body(model, read.value)
+        selection = select(Facts(caller, model, options, model.operation(body), self._alternates, read.value), is_ready)
+        if selection.strict:
+            check_strict_body(selection.leg, read.value)
+        else:
+            check_body(model, body, read.violations)
+        if options.reject_unknown:
+            check_unknown(model, body)
+        if selection.strict:
+            asked = strict_pricing_of(read.value, len(content), selection.operation)
+        else:
+            draft = None if model.draft_of is None else model.draft(body)
+            earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
+            asked = pricing_of(model, body, len(content), selection.operation, earlier)
+        return CheckedBody(read, selection, asked)
 
 
 def completed_body(model: Model, body: dict[str, Any]) -> dict[str, Any]:

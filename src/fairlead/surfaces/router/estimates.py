@@ -1,6 +1,7 @@
 """The estimate route (R-30): what a call would cost, with nothing begun, held or charged."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, cast
 
 import msgspec
@@ -10,6 +11,7 @@ from starlette.responses import Response
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.estimate import Estimator
+from fairlead.operations.runs.requests import ESTIMATE_GATES
 from fairlead.surfaces.asgi import Receive, header
 from fairlead.surfaces.json_bodies import read_json
 from fairlead.surfaces.router.generations import credential_of
@@ -35,10 +37,11 @@ class EstimateHandlers:
         """Answer one estimate; FaultError travels to the application, which words it."""
         caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
         self.windows.count(caller.workspace_id)
-        model = self.estimator.check(caller, model_id_of(request.path_params["provider"], request.path_params["model"]))
-        provider = estimate_query(request.scope["query_string"], self.native_aliases)
+        model_id = model_id_of(request.path_params["provider"], request.path_params["model"])
+        query = partial(estimate_query, request.scope["query_string"], self.native_aliases)
+        call = self.estimator.checks.check_headers(caller, model_id, query, ESTIMATE_GATES)
         check_content_type(header(request.scope, b"content-type"))
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
         content = await read_json(request.scope, receive, self.body_limit, self.body_values)
-        quoted = await self.estimator.estimate(caller, model, content, provider)
+        quoted = await self.estimator.estimate(call, content)
         return Response(_encode(estimate_response(quoted)), media_type="application/json")

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
@@ -33,7 +34,14 @@ from fairlead.surfaces.router.headers import (
     HeaderNames,
 )
 from fairlead.surfaces.router.runs import check_content_type, idempotency_key_of, model_id_of, traceparent_of
-from fairlead.surfaces.router.wire import cancel_response, dropped_text, queue_query, status_response, submit_response
+from fairlead.surfaces.router.wire import (
+    cancel_response,
+    dropped_text,
+    queue_query,
+    status_response,
+    submit_response,
+    webhook_of,
+)
 
 _ALREADY_COMPLETED: Final = b"already_completed"
 """No bucket: what the 409 of a cancellation that came too late says instead of one (decisions)."""
@@ -65,9 +73,9 @@ class QueueHandlers:
     async def submit_request(self, request: Request) -> Response:
         """`POST …/requests`: a run is taken into the queue (R-32)."""
         caller = await self._caller(request)
-        model = self.admitter.check(caller, _model_of(request))
-        options, webhook = queue_query(request.scope["query_string"], self.native_aliases)
-        self.admitter.check_native(caller, model, options)
+        query = partial(queue_query, request.scope["query_string"], self.native_aliases)
+        call = self.admitter.checks.check_headers(caller, _model_of(request), query)
+        model, webhook = call.model, webhook_of(request.scope["query_string"])
         if webhook is not None:
             self.check_webhook(webhook)
         check_content_type(header(request.scope, b"content-type"))
@@ -77,8 +85,8 @@ class QueueHandlers:
         key = None if named is None else await idempotency_key_of(named, request.scope, caller, content, until)
         base = self.base_urls.of(request.scope)
         trace = traceparent_of(header(request.scope, b"traceparent"))
-        command = RunCommand(request.scope[REQUEST_ID], content, options, key, base, trace)
-        queued = await self.admitter.enqueue(caller, model, command, QueueTicket(self.backlog, base, webhook))
+        command = RunCommand(request.scope[REQUEST_ID], content, key, base, trace)
+        queued = await self.admitter.enqueue(call, command, QueueTicket(self.backlog, base, webhook))
         if queued.position is None:
             status = await self.collector.status(caller, model.id, queued.run_id)
             return self._answer(201, submit_response(status, base, None), status, [REPLAYED])

@@ -15,6 +15,7 @@ from fairlead.domain.money import as_credits
 from fairlead.domain.runs.entries import Committed, IdempotencyKey
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.replays import KEY_MAX, fingerprint, key_id
+from fairlead.domain.runs.selection import RouteOptions
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
@@ -37,7 +38,7 @@ from fairlead.surfaces.json_bodies import check
 from fairlead.surfaces.router.errors import committed_headers
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
-from fairlead.surfaces.router.wire import NO_ROUTE_OPTIONS, dropped_text, read_route_options
+from fairlead.surfaces.router.wire import dropped_text, read_route_options
 
 RunPath: TypeAlias = tuple[Generation, str, str]
 """Where a run is asked for: the generation, and the segments of the path that name the provider and the model."""
@@ -85,12 +86,9 @@ class RunHandler:
         credential = generation.credential(scope, self.key_prefix)
         caller = self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
         self.windows.count(caller.workspace_id)
-        model = self.admitter.check(caller, _model_id_at(provider, name))
-        query = scope["query_string"]
-        options = (
-            read_route_options(query, self.native_aliases) if query and generation.has_controls else NO_ROUTE_OPTIONS
-        )
-        self.admitter.check_native(caller, model, options)
+        query = scope["query_string"] if generation.has_controls else b""
+        read_options = partial(read_route_options, query, self.native_aliases) if query else RouteOptions
+        call = self.admitter.checks.check_headers(caller, _model_id_at(provider, name), read_options)
         if (content_type := header(scope, b"content-type")) not in PLAIN_JSON:
             check_content_type(content_type)
         content = await read_whole(scope, receive, self.body_limit)
@@ -100,10 +98,10 @@ class RunHandler:
         if generation.has_controls and (named := header(scope, b"idempotency-key")) is not None:
             key = await idempotency_key_of(named, scope, caller, content, self.now_ms() + self.keys_kept_ms)
         # How the caller reached us, where links may have to be made or told from a partner's.
-        base_url = self.base_urls.of(scope) if key is not None or model.assets.at else ""
+        base_url = self.base_urls.of(scope) if key is not None or call.model.assets.at else ""
         traceparent = None if (trace := header(scope, b"traceparent")) is None else traceparent_of(trace)
-        command = RunCommand(scope[REQUEST_ID], content, options, key, base_url, traceparent)
-        admitted = await self.admitter.admit(caller, model, command)
+        command = RunCommand(scope[REQUEST_ID], content, key, base_url, traceparent)
+        admitted = await self.admitter.admit(call, command)
         if isinstance(admitted, AdmittedRun):
             execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
             answered = await self.executor.answer_in_time(execution, self.deadline_seconds)

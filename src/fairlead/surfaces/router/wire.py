@@ -25,7 +25,6 @@ from fairlead.surfaces.cursors import make_cursor, read_cursor
 from fairlead.surfaces.router.documents import ServingProvider
 from fairlead.surfaces.schemas import as_time
 
-NO_ROUTE_OPTIONS: Final = RouteOptions()
 _SWITCHES: Final = ("strict_mode", "reject_unknown_fields")
 _BOOLEANS: Final = {"true": True, "false": False}
 _PARAMETERS_MAX: Final = 32
@@ -224,8 +223,8 @@ def cancel_response(request_id: str, *, is_requested: bool) -> QueueCancelRespon
     return QueueCancelResponse(request_id, "CANCELLATION_REQUESTED" if is_requested else "ALREADY_COMPLETED")
 
 
-def queue_query(query: bytes, native_aliases: Collection[str]) -> tuple[RouteOptions, str | None]:
-    """What a submit's query asks for, and whom to tell its end; FaultError(InvalidInput) for odd values (R-32).
+def queue_query(query: bytes, native_aliases: Collection[str]) -> RouteOptions:
+    """What a submit's query asks for; FaultError(InvalidInput) for odd values (R-32).
 
     A queued run never falls back. Nothing is rejected for being undeclared where the body is a provider's own form.
     """
@@ -235,18 +234,21 @@ def queue_query(query: bytes, native_aliases: Collection[str]) -> tuple[RouteOpt
     options = read_route_options(query, native_aliases)
     has_own_form = options.strict and options.provider is not None
     reject = options.reject_unknown and not has_own_form
-    return RouteOptions(options.provider, options.strict, fallback=False, reject_unknown=reject), parameters.get(
-        "webhook_url"
-    )
+    return RouteOptions(options.provider, options.strict, fallback=False, reject_unknown=reject)
 
 
-def estimate_query(query: bytes, native_aliases: Collection[str]) -> str | None:
-    """The provider an estimate is asked of, None for the native one; FaultError for what belongs to runs (R-30)."""
+def webhook_of(query: bytes) -> str | None:
+    """Whom a submit's query names to be told the end of the run."""
+    return read_query(query).get("webhook_url")
+
+
+def estimate_query(query: bytes, native_aliases: Collection[str]) -> RouteOptions:
+    """Which provider an estimate is asked of; FaultError for what belongs to runs (R-30)."""
     parameters = read_query(query)
     if strange := next((name for name in (*_SWITCHES, "fallback_provider") if name in parameters), None):
         raise FaultError(InvalidInput(f"An estimate does not take {strange}."))
     provider = parameters.get("model_provider")
-    return None if provider is None or provider in native_aliases else provider
+    return RouteOptions(None if provider is None or provider in native_aliases else provider)
 
 
 class PageQuery(msgspec.Struct, frozen=True):
@@ -282,7 +284,7 @@ def read_route_options(query: bytes, native_aliases: Collection[str]) -> RouteOp
     Fallback is the exception: any value other than `false` leaves it on, says the specification.
     """
     if not query:
-        return NO_ROUTE_OPTIONS
+        return RouteOptions()
     parameters = read_query(query)
     said = {name: _boolean(name, parameters[name]) for name in _SWITCHES if name in parameters}
     provider = parameters.get("model_provider")

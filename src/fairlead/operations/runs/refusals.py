@@ -1,0 +1,114 @@
+"""The order in which a call of a model is refused: docs/router.md prints this list, and a test compares the two.
+
+A check of an earlier row is made before those of later rows, so the first refusal is the answer. Where a stage is
+decided:
+
+- CALLER: `operations/authenticate.py`, `operations/rate_windows.py`
+- HEADERS: `requests.CallChecks.check_headers`
+- BODY: the entrance, which reads the body
+- CONTENT: `requests.CallChecks.check_content`, with what `admit.py` knows of money, prices and keys
+- ENTRY: the transaction that records the run (`storage/entries.py`)
+"""
+
+import enum
+from typing import Any, Final, NamedTuple
+
+from fairlead.domain.faults import (
+    BodyTooLarge,
+    BudgetExceeded,
+    CommittedSpendExceeded,
+    ConcurrencyLimitExceeded,
+    Forbidden,
+    InputRejected,
+    InsufficientCredits,
+    InvalidInput,
+    KeyConflict,
+    ModelNotFound,
+    NotEnabled,
+    RateLimited,
+    ServiceUnavailable,
+    StillRunning,
+    TooManyValues,
+    Unauthorized,
+)
+
+
+class Stage(enum.Enum):
+    """The stages of a call, in their order."""
+
+    CALLER = "caller"
+    HEADERS = "headers"
+    BODY = "body"
+    CONTENT = "content"
+    ENTRY = "entry"
+
+
+class Check(NamedTuple):
+    """What must hold of a call, and with which faults one is refused of which it does not hold."""
+
+    stage: Stage
+    condition: str
+    faults: tuple[type[Any], ...]
+
+
+ORDER: Final = (
+    Check(Stage.CALLER, "there is a credential, and it is well-formed", (Unauthorized,)),
+    Check(Stage.CALLER, "it is a key or token that is good", (Unauthorized, Forbidden, ServiceUnavailable)),
+    Check(Stage.CALLER, "no quota of requests is spent", (RateLimited,)),
+    Check(Stage.HEADERS, "the router is enabled for the workspace", (NotEnabled, ServiceUnavailable)),
+    Check(Stage.HEADERS, "the model exists and is not retired", (ModelNotFound,)),
+    Check(Stage.HEADERS, "workspace and credential are entitled to the model", (Forbidden,)),
+    Check(Stage.HEADERS, "the query has values the route knows", (InvalidInput,)),
+    Check(
+        Stage.HEADERS,
+        "without `model_provider`: the model's provider is enabled for the workspace, then allowed by its policy",
+        (NotEnabled, ServiceUnavailable, Forbidden),
+    ),
+    Check(Stage.BODY, "the content type is JSON", (InvalidInput,)),
+    Check(
+        Stage.BODY,
+        "the body is within the cap and holds no more values than it may, and arrives within 120 seconds",
+        (BodyTooLarge, TooManyValues, InvalidInput),
+    ),
+    Check(Stage.BODY, "the idempotency key has 1 to 255 characters", (InvalidInput,)),
+    Check(
+        Stage.CONTENT,
+        "a prepaid workspace has anything left, unless the idempotency key was used before",
+        (InsufficientCredits,),
+    ),
+    Check(Stage.CONTENT, "the body is one strict JSON object", (InvalidInput,)),
+    Check(Stage.CONTENT, "with `model_provider`: the six refusals above", ()),
+    Check(
+        Stage.CONTENT,
+        "the body names no other model than the path, where its schema has a `model` field",
+        (InputRejected,),
+    ),
+    Check(
+        Stage.CONTENT,
+        "the body satisfies the model's schema; "
+        "in another provider's form, it has the fields its leg fixes and says nothing without a price",
+        (InputRejected,),
+    ),
+    Check(Stage.CONTENT, "with `reject_unknown_fields`: the body has no other fields", (InputRejected,)),
+    Check(Stage.CONTENT, "the earlier run that the body goes on with can be looked up", (ServiceUnavailable,)),
+    Check(
+        Stage.CONTENT,
+        "the server has what the provider wants to be called with, or another leg may serve the run",
+        (ServiceUnavailable,),
+    ),
+    Check(
+        Stage.CONTENT,
+        "a price is in force, and covers what a body in another provider's form asks for",
+        (ServiceUnavailable, InputRejected),
+    ),
+    Check(Stage.CONTENT, "the workspace's own key can be opened, where it has one", (InvalidInput, ServiceUnavailable)),
+    Check(Stage.ENTRY, "the run can be recorded", (ServiceUnavailable,)),
+    Check(Stage.ENTRY, "the key was not revoked meanwhile", (Unauthorized,)),
+    Check(Stage.ENTRY, "the idempotency key is new", (KeyConflict, StillRunning)),
+    Check(Stage.ENTRY, "the workspace's runs are not blocked", (Forbidden,)),
+    Check(Stage.ENTRY, "a slot is free, then one for costly runs where this is one", (ConcurrencyLimitExceeded,)),
+    Check(Stage.ENTRY, "the cap on committed spend has room for the hold", (CommittedSpendExceeded,)),
+    Check(Stage.ENTRY, "the funds cover the hold", (InsufficientCredits,)),
+    Check(Stage.ENTRY, "the budget of the API key covers it, where it has one", (BudgetExceeded,)),
+)
+"""Of a synchronous run; the queue and the estimate differ as docs/router.md says."""
