@@ -1,1 +1,1 @@
-"""What callers see: each API is a dialect with its own shapes, statuses and envelope."""
+"""What callers see: each API is a dialect with its own schemas, statuses and envelope."""

@@ -38,7 +38,7 @@ _SERVED: Final = ("http", "websocket")
 
 
 class OtherSurface(Protocol):
-    """An API beside the router, at paths of its own, with its own envelope and credentials."""
+    """An API other than the router, at paths of its own, with its own envelope and credentials."""
 
     def serves(self, path: str) -> bool:
         """Whether a path is its own."""

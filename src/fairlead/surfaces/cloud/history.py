@@ -1,4 +1,4 @@
-"""The history of a workspace: its ended jobs, in the cloud's shape and in that of the engine it follows."""
+"""The history of a workspace: its ended jobs, as the cloud API and as the engine it follows has it."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""The cloud API's shapes on the wire, written from domain records (docs/cloud.md)."""
+"""The cloud API's answers, made from domain records (docs/cloud.md)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""The jobs API's shapes on the wire, written from domain records (docs/jobs.md)."""
+"""The jobs API's answers, made from domain records (docs/jobs.md)."""
 
 import base64
 import math

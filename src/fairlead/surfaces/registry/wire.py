@@ -1,4 +1,4 @@
-"""The registry's shapes on the wire, written from domain records (docs/registry.md)."""
+"""The registry's answers, made from domain records (docs/registry.md)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar

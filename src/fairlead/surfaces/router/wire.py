@@ -1,4 +1,4 @@
-"""The router's shapes on the wire, written from domain records (docs/router.md)."""
+"""The router's answers, made from domain records (docs/router.md)."""
 
 import datetime
 import itertools
