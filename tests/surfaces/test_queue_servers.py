@@ -43,14 +43,14 @@ def start(catalog: CatalogFolder, tmp_path: Path) -> Start:
 
     @contextmanager
     def started(
-        database: str | None = None, *, beside: Client | None = None, is_doomed: bool = False, **settings: str
+        database: str | None = None, *, first: Client | None = None, is_doomed: bool = False, **settings: str
     ) -> Iterator[Client]:
         env = {**SETTINGS, **QUEUE_SETTINGS, **settings}
         data = tmp_path / "data"
-        if beside is not None:  # each server has a folder, and all of them the key that the first has made
-            data = beside.server.data.with_name(beside.server.data.name + "-beside")
+        if first is not None:  # each server has a folder, and all of them the key that the first has made
+            data = first.server.data.with_name(first.server.data.name + "-beside")
             data.mkdir(mode=0o700)
-            shutil.copy(beside.server.data / "first-key", data)
+            shutil.copy(first.server.data / "first-key", data)
         if is_doomed:
             doomed = Server(data, database, catalog.path, env, _PLAIN)
             yield Client(doomed, "default", doomed.key)
@@ -188,7 +188,7 @@ def test_released_run_without_a_worker_is_cancelled_at_once(start: Start) -> Non
 @pytest.mark.req("R-32", "R-34")
 def test_neighbour_takes_released_runs(start: Start, shared: str, partner: FakePartner) -> None:
     """A server that shares the database takes what the one that was asked does not, and either tells of it."""
-    with start(shared, FAIRLEAD_QUEUE_PLACES="0") as one, start(shared, beside=one) as two:
+    with start(shared, FAIRLEAD_QUEUE_PLACES="0") as one, start(shared, first=one) as two:
         here, there = one, two
         ids = [here.queued() for _ in range(6)]
         for request_id in ids:
@@ -206,8 +206,8 @@ def test_each_run_is_dispatched_once_by_several_servers(start: Start, shared: st
     with ExitStack() as stack:
         first = stack.enter_context(start(shared))
         first.change("--in-flight-limit", "3")
-        second = stack.enter_context(start(shared, beside=first))
-        clients = [first, second, stack.enter_context(start(shared, beside=second))]
+        second = stack.enter_context(start(shared, first=first))
+        clients = [first, second, stack.enter_context(start(shared, first=second))]
         with ThreadPoolExecutor(9) as pool:
             ids = list(pool.map(lambda number: clients[number % 3].queued(), range(9)))
         for number, request_id in enumerate(ids):
@@ -221,7 +221,7 @@ def test_each_run_is_dispatched_once_by_several_servers(start: Start, shared: st
 def test_cancel_at_another_server_is_passed_on(start: Start, shared: str, partner: FakePartner) -> None:
     """Whichever server is asked to cancel, the one that works on the run passes the request on."""
     at_work(partner, _RUNNING)
-    with start(shared, FAIRLEAD_QUEUE_PLACES="0") as one, start(shared, beside=one):
+    with start(shared, FAIRLEAD_QUEUE_PLACES="0") as one, start(shared, first=one):
         request_id = one.queued(_BRAKE)
         wait_until(lambda: partner.requests("/brake/t1"), "the partner has the work")
         assert one.cancel(request_id, _BRAKE).json()["status"] == "CANCELLATION_REQUESTED"
@@ -234,7 +234,7 @@ def test_cancel_at_another_server_is_passed_on(start: Start, shared: str, partne
 def test_stream_sees_changes_of_every_server(start: Start, shared: str, partner: FakePartner) -> None:
     """A stream at one server tells what happens at another."""
     partner.script(NATIVE, partner.held(reply(200, b"{}")))
-    with start(shared, FAIRLEAD_QUEUE_PLACES="0") as one, start(shared, beside=one):
+    with start(shared, FAIRLEAD_QUEUE_PLACES="0") as one, start(shared, first=one):
         request_id = one.queued()
         one.in_progress(request_id)
         path = f"{one.server.url}/v2/models/fake/json-1/requests/{request_id}/events"

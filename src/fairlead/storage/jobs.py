@@ -95,7 +95,7 @@ def find_job(connection: Connection, workspace_id: str, public_id: str, *, whole
     return None if row is None else _job(row)
 
 
-def find_standing(connection: Connection, workspace_id: str, public_id: str) -> tuple[Job | None, int | None]:
+def find_with_position(connection: Connection, workspace_id: str, public_id: str) -> tuple[Job | None, int | None]:
     """A job of a workspace by its public id, and how many wait that were submitted before it; None for no more."""
     job = find_job(connection, workspace_id, public_id, whole=False)
     if job is None or job.state not in WAITING:

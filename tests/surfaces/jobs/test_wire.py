@@ -13,7 +13,7 @@ from fairlead.domain.jobs.events import Failed, Failure, Interrupted, Place, Pre
 from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.listing import NUMBER_MAX
-from fairlead.domain.jobs.progress import Standing
+from fairlead.domain.jobs.progress import ProgressReport
 from fairlead.domain.jobs.states import LIVE, TRANSITIONS, WAITING, JobState
 from fairlead.domain.jobs.statuses import STATUSES
 from fairlead.domain.jobs.updates import LogLine, ProgressUpdate, StatusUpdate
@@ -83,9 +83,9 @@ def test_missing_facts_of_a_job_are_null_or_absent() -> None:
     assert waiting["expires_at"] == "1970-01-01T00:00:09.000Z"
     assert not {"metadata", "release_version", "deployment_id"} & set(waiting)
     assert waiting["urls"]["events"] == f"{BASE}/api/v2/jobs/j/events"
-    standing = '{"nodes_done":1,"nodes_total":2,"current_node":"2","step":1.5,"steps":6}'
+    progress = '{"nodes_done":1,"nodes_total":2,"current_node":"2","step":1.5,"steps":6}'
     workflow = b'{"1": {"class_type": "A", "inputs": {}}, "2": {"class_type": "B", "inputs": {}}}'
-    running = document(job(started_at=1_500, progress=standing, workflow=workflow))
+    running = document(job(started_at=1_500, progress=progress, workflow=workflow))
     assert running["metrics"] == {"queue_ms": 500, "execution_ms": None}
     assert running["progress"] == {
         "value": 0.625, "nodes_done": 1, "nodes_total": 2, "current_node": "2", "current_node_class": "B",
@@ -95,15 +95,16 @@ def test_missing_facts_of_a_job_are_null_or_absent() -> None:
 
 @pytest.mark.req("J-13")
 @pytest.mark.parametrize(
-    ("standing", "value"),
+    ("progress", "value"),
     [
-        (Standing(0, 0), 1.0), (Standing(0, 4), 0.0), (Standing(4, 4), 1.0), (Standing(1, 4, "1", 9, 3), 0.5),
-        (Standing(1, 4, "1", -5, 3), 0.25), (Standing(1, 4, "1", 1, 0), 0.25),
+        (ProgressReport(0, 0), 1.0), (ProgressReport(0, 4), 0.0), (ProgressReport(4, 4), 1.0),
+        (ProgressReport(1, 4, "1", 9, 3), 0.5), (ProgressReport(1, 4, "1", -5, 3), 0.25),
+        (ProgressReport(1, 4, "1", 1, 0), 0.25),
     ],
 )  # fmt: skip
-def test_progress_is_between_0_and_1(standing: Standing, value: float) -> None:
+def test_progress_is_between_0_and_1(progress: ProgressReport, value: float) -> None:
     """It goes from 0 to 1, whatever a node says of itself."""
-    assert progress_document(standing)["value"] == value
+    assert progress_document(progress)["value"] == value
 
 
 @pytest.mark.req("J-13")
@@ -133,7 +134,7 @@ def test_every_event_has_its_name_and_members() -> None:
     """Each update has its name and its members; silence is a comment."""
     assert read(StatusUpdate(job(), None)) == ("status", {"status": "running"})
     assert read(StatusUpdate(job(JobState.PARKED), 2)) == ("status", {"status": "queued", "queue_position": 2})
-    name, progress = read(ProgressUpdate(Standing(1, 2, "2"), "half-way"), "B")
+    name, progress = read(ProgressUpdate(ProgressReport(1, 2, "2"), "half-way"), "B")
     assert (name, progress["message"], progress["current_node_class"]) == ("progress", "half-way", "B")
     preview = read(Preview(Place("2", "2"), "image/png", b"\x00\xff"))
     assert preview == ("preview", {"node_id": "2", "content_type": "image/png", "data_base64": "AP8="})
@@ -145,7 +146,7 @@ def test_every_event_has_its_name_and_members() -> None:
 @pytest.mark.parametrize("state", sorted(set(JobState) - LIVE))
 def test_ended_job_is_told_alike_whether_its_workflow_was_read_or_not(state: JobState) -> None:
     """A job that ends while it is canceled was read with its workflow, and is read without it from then on."""
-    progress = msgspec.json.encode(Standing(0, 2, "2", 1, 4)).decode()
+    progress = msgspec.json.encode(ProgressReport(0, 2, "2", 1, 4)).decode()
     ended = job(state, started_at=1_500, finished_at=2_000, progress=progress)
     read_whole = msgspec.structs.replace(ended, workflow=b'{"2":{"class_type":"B","inputs":{}}}', extra=b"{}")
     assert document(read_whole) == document(ended)

@@ -5,7 +5,7 @@ import msgspec
 from fairlead.domain.jobs.events import Cached, Event, Executing, Finished, Progress
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ProgressReport(msgspec.Struct, frozen=True):
     """How far a job is: nodes that are done of those there are, and the node that is executed, with its own steps."""
 
     nodes_done: int
@@ -41,7 +41,7 @@ class ProgressCount:
             case _:
                 pass
 
-    def standing(self) -> Standing:
+    def report(self) -> ProgressReport:
         """How far the job is now."""
         step, steps = self._step or (None, None)
-        return Standing(min(len(self._done), self._total), self._total, self._current, step, steps)
+        return ProgressReport(min(len(self._done), self._total), self._total, self._current, step, steps)

@@ -18,7 +18,7 @@ from fairlead.domain.jobs.events import (
 )
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.outputs import JobOutput
-from fairlead.domain.jobs.progress import Standing
+from fairlead.domain.jobs.progress import ProgressReport
 
 Level: TypeAlias = Literal["info", "warning", "error"]
 
@@ -41,7 +41,7 @@ class StatusUpdate(msgspec.Struct, frozen=True):
 class ProgressUpdate(msgspec.Struct, frozen=True):
     """How far the job is now; `message` is the last word of its nodes."""
 
-    standing: Standing
+    progress: ProgressReport
     message: str | None = None
 
 

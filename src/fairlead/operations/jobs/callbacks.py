@@ -220,7 +220,7 @@ class JobCallbacks:
 
     def progress(self) -> str:
         """How far the job is, as JSON."""
-        return msgspec.json.encode(self._count.standing()).decode()
+        return msgspec.json.encode(self._count.report()).decode()
 
     def outputs(self) -> bytes:
         """What the nodes have shown, as JSON by node."""

@@ -49,9 +49,9 @@ class JobReader:
         except DocumentLostError:
             return job
 
-    async def standing(self, caller: Caller, public_id: str) -> tuple[Job, int | None]:
+    async def job_and_position(self, caller: Caller, public_id: str) -> tuple[Job, int | None]:
         """A job and how many wait before it, at one moment; JobFaultError where the workspace has none of this id."""
-        job, ahead = await self._read(lambda c: jobs.find_standing(c, caller.workspace_id, public_id))
+        job, ahead = await self._read(lambda c: jobs.find_with_position(c, caller.workspace_id, public_id))
         return _known(job, public_id), ahead
 
     async def live(self, caller: Caller, *, whole: bool = True) -> Sequence[Job]:

@@ -37,7 +37,7 @@ from fairlead.domain.jobs.events import (
 from fairlead.domain.jobs.faults import JobFaultError, TooManyStreams
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.outputs import JobOutput
-from fairlead.domain.jobs.progress import Standing
+from fairlead.domain.jobs.progress import ProgressReport
 from fairlead.domain.jobs.states import LIVE, WAITING
 from fairlead.domain.jobs.statuses import STATUSES
 from fairlead.domain.jobs.updates import OutputUpdate, ProgressUpdate, StatusUpdate, Update, log_line
@@ -51,7 +51,7 @@ _LOOK_SECONDS: Final = 5.0
 _SILENCE_SECONDS: Final = 15.0
 """After which it is said that there is nothing to say. A server that is alone looks as often: it knows what happens."""
 _LOGGED: Final = (Started, Cached, Executed, Stopped, Succeeded, Failed, Interrupted)
-_standing: Final = msgspec.json.Decoder(Standing)
+_progress: Final = msgspec.json.Decoder(ProgressReport)
 
 
 class JobWatcher:
@@ -72,7 +72,7 @@ class JobWatcher:
         subscription = self._event_hub.subscribe(caller.workspace_id)
         self._open[caller.workspace_id] += 1
         try:
-            job, ahead = await self._reader.standing(caller, public_id)  # whatever happens from here on is told
+            job, ahead = await self._reader.job_and_position(caller, public_id)  # whatever happens from here on is told
         except BaseException:
             self.leave(caller, subscription)
             raise
@@ -81,7 +81,7 @@ class JobWatcher:
     async def look(self, caller: Caller, job: Job) -> StatusUpdate | None:
         """How a job stands now; None where that cannot be told any more."""
         try:
-            return StatusUpdate(*await self._reader.standing(caller, job.public_id))
+            return StatusUpdate(*await self._reader.job_and_position(caller, job.public_id))
         except (FaultError, JobFaultError):
             return None
 
@@ -116,7 +116,7 @@ class _Tally:
     What is told never goes back, until the job waits anew.
     """
 
-    known: Standing
+    known: ProgressReport
     done: set[str]
     message: str | None = None
 
@@ -142,8 +142,8 @@ class _Tally:
 
     def learn(self, job: Job) -> None:
         """Take over what the books know, where that is more."""
-        found = standing_of(job)
-        if found.nodes_done >= self.update().standing.nodes_done or job.state in WAITING:
+        found = progress_of(job)
+        if found.nodes_done >= self.update().progress.nodes_done or job.state in WAITING:
             self.known, self.done = found, set()
 
     def update(self) -> ProgressUpdate:
@@ -165,7 +165,7 @@ class Watch:
         self._caller = caller
         self._subscription = subscription
         self._status = StatusUpdate(job, ahead)
-        self._tally = _Tally(standing_of(job), set())
+        self._tally = _Tally(progress_of(job), set())
         self._made: set[tuple[str, str]] = set()
         self._is_closed = False
 
@@ -277,6 +277,6 @@ class Watch:
         return told
 
 
-def standing_of(job: Job) -> Standing:
+def progress_of(job: Job) -> ProgressReport:
     """How far a job is, by the books; nothing is done of one that has just begun."""
-    return Standing(0, job.nodes) if job.progress is None else _standing.decode(job.progress)
+    return ProgressReport(0, job.nodes) if job.progress is None else _progress.decode(job.progress)

@@ -186,5 +186,5 @@ class _WatchResponse(StreamingResponse):
 
 async def _tell(watch: Watch, classes: Mapping[str, str], base: str) -> AsyncIterator[bytes]:
     async for update in watch.updates():
-        node = update.standing.current_node if isinstance(update, ProgressUpdate) else None
+        node = update.progress.current_node if isinstance(update, ProgressUpdate) else None
         yield event(update, classes.get(node or ""), base)

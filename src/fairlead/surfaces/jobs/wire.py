@@ -14,10 +14,11 @@ from fairlead.domain.jobs.events import Ending, Failed, Failure, Preview
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.listing import JobPage, ListedJob
 from fairlead.domain.jobs.outputs import JobOutput
-from fairlead.domain.jobs.progress import Standing
+from fairlead.domain.jobs.progress import ProgressReport
 from fairlead.domain.jobs.states import WAITING, WORKING, JobState
 from fairlead.domain.jobs.statuses import STATUSES
 from fairlead.domain.jobs.updates import LogLine, OutputUpdate, ProgressUpdate, StatusUpdate, Update
+from fairlead.operations.jobs.watch import progress_of
 from fairlead.surfaces.jobs.addresses import PREFIX
 from fairlead.surfaces.jobs.cursors import make_cursor
 from fairlead.surfaces.jobs.documents import (
@@ -98,10 +99,10 @@ class JobAnswer(NamedTuple):
 def job_document(told: JobAnswer, base: str, api: str) -> JobShown:
     """A whole job. Links to its outputs begin with `base`, others with `api`."""
     job, outputs, expires_at, ahead = told
-    standing, classes = _standing(job), class_names(job)
+    progress, classes = progress_of(job), class_names(job)
     # Of a job that ended between two reads the workflow was read, of others not: all are told alike.
-    class_type = classes.get(standing.current_node or "") if job.state in WORKING else None
-    far = progress_document(standing, class_type)
+    class_type = classes.get(progress.current_node or "") if job.state in WORKING else None
+    far = progress_document(progress, class_type)
     document: JobShown = {
         "id": job.public_id,
         "status": STATUSES[job.state],
@@ -151,19 +152,21 @@ def log_document(lines: Sequence[LogLine], *, truncated: bool, complete: bool) -
     }
 
 
-def progress_document(standing: Standing, class_type: str | None = None, message: str | None = None) -> JobProgress:
+def progress_document(
+    progress: ProgressReport, class_type: str | None = None, message: str | None = None
+) -> JobProgress:
     """How far a job is: nodes that are done, and the node that is executed, with its own steps."""
-    done, total = standing.nodes_done, standing.nodes_total
-    share = standing.step / standing.steps if standing.step and standing.steps else 0.0
+    done, total = progress.nodes_done, progress.nodes_total
+    share = progress.step / progress.steps if progress.step and progress.steps else 0.0
     value = 1.0 if total == 0 or done >= total else (done + min(max(share, 0.0), 1.0)) / total
     return {
         "value": min(value, 1.0),
         "nodes_done": done,
         "nodes_total": total,
-        "current_node": standing.current_node,
+        "current_node": progress.current_node,
         "current_node_class": class_type,
-        "step": _whole(standing.step),
-        "steps": _whole(standing.steps),
+        "step": _whole(progress.step),
+        "steps": _whole(progress.steps),
         "message": message,
     }
 
@@ -230,8 +233,8 @@ def event(update: Update | None, class_type: str | None, base: str) -> bytes:
         case StatusUpdate(job=job, ahead=ahead):
             position = {} if ahead is None else {"queue_position": ahead}
             return _event(b"status", {"status": STATUSES[job.state], **position})
-        case ProgressUpdate(standing=standing, message=message):
-            return _event(b"progress", progress_document(standing, class_type, message))
+        case ProgressUpdate(progress=progress, message=message):
+            return _event(b"progress", progress_document(progress, class_type, message))
         case Preview(place=place, image_type=image_type, image=image):
             data = base64.b64encode(image).decode("ascii")
             return _event(b"preview", {"node_id": place.real_node, "content_type": image_type, "data_base64": data})
@@ -273,10 +276,6 @@ def _failure(failure: Failure) -> JobFailure:
     if failure.traceback:
         document["traceback"] = "".join(failure.traceback)
     return document
-
-
-def _standing(job: Job) -> Standing:
-    return Standing(0, job.nodes) if job.progress is None else msgspec.json.decode(job.progress, type=Standing)
 
 
 def _metrics(job: Job) -> JobMetrics | None:
