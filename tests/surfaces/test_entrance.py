@@ -10,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from conftest import Run
+from fairlead.domain.callers import Caller
 from fairlead.surfaces.cloud import errors as cloud
 from fairlead.surfaces.entrance import Entrance
-from fairlead.surfaces.http.route import Route
+from fairlead.surfaces.http.route import Access, Route
 from fairlead.surfaces.jobs import errors as jobs
 from fairlead.surfaces.registry import errors as registry
 from fairlead.surfaces.router.headers import HeaderNames
@@ -117,8 +118,11 @@ def test_call_that_outlives_the_drain_is_told_so_in_its_apis_own_format(
         await asyncio.Event().wait()
         raise AssertionError
 
-    route = Route("GET", "/slow", never, "Never answer", {})
-    surface = Surface(routes_of([route], lambda _: never), refusal, b"x-request-id", lambda _: None)
+    async def nobody(_: Request) -> Caller:
+        raise AssertionError
+
+    route = Route("GET", "/slow", never, "Never answer", {}, access=Access.NOTHING)
+    surface = Surface(routes_of([route], lambda _: never, nobody), refusal, b"x-request-id", lambda _: None)
     call = Call("/slow")
     run(_cancelled(lambda: surface(call.scope, call.receive, call.send, "id")))
     assert (call.status, call.headers[b"content-type"]) == (status, b"application/json")

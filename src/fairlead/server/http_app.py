@@ -24,6 +24,7 @@ from fairlead.surfaces.operator import MetricsAccess, OperatorHandlers
 from fairlead.surfaces.registry.handlers import RegistryHandlers
 from fairlead.surfaces.registry.surface import RegistrySurface
 from fairlead.surfaces.router.estimates import EstimateHandlers
+from fairlead.surfaces.router.generations import RouterCallers
 from fairlead.surfaces.router.handlers import Handlers
 from fairlead.surfaces.router.provider_keys import ProviderKeyHandlers
 from fairlead.surfaces.router.queue import QueueHandlers
@@ -36,22 +37,22 @@ def application(
     settings: Settings, base: Base, runs: Runs, jobs: Jobs | None, metrics: Metrics, readiness: Readiness
 ) -> AsgiApplication:
     """Make the application that answers every request."""
-    authenticator, windows, prefix = base.authenticator, base.windows, settings.key_prefix
     answering = Application(
         run=_run_handler(settings, base, runs),
         bind=bind_handlers(
             (
                 _handlers(settings, base, runs),
-                ProviderKeyHandlers(authenticator, windows, base.own_keys, prefix),
-                _estimate_handlers(settings, base, runs),
+                ProviderKeyHandlers(base.own_keys),
+                _estimate_handlers(settings, runs),
                 _queue_handlers(settings, base, runs),
-                WebhookHandlers(authenticator, windows, DeliveryLog(base.database), runs.webhook_secrets, prefix),
-                UsageHandlers(authenticator, windows, UsageReader(base.database, base.clock), prefix),
+                WebhookHandlers(DeliveryLog(base.database), runs.webhook_secrets),
+                UsageHandlers(UsageReader(base.database, base.clock)),
                 base.assets.handlers,
                 _operator(settings, jobs, metrics, readiness),
                 DocumentHandlers(served(settings)),
             )
         ),
+        authorize=RouterCallers(base.authenticator, base.windows, settings.key_prefix).caller,
         names=header_names(settings),
         observe=base.observe,
         others=(*(() if jobs is None else jobs.surfaces), _registry(settings, base)),
@@ -87,22 +88,16 @@ def _base_urls(settings: Settings) -> BaseUrls:
 
 def _handlers(settings: Settings, base: Base, runs: Runs) -> Handlers:
     return Handlers(
-        authenticator=base.authenticator,
-        windows=base.windows,
         catalog=base.catalog,
         is_configured=runs.exchange.is_configured,
-        key_prefix=settings.key_prefix,
         base_urls=_base_urls(settings),
     )
 
 
-def _estimate_handlers(settings: Settings, base: Base, runs: Runs) -> EstimateHandlers:
+def _estimate_handlers(settings: Settings, runs: Runs) -> EstimateHandlers:
     return EstimateHandlers(
-        authenticator=base.authenticator,
-        windows=base.windows,
         estimator=runs.estimator,
         native_aliases=brand(settings).native_aliases,
-        key_prefix=settings.key_prefix,
         body_limit=settings.body_limit_mib * 1024 * 1024,
         body_values=settings.body_values,
     )
@@ -128,8 +123,6 @@ def _run_handler(settings: Settings, base: Base, runs: Runs) -> RunHandler:
 
 def _queue_handlers(settings: Settings, base: Base, runs: Runs) -> QueueHandlers:
     return QueueHandlers(
-        authenticator=base.authenticator,
-        windows=base.windows,
         admitter=runs.admitter,
         estimator=runs.estimator,
         collector=runs.collector,
@@ -139,7 +132,6 @@ def _queue_handlers(settings: Settings, base: Base, runs: Runs) -> QueueHandlers
         base_urls=_base_urls(settings),
         check_webhook=runs.webhooks.check_url,
         native_aliases=brand(settings).native_aliases,
-        key_prefix=settings.key_prefix,
         body_limit=settings.body_limit_mib * 1024 * 1024,
         body_values=settings.body_values,
         backlog=settings.queue_backlog,

@@ -310,7 +310,6 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
     callers = _job_callers(settings, base, deployments)
     base_urls, domain = BaseUrls(settings.public_base_url, settings.trusted_proxies), settings.deployment_domain
     handlers = PublicJobHandlers(
-        callers,
         base.readers,
         verbs.submissions,
         verbs.reader,
@@ -325,14 +324,15 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
         archive=settings.jobs_surface != CLOUD,
     )
     asset_handlers = AssetHandlers(
-        callers,
         verbs.assets,
         base_urls,
         settings.upload_limit_mib * 2**20,
     )
-    owners = (handlers, asset_handlers, DeploymentHandlers(callers, deployments, base_urls, domain))
+    owners = (handlers, asset_handlers, DeploymentHandlers(deployments, base_urls, domain))
     addresses = None if deployments is None else DeploymentAddresses(base_urls, domain)
-    return JobsSurface(bind_handlers(owners), header_names(settings).request_id, base.observe, addresses)
+    return JobsSurface(
+        bind_handlers(owners), callers.caller, header_names(settings).request_id, base.observe, addresses
+    )
 
 
 def _job_callers(settings: Settings, base: Base, deployments: Deployments | None) -> JobCallers:
@@ -363,7 +363,6 @@ def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatal
         bind=bind_handlers(
             (
                 PromptHandlers(
-                    callers,
                     base.readers,
                     verbs.submitter,
                     reader,
@@ -371,23 +370,22 @@ def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatal
                     settings.workflow_limit_mib * 2**20,
                     settings.workflow_values,
                 ),
-                JobHandlers(callers, reader, canceller),
-                QueueHandlers(callers, reader, canceller),
-                HistoryHandlers(callers, reader),
-                NodeHandlers(callers, nodes),
-                EditorHandlers(callers, documents, settings.document_values, features),
-                *_file_handlers(settings, base, working, callers),
+                JobHandlers(reader, canceller),
+                QueueHandlers(reader, canceller),
+                HistoryHandlers(reader),
+                NodeHandlers(nodes),
+                EditorHandlers(documents, settings.document_values, features),
+                *_file_handlers(settings, base, working),
             )
         ),
+        authorize=callers.caller,
         socket=CloudSocket(base.messaging.events, callers, reader.remaining, base.observe, features=features),
         request_id=header_names(settings).request_id,
         observe=base.observe,
     )
 
 
-def _file_handlers(
-    settings: Settings, base: Base, working: _Working, callers: CloudCallers
-) -> tuple[UploadHandlers, ViewHandlers]:
+def _file_handlers(settings: Settings, base: Base, working: _Working) -> tuple[UploadHandlers, ViewHandlers]:
     blobs, links = base.assets.blobs, _file_links(base)
     views = FileViews(
         working.files,
@@ -400,8 +398,8 @@ def _file_handlers(
     reader = AssetReader(links, blobs, base.database, base.clock, lambda id_: lambda c: find_file_of_id(c, id_))
     base_urls = BaseUrls(settings.public_base_url, settings.trusted_proxies)
     return (
-        UploadHandlers(callers, working.files, views, limit=settings.upload_limit_mib * 2**20),
-        ViewHandlers(callers, views, reader, base_urls),
+        UploadHandlers(working.files, views, limit=settings.upload_limit_mib * 2**20),
+        ViewHandlers(views, reader, base_urls),
     )
 
 

@@ -18,7 +18,7 @@ from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.clock import new_id
 from fairlead.surfaces.asgi import CallerLeftError, Receive, Scope, Send, begin
 from fairlead.surfaces.http.faults import fault_of
-from fairlead.surfaces.http.route import Bind
+from fairlead.surfaces.http.route import Authorize, Bind
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import generation_of
 from fairlead.surfaces.router.headers import REPLAYED, RETRY_AFTER, HeaderNames
@@ -52,13 +52,14 @@ class OtherSurface(Protocol):
 class Application:
     """The whole HTTP application of a server. A path that no other surface serves is the router's.
 
-    `bind` finds what answers each route of the router, and of no API.
+    `bind` finds what answers each route of the router, and of no API; `authorize` who calls.
     """
 
     def __init__(
         self,
         run: RunHandler,
         bind: Bind,
+        authorize: Authorize,
         names: HeaderNames,
         observe: Observer,
         others: Sequence[OtherSurface] = (),
@@ -67,7 +68,7 @@ class Application:
         self._observe = observe
         self._request_id = names.request_id
         self._others = others
-        routes = routes_of((*_FRAMED, *SERVICE), bind)
+        routes = routes_of((*_FRAMED, *SERVICE), bind, authorize)
         self._router = Surface(routes, partial(_refusal, names=names), names.request_id, observe)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

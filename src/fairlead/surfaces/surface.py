@@ -30,7 +30,7 @@ from fairlead.surfaces.asgi import (
     begin,
     headers_of_every_answer,
 )
-from fairlead.surfaces.http.route import Bind, Endpoint, Route
+from fairlead.surfaces.http.route import Authorize, Bind, Endpoint, Route, authorized
 
 METHOD_NOT_ALLOWED: Final = 405
 STOPPED: Final = ServiceUnavailable(
@@ -144,14 +144,18 @@ class Surface:
         return refusal
 
 
-def routes_of(routes: Iterable[Route], bind: Bind, prefix: str = "") -> list[routing.BaseRoute]:
-    """Make Starlette's routes of ours, whose paths begin with a prefix; `bind` finds what answers each.
+def routes_of(routes: Iterable[Route], bind: Bind, authorize: Authorize, prefix: str = "") -> list[routing.BaseRoute]:
+    """Make Starlette's routes of ours, whose paths begin with a prefix.
+
+    `bind` finds what answers each, `authorize` who calls those that take a credential.
 
     One route a path: Starlette would refuse a method with the methods of the first of several.
     """
     paths: dict[str, dict[str, Endpoint]] = {}
     for route in routes:
         endpoint = bind(route.handler)
+        if route.access.is_checked_first:
+            endpoint = authorized(endpoint, authorize)
         for path in route.paths:
             paths.setdefault(prefix + path, {})[route.method] = endpoint
     return [routing.Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in paths.items()]

@@ -92,10 +92,10 @@ class Site:
         reader = AssetReader(self.links, blobs, database, self.clock, lambda id_: lambda c: find_file_of_id(c, id_))
         authenticator = Authenticator(database, None)
         callers = CloudCallers(authenticator, RateWindows(database, (), self.clock, self.seen.append), "flk_")
-        uploads = UploadHandlers(callers, self.files, views, limit=LIMIT)
-        shown = ViewHandlers(callers, views, reader, BaseUrls())
+        uploads = UploadHandlers(self.files, views, limit=LIMIT)
+        shown = ViewHandlers(views, reader, BaseUrls())
         served = [route for route in ROUTES if route.name in ("upload_image", "upload_mask", "view", "show_file")]
-        routes = routes_of(served, bind_handlers((uploads, shown)))
+        routes = routes_of(served, bind_handlers((uploads, shown)), callers.caller)
         self._surface = Surface(routes, refusal, b"x-service-request-id", self.seen.append)
         for name in ("lab", "other"):
             await self._open(database, name, authenticator)

@@ -7,11 +7,17 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from fairlead.domain.callers import Caller
 from fairlead.surfaces.cloud.routes import ROUTES, SOCKETS
 from fairlead.surfaces.cloud.surface import CloudSurface
 from fairlead.surfaces.http.route import Endpoint, Handler
 
 _FILLED: Final = {"{job_id}": "j", "{file_id}": "f", "{class_name:path}": "c", "{setting:path}": "s/t"}
+
+
+async def anybody(_request: Request) -> Caller:
+    """Let everybody in."""
+    return Caller("w", "lab")
 
 
 def echo(handler: Handler) -> Endpoint:
@@ -60,7 +66,7 @@ async def _echo_socket(_scope: Any, _receive: Any, send: Any) -> None:
 def asked(method: str, path: str, **more: Any) -> Wire:
     """Ask a surface whose handlers say their names."""
     wire = Wire(method, path, **more)
-    surface = CloudSurface(echo, _echo_socket, b"x-request-id", lambda _: None)
+    surface = CloudSurface(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)
     asyncio.run(surface(wire.scope, wire.receive, wire.send, "the-id"))
     return wire
 
@@ -75,7 +81,7 @@ def filled(path: str) -> str:
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_each_path_leads_to_its_own_handler(route: Any) -> None:
     """Each path leads to its own handler, with and without the prefix where it has both."""
-    surface = CloudSurface(echo, _echo_socket, b"x-request-id", lambda _: None)
+    surface = CloudSurface(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)
     for path in map(filled, route.paths):
         wire = asked(route.method, path)
         assert (wire.status, wire.text) == (200, route.name), path
@@ -85,7 +91,7 @@ def test_each_path_leads_to_its_own_handler(route: Any) -> None:
 
 def test_cloud_api_serves_its_own_paths_alone() -> None:
     """The cloud API has its prefix and the engine's own paths, and no others."""
-    surface = CloudSurface(echo, _echo_socket, b"x-request-id", lambda _: None)
+    surface = CloudSurface(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)
     for path in ("/v2/models", "/v1/models/a/b", "/", "", "/healthz", "/metrics", "/assets/a", "/apis", "/prompts"):
         assert not surface.serves(path), path
     for path in ("/api", "/api/", "/api/v2/jobs", "/api/nothing", "/prompt/more", *SOCKETS):

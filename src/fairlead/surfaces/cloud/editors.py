@@ -16,9 +16,9 @@ from fairlead.domain.editor_documents import DocumentInfo
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.operations.editor import DOCUMENT_BYTES_MAX, EditorDocuments
 from fairlead.surfaces.cloud.bodies import decoded, read_content, read_document
-from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.documents import SystemStats, UserFile, UserStatus, UserStorage
 from fairlead.surfaces.cloud.wire import FEATURES, answer
+from fairlead.surfaces.http.route import caller_of
 
 ENGINE_VERSION: Final = "0.27.0"
 """The version of the engine whose behaviour this one has, which clients look at before they use what is new in it."""
@@ -52,7 +52,6 @@ _YES: Final = ("true", "1")
 class EditorHandlers:
     """Answers what editors ask for. All but the features takes a credential."""
 
-    callers: CloudCallers
     documents: EditorDocuments
     document_values: int
     features: Mapping[str, Any] = field(default_factory=lambda: dict(FEATURES))
@@ -61,78 +60,78 @@ class EditorHandlers:
         """`GET /features`: what this server can do."""
         return answer(self.features)
 
-    async def show_system_stats(self, request: Request) -> Response:
+    async def show_system_stats(self, _request: Request) -> Response:
         """`GET /system_stats`: which engine this is."""
-        return await self._constant(request, _STATS)
+        return answer(_STATS)
 
-    async def show_user(self, request: Request) -> Response:
+    async def show_user(self, _request: Request) -> Response:
         """`GET /user`: the caller may use this API, or he would not be told."""
-        return await self._constant(request, UserStatus(status="active"))
+        return answer(UserStatus(status="active"))
 
-    async def show_users(self, request: Request) -> Response:
+    async def show_users(self, _request: Request) -> Response:
         """`GET /users`: there is one user, whose things are kept here and not in his browser."""
-        return await self._constant(request, UserStorage(storage="server", migrated=True))
+        return answer(UserStorage(storage="server", migrated=True))
 
-    async def list_extensions(self, request: Request) -> Response:
+    async def list_extensions(self, _request: Request) -> Response:
         """`GET /extensions`: scripts of node packs are not served."""
-        return await self._constant(request, [])
+        return answer([])
 
-    async def list_embeddings(self, request: Request) -> Response:
+    async def list_embeddings(self, _request: Request) -> Response:
         """`GET /embeddings`: there are none."""
-        return await self._constant(request, [])
+        return answer([])
 
-    async def show_translations(self, request: Request) -> Response:
+    async def show_translations(self, _request: Request) -> Response:
         """`GET /i18n`: node packs bring no translations."""
-        return await self._constant(request, {})
+        return answer({})
 
-    async def show_subgraphs(self, request: Request) -> Response:
+    async def show_subgraphs(self, _request: Request) -> Response:
         """`GET /global_subgraphs`: node packs bring no subgraphs."""
-        return await self._constant(request, {})
+        return answer({})
 
-    async def show_templates(self, request: Request) -> Response:
+    async def show_templates(self, _request: Request) -> Response:
         """`GET /workflow_templates`: node packs bring no templates."""
-        return await self._constant(request, {})
+        return answer({})
 
-    async def list_model_folders(self, request: Request) -> Response:
+    async def list_model_folders(self, _request: Request) -> Response:
         """`GET /experiment/models`: there are no folders of models to browse."""
-        return await self._constant(request, [])
+        return answer([])
 
-    async def show_node_replacements(self, request: Request) -> Response:
+    async def show_node_replacements(self, _request: Request) -> Response:
         """`GET /node_replacements`: no class of nodes is to be replaced by another."""
-        return await self._constant(request, {})
+        return answer({})
 
-    async def free_memory(self, request: Request) -> Response:
+    async def free_memory(self, _request: Request) -> Response:
         """`POST /free`: engines keep to their bounds by themselves."""
-        return await self._constant(request, {})
+        return answer({})
 
     async def list_settings(self, request: Request) -> Response:
         """`GET /settings`: every setting that was changed."""
-        found = await self.documents.settings(await self.callers.caller(request))
+        found = await self.documents.settings(caller_of(request))
         return answer({setting: msgspec.Raw(content) for setting, content in found.items()})
 
     async def change_settings(self, request: Request) -> Response:
         """`POST /settings`: change some, and leave the others as they are."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         changes = decoded(await read_document(request, self.document_values), dict[str, msgspec.Raw])
         await self.documents.change_settings(caller, {name: bytes(raw) for name, raw in changes.items()})
         return answer({})
 
     async def show_setting(self, request: Request) -> Response:
         """`GET /settings/{id}`: one setting, null where it was never changed."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         found = await self.documents.setting(caller, request.path_params["setting"])
         return answer(None if found is None else msgspec.Raw(found))
 
     async def change_setting(self, request: Request) -> Response:
         """`POST /settings/{id}`: change one."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         content = bytes(decoded(await read_document(request, self.document_values), msgspec.Raw))
         await self.documents.change_settings(caller, {request.path_params["setting"]: content})
         return answer({})
 
     async def list_user_files(self, request: Request) -> Response:
         """`GET /userdata`: the files of a folder, `dir`: their names, `split` ones, or with `full_info`."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         asked = request.query_params
         found = await self.documents.files(caller, asked.get("dir", ""), deep=_is_asked(request, "recurse"))
         if _is_asked(request, "full_info"):
@@ -143,7 +142,7 @@ class EditorHandlers:
 
     async def show_user_file(self, request: Request) -> Response:
         """`GET /userdata/{file}`: a file as it was put; of those that editors read as they start, an empty one."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         [path] = _paths(request)
         content = await self.documents.file(caller, path, _AT_FIRST.get(path))
         content_type = _CONTENT_TYPES.get(path.rpartition(".")[2], "application/octet-stream")
@@ -151,7 +150,7 @@ class EditorHandlers:
 
     async def put_user_file(self, request: Request) -> Response:
         """`POST /userdata/{file}`: keep a file, in place of one of its name unless `overwrite` says otherwise."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         [path] = _paths(request)
         content = await read_content(request, DOCUMENT_BYTES_MAX)
         replace = request.query_params.get("overwrite") != "false"
@@ -159,7 +158,7 @@ class EditorHandlers:
 
     async def delete_user_file(self, request: Request) -> Response:
         """`DELETE /userdata/{file}`: forget a file, 204."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         [path] = _paths(request)
         await self.documents.delete_file(caller, path)
         return Response(status_code=204)
@@ -168,15 +167,11 @@ class EditorHandlers:
         """`POST /userdata/{file}/move/{to}`: give a file another name."""
         match _paths(request, moves=True):
             case [path, to]:
-                caller = await self.callers.caller(request)
+                caller = caller_of(request)
                 replace = request.query_params.get("overwrite") != "false"
                 return _answer_stored(request, await self.documents.move_file(caller, path, to, replace=replace))
             case _:  # a folder that is called so, as its encoded slashes show
                 return await self.put_user_file(request)
-
-    async def _constant(self, request: Request, document: Any) -> Response:
-        await self.callers.caller(request)
-        return answer(document)
 
 
 def _paths(request: Request, *, moves: bool = False) -> Sequence[str]:

@@ -12,12 +12,12 @@ from fairlead.domain.jobs.jobs import Job, JobQuery
 from fairlead.domain.jobs.states import LIVE, JobState
 from fairlead.operations.jobs.read import JobReader
 from fairlead.surfaces.cloud.bodies import read_fields, whole_number
-from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.documents import JOBS_MAX, HistoryChange, HistoryV2, QueueChanged
 from fairlead.surfaces.cloud.events import told_events
 from fairlead.surfaces.cloud.pages import read_jobs
 from fairlead.surfaces.cloud.submissions import asked_job
 from fairlead.surfaces.cloud.wire import answer, history_entry, history_v2_detail, history_v2_entry
+from fairlead.surfaces.http.route import caller_of
 
 ENDED: Final = frozenset(JobState) - LIVE
 _LISTED: Final = 200
@@ -28,12 +28,11 @@ _OFFSET_MAX: Final = 10**9
 class HistoryHandlers:
     """Answers `/api/history_v2` and `/api/history`."""
 
-    callers: CloudCallers
     reader: JobReader
 
     async def list_history(self, request: Request) -> Response:
         """`GET /history_v2`: ended jobs, the newest first; `max_items` from `offset` on."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         limit = whole_number(request, "max_items", _LISTED, 1, JOBS_MAX)
         offset = whole_number(request, "offset", 0, 0, _OFFSET_MAX)
         query = JobQuery(states=ENDED, limit=limit, offset=offset, whole=True)
@@ -42,7 +41,7 @@ class HistoryHandlers:
 
     async def show_history(self, request: Request) -> Response:
         """`GET /history_v2/{id}`: one ended job under its id; nothing yet for one that goes on."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         job = await self.reader.job(caller, asked_job(request), whole=True)
         if job.state in LIVE:
             return answer({})
@@ -53,7 +52,7 @@ class HistoryHandlers:
 
         Without an offset these are the last `max_items`.
         """
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         limit = whole_number(request, "max_items", _LISTED, 1, JOBS_MAX)
         from_oldest = "offset" in request.query_params
         offset = whole_number(request, "offset", 0, 0, _OFFSET_MAX)
@@ -64,7 +63,7 @@ class HistoryHandlers:
 
     async def show_local_history(self, request: Request) -> Response:
         """`GET /history/{id}`: one ended job under its id; nothing where there is none, as clients that poll expect."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         job = await self._find(caller, request)
         if job is None or job.state in LIVE:
             return answer({})
@@ -72,7 +71,6 @@ class HistoryHandlers:
 
     async def change_history(self, request: Request) -> Response:
         """`POST /history`: nothing is deleted, and that is what this says. Jobs are forgotten when their time is up."""
-        await self.callers.caller(request)
         await read_fields(request, HistoryChange)
         return answer(QueueChanged(deleted=[], cleared=False))
 

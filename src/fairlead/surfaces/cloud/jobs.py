@@ -14,7 +14,6 @@ from fairlead.domain.jobs.states import LIVE, JobState
 from fairlead.operations.jobs.cancel import JobCanceller
 from fairlead.operations.jobs.read import JobReader
 from fairlead.surfaces.cloud.bodies import read_fields, whole_number
-from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.documents import (
     JOBS_MAX,
     Cancellation,
@@ -27,6 +26,7 @@ from fairlead.surfaces.cloud.events import told_events
 from fairlead.surfaces.cloud.pages import read_jobs
 from fairlead.surfaces.cloud.submissions import asked_job, is_job_id
 from fairlead.surfaces.cloud.wire import STATUSES, answer, job_detail, job_entry, job_status, states_of
+from fairlead.surfaces.http.route import caller_of
 
 _LISTED: Final = 100
 _OFFSET_MAX: Final = 10**9
@@ -39,18 +39,17 @@ _ORDERS: Final = {"asc": False, "desc": True}
 class JobHandlers:
     """Answers `/api/job` and `/api/jobs`."""
 
-    callers: CloudCallers
     reader: JobReader
     canceller: JobCanceller
 
     async def show_job_status(self, request: Request) -> Response:
         """`GET /job/{id}/status`: one of the five values."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         return answer(job_status(await self.reader.job(caller, asked_job(request))))
 
     async def list_jobs(self, request: Request) -> Response:
         """`GET /jobs`: jobs without their workflows, by the time of their submission."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         query = _query(request)
         total = await self.reader.count(caller, query.states)
         jobs = await read_jobs(self.reader, caller, query)
@@ -65,21 +64,21 @@ class JobHandlers:
 
     async def show_job(self, request: Request) -> Response:
         """`GET /jobs/{id}`: one job with its workflow and what its nodes have shown."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         job = await self.reader.job(caller, asked_job(request), whole=True)
         events = () if job.state in LIVE else await told_events(self.reader, caller, job)
         return answer(job_detail(job, events))
 
     async def cancel_job(self, request: Request) -> Response:
         """`POST /jobs/{id}/cancel`: whether it was cancelled by this; one that has ended is left as it is."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         job = await self.reader.job(caller, asked_job(request))
         told: JobCancelled = {"cancelled": bool(await self.canceller.cancel(caller, [job.public_id]))}
         return answer(told)
 
     async def cancel_jobs(self, request: Request) -> Response:
         """`POST /jobs/cancel`: cancel some jobs at once; none of them where one is unknown."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         job_ids = (await read_fields(request, Cancellation)).job_ids
         if not all(is_job_id(job_id) for job_id in job_ids):
             raise JobFaultError(BadSubmission("invalid_request", "job_ids must be UUIDs in lower case."))

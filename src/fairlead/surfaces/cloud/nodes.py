@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.operations.jobs.nodes import NodeCatalog, ObjectInfo
-from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.conditional import is_known
 
 _CACHING: Final = "private, no-cache"
@@ -21,14 +20,12 @@ _encode: Final = msgspec.json.Encoder().encode
 class NodeHandlers:
     """Answers `/api/object_info`."""
 
-    def __init__(self, callers: CloudCallers, nodes: NodeCatalog) -> None:
-        self._callers = callers
+    def __init__(self, nodes: NodeCatalog) -> None:
         self._nodes = nodes
         self._packed: tuple[str, bytes] = ("", b"")
 
     async def show_object_info(self, request: Request) -> Response:
         """`GET /object_info`: every class, by name."""
-        await self._callers.caller(request)
         info = await self._nodes.object_info()
         headers = {"ETag": info.etag, "Cache-Control": _CACHING, "Vary": "Accept-Encoding"}
         if is_known(request, info.etag):
@@ -41,7 +38,6 @@ class NodeHandlers:
 
     async def show_node_class(self, request: Request) -> Response:
         """`GET /object_info/{class}`: one class under its name; nothing where there is none, as clients expect."""
-        await self._callers.caller(request)
         info = await self._nodes.object_info()
         name = request.path_params["class_name"]
         found = info.by_class.get(name)

@@ -12,10 +12,10 @@ from fairlead.documents.members import BadDocumentError
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.submit import Submitter
 from fairlead.surfaces.cloud.bodies import read_document
-from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.documents import PromptInfo, PromptTaken
 from fairlead.surfaces.cloud.submissions import SUBMITTED, malformed, read_submission
 from fairlead.surfaces.cloud.wire import answer
+from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.json_bodies import read_members
 
 
@@ -23,7 +23,6 @@ from fairlead.surfaces.json_bodies import read_members
 class PromptHandlers:
     """Answers `/api/prompt`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them."""
 
-    callers: CloudCallers
     readers: DocumentReaders
     submitter: Submitter
     reader: JobReader
@@ -33,7 +32,7 @@ class PromptHandlers:
 
     async def submit_prompt(self, request: Request) -> Response:
         """`POST /prompt`: a job is durable when this answers; outputs that are wrong are left out and named."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         content = await read_document(request, self.workflow_values, self.body_limit)
         try:
             members = await read_members(self.readers, caller.workspace_id, content, SUBMITTED)
@@ -51,5 +50,5 @@ class PromptHandlers:
 
     async def show_prompt(self, request: Request) -> Response:
         """`GET /prompt`: how many jobs wait or are executed."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         return answer(PromptInfo(exec_info={"queue_remaining": await self.reader.remaining(caller)}))

@@ -10,7 +10,6 @@ from fairlead.domain.jobs.states import LIVE, WORKING
 from fairlead.operations.jobs.cancel import JobCanceller
 from fairlead.operations.jobs.read import JobReader
 from fairlead.surfaces.cloud.bodies import read_fields
-from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.documents import (
     JOBS_MAX,
     Interrupted,
@@ -22,19 +21,19 @@ from fairlead.surfaces.cloud.documents import (
 from fairlead.surfaces.cloud.pages import read_jobs
 from fairlead.surfaces.cloud.submissions import is_job_id
 from fairlead.surfaces.cloud.wire import answer, queue_entry
+from fairlead.surfaces.http.route import caller_of
 
 
 @dataclass(frozen=True, slots=True)
 class QueueHandlers:
     """Answers `/api/queue` and `/api/interrupt`."""
 
-    callers: CloudCallers
     reader: JobReader
     canceller: JobCanceller
 
     async def show_queue(self, request: Request) -> Response:
         """`GET /queue`: the jobs that have not ended, in the order of their submission."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         query = JobQuery(states=LIVE, limit=JOBS_MAX, newest_first=False, whole=True)
         live = await read_jobs(self.reader, caller, query)
         shown: QueueShown = {
@@ -45,7 +44,7 @@ class QueueHandlers:
 
     async def change_queue(self, request: Request) -> Response:
         """`POST /queue`: cancel jobs by their ids, all that wait, or both. What is not the caller's is not deleted."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         change = await read_fields(request, QueueChange)
         known = [job_id for job_id in change.delete or () if is_job_id(job_id)]
         deleted = list(await self.canceller.cancel(caller, known)) if known else []
@@ -56,7 +55,7 @@ class QueueHandlers:
 
     async def interrupt(self, request: Request) -> Response:
         """`POST /interrupt`: stop what is executed, or the one job that is named; also when nothing is."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         job_id = (await read_fields(request, Interruption)).prompt_id
         if job_id is not None and not is_job_id(job_id):
             return answer(Interrupted(interrupted=[]))

@@ -7,7 +7,7 @@ from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.surfaces.asgi import Receive, Scope, Send
 from fairlead.surfaces.cloud.errors import refusal
 from fairlead.surfaces.cloud.routes import ROUTES, SOCKETS
-from fairlead.surfaces.http.route import Bind
+from fairlead.surfaces.http.route import Authorize, Bind
 from fairlead.surfaces.surface import Surface, routes_of
 
 Socket: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -20,13 +20,13 @@ _REFUSED: Final = 1008
 
 
 class CloudSurface:
-    """Answers the cloud API; `bind` finds what answers each of its routes."""
+    """Answers the cloud API; `bind` finds what answers each of its routes, `authorize` who calls."""
 
-    def __init__(self, bind: Bind, socket: Socket, request_id: bytes, observe: Observer) -> None:
+    def __init__(self, bind: Bind, authorize: Authorize, socket: Socket, request_id: bytes, observe: Observer) -> None:
         self._socket = socket
         self._observe = observe
         # Editors keep files in folders, and send their slashes encoded.
-        self._http = Surface(routes_of(ROUTES, bind), refusal, request_id, observe, splits_encoded=True)
+        self._http = Surface(routes_of(ROUTES, bind, authorize), refusal, request_id, observe, splits_encoded=True)
 
     def serves(self, path: str) -> bool:
         """Whether a path is one of this API's."""

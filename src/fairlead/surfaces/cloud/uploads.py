@@ -9,9 +9,9 @@ from starlette.responses import JSONResponse, Response
 from fairlead.domain.jobs.faults import BadFile, JobFaultError
 from fairlead.operations.jobs.files import Intake, SavedName, WorkflowFiles
 from fairlead.operations.jobs.views import FileViews, Original
-from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.documents import SavedFile
 from fairlead.surfaces.forms import Form, flag, read_form
+from fairlead.surfaces.http.route import caller_of
 
 _FIELD: Final = "image"
 _MASK_BYTES_MAX: Final = 50 * 2**20
@@ -28,15 +28,14 @@ class _OriginalRef(msgspec.Struct):
 class UploadHandlers:
     """Answers `/upload/image` and `/upload/mask`. `limit` is in bytes a file; a mask may have 50 MiB at most."""
 
-    def __init__(self, callers: CloudCallers, files: WorkflowFiles, views: FileViews, *, limit: int) -> None:
-        self._callers = callers
+    def __init__(self, files: WorkflowFiles, views: FileViews, *, limit: int) -> None:
         self._files = files
         self._views = views
         self._limit = limit
 
     async def upload_image(self, request: Request) -> Response:
         """`POST /api/upload/image`: keep a file of any kind, and tell what it is called."""
-        caller = await self._callers.caller(request)
+        caller = caller_of(request)
         intake = self._files.receive(caller.workspace_id, self._limit)
         try:
             async with self._files.receiving(caller.workspace_id):
@@ -48,7 +47,7 @@ class UploadHandlers:
 
     async def upload_mask(self, request: Request) -> Response:
         """`POST /api/upload/mask`: keep a picture with the alpha of the one that is sent."""
-        caller = await self._callers.caller(request)
+        caller = caller_of(request)
         limit = min(self._limit, _MASK_BYTES_MAX)
         intake = self._files.receive(caller.workspace_id, limit)
         try:

@@ -11,9 +11,9 @@ from fairlead.domain.jobs.faults import BadFile, JobFaultError
 from fairlead.operations.assets import AssetReader, ServedAsset
 from fairlead.operations.jobs.views import FileViews, Rendering, Wanted
 from fairlead.surfaces.assets import content_response, signed_query
-from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.errors import error_document
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.ranges import UnsatisfiableRangeError
 
 _THUMBNAIL_EDGES: Final = (64, 1024)
@@ -29,15 +29,14 @@ _REDIRECTED: Final = {"Cache-Control": "private, no-cache", "Vary": "X-API-Key, 
 class ViewHandlers:
     """Answers `/view` and `/files/{file_id}`. `reader` follows signed links to files."""
 
-    def __init__(self, callers: CloudCallers, views: FileViews, reader: AssetReader, base_urls: BaseUrls) -> None:
-        self._callers = callers
+    def __init__(self, views: FileViews, reader: AssetReader, base_urls: BaseUrls) -> None:
         self._views = views
         self._reader = reader
         self._base_urls = base_urls
 
     async def view(self, request: Request) -> Response:
         """`GET /api/view`: 302 to a signed link to the file, or a picture made of it."""
-        caller = await self._callers.caller(request)
+        caller = caller_of(request)
         seen = await self._views.view(caller, _read_query(request))
         if isinstance(seen, ServedAsset):
             response = await self._content(request, seen)

@@ -14,6 +14,8 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead.domain.callers import Caller
+
 JSON: Final = "application/json"
 ANYTHING: Final = "*/*"
 
@@ -42,6 +44,27 @@ def bind_handlers(owners: Iterable[object]) -> Bind:
     return lambda handler: MethodType(handler, owner_of[handler])
 
 
+Authorize: TypeAlias = Callable[[Request], Awaitable[Caller]]
+"""Finds out who calls, or refuses the call; FaultError."""
+_CALLER: Final = "fairlead.caller"
+
+
+def authorized(endpoint: Endpoint, authorize: Authorize) -> Endpoint:
+    """An endpoint that is reached by callers only, each of whom it is told by `caller_of`."""
+
+    async def checked(request: Request) -> Response:
+        request.scope[_CALLER] = await authorize(request)
+        return await endpoint(request)
+
+    return checked
+
+
+def caller_of(request: Request) -> Caller:
+    """The caller of a route that takes a credential."""
+    caller: Caller = request.scope[_CALLER]
+    return caller
+
+
 class Nothing:
     """Stands for the type of a body that is not there."""
 
@@ -53,8 +76,15 @@ class Access(enum.Enum):
     TOKEN = enum.auto()
     OPENED = enum.auto()
     """A credential, unless the API was opened to everybody."""
+    BODY = enum.auto()
+    """A credential, which may be in the body: the handler looks for it."""
     NOTHING = enum.auto()
     """Nothing, or what a link has in it."""
+
+    @property
+    def is_checked_first(self) -> bool:
+        """Whether the caller is known before the handler is called."""
+        return self not in (Access.BODY, Access.NOTHING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from fairlead.domain.jobs.assets import AddedAsset, Asset
 from fairlead.operations.jobs.assets import Assets
 from fairlead.surfaces.forms import read_form
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.jobs.addresses import PREFIX, api_base
 from fairlead.surfaces.jobs.asset_fields import BODY_MAX, asset_id_of, digest_of, read_from_hash, read_upload
-from fairlead.surfaces.jobs.credentials import JobCallers
 from fairlead.surfaces.jobs.documents import AssetAdded, AssetShown
 from fairlead.surfaces.jobs.wire import answer
 from fairlead.surfaces.json_bodies import read_small_json
@@ -29,14 +29,13 @@ _REDIRECTED: Final = {"Cache-Control": "private, no-cache", "Vary": "X-API-Key, 
 class AssetHandlers:
     """Answers `/api/v2/assets`. `limit` is how many bytes an asset may have that is sent."""
 
-    callers: JobCallers
     assets: Assets
     base_urls: BaseUrls
     limit: int
 
     async def upload_asset(self, request: Request) -> Response:
         """`POST /assets`: keep a file that is sent; 200 where there was this one already."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         intake = self.assets.receive(caller)
         try:
             async with self.assets.receiving(caller):
@@ -48,32 +47,32 @@ class AssetHandlers:
 
     async def make_asset(self, request: Request) -> Response:
         """`POST /assets/from-hash`: an asset of bytes that need not be sent again."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         digest, new = read_from_hash(await read_small_json(request, BODY_MAX))
         return self._answer_added(request, await self.assets.add_known(caller, digest, new))
 
     async def seek_hash(self, request: Request) -> Response:
         """`HEAD /assets/by-hash/{hash}`: whether the workspace has such bytes."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         if not await self.assets.knows(caller, digest_of(request.path_params["hash"], "The hash")):
             raise AssetFaultError(BlobNotFound())
         return Response(headers=_UNCACHED)
 
     async def show_asset(self, request: Request) -> Response:
         """`GET /assets/{id}`: what is known of an asset."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         asset = await self.assets.find(caller, asset_id_of(request.path_params))
         return answer(self._document(request, asset))
 
     async def delete_asset(self, request: Request) -> Response:
         """`DELETE /assets/{id}`: 204, unless a job still needs it."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         await self.assets.delete(caller, asset_id_of(request.path_params))
         return Response(status_code=204, headers=_UNCACHED)
 
     async def show_content(self, request: Request) -> Response:
         """`GET /assets/{id}/content`: 302 to a signed link to the bytes, which clients hand to others (K-03)."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         asset = await self.assets.find_whole(caller, asset_id_of(request.path_params))
         location = self.base_urls.of(request.scope) + asset.link
         return Response(status_code=302, headers={"Location": location, **_REDIRECTED})

@@ -23,6 +23,7 @@ from fairlead.surfaces.jobs.addresses import address_of
 from fairlead.surfaces.jobs.errors import SsoRequiredError
 
 _SUBJECT: Final = "self-hosted"
+_DEPLOYMENT: Final = "fairlead.admitting_deployment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,7 @@ class JobCallers:
     deployments: Deployments | None = None
 
     async def caller(self, request: Request) -> Caller:
-        """The caller of a request, as `admitted` says."""
-        return (await self.admitted(request))[0]
-
-    async def admitted(self, request: Request) -> tuple[Caller, Deployment | None]:
-        """The caller of a request, by its headers, and the deployment it was sent to; None at the workspace's address.
+        """The caller of a request, by its headers; `deployment_of` is the deployment it was sent to.
 
         FaultError: Unauthorized, Forbidden, RateLimited and others. DeploymentFaultError where the caller's workspace
         has no such deployment.
@@ -78,11 +75,12 @@ class JobCallers:
             raise SsoRequiredError(caller.single_sign_on.organization_id)
         address = address_of(request.scope)
         if address is None or self.deployments is None:
-            return caller, None
+            return caller
         deployment = await self.deployments.one(caller.workspace_id, address.deployment_id)
         if (refusal := deployment.refuse_token(caller.token_kind)) is not None:
             raise FaultError(refusal)
-        return caller, deployment
+        request.scope[_DEPLOYMENT] = deployment
+        return caller
 
     async def _authenticate(self, scope: Scope) -> Caller:
         credential = key_or_token(scope, self.key_prefix)
@@ -93,6 +91,12 @@ class JobCallers:
             if isinstance(credential, Token) and not self.authenticator.takes_tokens:
                 raise FaultError(Unauthorized("This is no token that this service takes."))
         return self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
+
+
+def deployment_of(request: Request) -> Deployment | None:
+    """The deployment that a call was sent to, whose caller is known; None at the workspace's own address."""
+    deployment: Deployment | None = request.scope.get(_DEPLOYMENT)
+    return deployment
 
 
 def _is_foreign(scope: Scope) -> bool:

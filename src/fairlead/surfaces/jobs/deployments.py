@@ -12,8 +12,8 @@ from fairlead.domain.deployments import BadDeployment, Deployment, DeploymentFau
 from fairlead.domain.token_issuers import TokenKind
 from fairlead.operations.deployments import Deployments
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.jobs.addresses import PREFIX, Address, address_of, base_of, port_of
-from fairlead.surfaces.jobs.credentials import JobCallers
 from fairlead.surfaces.jobs.documents import (
     API_KEY,
     CredentialKind,
@@ -47,7 +47,6 @@ class DeploymentHandlers:
     `domain` is the one whose subdomains they are, if there is one.
     """
 
-    callers: JobCallers
     deployments: Deployments | None
     base_urls: BaseUrls
     domain: str | None
@@ -104,7 +103,7 @@ class DeploymentHandlers:
 
     async def _admit(self, request: Request) -> tuple[str, Deployments]:
         """Whose deployments a call is about. Nothing of them is at the address of one."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         if address_of(request.scope) is not None:
             raise HTTPException(_NOT_FOUND)
         if self.deployments is None:

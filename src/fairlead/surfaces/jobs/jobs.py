@@ -27,8 +27,9 @@ from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.watch import JobWatcher, Watch
 from fairlead.surfaces.asgi import Receive, header
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.jobs.addresses import address_of, api_base
-from fairlead.surfaces.jobs.credentials import JobCallers
+from fairlead.surfaces.jobs.credentials import deployment_of
 from fairlead.surfaces.jobs.documents import JobShown
 from fairlead.surfaces.jobs.errors import NoLabelsError, NoListError
 from fairlead.surfaces.jobs.queries import read_list_query
@@ -60,7 +61,6 @@ class JobHandlers:
     are all there is.
     """
 
-    callers: JobCallers
     readers: DocumentReaders
     submissions: JobSubmissions
     reader: JobReader
@@ -76,7 +76,7 @@ class JobHandlers:
 
     async def submit_job(self, request: Request) -> Response:
         """`POST /jobs`: a job is durable when this answers (J-12)."""
-        caller, deployment = await self.callers.admitted(request)
+        caller, deployment = caller_of(request), deployment_of(request)
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
         content = await read_json(request.scope, receive, self.body_limit, self.workflow_values)
         placement = None if deployment is None else placement_in(deployment)
@@ -94,7 +94,7 @@ class JobHandlers:
 
     async def list_jobs(self, request: Request) -> Response:
         """`GET /jobs`: a page of the workspace's jobs, the newest first (J-01)."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         if not self.archive:
             raise NoListError
         query, address = read_list_query(request.scope["query_string"]), address_of(request.scope)
@@ -104,12 +104,12 @@ class JobHandlers:
 
     async def show_job(self, request: Request) -> Response:
         """`GET /jobs/{id}`: how a job stands, and what it has made (J-13)."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         return answer(await self._document(request, caller, await self._job(request, caller)))
 
     async def show_workflow(self, request: Request) -> Response:
         """`GET /jobs/{id}/workflow`: the graph as it was taken in, or what its author has drawn (K-04)."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         job = await self._job(request, caller, whole=True)
         if job.workflow is None:
             raise FaultError(InternalError("The stored workflow of this job is lost."))
@@ -117,7 +117,7 @@ class JobHandlers:
 
     async def show_logs(self, request: Request) -> Response:
         """`GET /jobs/{id}/logs`: what befell a job, in words; 204 where nothing has yet."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         job = await self._job(request, caller)
         kept = await self.reader.events(caller, job)
         lines = [line for one in kept if (line := log_line(_events.decode(one.data), one.at)) is not None]
@@ -128,14 +128,14 @@ class JobHandlers:
 
     async def cancel_job(self, request: Request) -> Response:
         """`POST /jobs/{id}/cancel`: the job as it stands then; one that has ended is left as it is."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         job = await self._job(request, caller)
         await self.canceller.cancel(caller, [job.public_id])
         return answer(await self._document(request, caller, await self._job(request, caller)))
 
     async def watch_job(self, request: Request) -> Response:
         """`GET /jobs/{id}/events`: a job's updates as server-sent events, until it has ended (J-13)."""
-        caller = await self.callers.caller(request)
+        caller = caller_of(request)
         job = await self._job(request, caller, whole=True, workflow_max=CLASSES_READ_MAX)
         if request.method == "HEAD":  # there would be nothing to stream until the job ends
             return Response(headers=_STREAMED, media_type=_EVENT_STREAM)

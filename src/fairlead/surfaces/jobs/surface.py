@@ -4,7 +4,7 @@ from typing import Final
 
 from fairlead.observing.observations import Observer
 from fairlead.surfaces.asgi import Receive, Scope, Send
-from fairlead.surfaces.http.route import Bind
+from fairlead.surfaces.http.route import Authorize, Bind
 from fairlead.surfaces.jobs.addresses import PATH_PREFIX, PREFIX, DeploymentAddresses
 from fairlead.surfaces.jobs.errors import refusal
 from fairlead.surfaces.jobs.routes import ROUTES
@@ -14,7 +14,7 @@ _REFUSED: Final = 1008
 
 
 class JobsSurface:
-    """Answers the jobs API; `bind` finds what answers each of its routes.
+    """Answers the jobs API; `bind` finds what answers each of its routes, `authorize` who calls.
 
     With `addresses` it is also at those of deployments.
     """
@@ -22,12 +22,13 @@ class JobsSurface:
     def __init__(
         self,
         bind: Bind,
+        authorize: Authorize,
         request_id: bytes,
         observe: Observer,
         addresses: DeploymentAddresses | None = None,
     ) -> None:
         self._addresses = addresses
-        self._http = Surface(routes_of(ROUTES, bind), refusal, request_id, observe)
+        self._http = Surface(routes_of(ROUTES, bind, authorize), refusal, request_id, observe)
 
     def serves(self, path: str) -> bool:
         """Whether a path is one of this API's."""

@@ -163,7 +163,7 @@ class _Writer:
 
     def _security(self, access: Access) -> Sequence[Mapping[str, Sequence[str]]]:
         match access:
-            case Access.CREDENTIAL:
+            case Access.CREDENTIAL | Access.BODY:
                 return _EITHER
             case Access.OPENED:
                 return (*_EITHER, {}) if self._served.open_jobs else _EITHER

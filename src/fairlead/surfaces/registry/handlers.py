@@ -30,6 +30,7 @@ from fairlead.surfaces.credentials import key_or_token, key_or_token_of
 from fairlead.surfaces.cursors import read_cursor
 from fairlead.surfaces.forms import read_body
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.json_bodies import read_small_json
 from fairlead.surfaces.ranges import UnsatisfiableRangeError
 from fairlead.surfaces.registry.wire import (
@@ -73,6 +74,10 @@ class RegistryHandlers:
     key_prefix: str
     prefix: str = ""
 
+    async def authorize(self, request: Request) -> Caller:
+        """The caller by its headers."""
+        return await self._caller(request)
+
     async def list_publishers(self, request: Request) -> Response:
         """`GET /publishers`: all of them, by id."""
         which, limit = "publishers", _limit(request)
@@ -81,7 +86,7 @@ class RegistryHandlers:
 
     async def create_publisher(self, request: Request) -> Response:
         """`POST /publishers`: one that belongs to the caller's workspace."""
-        caller = await self._caller(request)
+        caller = caller_of(request)
         entry = await _read(request, PublisherEntry)
         return answer(shown_publisher(await self.registry.create_publisher(caller, entry)), _CREATED)
 
@@ -91,14 +96,14 @@ class RegistryHandlers:
 
     async def change_publisher(self, request: Request) -> Response:
         """`PUT /publishers/{publisher_id}`: what it says of itself from now on; what is left out is gone."""
-        caller, publisher_id = await self._caller(request), _publisher_id(request)
+        caller, publisher_id = caller_of(request), _publisher_id(request)
         entry = await _read(request, PublisherChange)
         entry = entry if entry.id else msgspec.structs.replace(entry, id=publisher_id)
         return answer(shown_publisher(await self.registry.change_publisher(caller, publisher_id, entry)))
 
     async def delete_publisher(self, request: Request) -> Response:
         """`DELETE /publishers/{publisher_id}`: it, and its nodes with it."""
-        caller = await self._caller(request)
+        caller = caller_of(request)
         await self.registry.delete_publisher(caller, _publisher_id(request))
         return Response(status_code=_DELETED)
 
@@ -111,14 +116,14 @@ class RegistryHandlers:
 
     async def create_node(self, request: Request) -> Response:
         """`POST /publishers/{publisher_id}/nodes`: a node, as yet without versions."""
-        caller = await self._caller(request)
+        caller = caller_of(request)
         entry = await _read(request, NodeEntry)
         created = await self.registry.create_node(caller, _publisher_id(request), entry)
         return answer(shown_node(created, self._base(request)), _CREATED)
 
     async def delete_node(self, request: Request) -> Response:
         """`DELETE /publishers/{publisher_id}/nodes/{node_id}`: that node only (G-01)."""
-        caller = await self._caller(request)
+        caller = caller_of(request)
         await self.registry.delete_node(caller, _publisher_id(request), _node_id(request))
         return Response(status_code=_DELETED)
 

@@ -117,6 +117,7 @@ ROUTES: Final = (
         {201: Answer("The version.", ShownVersion)},
         (400, 404, 409, 413),
         body=Body(VersionEntry),
+        access=Access.BODY,
         description=(
             "A command line sends `node`, `node_version` and `personal_access_token` instead, and is answered with"
             " `node_version` and `signedUrl`, to which it puts the archive."
@@ -189,6 +190,8 @@ ROUTES: Final = (
     ),
 )
 
+_USUAL: Final = (401, 403, 429, 500, 503)
+
 
 def registry_api(prefix: str = "") -> Api:
     """The registry, whose paths begin with a prefix."""
@@ -203,7 +206,7 @@ def registry_api(prefix: str = "") -> Api:
             node_id="The id of a node.",
             archive_id="The id of a version: its node, `@`, and its number.",
         ),
-        refusals={Access.CREDENTIAL: (401, 403, 429, 500, 503), Access.NOTHING: (500, 503)},
+        refusals={Access.CREDENTIAL: _USUAL, Access.BODY: _USUAL, Access.NOTHING: (500, 503)},
         headers_of={416: ("content-range!",), 429: ("retry-after!",), 503: ("retry-after",)},
         prefix=prefix,
     )

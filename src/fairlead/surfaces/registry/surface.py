@@ -19,7 +19,7 @@ class RegistrySurface:
     """Answers the registry's paths, all of which begin with `prefix`. It has no sockets."""
 
     def __init__(self, handlers: RegistryHandlers, request_id: bytes, observe: Observer, prefix: str = "") -> None:
-        routes = routes_of(ROUTES, bind_handlers([handlers]), prefix)
+        routes = routes_of(ROUTES, bind_handlers([handlers]), handlers.authorize, prefix)
         self._http = Surface(routes, refusal, request_id, observe)
         self._prefix = prefix
 

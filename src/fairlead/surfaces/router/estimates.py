@@ -8,13 +8,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead.operations.authenticate import Authenticator
-from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.requests import ESTIMATE_GATES
 from fairlead.surfaces.asgi import Receive, header
+from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.json_bodies import read_json
-from fairlead.surfaces.router.generations import credential_of
 from fairlead.surfaces.router.runs import check_content_type, model_id_of
 from fairlead.surfaces.router.wire import estimate_query, estimate_response
 
@@ -25,18 +23,14 @@ _encode: Final = msgspec.json.Encoder().encode
 class EstimateHandlers:
     """Answers `POST /v2/models/{provider}/{model}/estimate`."""
 
-    authenticator: Authenticator
-    windows: RateWindows
     estimator: Estimator
     native_aliases: frozenset[str]
-    key_prefix: str
     body_limit: int
     body_values: int
 
     async def estimate(self, request: Request) -> Response:
         """Answer one estimate; FaultError travels to the application, which words it."""
-        caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
-        self.windows.count(caller.workspace_id)
+        caller = caller_of(request)
         model_id = model_id_of(request.path_params["provider"], request.path_params["model"])
         query = partial(estimate_query, request.scope["query_string"], self.native_aliases)
         call = self.estimator.checks.check_headers(caller, model_id, query, ESTIMATE_GATES)

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from fairlead.operations.authenticate import Credential
+from starlette.requests import Request
+
+from fairlead.domain.callers import Caller
+from fairlead.operations.authenticate import Authenticator, Credential
+from fairlead.operations.rate_windows import RateWindows
 from fairlead.surfaces.asgi import Scope
 from fairlead.surfaces.credentials import key_or_token, token_only
 
@@ -46,6 +50,17 @@ def generation_of(scope: Scope) -> Generation:
     return V1 if scope["path"].startswith("/v1/") else V2
 
 
-def credential_of(scope: Scope, key_prefix: str) -> Credential | None:
-    """The credential of a call, as its generation takes it; None where it has none. FaultError."""
-    return generation_of(scope).credential(scope, key_prefix)
+@dataclass(frozen=True, slots=True)
+class RouterCallers:
+    """Finds out who calls the router, and counts the call towards the quotas of its workspace."""
+
+    authenticator: Authenticator
+    windows: RateWindows
+    key_prefix: str
+
+    async def caller(self, request: Request) -> Caller:
+        """The caller of a request, by the headers that its generation takes; FaultError."""
+        credential = generation_of(request.scope).credential(request.scope, self.key_prefix)
+        caller = await self.authenticator.authenticate(credential)
+        self.windows.count(caller.workspace_id)
+        return caller

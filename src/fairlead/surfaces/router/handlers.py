@@ -11,12 +11,11 @@ from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.catalog.schema import strong_etag
 from fairlead.domain.faults import FaultError, ModelNotFound
-from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.catalog import CatalogKeeper
-from fairlead.operations.rate_windows import RateWindows
 from fairlead.surfaces.conditional import tagged
 from fairlead.surfaces.forwarding import BaseUrls
-from fairlead.surfaces.router.generations import credential_of, generation_of
+from fairlead.surfaces.http.route import caller_of
+from fairlead.surfaces.router.generations import generation_of
 from fairlead.surfaces.router.headers import SCHEMA_CACHING
 from fairlead.surfaces.router.runs import model_id_of
 from fairlead.surfaces.router.wire import detail_response, list_response, page_query
@@ -28,16 +27,13 @@ _encode = msgspec.json.Encoder().encode
 class Handlers:
     """Answers the reading routes of both generations."""
 
-    authenticator: Authenticator
-    windows: RateWindows
     catalog: CatalogKeeper
     is_configured: Callable[[str], bool]
-    key_prefix: str
     base_urls: BaseUrls
 
     async def list_models(self, request: Request) -> Response:
         """`GET /models`: a page of the catalog (R-02), with an entity tag."""
-        caller = await self._caller(request)
+        caller = self._caller(request)
         asked = page_query(request.url.query.encode("ascii", "replace"))
         catalog = self.catalog.current
         page = self.catalog.page(caller, asked.limit, asked.build, asked.after, asked.wanted)
@@ -46,7 +42,7 @@ class Handlers:
 
     async def show_model(self, request: Request) -> Response:
         """`GET /models/{provider}/{model}`: one model (R-05)."""
-        caller = await self._caller(request)
+        caller = self._caller(request)
         model = self._find(request, caller)
         url = f"{self.base_urls.of(request.scope)}{generation_of(request.scope).prefix}/models/{model.id}/openapi.json"
         detail = detail_response(model, url, self.is_configured, self.catalog.today())
@@ -54,7 +50,7 @@ class Handlers:
 
     async def show_schema(self, request: Request) -> Response:
         """`GET …/openapi.json`: the document calls are validated against (R-07, R-08)."""
-        caller = await self._caller(request)
+        caller = self._caller(request)
         document = self._find(request, caller).openapi
         return tagged(request, document.content, document.etag, SCHEMA_CACHING)
 
@@ -67,9 +63,8 @@ class Handlers:
             raise FaultError(ModelNotFound(model_id))
         return Response(found.openapi.content, media_type="application/json")
 
-    async def _caller(self, request: Request) -> Caller:
-        caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
-        self.windows.count(caller.workspace_id)
+    def _caller(self, request: Request) -> Caller:
+        caller = caller_of(request)
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
             raise FaultError(fault)
         return caller

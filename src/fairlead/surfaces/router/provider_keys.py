@@ -11,13 +11,11 @@ from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_pro
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.provider_keys import StoredKey, refuse_managing
 from fairlead.domain.runs.body import read_body
-from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.provider_keys import ProviderKeys
-from fairlead.operations.rate_windows import RateWindows
 from fairlead.surfaces.asgi import header
+from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.json_bodies import read_small_json
 from fairlead.surfaces.router.documents import ProviderKeyList, ProviderKeyShown
-from fairlead.surfaces.router.generations import credential_of
 from fairlead.surfaces.router.runs import check_content_type
 from fairlead.surfaces.schemas import as_time
 
@@ -31,25 +29,22 @@ _encode: Final = msgspec.json.Encoder().encode
 class ProviderKeyHandlers:
     """Answers the provider key routes, for the workspace of the caller alone."""
 
-    authenticator: Authenticator
-    windows: RateWindows
     keys: ProviderKeys
-    key_prefix: str
 
     async def list_provider_keys(self, request: Request) -> Response:
         """`GET /provider-keys`: what may be told of every key; as few as there are providers."""
-        caller = await self._manager(request)
+        caller = self._manager(request)
         stored = await self.keys.list_all(caller.workspace_id)
         return _answer(ProviderKeyList(data=[_describe(key) for key in stored]))
 
     async def show_provider_key(self, request: Request) -> Response:
         """`GET /provider-keys/{provider}`: what may be told of one."""
-        caller = await self._manager(request)
+        caller = self._manager(request)
         return _answer(_describe(await self.keys.find(caller.workspace_id, request.path_params["provider"])))
 
     async def put_provider_key(self, request: Request) -> Response:
         """`PUT /provider-keys/{provider}`: store a key, 201; or replace the one before, 200."""
-        caller = await self._manager(request)
+        caller = self._manager(request)
         provider = request.path_params["provider"]
         self.keys.check_provider(provider)
         if fault := refuse_provider(caller, provider):
@@ -61,14 +56,13 @@ class ProviderKeyHandlers:
 
     async def delete_provider_key(self, request: Request) -> Response:
         """`DELETE /provider-keys/{provider}`: forget a key, 204. No policy stands in the way of that."""
-        caller = await self._manager(request)
+        caller = self._manager(request)
         await self.keys.delete(caller.workspace_id, request.path_params["provider"])
         return Response(status_code=204)
 
-    async def _manager(self, request: Request) -> Caller:
+    def _manager(self, request: Request) -> Caller:
         """The caller, who has the router and whose credential is not limited to some models; FaultError."""
-        caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
-        self.windows.count(caller.workspace_id)
+        caller = caller_of(request)
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router") or refuse_managing(caller):
             raise FaultError(fault)
         return caller

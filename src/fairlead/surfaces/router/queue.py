@@ -9,13 +9,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from fairlead.domain.callers import Caller
 from fairlead.domain.faults import FaultError
 from fairlead.domain.money import as_credits
 from fairlead.domain.runs.entries import QueueTicket
 from fairlead.domain.runs.outcomes import Completed
-from fairlead.operations.authenticate import Authenticator
-from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import Admitter, RunCommand
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.collect import Collector, RequestStatus
@@ -24,8 +21,8 @@ from fairlead.operations.runs.results import Answer
 from fairlead.operations.runs.watch import Watcher
 from fairlead.surfaces.asgi import REQUEST_ID, Receive, header
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.json_bodies import read_json
-from fairlead.surfaces.router.generations import credential_of
 from fairlead.surfaces.router.headers import (
     CONTENT_TYPE,
     NOSNIFF,
@@ -52,8 +49,6 @@ _encode: Final = msgspec.json.Encoder().encode
 class QueueHandlers:
     """Answers the routes below `/v2/models/{provider}/{model}/requests`."""
 
-    authenticator: Authenticator
-    windows: RateWindows
     admitter: Admitter
     estimator: Estimator
     collector: Collector
@@ -63,7 +58,6 @@ class QueueHandlers:
     base_urls: BaseUrls
     check_webhook: Callable[[str], None]
     native_aliases: frozenset[str]
-    key_prefix: str
     body_limit: int
     body_values: int
     backlog: int
@@ -72,7 +66,7 @@ class QueueHandlers:
 
     async def submit_request(self, request: Request) -> Response:
         """`POST …/requests`: a run is taken into the queue (R-32)."""
-        caller = await self._caller(request)
+        caller = caller_of(request)
         query = partial(queue_query, request.scope["query_string"], self.native_aliases)
         call = self.admitter.checks.check_headers(caller, _model_of(request), query)
         model, webhook = call.model, webhook_of(request.scope["query_string"])
@@ -96,7 +90,7 @@ class QueueHandlers:
 
     async def show_request(self, request: Request) -> Response:
         """`GET …/requests/{request_id}`: what a run ended in, byte by byte as the synchronous answer (R-34)."""
-        caller = await self._caller(request)
+        caller = caller_of(request)
         found = await self.collector.collect(caller, _model_of(request), request.path_params["request_id"])
         if isinstance(found, RequestStatus):
             return self._answer(202, status_response(found, self.base_urls.of(request.scope)), found)
@@ -104,13 +98,13 @@ class QueueHandlers:
 
     async def show_status(self, request: Request) -> Response:
         """`GET …/requests/{request_id}/status`: how a run stands (R-33)."""
-        caller = await self._caller(request)
+        caller = caller_of(request)
         found = await self.collector.status(caller, _model_of(request), request.path_params["request_id"])
         return self._answer(200, status_response(found, self.base_urls.of(request.scope)), found)
 
     async def cancel_request(self, request: Request) -> Response:
         """`PUT …/requests/{request_id}/cancel`: a run may stop (R-35)."""
-        caller = await self._caller(request)
+        caller = caller_of(request)
         request_id = request.path_params["request_id"]
         is_requested = await self.canceller.cancel(caller, _model_of(request), request_id)
         response = Response(_encode(cancel_response(request_id, is_requested=is_requested)), 202, _JSON)
@@ -121,18 +115,13 @@ class QueueHandlers:
 
     async def watch_request(self, request: Request) -> Response:
         """`GET …/requests/{request_id}/events`: the status as server-sent events, until the run is completed."""
-        caller = await self._caller(request)
+        caller = caller_of(request)
         if request.method == "HEAD":  # there would be nothing to stream until the run ends
             await self.collector.status(caller, _model_of(request), request.path_params["request_id"])
             return Response(headers=_UNBUFFERED, media_type="text/event-stream")
         changes = await self.watcher.watch(caller, _model_of(request), request.path_params["request_id"])
         base = self.base_urls.of(request.scope)
         return StreamingResponse(_events(changes, base), 200, _UNBUFFERED, media_type="text/event-stream")
-
-    async def _caller(self, request: Request) -> Caller:
-        caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
-        self.windows.count(caller.workspace_id)
-        return caller
 
     def _answer(
         self, status_code: int, body: Any, status: RequestStatus, more: list[tuple[bytes, bytes]] | None = None

@@ -11,11 +11,9 @@ from fairlead.domain.billing.usage import Grouping, Usage
 from fairlead.domain.callers import ROUTER_GATE, refuse_gate
 from fairlead.domain.faults import FaultError
 from fairlead.domain.money import as_credits, as_dollars
-from fairlead.operations.authenticate import Authenticator
-from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.usage import UsageReader, UsageReport
+from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.router.documents import UsageFigures, UsageRow, UsageShown
-from fairlead.surfaces.router.generations import credential_of
 from fairlead.surfaces.router.wire import read_query
 
 _UNCACHED: Final = {"Cache-Control": "no-store"}
@@ -26,15 +24,11 @@ _encode: Final = msgspec.json.Encoder().encode
 class UsageHandlers:
     """Answers `GET /v2/usage`, for the whole workspace of the caller and for no other."""
 
-    authenticator: Authenticator
-    windows: RateWindows
     usage: UsageReader
-    key_prefix: str
 
     async def show_usage(self, request: Request) -> Response:
         """`GET /usage`: runs and charges by `group_by`, on the days from `from` to `to`."""
-        caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
-        self.windows.count(caller.workspace_id)
+        caller = caller_of(request)
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
             raise FaultError(fault)
         asked = read_query(request.scope["query_string"])

@@ -11,12 +11,10 @@ from starlette.responses import Response
 from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate
 from fairlead.domain.faults import FaultError
 from fairlead.domain.webhooks import Delivery, Try, refuse_managing_secret
-from fairlead.operations.authenticate import Authenticator
-from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.webhook_secrets import WebhookSecrets, WorkspaceSecret
 from fairlead.operations.webhooks import DeliveryLog
+from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.router.documents import WebhookDeliveries, WebhookDelivery, WebhookSecretShown, WebhookTry
-from fairlead.surfaces.router.generations import credential_of
 from fairlead.surfaces.router.runs import model_id_of
 from fairlead.surfaces.schemas import as_time
 
@@ -28,39 +26,35 @@ _encode: Final = msgspec.json.Encoder().encode
 class WebhookHandlers:
     """Answers the webhook routes, for the workspace of the caller alone."""
 
-    authenticator: Authenticator
-    windows: RateWindows
     log: DeliveryLog
     secrets: WebhookSecrets
-    key_prefix: str
 
     async def list_deliveries(self, request: Request) -> Response:
         """`GET …/requests/{request_id}/deliveries`: the run's webhook and its tries; none where it named no URL."""
-        caller = await self._caller(request)
+        caller = self._caller(request)
         parts = request.path_params
         found = await self.log.of_caller(caller, model_id_of(parts["provider"], parts["model"]), parts["request_id"])
         return _answer(WebhookDeliveries(data=_describe(found)))
 
     async def show_webhook_secret(self, request: Request) -> Response:
         """`GET /webhook-secret`: the newest secret; it is made without being asked for."""
-        caller = await self._manager(request)
+        caller = self._manager(request)
         return _answer(_secret(await self.secrets.show(caller.workspace_id)))
 
     async def rotate_webhook_secret(self, request: Request) -> Response:
         """`POST /webhook-secret/rotate`: another secret; the one before signs along for a day. Any body is ignored."""
-        caller = await self._manager(request)
+        caller = self._manager(request)
         return _answer(_secret(await self.secrets.rotate(caller.workspace_id)))
 
-    async def _caller(self, request: Request) -> Caller:
-        caller = await self.authenticator.authenticate(credential_of(request.scope, self.key_prefix))
-        self.windows.count(caller.workspace_id)
+    def _caller(self, request: Request) -> Caller:
+        caller = caller_of(request)
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router"):
             raise FaultError(fault)
         return caller
 
-    async def _manager(self, request: Request) -> Caller:
+    def _manager(self, request: Request) -> Caller:
         """The caller, whose credential is not limited to some models; FaultError."""
-        caller = await self._caller(request)
+        caller = self._caller(request)
         if fault := refuse_managing_secret(caller):
             raise FaultError(fault)
         return caller
