@@ -13,6 +13,7 @@ from fairlead.domain.faults import FaultError, RequestNotFound, bucket
 from fairlead.surfaces import routes as service
 from fairlead.surfaces.cloud import errors as cloud_errors
 from fairlead.surfaces.cloud import routes as cloud
+from fairlead.surfaces.http.headers import HeaderNames
 from fairlead.surfaces.http.route import Api
 from fairlead.surfaces.jobs import errors as jobs_errors
 from fairlead.surfaces.jobs import routes as jobs
@@ -25,7 +26,6 @@ from fairlead.surfaces.registry.wire import ErrorName
 from fairlead.surfaces.router import routes as router
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import V2
-from fairlead.surfaces.router.headers import HeaderNames
 from fairlead.surfaces.surface import Refusal
 from form.sources import PACKAGE
 

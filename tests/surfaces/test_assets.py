@@ -33,7 +33,7 @@ from fairlead.storage.blobs import local_blobs
 from fairlead.storage.database import Database, open_database
 from fairlead.surfaces.application import Application
 from fairlead.surfaces.assets import AssetHandlers, content_disposition
-from fairlead.surfaces.router.headers import HeaderNames
+from fairlead.surfaces.http.headers import HeaderNames
 from servers import wait_until
 
 CONTENT: Final = hashlib.shake_256(b"an asset").digest(1_500_000)

@@ -9,9 +9,9 @@ import pytest
 from fairlead.domain import faults
 from fairlead.domain.faults import Fault, Upstream, Violation
 from fairlead.surfaces.asgi import Message, Scope, answer, begin
+from fairlead.surfaces.http.headers import HeaderNames
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import V1, V2, Generation
-from fairlead.surfaces.router.headers import HeaderNames
 
 _BUCKETS: Final = {
     "invalid_input",

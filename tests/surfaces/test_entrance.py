@@ -13,10 +13,10 @@ from conftest import Run
 from fairlead.domain.callers import Caller
 from fairlead.surfaces.cloud import errors as cloud
 from fairlead.surfaces.entrance import Entrance
+from fairlead.surfaces.http.headers import HeaderNames
 from fairlead.surfaces.http.route import Access, Route
 from fairlead.surfaces.jobs import errors as jobs
 from fairlead.surfaces.registry import errors as registry
-from fairlead.surfaces.router.headers import HeaderNames
 from fairlead.surfaces.surface import Surface, routes_of
 
 Sent = list[dict[str, Any]]

@@ -4,8 +4,8 @@ from typing import Final
 
 import pytest
 
-from fairlead.surfaces.router import headers
-from fairlead.surfaces.router.headers import HeaderNames
+from fairlead.surfaces.http import headers
+from fairlead.surfaces.http.headers import HeaderNames
 
 _PREFIXED: Final = {
     "request_id": "X-Service-Request-Id",

@@ -65,7 +65,7 @@ from fairlead.surfaces.application import OtherSurface
 from fairlead.surfaces.assets import AssetHandlers
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.hosts import KnownHosts
-from fairlead.surfaces.router.headers import HeaderNames
+from fairlead.surfaces.http.headers import HeaderNames
 from fairlead.workers.partner import PROCEDURAL, SIMULATOR, PartnerProgram
 
 

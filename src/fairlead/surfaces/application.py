@@ -18,10 +18,10 @@ from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.clock import new_id
 from fairlead.surfaces.asgi import CallerLeftError, Receive, Scope, Send, begin
 from fairlead.surfaces.http.faults import fault_of
+from fairlead.surfaces.http.headers import REPLAYED, RETRY_AFTER, HeaderNames
 from fairlead.surfaces.http.route import Authorize, Bind
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import generation_of
-from fairlead.surfaces.router.headers import REPLAYED, RETRY_AFTER, HeaderNames
 from fairlead.surfaces.router.routes import ROUTES
 from fairlead.surfaces.router.runs import RunHandler, RunPath
 from fairlead.surfaces.routes import ROUTES as SERVICE

@@ -12,8 +12,8 @@ from fairlead.domain.faults import FaultError, Forbidden
 from fairlead.domain.media import TEXT
 from fairlead.operations.assets import AssetReader, ServedAsset
 from fairlead.surfaces.conditional import is_known
+from fairlead.surfaces.http.headers import HeaderNames
 from fairlead.surfaces.ranges import Part, UnsatisfiableRangeError, part_of
-from fairlead.surfaces.router.headers import HeaderNames
 
 _PARAMETERS: Final = ("expires", "disposition", "name", "signature")
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 !#$&+-.^_`~()[]{}@,=")

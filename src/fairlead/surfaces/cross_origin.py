@@ -8,7 +8,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from fairlead.surfaces.asgi import WHOLE, AsgiApplication, Receive, Scope, Send, header
-from fairlead.surfaces.router.headers import HeaderNames
+from fairlead.surfaces.http.headers import HeaderNames
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE")
 _EXPOSED: Final = (

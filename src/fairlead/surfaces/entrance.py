@@ -9,9 +9,9 @@ from fairlead.domain.faults import ServiceUnavailable
 from fairlead.operations.clock import new_id
 from fairlead.operations.readiness import Status
 from fairlead.surfaces.asgi import AsgiApplication, Headers, Receive, Scope, Send, answer, begin
+from fairlead.surfaces.http.headers import HeaderNames
 from fairlead.surfaces.router.errors import error_response
 from fairlead.surfaces.router.generations import V2
-from fairlead.surfaces.router.headers import HeaderNames
 
 _TOLD: Final = {"/healthz": (200, "ok"), "/readyz": (503, Status.STARTING.value)}
 _STOPPED: Final = ServiceUnavailable("The server was stopped while it started; nothing was begun.")

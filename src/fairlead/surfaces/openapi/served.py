@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairlead.surfaces.router.headers import HeaderNames
+from fairlead.surfaces.http.headers import HeaderNames
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,7 @@ from fairlead.domain.faults import (
 from fairlead.domain.money import UNITS_PER_DOLLAR
 from fairlead.surfaces.asgi import Headers
 from fairlead.surfaces.http.faults import default_answer
-from fairlead.surfaces.router.documents import InputError, InputViolation, RouterError
-from fairlead.surfaces.router.generations import Generation
-from fairlead.surfaces.router.headers import (
+from fairlead.surfaces.http.headers import (
     COMMITTED_SPEND_CURRENT,
     COMMITTED_SPEND_LIMIT,
     COMMITTED_SPEND_REMAINING,
@@ -35,6 +33,8 @@ from fairlead.surfaces.router.headers import (
     HeaderNames,
     header_text,
 )
+from fairlead.surfaces.router.documents import InputError, InputViolation, RouterError
+from fairlead.surfaces.router.generations import Generation
 
 _UNITS_PER_CENT: Final = UNITS_PER_DOLLAR // 100
 

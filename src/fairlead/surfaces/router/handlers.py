@@ -14,9 +14,9 @@ from fairlead.domain.faults import FaultError, ModelNotFound
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.surfaces.conditional import tagged
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.http.headers import SCHEMA_CACHING
 from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.router.generations import generation_of
-from fairlead.surfaces.router.headers import SCHEMA_CACHING
 from fairlead.surfaces.router.runs import model_id_of
 from fairlead.surfaces.router.wire import detail_response, list_response, page_query
 

@@ -21,15 +21,15 @@ from fairlead.operations.runs.results import Answer
 from fairlead.operations.runs.watch import Watcher
 from fairlead.surfaces.asgi import REQUEST_ID, Receive, header
 from fairlead.surfaces.forwarding import BaseUrls
-from fairlead.surfaces.http.route import caller_of
-from fairlead.surfaces.json_bodies import read_json
-from fairlead.surfaces.router.headers import (
+from fairlead.surfaces.http.headers import (
     CONTENT_TYPE,
     NOSNIFF,
     REPLAYED,
     RETRY_AFTER,
     HeaderNames,
 )
+from fairlead.surfaces.http.route import caller_of
+from fairlead.surfaces.json_bodies import read_json
 from fairlead.surfaces.router.runs import check_content_type, idempotency_key_of, model_id_of, traceparent_of
 from fairlead.surfaces.router.wire import (
     cancel_response,

@@ -34,10 +34,10 @@ from fairlead.surfaces.asgi import (
     read_whole,
 )
 from fairlead.surfaces.forwarding import BaseUrls
+from fairlead.surfaces.http.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
 from fairlead.surfaces.json_bodies import check
 from fairlead.surfaces.router.errors import committed_headers
 from fairlead.surfaces.router.generations import Generation
-from fairlead.surfaces.router.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
 from fairlead.surfaces.router.wire import dropped_text, read_route_options
 
 RunPath: TypeAlias = tuple[Generation, str, str]
