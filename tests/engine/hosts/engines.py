@@ -64,9 +64,13 @@ class FolderCallbacks:
         del kind
         return name if exact else f"{name.replace('/', '-')}_00001_.{extension}"
 
-    async def keep_file(self, made: Path | bytes, filename: str, kind: str) -> None:
+    async def keep_file(self, path: Path, filename: str, kind: str) -> None:
         """Take a file over."""
-        self.kept[filename] = kind, made if isinstance(made, bytes) else _taken(made)
+        self.kept[filename] = kind, _taken(path)
+
+    async def keep_bytes(self, content: bytes, filename: str, kind: str) -> None:
+        """Take the content of a file over."""
+        self.kept[filename] = kind, content
 
     async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelAnswer:
         """Return the call's number, and what it was given as a file."""

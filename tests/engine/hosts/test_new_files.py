@@ -1,12 +1,13 @@
 """How the new files of a job reach the server: small ones in a message, large ones in the scratch folder."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
-from fairlead.engine.hosts.protocol import FileKept, FileNamed, KeepFile, NameFile
+from fairlead.engine.hosts.callbacks import JobQuestions
 from fairlead.engine.hosts.rpc_client import FilesClient, Scratch
 from fairlead.engine.hosts.rpc_connection import JobConnection
 
@@ -14,23 +15,34 @@ _SMALL = b"a small picture"
 _LARGE = bytes(300_000)
 
 
+class Kept(NamedTuple):
+    """A new file as the server was given it."""
+
+    path: str
+    content: bytes | None
+    filename: str
+    kind: str
+
+
 class Server:
     """Answers every question at once, and remembers what it was given to keep."""
 
-    job = "job"
-
     def __init__(self) -> None:
         """Begin with nothing."""
-        self.kept: list[KeepFile] = []
+        self.kept: list[Kept] = []
 
-    def ask(self, question: Any) -> "Future[Any]":
+    def call(self, question: Callable[..., Any], *given: Any, exact: bool = False) -> "Future[Any]":
         """Answer."""
-        answer, asked = Future[Any](), question(0)
-        if isinstance(asked, NameFile):
-            answer.set_result(FileNamed(0, f"{asked.name}_00001_.{asked.extension}"))
+        answer = Future[Any]()
+        if question is JobQuestions.name_file:
+            assert not exact
+            answer.set_result(f"{given[0]}_00001_.{given[1]}")
         else:
-            self.kept.append(asked)
-            answer.set_result(FileKept(0))
+            made, filename, kind = given
+            is_sent = question is JobQuestions.keep_bytes
+            assert is_sent or question is JobQuestions.keep_file
+            self.kept.append(Kept("" if is_sent else str(made), made if is_sent else None, filename, kind))
+            answer.set_result(None)
         return answer
 
 

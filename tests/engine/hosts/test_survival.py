@@ -21,7 +21,7 @@ from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.frames import framed
 from fairlead.engine.hosts.notes import HostNote, HostNotStarted, HostStarted
 from fairlead.engine.hosts.pool import Hosts, HostSettings
-from fairlead.engine.hosts.protocol import Checked, Ended, Execute, FindFile, Loading, Ready, Render, Told
+from fairlead.engine.hosts.protocol import Checked, Ended, Execute, Loading, Question, Ready, Render, Told
 from servers import is_alive
 from waiting import until
 
@@ -62,6 +62,11 @@ def test_programs_of_a_node_end_with_its_host(engine: Engine) -> None:
     _wait_until_gone(int((engine.folder / "child").read_text()))
 
 
+def _question(number: int, job: str) -> Question[list[str]]:
+    """Where a file is, asked for a job."""
+    return Question(number, job, "find_file", ["a"])
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -70,7 +75,7 @@ def test_programs_of_a_node_end_with_its_host(engine: Engine) -> None:
         bytes(framed(Ready())),
         bytes(framed(Loading("another"))),
         bytes(framed(Ended("another", Succeeded()))),
-        bytes(framed(FindFile(0, "another", "a"))),
+        bytes(framed(_question(0, "another"))),
         bytes(framed({"type": "Shutdown"})),
         bytes(framed(Told("garbage", [Succeeded()]))),
     ],
@@ -91,7 +96,7 @@ def test_host_that_floods_with_questions_is_ended(engine: Engine) -> None:
             await asyncio.sleep(60)
             return Path(name)
 
-    said = b"".join(bytes(framed(FindFile(number, "flood", "a"))) for number in range(10**6, 10**6 + 1_100))
+    said = b"".join(bytes(framed(_question(number, "flood"))) for number in range(10**6, 10**6 + 1_100))
 
     async def flood() -> object:
         callbacks = Slow(engine.folder)

@@ -5,9 +5,10 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from fairlead.engine.hosts.protocol import FRAME_BYTES_MAX, FromHost, ToHost
+from fairlead.engine.hosts.rpc import write_path
 
 HEAD_BYTES: Final = 4
-_ENCODER: Final = msgspec.msgpack.Encoder()
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=write_path)
 
 
 class BadFrameError(ValueError):

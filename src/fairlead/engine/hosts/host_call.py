@@ -4,12 +4,18 @@ import asyncio
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
 from fairlead.domain.jobs.events import Ending, Event, Executed, Executing, Finished, Place, ShownValues
-from fairlead.engine.hosts.callbacks import DeclinedError, HostCallbacks
+from fairlead.engine.hosts.callbacks import (
+    CHECK_QUESTIONS,
+    JOB_QUESTIONS,
+    CheckQuestions,
+    DeclinedError,
+    HostCallbacks,
+)
 from fairlead.engine.hosts.frames import BadFrameError, FrameTooLargeError
 from fairlead.engine.hosts.notes import AnswerFailed, TakeNote
 from fairlead.engine.hosts.protocol import (
@@ -17,30 +23,19 @@ from fairlead.engine.hosts.protocol import (
     Checked,
     Declined,
     Ended,
-    FileFound,
-    FileKept,
-    FileNamed,
-    FilesListed,
-    FindFile,
-    KeepFile,
-    ListFiles,
-    ModelRan,
-    NameFile,
     Previewed,
     Question,
     Refused,
     Rendered,
-    RunModel,
     Said,
     Surveyed,
     ToHost,
     Told,
 )
+from fairlead.engine.hosts.rpc import BadArgumentsError
 
 Result: TypeAlias = Ended | Checked | Refused | Rendered | Surveyed
 _QUESTIONS_MAX: Final = 1_000
-_NAME_LENGTH_MAX: Final = 8_192
-_KINDS: Final = frozenset({"output", "temp"})
 _IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png"})
 _CLOSE_SECONDS: Final = 10.0
 _INTERNAL: Final = "InternalError"
@@ -56,7 +51,7 @@ class HostCall:
     """
 
     def __init__(
-        self, expected: tuple[type, ...], callbacks: HostCallbacks | None, scratch: Path, note: TakeNote
+        self, expected: tuple[type, ...], callbacks: CheckQuestions | None, scratch: Path, note: TakeNote
     ) -> None:
         self.result: Final[asyncio.Future[Result]] = asyncio.get_running_loop().create_future()
         self.executing: Final[dict[str, Place]] = {}
@@ -64,25 +59,25 @@ class HostCall:
         self.executed: Final[list[str]] = []
         self._expected = expected
         self._is_execution = Ended in expected
+        self._questions = JOB_QUESTIONS if self._is_execution else CHECK_QUESTIONS
         self._callbacks = callbacks
+        self._listener = cast("HostCallbacks", callbacks) if self._is_execution else None
         self._scratch = scratch
         self._note = note
         self._answering: set[asyncio.Task[None]] = set()
         self._told: list[Event] = []
 
-    def hear(self, record: Any, reply: Callable[[ToHost], None]) -> None:
+    def hear(self, record: Any, reply: Callable[[ToHost | Answer[object]], None]) -> None:
         """Take in what the host says. BadFrameError for what it may not say."""
         if self.result.done():
             raise BadFrameError("something about an order that has ended")
         match record:
             case Told(events=events) if self._is_execution:
                 self._hear_events(events)
-            case FindFile() | ListFiles():
+            case Question(method=method) if method in self._questions:
                 self._hear_question(record, reply)
             case Previewed() | Said() if self._is_execution:
                 self._hear_shown(record)
-            case NameFile() | KeepFile() | RunModel() if self._is_execution:
-                self._hear_question(record, reply)
             case Ended() | Checked() | Refused() | Rendered() | Surveyed() if isinstance(record, self._expected):
                 if isinstance(record, Ended):
                     _check_json(record.ending)
@@ -94,17 +89,17 @@ class HostCall:
     def flush(self) -> None:
         """Pass on the events that came together."""
         told, self._told = self._told, []
-        if told and self._callbacks is not None:
-            self._callbacks.tell(told)
+        if told and self._listener is not None:
+            self._listener.tell(told)
 
     async def caught_up(self) -> None:
         """Return when the callbacks can take more events."""
-        if self._callbacks is not None:
-            await self._callbacks.caught_up()
+        if self._listener is not None:
+            await self._listener.caught_up()
 
     def abandon(self) -> None:
         """Nobody wants the result any more: decline every question from now on."""
-        self._callbacks = None
+        self._callbacks = self._listener = None
         for task in self._answering:
             task.cancel()
 
@@ -136,55 +131,41 @@ class HostCall:
         if isinstance(shown, Previewed) and shown.image_type not in _IMAGE_TYPES:
             raise BadFrameError("a preview of an unknown type")
         self.flush()
-        if self._callbacks is not None:
-            self._callbacks.show(shown)
+        if self._listener is not None:
+            self._listener.show(shown)
 
     # Questions.
 
-    def _hear_question(self, question: Question, reply: Callable[[ToHost], None]) -> None:
+    def _hear_question(self, question: Question[msgspec.Raw], reply: Callable[[ToHost | Answer[object]], None]) -> None:
         if len(self._answering) >= _QUESTIONS_MAX:
             raise BadFrameError(f"more than {_QUESTIONS_MAX} questions at once")
         task = asyncio.ensure_future(self._answer(question, reply))
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
-    async def _answer(self, question: Question, reply: Callable[[ToHost], None]) -> None:
+    async def _answer(self, question: Question[msgspec.Raw], reply: Callable[[ToHost | Answer[object]], None]) -> None:
         try:
-            answer = await self._answered(question)
+            answer: Answer[object] | Declined = await self._answered(question)
         except DeclinedError as error:
             answer = Declined(question.question, error.exception_type, error.message)
+        except BadArgumentsError as error:
+            answer = Declined(question.question, "ValueError", str(error))
         except Exception as error:  # noqa: BLE001 -- says nothing to the node, and everything to who takes note
-            self._note(AnswerFailed(type(question).__name__, error))
+            self._note(AnswerFailed(question.method, error))
             answer = Declined(question.question, _INTERNAL, "the server could not answer what the node asked")
         try:
             reply(answer)
         except FrameTooLargeError as error:
             reply(Declined(question.question, "ValueError", str(error)))
 
-    async def _answered(self, question: Question) -> Answer:
-        callbacks, number = self._callbacks, question.question
-        if callbacks is None:
-            return Declined(number, _INTERNAL, "nobody answers questions any more")
-        match question:
-            case FindFile(name=name):
-                return FileFound(number, str(await callbacks.find_file(_bounded(name))))
-            case ListFiles(folder=folder):
-                return FilesListed(number, await callbacks.list_files(_bounded(folder)))
-            case NameFile(name=name, extension=extension, kind=kind, exact=exact):
-                filename = await callbacks.name_file(_bounded(name), _bounded(extension), _known(kind), exact=exact)
-                return FileNamed(number, filename)
-            case KeepFile(path=path, filename=filename, kind=kind, content=content):
-                made = self._own_file(path) if content is None else content
-                await callbacks.keep_file(made, _bounded(filename), _known(kind))
-                return FileKept(number)
-            case RunModel(node=node, turn=turn, model=model, body=body):
-                ran = await callbacks.run_model(_bounded(node), turn, _bounded(model), body)
-                files = {link: str(path) for link, path in ran.files.items()}
-                return ModelRan(number, ran.body, files, ran.content_types)
+    async def _answered(self, question: Question[msgspec.Raw]) -> Answer[object]:
+        if self._callbacks is None:
+            raise DeclinedError(_INTERNAL, "nobody answers questions any more")
+        method = self._questions[question.method]
+        return Answer(question.question, await method.call(self._callbacks, question.arguments, self._own_file))
 
-    def _own_file(self, name: str) -> Path:
+    def _own_file(self, path: Path) -> Path:
         """The path of a file the host has written: right in its folder, and no link to anything else."""
-        path = Path(name)
         try:
             is_file = path.parent == self._scratch and stat.S_ISREG(path.lstat().st_mode)
         except (OSError, ValueError):
@@ -192,18 +173,6 @@ class HostCall:
         if not is_file:
             raise DeclinedError("ValueError", "only a file that was written for the job can be kept")
         return path
-
-
-def _bounded(text: str) -> str:
-    if len(text) > _NAME_LENGTH_MAX:
-        raise DeclinedError("ValueError", f"a name has at most {_NAME_LENGTH_MAX} characters")
-    return text
-
-
-def _known(kind: str) -> str:
-    if kind not in _KINDS:
-        raise DeclinedError("ValueError", "a new file is an output or a temp")
-    return kind
 
 
 def _shown(ui: Mapping[str, Any]) -> ShownValues:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from fairlead.engine.hosts.callbacks import HostCallbacks
+from fairlead.engine.hosts.callbacks import CheckQuestions
 from fairlead.engine.hosts.frames import BadFrameError, FrameReader, framed, read_from_host
 from fairlead.engine.hosts.host_call import HostCall
 from fairlead.engine.hosts.notes import TakeNote
 from fairlead.engine.hosts.protocol import (
     TOLD_BYTES_MAX,
+    Answer,
     ChildEnded,
     FromHost,
     Loading,
@@ -88,12 +89,12 @@ class HostConnection(asyncio.Protocol):
         if self._calls:
             await asyncio.gather(*(call.close() for call in self._calls.values()))
 
-    def open(self, job: str, expected: tuple[type, ...], callbacks: HostCallbacks | None) -> HostCall:
+    def open(self, job: str, expected: tuple[type, ...], callbacks: CheckQuestions | None) -> HostCall:
         """Open the call for an order. The caller sends the order next."""
         self._calls[job] = call = HostCall(expected, callbacks, self.folder, self._note)
         return call
 
-    def send(self, record: ToHost) -> None:
+    def send(self, record: ToHost | Answer[object]) -> None:
         """Say something; a process that is gone hears nothing. FrameTooLargeError for too much."""
         frame = framed(record)
         if self._transport is not None and not self._transport.is_closing():

@@ -17,7 +17,7 @@ import msgspec
 
 from fairlead.domain.deployments import PackSet, is_copy, title_of
 from fairlead.domain.jobs.events import Ending, Interrupted
-from fairlead.engine.hosts.callbacks import HostCallbacks
+from fairlead.engine.hosts.callbacks import CheckQuestions, HostCallbacks
 from fairlead.engine.hosts.classes import classes_of
 from fairlead.engine.hosts.execution import HostedExecution
 from fairlead.engine.hosts.faults import EngineUnavailableError
@@ -281,7 +281,7 @@ class Hosts:
         workspace_id: str,
         workflow: bytes,
         targets: Sequence[str] | None,
-        callbacks: HostCallbacks,
+        callbacks: CheckQuestions,
         packs: PackSet = None,
     ) -> Checked | Refused:
         """Check a workflow, the graph in the API format, with those of some packs that it needs.

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead.engine.hosts.callbacks import HostCallbacks
+from fairlead.engine.hosts.callbacks import CheckQuestions
 from fairlead.engine.hosts.frames import BadFrameError
 from fairlead.engine.hosts.hellos import hear_hello, named_pair, readable
 from fairlead.engine.hosts.host_call import HostCall
@@ -196,7 +196,7 @@ class EngineProcess:
             raise self._not_started(f"it {self.lost.result().words}")
         return ready.result()
 
-    def open(self, job: str, expected: tuple[type, ...], callbacks: HostCallbacks | None) -> HostCall:
+    def open(self, job: str, expected: tuple[type, ...], callbacks: CheckQuestions | None) -> HostCall:
         """Open the call for an order. The caller sends the order next."""
         return self.connection.open(job, expected, callbacks)
 

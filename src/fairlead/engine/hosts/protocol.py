@@ -12,13 +12,15 @@ A frame is four bytes of length, big-endian, and the record in MessagePack. `job
 everything told in between carry the same name. `question` numbers a host's questions, each answered once.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from fairlead.domain.jobs.events import Ending, Event, Place
 from fairlead.processes.confinement.policy import Policy
+
+A = TypeVar("A")
 
 FRAME_BYTES_MAX: Final = 320 * 2**20
 """A whole workflow fits (256 MiB), with what comes beside it."""
@@ -131,56 +133,35 @@ class Render(msgspec.Struct, frozen=True, tag=True):
     edge: int = 0
 
 
-class FileFound(msgspec.Struct, frozen=True, tag=True):
-    """The answer to FindFile."""
+class Answer(msgspec.Struct, Generic[A], frozen=True, tag=True):
+    """What a question was answered with, as the question's method returns it."""
 
     question: int
-    path: str
-
-
-class FilesListed(msgspec.Struct, frozen=True, tag=True):
-    """The answer to ListFiles: names as FindFile takes them."""
-
-    question: int
-    names: Sequence[str]
-
-
-class FileNamed(msgspec.Struct, frozen=True, tag=True):
-    """The answer to NameFile: what the file will be called."""
-
-    question: int
-    filename: str
-
-
-class FileKept(msgspec.Struct, frozen=True, tag=True):
-    """The answer to KeepFile: the file is safe, and others may see it. The host's own copy is gone."""
-
-    question: int
-
-
-class ModelRan(msgspec.Struct, frozen=True, tag=True):
-    """The answer to RunModel: the partner's answer as JSON, and where the files it names lie, by their links.
-
-    An answer that is bytes has no `body`, and its file under the empty link. `content_types` are by link, too.
-    """
-
-    question: int
-    body: bytes
-    files: Mapping[str, str] = {}
-    content_types: Mapping[str, str] = {}
+    value: A
 
 
 class Declined(msgspec.Struct, frozen=True, tag=True):
-    """A question that has no good answer: the kind of the fault, in words of C-12 or another, and why."""
+    """A question that was refused: the kind of the fault, in words of C-12 or another, and why."""
 
     question: int
     exception_type: str
     message: str
 
 
-Answer: TypeAlias = FileFound | FilesListed | FileNamed | FileKept | ModelRan | Declined
 ToHost: TypeAlias = (
-    Begin | Preload | Load | Serve | Ping | Reap | Survey | Check | Execute | Interrupt | Render | Answer
+    Begin
+    | Preload
+    | Load
+    | Serve
+    | Ping
+    | Reap
+    | Survey
+    | Check
+    | Execute
+    | Interrupt
+    | Render
+    | Answer[msgspec.Raw]
+    | Declined
 )
 
 
@@ -298,63 +279,15 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     descriptors: int = 0
 
 
-class FindFile(msgspec.Struct, frozen=True, tag=True):
-    """Where is a file that the workflow names? It may say its folder: `name [input]`; or be an http(s) link."""
+class Question(msgspec.Struct, Generic[A], frozen=True, tag=True):
+    """A call of a method of `callbacks.JobQuestions`, with its arguments, for an order."""
 
     question: int
     job: str
-    name: str
+    method: str
+    arguments: A
 
 
-class ListFiles(msgspec.Struct, frozen=True, tag=True):
-    """Which files are in a folder of the inputs?"""
-
-    question: int
-    job: str
-    folder: str
-
-
-class NameFile(msgspec.Struct, frozen=True, tag=True):
-    """What will a new file be called? `name` is its beginning, to be numbered, or its `exact` name."""
-
-    question: int
-    job: str
-    name: str
-    extension: str
-    kind: str
-    exact: bool = False
-
-
-class KeepFile(msgspec.Struct, frozen=True, tag=True):
-    """A new file was written in the scratch folder, to be kept under the name that NameFile gave.
-
-    A small one may be sent as its `content` instead: it has no path then.
-    """
-
-    question: int
-    job: str
-    path: str
-    filename: str
-    kind: str
-    content: bytes | None = None
-
-
-class RunModel(msgspec.Struct, frozen=True, tag=True):
-    """Run a partner's model for a node, with the partner's native JSON.
-
-    `node` is its id in the graph, and `turn` counts its calls from 0: a job that is executed again asks for the same
-    runs by them, and pays for none twice.
-    """
-
-    question: int
-    job: str
-    node: str
-    turn: int
-    model: str
-    body: bytes
-
-
-Question: TypeAlias = FindFile | ListFiles | NameFile | KeepFile | RunModel
 FromHost: TypeAlias = (
     Loading
     | Ready
@@ -368,5 +301,5 @@ FromHost: TypeAlias = (
     | Previewed
     | Said
     | Ended
-    | Question
+    | Question[msgspec.Raw]
 )

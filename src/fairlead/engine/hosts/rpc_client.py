@@ -4,23 +4,11 @@ import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, cast
 
 from fairlead.domain.jobs.events import Place
-from fairlead.engine.hosts.protocol import (
-    TOLD_BYTES_MAX,
-    FileFound,
-    FileNamed,
-    FilesListed,
-    FindFile,
-    KeepFile,
-    ListFiles,
-    ModelRan,
-    NameFile,
-    Previewed,
-    RunModel,
-    Said,
-)
+from fairlead.engine.hosts.callbacks import JobQuestions, NewKind
+from fairlead.engine.hosts.protocol import TOLD_BYTES_MAX, Previewed, Said
 from fairlead.engine.hosts.rpc_connection import JobConnection
 from fairlead.engine.nodes.context import ModelReply, NoSuchFileError, SavedFile
 from fairlead.engine.nodes.files import extension_of, filled
@@ -59,15 +47,11 @@ class FilesClient:
 
     def input_file(self, name: str) -> Path:
         """The file a caller named."""
-        job, name = self._connection.job, _bounded(name)
-        found: FileFound = self._connection.ask(lambda number: FindFile(number, job, name)).result()
-        return Path(found.path)
+        return self._connection.call(JobQuestions.find_file, _bounded(name)).result()
 
     def input_files(self, folder: str) -> Sequence[str]:
         """The names of the files in a folder of the inputs."""
-        job, folder = self._connection.job, _bounded(folder)
-        listed: FilesListed = self._connection.ask(lambda number: ListFiles(number, job, folder)).result()
-        return listed.names
+        return self._connection.call(JobQuestions.list_files, _bounded(folder)).result()
 
     def new_file(self, prefix: str, extension: str, kind: str, sizes: Mapping[str, int]) -> tuple[Path, SavedFile]:
         """A place in the scratch folder, and the name that the server gives. ValueError for a prefix of no use."""
@@ -92,13 +76,12 @@ class FilesClient:
 
     def keep(self, path: Path) -> None:
         """Hand a new file over; one that was never written leaves nothing."""
-        job, saved, content = self._connection.job, self._new[path], self._held.get(path)
-        if content is not None or path.exists():
-            where = str(path) if content is None else ""
-            asked = self._connection.ask(
-                lambda number: KeepFile(number, job, where, saved.filename, saved.type, content)
-            )
-            asked.result()
+        saved, content = self._new[path], self._held.get(path)
+        kind = cast("NewKind", saved.type)
+        if content is not None:
+            self._connection.call(JobQuestions.keep_bytes, content, saved.filename, kind).result()
+        elif path.exists():
+            self._connection.call(JobQuestions.keep_file, path, saved.filename, kind).result()
         self._new.pop(path)
         self._held_bytes -= len(self._held.pop(path, b""))
 
@@ -111,10 +94,9 @@ class FilesClient:
     def _named(self, name: str, suffix: str, kind: str, *, is_exact: bool) -> tuple[Path, SavedFile]:
         if kind not in _NEW_KINDS:
             raise ValueError(f"there is no folder for new files of the kind {kind[:20]!r}")
-        job = self._connection.job
-        asked = self._connection.ask(lambda number: NameFile(number, job, name, suffix, kind, is_exact))
-        named: FileNamed = asked.result()
-        path, saved = self._scratch.place(suffix), SavedFile(named.filename, "", kind)
+        new_kind = cast("NewKind", kind)
+        filename = self._connection.call(JobQuestions.name_file, name, suffix, new_kind, exact=is_exact).result()
+        path, saved = self._scratch.place(suffix), SavedFile(filename, "", kind)
         self._new[path] = saved
         return path, saved
 
@@ -139,11 +121,9 @@ class OutsideClient:
         if len(body) + len(model) > TOLD_BYTES_MAX - _ROOM_FOR_THE_REST:
             raise ValueError(f"a call of {len(body)} bytes is more than a model can be sent")
         async with self._models:
-            job = self._connection.job
-            asked = self._connection.ask(lambda number: RunModel(number, job, node, turn, model, body))
-            ran: ModelRan = await asyncio.wrap_future(asked)
-        files = {link: Path(path) for link, path in ran.files.items()}
-        return ModelReply(ran.body, files, ran.content_types)
+            asked = self._connection.call(JobQuestions.run_model, node, turn, model, body)
+            ran = await asyncio.wrap_future(asked)
+        return ModelReply(ran.body, ran.files, ran.content_types)
 
 
 def _bounded(name: str) -> str:

@@ -7,11 +7,14 @@ import itertools
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
+import msgspec
+
+from fairlead.engine.hosts.callbacks import JOB_QUESTIONS, JobQuestions
 from fairlead.engine.hosts.frames import HEAD_BYTES, framed, length_of, read_to_host
 from fairlead.engine.hosts.protocol import (
     FRAME_BYTES_MAX,
@@ -22,9 +25,12 @@ from fairlead.engine.hosts.protocol import (
     Question,
     ToHost,
 )
+from fairlead.engine.hosts.rpc import Method
 from fairlead.engine.nodes.context import InterruptedByCallerError, NamedFaultError, NoSuchFileError
 from fairlead.engine.nodes.node_context import Stop
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Asked: TypeAlias = "Future[Any]"
 _NO_FILE: Final = "FileNotFoundError"
 _UNSENT_BYTES_MAX: Final = 64 * 1024
@@ -39,7 +45,7 @@ class RpcConnection:
         self._sending: Final = threading.Lock()
         self._unsent = bytearray()
         self._numbers: Final = itertools.count()
-        self._asked: Final[dict[int, Asked]] = {}
+        self._asked: Final[dict[int, tuple[Asked, Method]]] = {}
 
     def read(self) -> ToHost | None:
         """The next record; None when the server has gone."""
@@ -50,7 +56,9 @@ class RpcConnection:
         content = self._reader.read(length)
         return read_to_host(content) if len(content) == length else None
 
-    def send(self, record: FromHost, bytes_max: int = FRAME_BYTES_MAX, *, is_followed: bool = False) -> None:
+    def send(
+        self, record: FromHost | Question[object], bytes_max: int = FRAME_BYTES_MAX, *, is_followed: bool = False
+    ) -> None:
         """Send a record; one that `is_followed` by another at once goes out with that, so the server is woken once.
 
         FrameTooLargeError, or what the encoder raises; without a server there is nothing to go on.
@@ -66,23 +74,23 @@ class RpcConnection:
             except OSError:
                 os._exit(0)
 
-    def ask(self, question: Callable[[int], Question]) -> Asked:
-        """Ask a question, given its number; the answer comes to the future, from another thread."""
+    def ask(self, job: str, method: Method, arguments: object) -> Asked:
+        """Ask a question for a job; the answer comes to the future, from another thread."""
         number, answer = next(self._numbers), Future[Any]()
-        self._asked[number] = answer
+        self._asked[number] = answer, method
         answer.add_done_callback(lambda _: self._asked.pop(number, None))
         try:
-            self.send(question(number), TOLD_BYTES_MAX)
+            self.send(Question(number, job, method.name, arguments), TOLD_BYTES_MAX)
         except Exception:
             answer.cancel()
             raise
         return answer
 
-    def answer(self, answer: Answer) -> None:
-        """Hand an answer to who waits for it, if somebody still does."""
-        asked = self._asked.get(answer.question)
-        if asked is not None:
-            _settle(asked, _error(answer) if isinstance(answer, Declined) else answer)
+    def answer(self, answer: Answer[msgspec.Raw] | Declined) -> None:
+        """Hand an answer to the caller that waits for it, if it still does."""
+        asked, method = self._asked.get(answer.question, (None, None))
+        if asked is not None and method is not None:
+            _settle(asked, _error(answer) if isinstance(answer, Declined) else method.read_result(answer.value))
 
 
 class JobConnection:
@@ -103,12 +111,16 @@ class JobConnection:
             if not self._is_over:
                 self._connection.send(record, TOLD_BYTES_MAX, is_followed=is_followed)
 
-    def ask(self, question: Callable[[int], Question]) -> Asked:
-        """Ask a question; a request to stop answers it with InterruptedByCallerError."""
+    def call(
+        self, question: Callable[Concatenate[JobQuestions, P], Awaitable[T]], *arguments: P.args, **named: P.kwargs
+    ) -> "Future[T]":
+        """Ask a question of `callbacks.JobQuestions`; a request to stop answers it with InterruptedByCallerError."""
+        method = JOB_QUESTIONS[question.__name__]
+        given = method.arguments(*arguments, **named)
         with self._lock:
             if self._is_over or self._is_stopped():
                 raise InterruptedByCallerError("the execution was interrupted")
-            asked = self._connection.ask(question)
+            asked = self._connection.ask(self.job, method, given)
             self._asked.add(asked)
         asked.add_done_callback(self._asked.discard)
         if self._is_stopped():  # in the meantime, when it was not known yet
@@ -130,7 +142,7 @@ class JobConnection:
             _settle(asked, InterruptedByCallerError("the execution was interrupted"))
 
 
-def _settle(asked: Asked, answer: Answer | Exception) -> None:
+def _settle(asked: Asked, answer: object) -> None:
     """The first who answers counts; an asker that was cancelled hears nothing."""
     with suppress(InvalidStateError):
         if isinstance(answer, Exception):

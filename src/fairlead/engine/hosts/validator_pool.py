@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from fairlead.engine.hosts.callbacks import HostCallbacks
+from fairlead.engine.hosts.callbacks import CheckQuestions
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.host_call import Result
 from fairlead.engine.hosts.kept import KeptProcess
@@ -115,7 +115,7 @@ class ValidatorPool:
         packs: Packs,
         order: Order,
         expected: tuple[type[R], ...],
-        callbacks: HostCallbacks | None,
+        callbacks: CheckQuestions | None,
     ) -> R:
         if self._closed_for is not None:
             raise EngineUnavailableError(self._closed_for)
@@ -139,7 +139,7 @@ class ValidatorPool:
         packs: Packs,
         order: Order,
         expected: tuple[type[R], ...],
-        callbacks: HostCallbacks | None,
+        callbacks: CheckQuestions | None,
     ) -> R | None:
         """The answer, or None when the host has died over it, or while it was also at work on another."""
         key = workspace_id, packs
@@ -152,7 +152,7 @@ class ValidatorPool:
                 self._rest(key, validator)
 
     async def _asked(
-        self, process: EngineProcess, order: Order, expected: tuple[type[R], ...], callbacks: HostCallbacks | None
+        self, process: EngineProcess, order: Order, expected: tuple[type[R], ...], callbacks: CheckQuestions | None
     ) -> R | None:
         name = str(next(self._numbers))
         call = process.open(name, expected, callbacks)

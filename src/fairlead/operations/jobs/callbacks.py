@@ -9,7 +9,6 @@ import msgspec
 
 from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.entries import NewEvent
-from fairlead.domain.jobs.errors import VALIDATION
 from fairlead.domain.jobs.events import (
     Cached,
     Event,
@@ -43,7 +42,6 @@ RunModel = Callable[[str, int, str, bytes], Any]
 _KEPT: Final = (Started, Cached, Executed, Stopped, Succeeded, Failed, Interrupted)
 _MISSING_MAX: Final = 1_000
 _EVENTS_MAX: Final = 10_000
-_NOT_NOW: Final = "A workflow that is only checked makes no files and calls no models."
 
 
 class CheckCallbacks:
@@ -56,15 +54,6 @@ class CheckCallbacks:
         """The names that no file has."""
         self.unanswered: FaultError | None = None
         """Why a question could not be answered right now: nothing is known of the workflow then."""
-
-    def tell(self, events: Sequence[Event]) -> None:
-        """Nothing happens in a check."""
-
-    def show(self, shown: Previewed | Said) -> None:
-        """Nothing is shown in a check."""
-
-    async def caught_up(self) -> None:
-        """Nothing happens in a check, so nothing is left behind."""
 
     async def find_file(self, name: str) -> Path:
         """Where a file lies that the workflow names."""
@@ -85,18 +74,6 @@ class CheckCallbacks:
         except FaultError as error:
             self.unanswered = error
             raise declined(error.fault) from error
-
-    async def name_file(self, *_: object, **__: object) -> str:
-        """Decline: nothing is executed."""
-        raise DeclinedError(VALIDATION, _NOT_NOW)
-
-    async def keep_file(self, *_: object) -> None:
-        """Decline: nothing is executed."""
-        raise DeclinedError(VALIDATION, _NOT_NOW)
-
-    async def run_model(self, *_: object) -> ModelAnswer:
-        """Decline: nothing is executed."""
-        raise DeclinedError(VALIDATION, _NOT_NOW)
 
 
 class JobCallbacks:
@@ -190,8 +167,15 @@ class JobCallbacks:
             "name a file", lambda: self._files.name(workspace_id, name, extension, kind, exact=exact)
         )
 
-    async def keep_file(self, made: Path | bytes, filename: str, kind: str) -> None:
+    async def keep_file(self, path: Path, filename: str, kind: str) -> None:
         """Keep a new file for as long as the job is kept."""
+        await self._keep(path, filename, kind)
+
+    async def keep_bytes(self, content: bytes, filename: str, kind: str) -> None:
+        """Keep a small new file for as long as the job is kept."""
+        await self._keep(content, filename, kind)
+
+    async def _keep(self, made: Path | bytes, filename: str, kind: str) -> None:
         content = await self._ask("take in a file", lambda: self._files.adopt(made, filename, kind))
         owners = self._job.workspace_id, self._job.id
         await self._ask("keep a file", lambda: self._files.keep(*owners, content, filename, kind, self._kept_until()))
