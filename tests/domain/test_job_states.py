@@ -5,8 +5,9 @@ from typing import Final
 
 import pytest
 
-from fairlead.domain.jobs.states import LIVE, TRANSITIONS, IllegalJobMoveError, JobState, JobTransition, advance
+from fairlead.domain.jobs.states import LIVE, TRANSITIONS, JobState, JobTransition, advance
 from fairlead.domain.jobs.statuses import STATUSES, JobStatus
+from fairlead.domain.work.states import IllegalTransitionError
 
 _MOVES: Final[set[tuple[JobStatus, JobStatus]]] = {
     ("queued", "running"),
@@ -43,5 +44,5 @@ def test_job_transition_leads_where_the_table_says_or_is_illegal(state: JobState
         assert state in LIVE
         assert advance(state, transition) is TRANSITIONS[state, transition]
     else:
-        with pytest.raises(IllegalJobMoveError, match=f"{state} cannot {transition}"):
+        with pytest.raises(IllegalTransitionError, match=f"{state} cannot {transition}"):
             advance(state, transition)

@@ -9,12 +9,12 @@ from fairlead.domain.runs.states import (
     TRANSITIONS,
     WAITING,
     WORKING,
-    IllegalTransitionError,
     RunEvent,
     RunState,
     advance,
     states_before,
 )
+from fairlead.domain.work.states import IllegalTransitionError
 
 TERMINAL = (RunState.SUCCEEDED, RunState.FAILED, RunState.LOST)
 

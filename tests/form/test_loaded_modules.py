@@ -66,7 +66,12 @@ _ONLY_IN_HOSTS: Final = (
     "fairlead.engine.nodes",
     "fairlead.engine.packs.loader",
 )
-_ONLY_WITH_ENGINE: Final = ("fairlead.server.jobs", "fairlead.engine", "fairlead.moderation", "fairlead.workers.jobs")
+_ONLY_WITH_ENGINE: Final = (
+    "fairlead.server.jobs",
+    "fairlead.engine",
+    "fairlead.moderation",
+    "fairlead.operations.jobs.work",
+)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ async def enqueue(
 
 async def claim(server: Server, caller: Caller, number: int = 1) -> bool:
     """Claim a run and see it to its end; whether there was anything to claim."""
-    execution = await server.claimer.claim(run_id(number), caller.workspace_id)
+    execution = await server.queue.claim(run_id(number), caller.workspace_id)
     if execution is not None:
         await execution.task
     return execution is not None

@@ -27,18 +27,20 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
 from fairlead.operations.runs.cancel import Canceller
-from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.large_bodies import LargeBodies
-from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import CallChecks
 from fairlead.operations.runs.results import Answer, Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
+from fairlead.operations.runs.work import RunQueue, RunWork
 from fairlead.operations.stored_documents import StoredDocuments
+from fairlead.operations.work.presence import ServerPresence
+from fairlead.operations.work.queue import WorkQueue
+from fairlead.operations.work.store import WorkStore
 from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials, Secret
@@ -329,23 +331,14 @@ class Server:
             self.catalog, credentials, self.own_keys, self.bodies, self.stored, self.clock, DAY_MS, BASE_URL, ()
         )
         self.voider = Voider(self.executor, self.clock, WEEK_MS)
-        self.recovery = Recovery(
-            database,
-            self.exchange,
-            self.resumer,
-            self.executor,
-            self.voider,
-            self.clock,
-            observe,
-            server_id,
-            alone=True,
-            silent_ms=20_000,
-        )
+        self.presence = ServerPresence(database, self.clock, observe, server_id, alone=True, silent_ms=20_000)
         self.throughput = Throughput()
-        self.claimer = Claimer(
-            database, self.journal, self.resumer, self.executor, self.voider, self.clock, observe, server_id, DAY_MS,
-            WEEK_MS, self.throughput,
+        self.work = RunWork(
+            database, self.exchange, self.resumer, self.executor, self.voider, self.clock, observe, server_id, WEEK_MS,
+            self.throughput,
         )  # fmt: skip
+        store = WorkStore(self.journal, observe, "Runs cannot be recorded.")
+        self.queue: RunQueue = WorkQueue(self.work, database, store, self.clock, observe, self.presence, DAY_MS)
         self.collector = Collector(database, self.results, self.clock, self.throughput)
         self.canceller = Canceller(database, self.journal, self.wakeups, self.clock, observe, WEEK_MS)
 

@@ -202,7 +202,7 @@ async def crash(server: Server, partner: Partner, caller: Caller, model: str, ca
 
 async def take_over(server: Server) -> None:
     """Take over the one run there is, and see it to its end."""
-    assert await server.recovery.take_over() == 1
+    assert await server.queue.take_over() == 1
     await server.executor.drain(5)
 
 

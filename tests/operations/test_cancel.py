@@ -53,7 +53,7 @@ def test_cancelling_a_run_under_way_notes_a_request(
     """For a run in progress the first request is noted with its time; the run ends as the partner says."""
     run(enqueue(server, caller))
     gate = gate_of(partner)
-    execution = run(server.claimer.claim(FIRST, caller.workspace_id))
+    execution = run(server.queue.claim(FIRST, caller.workspace_id))
     assert execution is not None
     run(until(lambda: partner.calls == ["POST /now"]))
     for _ in range(2):
@@ -77,15 +77,15 @@ def test_cancel_request_reaches_the_server_that_works_on_the_run(
     """The server that works on a run reads in the database that it is not wanted, and no other's runs."""
     run(enqueue(server, caller))
     gate = gate_of(partner)
-    execution = run(server.claimer.claim(FIRST, caller.workspace_id))
+    execution = run(server.queue.claim(FIRST, caller.workspace_id))
     assert execution is not None
     run(until(lambda: partner.calls == ["POST /now"]))
     other = start_server("server-2")
     assert run(other.canceller.cancel(caller, MODEL, FIRST))
     assert not execution.cancellation.is_requested
-    run(other.claimer.pass_on_cancels())
+    run(other.queue.pass_on_cancels())
     assert not execution.cancellation.is_requested
-    run(server.claimer.pass_on_cancels())
+    run(server.queue.pass_on_cancels())
     assert execution.cancellation.is_requested
     gate.set()
     run(until(execution.task.done))

@@ -163,11 +163,11 @@ def test_released_runs_are_found_oldest_first(server: Server, new_caller: Callab
     lab, office = new_caller(in_flight_limit=1), new_caller(name="office")
     for number, caller in enumerate((lab, lab, office), start=1):
         run(enqueue(server, caller, number=number))
-    assert run(server.claimer.find_released()) == [
+    assert run(server.queue.find_released()) == [
         (run_id(1), lab.workspace_id), (run_id(3), office.workspace_id),
     ]  # fmt: skip
     run(claim(server, lab))
-    assert [id_ for id_, _ in run(server.claimer.find_released())] == [run_id(2), run_id(3)]
+    assert [id_ for id_, _ in run(server.queue.find_released())] == [run_id(2), run_id(3)]
 
 
 @pytest.mark.req("R-32", "R-34", "R-29")
@@ -179,14 +179,14 @@ def test_run_that_waited_too_long_is_withdrawn(
     for number in (1, 2, 3):
         run(enqueue(server, caller, number=number))
     gate = gate_of(partner)
-    execution = run(server.claimer.claim(run_id(1), caller.workspace_id))
+    execution = run(server.queue.claim(run_id(1), caller.workspace_id))
     assert execution is not None
     run(until(lambda: partner.calls == ["POST /now"]))
     server.now_ns += (DAY_MS - 1) * 1_000_000
-    assert run(server.claimer.time_out()) == 0
+    assert run(server.queue.time_out()) == 0
     server.now_ns += 2_000_000
-    assert run(server.claimer.time_out()) == 2
-    assert run(server.claimer.time_out()) == 0
+    assert run(server.queue.time_out()) == 2
+    assert run(server.queue.time_out()) == 0
     for id_ in (run_id(2), run_id(3)):
         assert (books.state(id_)["state"], books.state(id_)["reason"]) == ("failed", "queue_timeout")
         assert _fault(books, id_) == QueueTimeout()
@@ -205,13 +205,13 @@ def test_raised_limit_releases_waiting_runs(
     caller = new_caller(in_flight_limit=1)
     for number in range(1, 6):
         run(enqueue(server, caller, number=number))
-    run(server.claimer.use_room())
+    run(server.queue.use_room())
     assert _states(books) == ["released", *["parked"] * 4]
     books.sql("UPDATE workspaces SET in_flight_limit = 3")
-    run(server.claimer.use_room())
+    run(server.queue.use_room())
     assert _states(books) == [*["released"] * 3, *["parked"] * 2]
     books.sql("UPDATE workspaces SET in_flight_limit = :none", none=UNLIMITED)
-    run(server.claimer.use_room())
+    run(server.queue.use_room())
     assert _states(books) == ["released"] * 5
 
 
@@ -224,12 +224,12 @@ def test_looking_for_work_survives_an_unavailable_database(server: Server, calle
     run(enqueue(server, caller))
     server.now_ns += (DAY_MS + HOUR_MS) * 1_000_000
     server.database.refusals = 4
-    assert run(server.claimer.find_released()) == []
-    assert run(server.claimer.time_out()) == 0
-    run(server.claimer.use_room())
-    run(server.claimer.pass_on_cancels())
+    assert run(server.queue.find_released()) == []
+    assert run(server.queue.time_out()) == 0
+    run(server.queue.use_room())
+    run(server.queue.pass_on_cancels())
     assert len(server.observed(DatabaseTrouble)) == 4
-    assert run(server.claimer.time_out()) == 1
+    assert run(server.queue.time_out()) == 1
 
 
 def test_time_out_that_cannot_be_written_is_tried_again(server: Server, caller: Caller, run: Run) -> None:
@@ -238,9 +238,9 @@ def test_time_out_that_cannot_be_written_is_tried_again(server: Server, caller: 
     server.now_ns += (DAY_MS + HOUR_MS) * 1_000_000
 
     server.database.refused_writes = 1
-    assert run(server.claimer.time_out()) == 0
+    assert run(server.queue.time_out()) == 0
     assert server.observed(RunWithdrawn) == []
-    assert run(server.claimer.time_out()) == 1
+    assert run(server.queue.time_out()) == 1
 
 
 @pytest.mark.req("R-33")

@@ -238,7 +238,7 @@ def test_takeover_goes_on_at_the_second_provider(
     run(run_and_die())
     partner.statuses.clear()
     successor = start_server("server-2")
-    assert run(successor.recovery.take_over()) == 1
+    assert run(successor.queue.take_over()) == 1
     run(successor.executor.drain(5))
     assert partner.calls == calls
     assert partner.keys[2:] == ["run-1"] * len(calls[2:])

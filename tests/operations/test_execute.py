@@ -17,6 +17,7 @@ from fairlead.domain.faults import (
     ProviderError,
     Upstream,
 )
+from fairlead.domain.runs.entries import TakeOver
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.observing.observations import (
     DatabaseTrouble,
@@ -25,7 +26,6 @@ from fairlead.observing.observations import (
     RunSuperseded,
     UnexpectedError,
 )
-from fairlead.storage import runs
 from operations.servers import CENT, DOLLAR, DONE, Partner, Server
 from storage.bookings import Books
 from waiting import until
@@ -171,7 +171,7 @@ def test_run_that_was_taken_over_is_written_by_its_new_owner_alone(
     """The old owner's end changes nothing, and it says so instead of answering."""
 
     async def take_over() -> None:
-        await server.database.write(lambda c: runs.take_over_orphans(c, "server-2", 2**60, 10, 0))
+        await server.journal.write(TakeOver("run-1", caller.workspace_id, 1, "server-2", 0))
 
     partner.before = take_over
     answer = run(server.answer(caller))

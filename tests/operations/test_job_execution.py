@@ -12,21 +12,25 @@ import pytest
 
 from conftest import Run
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.jobs.entries import JobClaim
 from fairlead.domain.jobs.events import Ending, Executed, Executing, Failed, Failure, Place, Succeeded
 from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX
+from fairlead.domain.work.entries import Claim
 from fairlead.engine.hosts.callbacks import DeclinedError, HostCallbacks, ModelAnswer
 from fairlead.engine.hosts.protocol import Execute
 from fairlead.messaging.event_hub import HubLimits
 from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.observing.observations import DatabaseTrouble, JobEnded, UnexpectedError
 from fairlead.operations.authenticate import Authenticator
-from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.callbacks import CheckCallbacks
-from fairlead.operations.jobs.claim import ATTEMPTS_MAX, JobClaimer
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.patience import Patience
+from fairlead.operations.jobs.store import REFUSAL
+from fairlead.operations.jobs.work import ATTEMPTS_MAX, JobQueue, JobWork
 from fairlead.operations.stored_documents import StoredDocuments
+from fairlead.operations.work.places import Places
+from fairlead.operations.work.presence import ServerPresence
+from fairlead.operations.work.queue import WorkQueue
+from fairlead.operations.work.store import WorkStore
 from fairlead.storage.blobs import BlobsUnavailableError
 from fairlead.storage.callers import create_key
 from fairlead.storage.database import Database
@@ -76,22 +80,32 @@ class Site:
         self.hosts = Hosts()
         self.files = cabinet.files
         self.journal = JobJournal(database, lambda *_: None)
-        self.books = JobBooks(self.journal, self.seen.append)
+        self.store = WorkStore(self.journal, self.seen.append, REFUSAL)
+        self.places = Places(2)
         patience = Patience(self.seen.append, seconds)
         event_hub = LocalEventHub(HubLimits())
+        server_id = f"server-{number}"
         self.executor = JobExecutor(
-            self.hosts, self.books, cabinet.files, Models(), Authenticator(database, None), event_hub, cabinet.clock,  # type: ignore[arg-type]
-            self.seen.append, patience, server_id=f"server-{number}", places=2, kept_ms=1000,
+            self.hosts, self.store, cabinet.files, Models(), Authenticator(database, None), event_hub, cabinet.clock,  # type: ignore[arg-type]
+            self.seen.append, patience, server_id=server_id, places=self.places, kept_ms=1000,
         )  # fmt: skip
-        self.claimer = JobClaimer(
-            database, self.books, self.executor, event_hub, cabinet.clock, self.seen.append, alone=True, silent_ms=1,
-            timeout_ms=10**9, kept_ms=1000, documents=StoredDocuments(cabinet.blobs, self.seen.append),
-        )  # fmt: skip
+        presence = ServerPresence(database, cabinet.clock, self.seen.append, server_id, alone=True, silent_ms=1)
+        documents = StoredDocuments(cabinet.blobs, self.seen.append)
+        work = JobWork(database, self.executor, event_hub, cabinet.clock, self.seen.append, 1000, documents)
+        self.queue: JobQueue = WorkQueue(
+            work, database, self.store, cabinet.clock, self.seen.append, presence, timeout_ms=10**9
+        )
 
     async def begin(self) -> None:
         """Claim the job that waits, and have it executed."""
-        assert self.executor.reserve()
-        await self.claimer.claim(JOB, LAB)
+        await self.claim()
+
+    async def claim(self) -> None:
+        """Claim the job as a worker does: in a place, which is given back where there is nothing to execute."""
+        reservation = self.executor.reserve()
+        assert reservation is not None
+        if await self.queue.claim(JOB, LAB, reservation) is None:
+            reservation.give_back()
 
     async def ended(self) -> JobEnded:
         """Wait for the end of the job."""
@@ -126,7 +140,7 @@ def start(cabinet: Cabinet, guarded: Guarded, books: Books, run: Run) -> Iterato
         return sites[-1]
 
     first = make()
-    run(first.books.write(submission(JOB, partner_key_id="payer")))
+    run(first.store.write(submission(JOB, partner_key_id="payer")))
     sites.clear()
     yield make
     for site in sites:
@@ -376,9 +390,7 @@ def test_claim_that_comes_twice_executes_a_job_once(start: Callable[..., Site], 
     site = start()
 
     async def both() -> int:
-        assert site.executor.reserve()
-        assert site.executor.reserve()
-        await asyncio.gather(site.claimer.claim(JOB, LAB), site.claimer.claim(JOB, LAB))
+        await asyncio.gather(site.claim(), site.claim())
         return len(site.executor.job_ids())
 
     assert run(both()) == 1
@@ -389,5 +401,5 @@ def test_claim_of_another_server_in_the_same_millisecond_finds_nothing(start: Ca
     """Only the server that wrote a claim may write it again."""
     site = start()
     run(site.begin())
-    verdict = run(site.books.write(JobClaim(JOB, LAB, "server-9", NOW)))
-    assert type(verdict).__name__ == "Outdated"
+    verdict = run(site.store.write(Claim(JOB, LAB, "server-9", NOW)))
+    assert type(verdict).__name__ == "Superseded"

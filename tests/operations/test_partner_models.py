@@ -85,8 +85,8 @@ async def working(server: Server) -> AsyncIterator[None]:
 
     async def work() -> None:
         while True:
-            for run_id, workspace_id in await server.claimer.find_released():
-                execution = await server.claimer.claim(run_id, workspace_id)
+            for run_id, workspace_id in await server.queue.find_released():
+                execution = await server.queue.claim(run_id, workspace_id)
                 if execution is not None:
                     await asyncio.shield(execution.task)
             await asyncio.sleep(0.005)
@@ -180,7 +180,7 @@ def test_model_that_waits_is_withdrawn_when_its_job_is_interrupted(
         nonlocal wanted
         runner = runner_of(server)
         task = asyncio.create_task(runner.run(caller, JOB, "7", 0, "acme/plain-now", b"{}", lambda: wanted))
-        while not await server.claimer.find_released():  # noqa: ASYNC110 -- nothing tells of it
+        while not await server.queue.find_released():  # noqa: ASYNC110 -- nothing tells of it
             await asyncio.sleep(0.005)
         wanted = False
         return await task

@@ -1,6 +1,7 @@
 """Takeover: runs of silent servers are repeated where that is safe, polled where possible, given up otherwise."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def crash(server: Server, caller: Caller, run: Run) -> Crash:
 
 async def take_over(server: Server) -> int:
     """Take over what there is, and wait until it has ended."""
-    claimed = await server.recovery.take_over()
+    claimed = await server.queue.take_over()
     await server.executor.drain(5)
     return claimed
 
@@ -121,10 +122,8 @@ def test_runs_of_a_living_server_are_left_alone(start_server: Start, crash: Cras
     """Where servers share a database, one that was seen lately keeps its runs."""
     crash("careful-now")
     first, second = start_server("server-1"), start_server("server-2")
-    shared = type(second.recovery)(
-        **{name: getattr(second.recovery, name) for name in second.recovery.__slots__ if name != "alone"}, alone=False
-    )
-    run(first.recovery.announce())
+    shared = replace(second.queue, presence=replace(second.presence, alone=False))
+    run(first.presence.announce())
     assert run(shared.take_over()) == 0
     assert run(take_over(second)) == 1
 
@@ -135,8 +134,8 @@ def test_takeover_survives_an_unavailable_database(start_server: Start, crash: C
     successor = start_server("server-2")
     successor.database.refusals = 2
     assert run(take_over(successor)) == 0
-    run(successor.recovery.announce())
-    assert [trouble.doing for trouble in successor.observed(DatabaseTrouble)] == ["take over", "announce"]
+    run(successor.presence.announce())
+    assert [trouble.doing for trouble in successor.observed(DatabaseTrouble)] == ["take over runs", "announce"]
     assert run(take_over(successor)) == 1
 
 
@@ -155,9 +154,9 @@ def test_admission_whose_answer_was_lost_is_voided(
 ) -> None:
     """A run of our own that we know nothing of was never dispatched: it is voided once it is old enough."""
     crash("plain-now")
-    assert run(server.recovery.void_strays()) == 0
+    assert run(server.queue.end_strays()) == 0
     server.now_ns += 61 * 10**9
-    assert run(server.recovery.void_strays()) == 1
+    assert run(server.queue.end_strays()) == 1
     row = books.state()
     assert (row["state"], row["charge"], row["reason"], partner.calls) == ("failed", 0, "service_unavailable", [])
 

@@ -337,7 +337,7 @@ def test_lost_run_keeps_its_key(
     """Nobody knows what a lost run's partner did: its key stays taken, and says so."""
     run(server.admit(caller, key=KEY))
     successor = start_server("server-2")
-    assert run(successor.recovery.take_over()) == 1
+    assert run(successor.queue.take_over()) == 1
     answer = run(successor.answer(caller, run_id="run-2", key=KEY))
     assert isinstance(answer.outcome, Failed)
     assert isinstance(answer.outcome.fault, ProviderError)
@@ -352,7 +352,7 @@ def test_voided_stray_frees_its_key(server: Server, caller: Caller, partner: Par
     run(server.admit(caller, key=KEY))
     assert isinstance(refused(run, server, caller), StillRunning)
     server.now_ns += 61 * 10**9
-    assert run(server.recovery.void_strays()) == 1
+    assert run(server.queue.end_strays()) == 1
     assert not run(server.answer(caller, run_id="run-2", key=KEY)).is_replay
     assert partner.calls == ["POST /now"]
 
@@ -364,7 +364,7 @@ def test_result_outlives_its_server(
     """Killed between the settlement and the answer: another server tells the result, and takes nothing over."""
     run(server.answer(caller, key=KEY))
     successor = start_server("server-2")
-    assert run(successor.recovery.take_over()) == 0
+    assert run(successor.queue.take_over()) == 0
     assert run(successor.answer(caller, run_id="run-2", key=KEY)).is_replay
     assert partner.calls == ["POST /now"]
 
@@ -376,7 +376,7 @@ def test_run_that_was_taken_over_leaves_its_result(
     """Killed while the partner works: the server that takes over keeps the result for the key."""
     run(server.admit(caller, "careful-now", key=KEY))
     successor = start_server("server-2")
-    run(successor.recovery.take_over())
+    run(successor.queue.take_over())
     run(successor.executor.drain(5))
     answer = run(successor.answer(caller, "careful-now", run_id="run-2", key=KEY))
     assert isinstance(answer.outcome, Completed)
@@ -395,7 +395,7 @@ def test_takeover_that_failed_keeps_the_key(
         successor.providers["careful"] = successor.providers["careful"].at("http://127.0.0.1:1")
     else:
         partner.statuses["/now"] = 429
-    run(successor.recovery.take_over())
+    run(successor.queue.take_over())
     run(successor.executor.drain(5))
     partner.statuses.clear()
     answer = run(successor.answer(caller, "careful-now", run_id="run-2", key=KEY))

@@ -127,7 +127,7 @@ def test_takeover_sends_a_large_body_again(
     successor = start_server("server-2")
 
     async def take_over() -> int:
-        taken = await successor.recovery.take_over()
+        taken = await successor.queue.take_over()
         await settled(successor)
         return taken
 

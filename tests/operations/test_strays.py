@@ -8,9 +8,9 @@ import pytest
 from conftest import Run
 from fairlead.domain.callers import Caller
 from fairlead.domain.faults import InvalidInput, ProviderError, ServiceUnavailable
+from fairlead.domain.runs.entries import TakeOver
 from fairlead.domain.runs.outcomes import Failed, Reached
 from fairlead.domain.runs.retries import may_be_waited_for
-from fairlead.storage.runs import take_over_orphans
 from operations.queueing import enqueue
 from operations.servers import CENT, Partner, Server
 from storage.bookings import Books
@@ -29,11 +29,11 @@ def test_takeover_whose_answer_was_lost_is_taken_over_again(
     run(server.admit(caller, "careful-now", {"n": 3}))
     successor = start_server("server-2")
     successor.database.lost_answers = 1
-    assert run(successor.recovery.take_over()) == 0
+    assert run(successor.queue.take_over()) == 0
     assert (books.state()["server_id"], books.state()["attempt"]) == ("server-2", 2)
     successor.now_ns += _MINUTE_NS
-    assert run(successor.recovery.void_strays()) == 1
-    assert run(successor.recovery.take_over()) == 1
+    assert run(successor.queue.end_strays()) == 1
+    assert run(successor.queue.take_over()) == 1
     run(successor.executor.drain(5))
     row = books.state()
     assert (row["state"], row["attempt"], row["charge"]) == ("succeeded", 3, 10 * CENT)
@@ -49,10 +49,10 @@ def test_run_is_not_voided_while_its_claim_is_written(
 
     async def claim() -> None:
         server.database.lost_answers = 1
-        claiming = asyncio.create_task(server.claimer.claim(run_id(), caller.workspace_id))
+        claiming = asyncio.create_task(server.queue.claim(run_id(), caller.workspace_id))
         await until(lambda: server.database.lost_answers == 0)
         server.now_ns += _MINUTE_NS
-        assert await server.recovery.void_strays() == 0
+        assert await server.queue.end_strays() == 0
         execution = await claiming
         assert execution is not None
         await execution.task
@@ -76,8 +76,8 @@ def test_run_that_was_won_back_is_forgotten_after_its_last_execution(
     async def lose_and_win_back() -> None:
         first = server.executor.start(await server.admit(caller, "careful-now"))
         await until(lambda: len(partner.calls) == 1)
-        await server.database.write(lambda c: take_over_orphans(c, "server-2", 2**62, 10, 0))
-        assert await server.recovery.take_over() == 1
+        await server.journal.write(TakeOver("run-1", caller.workspace_id, 1, "server-2", 0))
+        assert await server.queue.take_over() == 1
         await until(lambda: len(partner.calls) == 2)
         gates[0].set()
         await first.task
@@ -105,7 +105,7 @@ def test_takeover_asks_an_overloaded_partner_again(
             partner.statuses.clear()
 
     partner.before = take_breath
-    assert run(successor.recovery.take_over()) == 1
+    assert run(successor.queue.take_over()) == 1
     run(successor.executor.drain(5))
     assert (books.state()["state"], books.state()["charge"]) == ("succeeded", 10 * CENT)
     assert partner.keys == ["run-1"] * 2

@@ -28,18 +28,21 @@ from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import Admitter
 from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller
-from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.large_bodies import LargeBodies
-from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import CallChecks
 from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
+from fairlead.operations.runs.work import RunQueue, RunWork
 from fairlead.operations.stored_documents import StoredDocuments
+from fairlead.operations.work.places import Places
+from fairlead.operations.work.presence import ServerPresence
+from fairlead.operations.work.queue import WorkQueue
+from fairlead.operations.work.store import WorkStore
 from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
@@ -49,7 +52,7 @@ from fairlead.server.messaging import publish_released
 from fairlead.storage.journal import Journal
 from fairlead.storage.tables import runs
 from fairlead.workers.janitor import Janitor
-from fairlead.workers.queue import QueueWorker
+from fairlead.workers.work import WorkLoop
 from operations.servers import FLAG, leg_text, model_text
 from simulation.partners import PROVIDERS, Partners, SimulatedTransport
 from simulation.process import Process
@@ -151,24 +154,14 @@ class SimulatedServer:
         )  # fmt: skip
         resumer = Resumer(world.catalog, credentials, own_keys, bodies, stored, clock, WEEK_MS, BASE_URL)
         voider = Voider(self.executor, clock, WEEK_MS)
-        self.recovery = Recovery(
-            database, self.exchange, resumer, self.executor, voider, clock, observe, name, alone=alone, silent_ms=20_000
-        )
+        self.presence = ServerPresence(database, clock, observe, name, alone=alone, silent_ms=20_000)
         throughput, timeout_ms = Throughput(), world.scenario.plan.queue_timeout_ms
-        claimer = Claimer(
-            database,
-            self.journal,
-            resumer,
-            self.executor,
-            voider,
-            clock,
-            observe,
-            name,
-            timeout_ms,
-            WEEK_MS,
-            throughput,
+        work = RunWork(
+            database, self.exchange, resumer, self.executor, voider, clock, observe, name, WEEK_MS, throughput
         )
-        self.queue_worker = QueueWorker(claimer, _PLACES, AwaitedRuns().workspaces, observe)
+        store = WorkStore(self.journal, observe, "Runs cannot be recorded.")
+        queue: RunQueue = WorkQueue(work, database, store, clock, observe, self.presence, timeout_ms)
+        self.queue_worker = WorkLoop(queue, Places(_PLACES), observe, awaited=AwaitedRuns().workspaces)
         wakeups.listen(
             Topic.RUN_RELEASED, lambda found: self.queue_worker.tell([(one.id, one.workspace_id) for one in found])
         )
@@ -176,7 +169,8 @@ class SimulatedServer:
         self.canceller = Canceller(database, self.journal, wakeups, clock, observe, WEEK_MS)
         still = _Still()
         self.janitor = Janitor(
-            self.recovery,
+            self.presence,
+            queue,
             cast("CatalogKeeper", still),
             cast("RateWindows", still),
             cast("AssetSweeper", still),
@@ -216,7 +210,7 @@ class SimulatedServer:
 
     async def _live(self) -> None:
         """Start as `running_server` does."""
-        await self.recovery.announce()
+        await self.presence.announce()
         loop = asyncio.get_running_loop()
         self._worker = loop.create_task(self.queue_worker.work())
         self._janitor = loop.create_task(self.janitor.work())

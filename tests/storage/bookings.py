@@ -16,12 +16,14 @@ from fairlead.domain.runs.entries import (
     LiveRun,
     Redirection,
     Settlement,
+    TakeOver,
     Verdict,
 )
 from fairlead.domain.runs.states import RunState
-from fairlead.storage import callers, runs
+from fairlead.storage import callers
 from fairlead.storage.database import Database
 from fairlead.storage.entries import write_entries
+from fairlead.storage.queue import QUEUE
 
 NOW: Final = 1_800_000_000_000
 LAB: Final = "lab-id"
@@ -115,8 +117,9 @@ class Books:
 
     def take_over(self, server_id: str = "server-2", silent_since: int = NOW, limit: int = 10) -> list[LiveRun]:
         """Claim the runs of silent servers."""
-        claimed: list[LiveRun] = self.do(lambda c: runs.take_over_orphans(c, server_id, silent_since, limit, NOW))
-        return claimed
+        orphans = self.do(lambda c: QUEUE.orphans(c, server_id, silent_since, limit))
+        taken = self.write(*(TakeOver(one.id, one.workspace_id, one.attempt, server_id, NOW) for one in orphans))
+        return [run for run in taken if isinstance(run, LiveRun)]
 
     def figures(self, workspace_id: str = LAB) -> tuple[int, int, int]:
         """Return balance, held and in_flight of a workspace."""

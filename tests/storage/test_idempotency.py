@@ -9,9 +9,10 @@ import pytest
 from conftest import Run
 from databases import opened
 from fairlead.domain.faults import InsufficientCredits, KeyConflict, Unauthorized
-from fairlead.domain.runs.entries import Admission, KeptResult, KeyUsed, Superseded, Verdict
+from fairlead.domain.runs.entries import Admission, KeptResult, KeyUsed, Verdict
 from fairlead.domain.runs.replays import key_id
 from fairlead.domain.runs.states import RunState
+from fairlead.domain.work.entries import Superseded
 from fairlead.storage import idempotency
 from fairlead.storage.database import Database
 from fairlead.storage.entries import write_entries

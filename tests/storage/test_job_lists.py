@@ -123,7 +123,7 @@ def test_labels_are_forgotten_with_their_job(books: Books) -> None:
 def test_only_waiting_jobs_are_ahead(books: Books) -> None:
     """Only jobs that wait are ahead of one."""
     submitted(books, *(submission(name) for name in "abc"))
-    assert books.do(lambda c: [jobs.jobs_ahead(c, LAB, number) for number in (1, 2, 3)]) == [0, 1, 2]
+    assert books.do(lambda c: [jobs.QUEUE.count_ahead(c, LAB, number) for number in (1, 2, 3)]) == [0, 1, 2]
     books.do(lambda c: write_job_entries(c, [JobCancel("a", LAB, NOW, NOW + KEPT)]))
-    assert books.do(lambda c: jobs.jobs_ahead(c, LAB, 3)) == 1
-    assert books.do(lambda c: jobs.jobs_ahead(c, OTHER, 3)) == 0
+    assert books.do(lambda c: jobs.QUEUE.count_ahead(c, LAB, 3)) == 1
+    assert books.do(lambda c: jobs.QUEUE.count_ahead(c, OTHER, 3)) == 0

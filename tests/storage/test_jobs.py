@@ -11,22 +11,20 @@ from conftest import Run
 from fairlead.domain.jobs.entries import (
     Claimed,
     JobCancel,
-    JobClaim,
     JobEnding,
     JobEntry,
     JobProgress,
-    JobRelease,
     JobTakeOver,
     JobVerdict,
     Moved,
     NewEvent,
-    Outdated,
     Submission,
     Submitted,
 )
 from fairlead.domain.jobs.faults import JobQueueFull, SubscriptionInactive
 from fairlead.domain.jobs.jobs import JobQuery
 from fairlead.domain.jobs.states import WAITING, WORKING, JobState, JobTransition
+from fairlead.domain.work.entries import Claim, Release, Superseded
 from fairlead.storage import jobs, ledger
 from fairlead.storage.database import open_database
 from fairlead.storage.job_entries import WrittenJobs, write_job_entries
@@ -45,9 +43,9 @@ def submission(job_id: str, workspace_id: str = LAB, **changes: Any) -> Submissi
     return Submission(job_id, workspace_id, **{**usual, **changes})
 
 
-def claim(job_id: str, server_id: str = SERVER) -> JobClaim:
+def claim(job_id: str, server_id: str = SERVER) -> Claim:
     """Return a server's claim to a job of the lab."""
-    return JobClaim(job_id, LAB, server_id, NOW + 1)
+    return Claim(job_id, LAB, server_id, NOW + 1)
 
 
 def ending(job_id: str, state: JobState = JobState.SUCCEEDED, attempt: int = 1, **changes: Any) -> JobEnding:
@@ -142,7 +140,7 @@ def test_jobs_of_an_ended_subscription_are_claimed_and_refused(books: Books) -> 
     """They would wait forever otherwise."""
     written(books, submission("a", server_id=SERVER), submission("b"), submission("c"))
     allow(books, 0)
-    assert sorted(written(books, JobRelease(LAB)).released) == [("b", LAB), ("c", LAB)]
+    assert sorted(written(books, Release(LAB)).released) == [("b", LAB), ("c", LAB)]
     assert verdicts(books, claim("b")) == [Claimed(1, 0, is_inactive=True)]
 
 
@@ -151,8 +149,8 @@ def test_raised_subscription_is_noticed_at_once(books: Books) -> None:
     """The workspace is found by anyone who looks for room."""
     written(books, *(submission(name) for name in "abcd"))
     allow(books, 3)
-    assert books.do(lambda c: jobs.workspaces_with_job_room(c, 10)) == [LAB]
-    assert written(books, JobRelease(LAB)).released == [("b", LAB), ("c", LAB)]
+    assert books.do(lambda c: jobs.QUEUE.room(c, 10).workspace_ids) == [LAB]
+    assert written(books, Release(LAB)).released == [("b", LAB), ("c", LAB)]
 
 
 def test_more_jobs_than_may_wait_are_refused(books: Books) -> None:
@@ -163,7 +161,7 @@ def test_more_jobs_than_may_wait_are_refused(books: Books) -> None:
 def test_second_claim_of_a_job_is_outdated(books: Books) -> None:
     """Two servers were told of the job."""
     written(books, submission("a"))
-    assert verdicts(books, claim("a"), claim("a", "server-2")) == [Claimed(1, 0), Outdated()]
+    assert verdicts(books, claim("a"), claim("a", "server-2")) == [Claimed(1, 0), Superseded()]
 
 
 def test_server_presumed_dead_writes_nothing(books: Books) -> None:
@@ -174,7 +172,8 @@ def test_server_presumed_dead_writes_nothing(books: Books) -> None:
     again = verdicts(books, take_over("a"), claim("a", "server-2"))
     assert again == [Moved(JobState.RELEASED, "a"), Claimed(2, 1, crashes=1)]
     assert (
-        verdicts(books, ending("a"), JobProgress("a", LAB, 1, "{}", (event,), NOW), take_over("a")) == [Outdated()] * 3
+        verdicts(books, ending("a"), JobProgress("a", LAB, 1, "{}", (event,), NOW), take_over("a"))
+        == [Superseded()] * 3
     )
     assert verdicts(books, ending("a", attempt=2)) == [Moved(JobState.SUCCEEDED, "a")]
 
@@ -185,10 +184,10 @@ def test_waiting_job_is_cancelled_at_once_and_a_running_one_is_asked_to_stop(boo
     assert verdicts(books, cancel("b"), cancel("a")) == [
         Moved(JobState.CANCELED, "b"), Moved(JobState.CANCELING, "a", SERVER),
     ]  # fmt: skip
-    assert books.do(lambda c: jobs.unwanted_jobs(c, SERVER)) == ["a"]
-    assert verdicts(books, cancel("a"), cancel("b")) == [Outdated(), Outdated()]
+    assert books.do(lambda c: jobs.QUEUE.cancelled(c, SERVER)) == ["a"]
+    assert verdicts(books, cancel("a"), cancel("b")) == [Superseded(), Superseded()]
     assert written(books, ending("a", JobState.CANCELED)).released == [("c", LAB)]
-    assert verdicts(books, cancel("c"), cancel("a")) == [Moved(JobState.CANCELED, "c"), Outdated()]
+    assert verdicts(books, cancel("c"), cancel("a")) == [Moved(JobState.CANCELED, "c"), Superseded()]
     assert states(books) == {"a": "canceled", "b": "canceled", "c": "canceled"}
 
 
@@ -202,7 +201,7 @@ def test_cancelled_job_whose_server_dies_ends_cancelled(books: Books) -> None:
 def test_job_that_ends_while_it_is_cancelled_keeps_its_end(books: Books) -> None:
     """What was made is not thrown away; but what was never cancelled cannot end as if."""
     written(books, submission("a", server_id=SERVER), submission("b"))
-    assert verdicts(books, ending("a", JobState.CANCELED)) == [Outdated()]
+    assert verdicts(books, ending("a", JobState.CANCELED)) == [Superseded()]
     assert verdicts(books, cancel("a"), ending("a")) == [
         Moved(JobState.CANCELING, "a", SERVER), Moved(JobState.SUCCEEDED, "a"),
     ]  # fmt: skip
@@ -211,15 +210,13 @@ def test_job_that_ends_while_it_is_cancelled_keeps_its_end(books: Books) -> None
 def test_cancelling_can_be_limited_to_waiting_or_running_jobs(books: Books) -> None:
     """A queue that is cleared leaves the running job alone, and an interrupt the waiting ones."""
     written(books, submission("a", server_id=SERVER), submission("b"))
-    assert verdicts(books, cancel("a", only=WAITING), cancel("b", only=WORKING)) == [Outdated(), Outdated()]
+    assert verdicts(books, cancel("a", only=WAITING), cancel("b", only=WORKING)) == [Superseded(), Superseded()]
 
 
 def test_jobs_of_another_workspace_cannot_be_touched(books: Books) -> None:
     """They are as if they were not there."""
     written(books, submission("a", server_id=SERVER))
-    assert (
-        verdicts(books, cancel("a", OTHER), JobClaim("a", OTHER, SERVER, NOW), cancel("nobody's")) == [Outdated()] * 3
-    )
+    assert verdicts(books, cancel("a", OTHER), Claim("a", OTHER, SERVER, NOW), cancel("nobody's")) == [Superseded()] * 3
     assert books.do(lambda c: jobs.find_job(c, OTHER, "a", whole=True)) is None
     assert books.do(lambda c: jobs.events_of(c, OTHER, "a")) == []
 
@@ -227,9 +224,9 @@ def test_jobs_of_another_workspace_cannot_be_touched(books: Books) -> None:
 def test_job_that_waited_too_long_expires(books: Books) -> None:
     """One that is executed does not."""
     written(books, submission("a", server_id=SERVER), submission("b"))
-    assert books.do(lambda c: jobs.waiting_jobs_since(c, NOW + 1, 10)) == [("b", LAB)]
+    assert books.do(lambda c: jobs.QUEUE.waiting_since(c, NOW + 1, 10)) == [("b", LAB)]
     assert verdicts(books, cancel("a", cause=JobTransition.EXPIRE), cancel("b", cause=JobTransition.EXPIRE)) == [
-        Outdated(),
+        Superseded(),
         Moved(JobState.EXPIRED, "b"),
     ]
 
@@ -243,10 +240,10 @@ def test_job_that_is_executed_for_too_long_expires_once(books: Books) -> None:
     allow(books, 3)
     written(books, *(submission(job_id, server_id=SERVER) for job_id in "abc"), cancel("b"), take_over("c"))
     expired = [ending(job_id, JobState.EXPIRED) for job_id in "abc"]
-    assert verdicts(books, *expired) == [Moved(JobState.EXPIRED, "a"), Moved(JobState.FAILED, "b"), Outdated()]
+    assert verdicts(books, *expired) == [Moved(JobState.EXPIRED, "a"), Moved(JobState.FAILED, "b"), Superseded()]
     assert states(books) == {"a": "expired", "b": "failed", "c": "released"}
     again = verdicts(books, *expired[:2], ending("a"), cancel("a"))
-    assert again == [Moved(JobState.EXPIRED, "a"), Moved(JobState.FAILED, "b"), Outdated(), Outdated()]
+    assert again == [Moved(JobState.EXPIRED, "a"), Moved(JobState.FAILED, "b"), Superseded(), Superseded()]
 
 
 def test_job_is_read_as_it_was_submitted_and_as_it_ended(books: Books) -> None:
@@ -281,9 +278,9 @@ def test_only_jobs_of_silent_servers_are_found(books: Books) -> None:
     allow(books, -1)
     written(books, submission("a", server_id="living"), submission("b", server_id="silent"), submission("c"))
     books.sql("INSERT INTO servers (id, seen_at) VALUES ('living', :now), ('silent', :then)", now=NOW, then=NOW - 100)
-    orphans = books.do(lambda c: jobs.orphaned_jobs(c, "mine", NOW - 50, 10))
-    assert [(orphan.job_id, orphan.attempt) for orphan in orphans] == [("b", 1)]
-    assert [stray.job_id for stray in books.do(lambda c: jobs.jobs_of(c, "living", NOW + 1))] == ["a"]
+    orphans = books.do(lambda c: jobs.QUEUE.orphans(c, "mine", NOW - 50, 10))
+    assert [(orphan.id, orphan.attempt) for orphan in orphans] == [("b", 1)]
+    assert [stray.id for stray in books.do(lambda c: jobs.QUEUE.owned(c, "living", NOW + 1))] == ["a"]
 
 
 def test_jobs_are_forgotten_when_their_time_is_up(books: Books) -> None:
@@ -319,7 +316,7 @@ _ENTRIES: Final = st.one_of(
         cancel, _NAMES, cause=st.sampled_from((JobTransition.CANCEL, JobTransition.EXPIRE, JobTransition.ABANDON))
     ),
     st.builds(take_over, _NAMES),
-    st.just(JobRelease(LAB)),
+    st.just(Release(LAB)),
 )
 
 

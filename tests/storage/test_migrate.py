@@ -13,11 +13,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from databases import opened
-from fairlead.domain.runs.entries import LiveRun
-from fairlead.storage import ledger, runs
+from fairlead.domain.runs.entries import LiveRun, TakeOver
+from fairlead.storage import ledger
 from fairlead.storage import migrate as migrations
 from fairlead.storage.entries import write_entries
 from fairlead.storage.migrate import HEAD, migrate, revision_of, run_revisions, upgrade
+from fairlead.storage.queue import QUEUE
 from fairlead.storage.tables import metadata
 from storage.bookings import failure
 
@@ -133,7 +134,10 @@ def test_runs_of_the_previous_version_live_through_the_migration(empty_database_
             await database.write(fill)
             assert await migrate(database) == "0001"
             wrong = [await database.read(ledger.disagreements)]
-            claimed = await database.write(lambda c: runs.take_over_orphans(c, "server-2", 0, 9, 1))
+            orphans = await database.read(lambda c: QUEUE.orphans(c, "server-2", 0, 9))
+            entries = [TakeOver(one.id, one.workspace_id, one.attempt, "server-2", 1) for one in orphans]
+            taken = await database.write(lambda c: write_entries(c, entries))
+            claimed = [run for run in taken.verdicts if isinstance(run, LiveRun)]
             ends = [failure(run.run_id, attempt=run.attempt) for run in claimed]
             written = await database.write(lambda c: write_entries(c, ends))
             assert written.verdicts == [None, None]

@@ -14,11 +14,12 @@ from sqlalchemy import Connection, text
 
 from conftest import Run
 from databases import opened
-from fairlead.domain.jobs.entries import Claimed, JobEntry, JobProgress, Moved, NewEvent, Outdated, Submitted
+from fairlead.domain.jobs.entries import Claimed, JobEntry, JobProgress, Moved, NewEvent, Submitted
 from fairlead.domain.jobs.faults import DuplicateJob
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.listing import JobPage, LabelFilter, ListQuery
 from fairlead.domain.jobs.states import JobState
+from fairlead.domain.work.entries import Superseded
 from fairlead.storage import jobs, migrate
 from fairlead.storage.database import Database, open_database
 from fairlead.storage.job_entries import WrittenJobs, write_job_entries
@@ -90,7 +91,7 @@ def test_jobs_of_one_chosen_id_are_kept_apart(books: Books) -> None:
         written(books, submission(job_id, workspace_id, chosen_id=CHOSEN, labels=labels, server_id=SERVER))
     event = NewEvent(1, "Started", b"{}", NOW)
     assert verdicts(books, JobProgress("a", LAB, 1, "{}", (event,), NOW)) == [None]
-    assert verdicts(books, cancel("b", LAB)) == [Outdated()]
+    assert verdicts(books, cancel("b", LAB)) == [Superseded()]
     assert verdicts(books, cancel("b", OTHER)) == [Moved(JobState.CANCELING, CHOSEN, SERVER)]
     assert verdicts(books, ending("a")) == [Moved(JobState.SUCCEEDED, CHOSEN)]
     assert (states(books), states(books, OTHER)) == ({"a": "succeeded"}, {"b": "canceling"})
@@ -114,7 +115,7 @@ def test_chosen_id_is_free_again_when_its_job_is_forgotten(books: Books) -> None
     theirs = found(books, OTHER, CHOSEN)
     assert (theirs and theirs.id) == "b"
     assert verdicts(books, submission("c", chosen_id=CHOSEN)) == [Submitted(2, JobState.RELEASED)]
-    assert verdicts(books, ending("a")) == [Outdated()]
+    assert verdicts(books, ending("a")) == [Superseded()]
     assert verdicts(books, claim("c")) == [Claimed(1, 0)]
 
 

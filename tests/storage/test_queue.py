@@ -17,19 +17,17 @@ from fairlead.domain.faults import (
 from fairlead.domain.runs.entries import (
     Admission,
     CancelNoted,
-    Claim,
     Enqueued,
     HasEnded,
     JournalEntry,
     KeyUsed,
     LiveRun,
     QueueTicket,
-    Release,
-    Superseded,
     Withdrawal,
     Withdrawn,
 )
 from fairlead.domain.runs.states import RunState
+from fairlead.domain.work.entries import Claim, Release, Superseded
 from fairlead.storage import queue
 from fairlead.storage.entries import write_entries
 from storage.bookings import LAB, NOW, SERVER, Books, acceptance, admission, failure, kept, key, settlement
@@ -303,10 +301,10 @@ def test_run_under_way_is_not_withdrawn(books: Books) -> None:
         None, CancelNoted("server-2"), CancelNoted("server-2"),
     ]  # fmt: skip
     assert (books.state()["state"], books.state()["cancel_requested_at"]) == ("accepted", NOW + 2)
-    assert books.do(lambda c: queue.unwanted_runs(c, "server-2")) == ["run-1"]
-    assert books.do(lambda c: queue.unwanted_runs(c, "server-1")) == []
+    assert books.do(lambda c: queue.QUEUE.cancelled(c, "server-2")) == ["run-1"]
+    assert books.do(lambda c: queue.QUEUE.cancelled(c, "server-1")) == []
     assert books.write(settlement()) == [None]
-    assert books.do(lambda c: queue.unwanted_runs(c, "server-2")) == []
+    assert books.do(lambda c: queue.QUEUE.cancelled(c, "server-2")) == []
     assert books.write(withdrawal("run-1")) == [HasEnded()]
 
 
@@ -333,11 +331,11 @@ def test_raised_limit_is_noticed(books: Books) -> None:
     """A workspace with runs parked and a slot free is found, and given as many as it has room for."""
     books.open(balance=5000, in_flight_limit=1)
     books.write(*(queued(f"run-{number}") for number in range(5)))
-    assert books.do(lambda c: queue.workspaces_with_room(c, 10)) == []
+    assert books.do(lambda c: queue.QUEUE.room(c, 10).workspace_ids) == []
     books.sql("UPDATE workspaces SET in_flight_limit = 3")
-    assert books.do(lambda c: queue.workspaces_with_room(c, 10)) == [LAB]
+    assert books.do(lambda c: queue.QUEUE.room(c, 10).workspace_ids) == [LAB]
     assert released(books, Release(LAB)) == [("run-1", LAB), ("run-2", LAB)]
-    assert books.do(lambda c: queue.workspaces_with_room(c, 10)) == []
+    assert books.do(lambda c: queue.QUEUE.room(c, 10).workspace_ids) == []
     books.sql("UPDATE workspaces SET in_flight_limit = -1")
     assert released(books, Release(LAB), Release(LAB)) == [("run-3", LAB), ("run-4", LAB)]
 
@@ -397,13 +395,13 @@ def test_waiting_runs_are_found_oldest_first(books: Books) -> None:
     books.open(balance=5000, in_flight_limit=2)
     for number in (3, 1, 2):
         books.write(queued(f"run-{number}", created_at=NOW + number))
-    assert books.do(lambda c: queue.waiting_since(c, NOW + 3, 10)) == [("run-1", LAB), ("run-2", LAB)]
-    assert books.do(lambda c: queue.waiting_since(c, NOW + 9, 1)) == [("run-1", LAB)]
-    assert books.do(lambda c: queue.released_runs(c, "", 10)) == [("run-3", LAB), ("run-1", LAB)]
+    assert books.do(lambda c: queue.QUEUE.waiting_since(c, NOW + 3, 10)) == [("run-1", LAB), ("run-2", LAB)]
+    assert books.do(lambda c: queue.QUEUE.waiting_since(c, NOW + 9, 1)) == [("run-1", LAB)]
+    assert books.do(lambda c: queue.QUEUE.find_released(c, "", 10)) == [("run-3", LAB), ("run-1", LAB)]
     books.write(claim("run-1"))
-    assert books.do(lambda c: queue.released_runs(c, "", 10)) == [("run-3", LAB)]
-    assert books.do(lambda c: queue.waiting_since(c, NOW + 9, 10)) == [("run-2", LAB), ("run-3", LAB)]
-    assert books.do(queue.depth) == (2, 1)
+    assert books.do(lambda c: queue.QUEUE.find_released(c, "", 10)) == [("run-3", LAB)]
+    assert books.do(lambda c: queue.QUEUE.waiting_since(c, NOW + 9, 10)) == [("run-2", LAB), ("run-3", LAB)]
+    assert books.do(lambda c: queue.QUEUE.room(c, 10)).depth == (2, 1)
 
 
 def test_waiting_run_is_not_taken_over(books: Books) -> None:

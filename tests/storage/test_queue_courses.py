@@ -8,16 +8,8 @@ from typing import Any, Final
 import pytest
 
 from fairlead.domain.billing.books import COSTLY, UNLIMITED
-from fairlead.domain.runs.entries import (
-    Admission,
-    Claim,
-    JournalEntry,
-    LiveRun,
-    QueueTicket,
-    Release,
-    Settlement,
-    Withdrawal,
-)
+from fairlead.domain.runs.entries import Admission, JournalEntry, LiveRun, QueueTicket, Settlement, Withdrawal
+from fairlead.domain.work.entries import Claim, Release
 from fairlead.storage import ledger
 from fairlead.storage.entries import Written, write_entries
 from storage.bookings import LAB, NOW, SERVER, Books, admission, failure, kept, settlement

@@ -8,7 +8,7 @@ from fairlead.domain.billing.books import COSTLY
 from fairlead.domain.billing.budgets import Budget, BudgetPeriod
 from fairlead.domain.callers import Billing
 from fairlead.domain.faults import BudgetExceeded, CommittedSpendExceeded, InsufficientCredits
-from fairlead.domain.runs.entries import Superseded
+from fairlead.domain.work.entries import Superseded
 from fairlead.storage import callers
 from storage.bookings import Books, acceptance, admission, failure, new_key, redirection, settlement
 

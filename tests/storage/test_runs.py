@@ -8,9 +8,12 @@ from sqlalchemy.exc import IntegrityError
 from fairlead.domain.billing.books import UNLIMITED
 from fairlead.domain.callers import Billing
 from fairlead.domain.faults import ConcurrencyLimitExceeded, Forbidden, InsufficientCredits, Unauthorized
-from fairlead.domain.runs.entries import Acceptance, Stray, Superseded
+from fairlead.domain.runs.entries import Acceptance, Stray
 from fairlead.domain.runs.states import RunState
+from fairlead.domain.work.entries import Superseded
 from fairlead.storage import callers, runs
+from fairlead.storage.queue import QUEUE
+from fairlead.storage.work.table import OwnedWork
 from storage.bookings import (
     LAB,
     NOW,
@@ -362,5 +365,6 @@ def test_stray_is_listed_with_its_key(books: Books) -> None:
     books.write(
         admission("run-1", key=key("k")), admission("run-2", created_at=NOW + 9), admission("run-3", server_id="x")
     )
-    strays = books.do(lambda c: runs.live_runs_of(c, SERVER, NOW + 1))
-    assert strays == [Stray("run-1", LAB, 1, "v1", "k")]
+    strays = books.do(lambda c: QUEUE.owned(c, SERVER, NOW + 1))
+    assert strays == [OwnedWork("run-1", LAB, 1)]
+    assert books.do(lambda c: runs.find_stray(c, "run-1")) == Stray("run-1", LAB, 1, "v1", "k")

@@ -6,9 +6,10 @@ from typing import Any, Final
 import pytest
 
 from conftest import Run
-from fairlead.domain.runs.entries import Claim, QueueTicket
+from fairlead.domain.runs.entries import QueueTicket
 from fairlead.domain.runs.states import RunState
 from fairlead.domain.webhooks import DueDelivery, EndedRun, Prospect, Try
+from fairlead.domain.work.entries import Claim
 from fairlead.storage import webhooks
 from fairlead.storage.database import Database
 from fairlead.storage.entries import write_entries

@@ -20,12 +20,13 @@ from fairlead.operations.authenticate import ApiKey
 from fairlead.operations.keys import issue_key
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.awaited import AwaitedRuns
-from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.resume import Resumer
+from fairlead.operations.runs.work import RunQueue
+from fairlead.operations.work.places import Places
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace, credit
 from fairlead.storage.database import Database
-from fairlead.workers import queue
-from fairlead.workers.queue import QueueWorker
+from fairlead.workers import work
+from fairlead.workers.work import WorkLoop
 from operations.queueing import enqueue, gate_of
 from operations.servers import DAY_MS, DOLLAR, SCHEMA, Guarded, Partner, Server, model_text
 from storage.bookings import Books
@@ -91,11 +92,11 @@ def caller(server: Server, run: Run) -> Caller:
 
 @asynccontextmanager
 async def working(
-    server: Server, places: int = 10, claimer: Claimer | None = None, awaited: AwaitedRuns | None = None
-) -> AsyncIterator[QueueWorker]:
+    server: Server, places: int = 10, queue: RunQueue | None = None, awaited: AwaitedRuns | None = None
+) -> AsyncIterator[WorkLoop]:
     """A worker at work, woken by the journal, and stopped afterwards as the server stops it."""
     awaited = awaited or AwaitedRuns()
-    worker = QueueWorker(claimer or server.claimer, places, awaited.workspaces, server.seen.append)
+    worker = WorkLoop(queue or server.queue, Places(places), server.seen.append, awaited=awaited.workspaces)
     leave = server.wakeups.listen(
         Topic.RUN_RELEASED, lambda found: worker.tell([(one.id, one.workspace_id) for one in found])
     )
@@ -118,7 +119,7 @@ def test_released_run_that_is_announced_is_claimed_without_a_look(
     server: Server, caller: Caller, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that is told of a run takes it without another look."""
-    monkeypatch.setattr(queue, "_LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(work, "_LOOK_SECONDS", 3600.0)
 
     async def follow() -> None:
         async with working(server):
@@ -204,7 +205,7 @@ def test_worker_without_places_claims_nothing_and_tends_the_queue(
     assert partner.calls == []
     assert [books.state(run_id(number))["state"] for number in (1, 2)] == ["failed", "released"]
     books.sql("UPDATE runs SET created_at = 0 WHERE finished_at IS NULL")
-    assert run(server.claimer.time_out()) == 1
+    assert run(server.queue.time_out()) == 1
 
 
 class _Stumbling:
@@ -224,15 +225,16 @@ class _Stumbling:
 @pytest.mark.req("R-29")
 def test_bug_in_claiming_frees_its_place(server: Server, caller: Caller, books: Books, run: Run) -> None:
     """A place is free again whatever happened in it; the run is voided as a stray, and nothing stays held."""
-    claimer = replace(server.claimer, resumer=cast("Resumer", _Stumbling(server.resumer, 2)))
+    kind = replace(server.work, resumer=cast("Resumer", _Stumbling(server.resumer, 2)))
+    queue = replace(server.queue, kind=kind)
 
     async def follow() -> None:
-        async with working(server, 1, claimer):
+        async with working(server, 1, queue):
             for number in (1, 2, 3, 4):
                 await enqueue(server, caller, number=number)
             await until(ended(server, 2))
         server.now_ns += 61_000_000_000
-        assert await server.recovery.void_strays() == 2
+        assert await server.queue.end_strays() == 2
 
     run(follow())
     assert [type(seen.error) for seen in server.observed(UnexpectedError)] == [ZeroDivisionError] * 2

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from conftest import Run
 from fairlead.domain.billing.books import UNLIMITED
-from fairlead.domain.jobs.entries import Claimed, JobClaim, Submission
-from fairlead.domain.runs.entries import Claim, LiveRun, QueueTicket
+from fairlead.domain.jobs.entries import Claimed, Submission
+from fairlead.domain.runs.entries import LiveRun, QueueTicket
+from fairlead.domain.work.entries import Claim
 from fairlead.storage import jobs, queue
 from fairlead.storage.database import Database
 from fairlead.storage.entries import write_entries
@@ -54,12 +55,12 @@ class _Jobs:
 
     def find(self, behind: str, limit: int) -> Sequence[tuple[str, str]]:
         """Look for released ones."""
-        found: Sequence[tuple[str, str]] = self._books.do(lambda c: jobs.released_jobs(c, behind, limit))
+        found: Sequence[tuple[str, str]] = self._books.do(lambda c: jobs.QUEUE.find_released(c, behind, limit))
         return found
 
     def claim(self, id_: str, workspace_id: str, server_id: str) -> bool:
         """Claim one for a server; whether it was still to be had."""
-        entry = JobClaim(id_, workspace_id, server_id, NOW + 1)
+        entry = Claim(id_, workspace_id, server_id, NOW + 1)
         return isinstance(self._books.do(lambda c: write_job_entries(c, [entry])).verdicts[0], Claimed)
 
 
@@ -78,7 +79,7 @@ class _Runs:
 
     def find(self, behind: str, limit: int) -> Sequence[tuple[str, str]]:
         """Look for released ones."""
-        found: Sequence[tuple[str, str]] = self._books.do(lambda c: queue.released_runs(c, behind, limit))
+        found: Sequence[tuple[str, str]] = self._books.do(lambda c: queue.QUEUE.find_released(c, behind, limit))
         return found
 
     def claim(self, id_: str, workspace_id: str, server_id: str) -> bool:
@@ -198,7 +199,7 @@ def test_released_work_waits_no_longer_than_a_round(
 @pytest.mark.parametrize("is_analyzed", [True, False])
 def test_look_reads_no_more_of_a_crowd_than_it_returns(kind: Any, books: Books, *, is_analyzed: bool) -> None:
     """Each row is found by the index of what is released, in order; nothing is sorted, and no table is read whole."""
-    find, table = (jobs.released_jobs, "jobs") if isinstance(kind, _Jobs) else (queue.released_runs, "runs")
+    find, table = (jobs.QUEUE.find_released, "jobs") if isinstance(kind, _Jobs) else (queue.QUEUE.find_released, "runs")
     for name in _COUNTS:
         kind.release(f"{name}-id", [f"{name}-{number:04}" for number in range(1_000)])
     waits, has_ended = ("parked", "succeeded") if table == "jobs" else ("parked", "completed")

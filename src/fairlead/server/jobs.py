@@ -25,9 +25,7 @@ from fairlead.operations.deployments import DeploymentKeeper, Deployments
 from fairlead.operations.editor import EditorDocuments
 from fairlead.operations.jobs.abandon import JobAbandoner
 from fairlead.operations.jobs.assets import Assets
-from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.cancel import JobCanceller
-from fairlead.operations.jobs.claim import JobClaimer
 from fairlead.operations.jobs.downloads import Downloads
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.file_links import FileLinks
@@ -39,11 +37,16 @@ from fairlead.operations.jobs.nodes import NodeCatalog
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.jobs.read import JobReader
+from fairlead.operations.jobs.store import REFUSAL, JobStore
 from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.submit import Submitter
 from fairlead.operations.jobs.views import FileViews
 from fairlead.operations.jobs.watch import JobWatcher
+from fairlead.operations.jobs.work import JobQueue, JobWork
 from fairlead.operations.stored_documents import StoredDocuments
+from fairlead.operations.work.places import Places
+from fairlead.operations.work.queue import WorkQueue
+from fairlead.operations.work.store import WorkStore
 from fairlead.operations.workspaces import DEFAULT_NAME
 from fairlead.processes.tree import watch_trees
 from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts, start_background
@@ -77,9 +80,11 @@ from fairlead.surfaces.jobs.deployments import DeploymentHandlers
 from fairlead.surfaces.jobs.jobs import JobHandlers as PublicJobHandlers
 from fairlead.surfaces.jobs.surface import JobsSurface
 from fairlead.workers.deployments import DeploymentWorker
-from fairlead.workers.jobs import JobWorker
+from fairlead.workers.work import Chore, WorkLoop
 
 _UPLOADS_WAITING_MAX: Final = 1_000
+_TAKE_OVER_EVERY: Final = 5
+_FORGET_EVERY: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +92,12 @@ class _Working:
     """What jobs are made of."""
 
     hosts: Hosts
-    books: JobBooks
+    store: JobStore
     journal: JobJournal
     files: WorkflowFiles
     documents: StoredDocuments
     executor: JobExecutor
+    places: Places
     models: ModelRunner
     confinement: Confinement
     kept_ms: int
@@ -117,11 +123,20 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, s
     nodes = NodeCatalog(
         working.hosts, lambda: base.catalog.current, lambda catalog: _partner_nodes(catalog, base, runs)
     )
-    claimer = _claimer(settings, base, working)
+    work = _work(base, working)
+    timeout_ms = int(settings.queue_hours * HOUR_MS)
+    queue: JobQueue = WorkQueue(work, base.database, working.store, base.clock, base.observe, runs.presence, timeout_ms)
     verbs = _verbs(settings, base, working, nodes)
     start_background(stack, DeploymentWorker(verbs.keeper, base.observe).work())
-    forgets = (claimer.forget, working.files.forget_expired, verbs.submissions.forget)
-    worker = JobWorker(claimer, _abandoner(base, working), working.executor, nodes, forgets, base.observe)
+    forgets = (work.forget, working.files.forget_expired, verbs.submissions.forget)
+    chores = (
+        Chore(nodes.follow_catalog),
+        Chore(queue.take_over, _TAKE_OVER_EVERY),
+        Chore(queue.end_strays, _TAKE_OVER_EVERY),
+        Chore(_abandoner(base, working).abandon),
+        *(Chore(forget, _FORGET_EVERY) for forget in forgets),
+    )
+    worker = WorkLoop(queue, working.places, base.observe, chores)
     listen_for_released(base.messaging.wakeups, Topic.JOB_RELEASED, worker.tell, stack)
     listen_for_cancelled(base.messaging.wakeups, Topic.JOB_CANCELLED, working.executor.interrupt_all, stack)
     stack.push_async_callback(lambda: working.executor.drain(drain.left()))
@@ -146,7 +161,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
         remaining=lambda remaining: _tell_remaining(base, remaining),
     )
     stack.push_async_callback(journal.close)
-    books = JobBooks(journal, base.observe)
+    store, places = WorkStore(journal, base.observe, REFUSAL), Places(settings.engine_hosts)
     kept_ms = int(settings.jobs_hours * HOUR_MS)
     transport = Transport(trusted=[one.base_url for one in base.partners.providers.values() if not one.missing])
     stack.push_async_callback(transport.close)
@@ -160,7 +175,7 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
     models = _models(settings, base, runs, transport)
     executor = JobExecutor(
         hosts,
-        books,
+        store,
         files,
         models,
         base.authenticator,
@@ -168,12 +183,12 @@ async def _working(settings: Settings, base: Base, runs: Runs, stack: AsyncExitS
         base.clock,
         base.observe,
         Patience(base.observe),
-        server_id=runs.recovery.server_id,
-        places=settings.engine_hosts,
+        server_id=runs.presence.server_id,
+        places=places,
         kept_ms=kept_ms,
     )
     documents = _documents(base, stack)
-    return _Working(hosts, books, journal, files, documents, executor, models, confinement, kept_ms)
+    return _Working(hosts, store, journal, files, documents, executor, places, models, confinement, kept_ms)
 
 
 def _documents(base: Base, stack: AsyncExitStack) -> StoredDocuments:
@@ -244,17 +259,13 @@ def _files(
     )
 
 
-def _claimer(settings: Settings, base: Base, working: _Working) -> JobClaimer:
-    return JobClaimer(
+def _work(base: Base, working: _Working) -> JobWork:
+    return JobWork(
         base.database,
-        working.books,
         working.executor,
         base.messaging.events,
         base.clock,
         base.observe,
-        base.alone,
-        int(settings.silent_server_seconds * 1000),
-        int(settings.queue_hours * HOUR_MS),
         working.kept_ms,
         working.documents,
     )
@@ -263,7 +274,7 @@ def _claimer(settings: Settings, base: Base, working: _Working) -> JobClaimer:
 def _abandoner(base: Base, working: _Working) -> JobAbandoner:
     return JobAbandoner(
         base.database,
-        working.books,
+        working.store,
         working.executor,
         base.messaging.events,
         base.clock,
@@ -285,7 +296,7 @@ def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog
         reader,
         JobCanceller(
             base.database,
-            working.books,
+            working.store,
             base.messaging.wakeups,
             base.messaging.events,
             base.clock,
@@ -406,7 +417,7 @@ def _file_handlers(settings: Settings, base: Base, working: _Working) -> tuple[U
 def _submitter(settings: Settings, base: Base, working: _Working) -> Submitter:
     return Submitter(
         working.hosts,
-        working.books,
+        working.store,
         working.executor,
         working.files,
         working.documents,

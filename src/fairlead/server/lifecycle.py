@@ -53,17 +53,19 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
         drain = Drain(settings.drain_seconds)
         runs = ready_runs(settings, base, metrics, drain, stack)
         start_background(stack, watch_loop(metrics.loop.record))
-        await runs.recovery.announce()
+        await runs.presence.announce()
         start_background(stack, runs.webhook_poster.work())
         start_background(stack, runs.queue_worker.work())
         start_background(
             stack,
-            Janitor(runs.recovery, base.catalog, base.windows, base.assets.sweeper, runs.replayer, observe).work(),
+            Janitor(
+                runs.presence, runs.queue, base.catalog, base.windows, base.assets.sweeper, runs.replayer, observe
+            ).work(),
         )
         jobs = await _ready_jobs(settings, base, runs, drain, stack)
         if jobs is not None:
             metrics.journals.append(jobs.entries_waiting)
-        readiness = Readiness(base.database, runs.recovery.announce_in, base.assets.blobs.check_writable)
+        readiness = Readiness(base.database, runs.presence.announce_in, base.assets.blobs.check_writable)
         stack.push_async_callback(readiness.close)
         served = application(settings, base, runs, jobs, metrics, readiness)
         drain.tell(readiness.begin_draining)

@@ -21,22 +21,25 @@ from fairlead.operations.clock import new_id
 from fairlead.operations.runs.admit import Admitter
 from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller
-from fairlead.operations.runs.claim import Claimer
 from fairlead.operations.runs.collect import Collector
 from fairlead.operations.runs.dispatch import Dispatcher
 from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.large_bodies import LargeBodies
-from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import CallChecks
 from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
 from fairlead.operations.runs.watch import Watcher
+from fairlead.operations.runs.work import RunQueue, RunWork
 from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.operations.webhook_secrets import WebhookSecrets
 from fairlead.operations.webhooks import Webhooks, allowed_addresses
+from fairlead.operations.work.places import Places
+from fairlead.operations.work.presence import ServerPresence
+from fairlead.operations.work.queue import WorkQueue
+from fairlead.operations.work.store import WorkStore
 from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials
@@ -48,8 +51,8 @@ from fairlead.server.drain import Drain
 from fairlead.server.messaging import listen_for_cancelled, listen_for_released, publish_changed_runs, publish_released
 from fairlead.server.settings import Settings
 from fairlead.storage.journal import Journal
-from fairlead.workers.queue import QueueWorker
 from fairlead.workers.webhooks import WebhookPoster
+from fairlead.workers.work import WorkLoop
 
 HOUR_MS: Final = 3_600_000
 _ANSWERS_WAITING_MAX: Final = 1_000_000
@@ -65,12 +68,13 @@ class Runs:
     exchange: Exchange
     answers: AnswerDecoder
     replayer: Replayer
-    recovery: Recovery
+    presence: ServerPresence
+    queue: RunQueue
     collector: Collector
     canceller: Canceller
     awaited: AwaitedRuns
     watcher: Watcher
-    queue_worker: QueueWorker
+    queue_worker: WorkLoop
     webhooks: Webhooks
     webhook_secrets: WebhookSecrets
     webhook_poster: WebhookPoster
@@ -102,9 +106,9 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
     metrics.journals.append(lambda: working.journal.entries_waiting)
     stack.push_async_callback(lambda: working.executor.drain(drain.left()))
     throughput, collectable_ms = Throughput(), int(settings.results_hours * HOUR_MS)
-    queue_worker = QueueWorker(
-        _claimer(settings, base, working, throughput), settings.queue_places, working.awaited.workspaces, base.observe
-    )
+    presence = _presence(settings, base, working)
+    queue = _queue(settings, base, working, presence, throughput)
+    queue_worker = WorkLoop(queue, Places(settings.queue_places), base.observe, awaited=working.awaited.workspaces)
     listen_for_released(base.messaging.wakeups, Topic.RUN_RELEASED, queue_worker.tell, stack)
     listen_for_cancelled(base.messaging.wakeups, Topic.RUN_CANCELLED, working.executor.cancel, stack)
     drain.tell(queue_worker.stop, lambda: working.executor.under_way > 0)
@@ -119,7 +123,8 @@ def ready_runs(settings: Settings, base: Base, metrics: Metrics, drain: Drain, s
         exchange=working.exchange,
         answers=working.answers,
         replayer=working.replayer,
-        recovery=_recovery(settings, base, working),
+        presence=presence,
+        queue=queue,
         collector=collector,
         canceller=Canceller(
             base.database, working.journal, base.messaging.wakeups, base.clock, base.observe, collectable_ms
@@ -204,20 +209,24 @@ def _answer_readers(settings: Settings, base: Base, stack: AsyncExitStack) -> Do
     return readers
 
 
-def _claimer(settings: Settings, base: Base, working: _Working, throughput: Throughput) -> Claimer:
-    return Claimer(
+def _queue(
+    settings: Settings, base: Base, working: _Working, presence: ServerPresence, throughput: Throughput
+) -> RunQueue:
+    work = RunWork(
         base.database,
-        working.journal,
+        working.exchange,
         working.resumer,
         working.executor,
         working.voider,
         base.clock,
         base.observe,
         working.server_id,
-        int(settings.queue_hours * HOUR_MS),
         int(settings.results_hours * HOUR_MS),
         throughput,
     )
+    store = WorkStore(working.journal, base.observe, "Runs cannot be recorded right now.")
+    timeout_ms = int(settings.queue_hours * HOUR_MS)
+    return WorkQueue(work, base.database, store, base.clock, base.observe, presence, timeout_ms)
 
 
 def _admitter(base: Base, working: _Working) -> Admitter:
@@ -236,19 +245,9 @@ def _admitter(base: Base, working: _Working) -> Admitter:
     )
 
 
-def _recovery(settings: Settings, base: Base, working: _Working) -> Recovery:
-    return Recovery(
-        base.database,
-        working.exchange,
-        working.resumer,
-        working.executor,
-        working.voider,
-        base.clock,
-        base.observe,
-        working.server_id,
-        base.alone,
-        int(settings.silent_server_seconds * 1000),
-    )
+def _presence(settings: Settings, base: Base, working: _Working) -> ServerPresence:
+    silent_ms = int(settings.silent_server_seconds * 1000)
+    return ServerPresence(base.database, base.clock, base.observe, working.server_id, base.alone, silent_ms)
 
 
 def _webhooks(settings: Settings, base: Base, stack: AsyncExitStack) -> tuple[WebhookSecrets, Webhooks]:

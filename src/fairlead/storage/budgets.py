@@ -94,14 +94,15 @@ class BudgetBook:
     """The API keys of a batch of entries: which are revoked, what each may spend, and what is held for its runs.
 
     Only keys that are looked up can be refused anything; what is held is kept for all. To be made behind the lock of
-    the keys' workspaces, so that no other server admits runs with them meanwhile. `now` in ms since 1970.
+    the keys' workspaces, so that no other server admits runs with them meanwhile. `now` in ms since 1970. None among
+    the `key_ids` is for runs without a key.
 
     `revoked` are those that were revoked since their callers were looked up: a cache must not spend their money.
     """
 
-    def __init__(self, connection: Connection, key_ids: Collection[str], now: int) -> None:
+    def __init__(self, connection: Connection, key_ids: Collection[str | None], now: int) -> None:
         revoked, bounded = set(), []
-        for row in _KEYS.run(connection, sorted(key_ids)):
+        for row in _KEYS.run(connection, sorted(filter(None, key_ids))):
             if row[2] is not None:
                 revoked.add(row[0])
             if row[5] is not None:

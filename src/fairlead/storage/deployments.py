@@ -39,8 +39,8 @@ from fairlead.domain.deployments import (
 )
 from fairlead.domain.jobs.states import LIVE, JobTransition, states_before
 from fairlead.domain.token_issuers import TokenKind
-from fairlead.storage.job_entries import job_in_state
 from fairlead.storage.tables import deployments, jobs, releases, workspaces
+from fairlead.storage.work.table import in_state
 
 _UNFINISHED: Final = sorted(state.value for state in states_before(JobTransition.ABANDON))
 """The states in which a job of a deleted deployment is still to be ended, or to be told to."""
@@ -245,7 +245,7 @@ def abandoned_jobs(connection: Connection, workspace_id: str, deployment_id: str
     """Jobs of a deployment that are to be ended because it was deleted."""
     statement = select(jobs.c.id).where(
         jobs.c.workspace_id == workspace_id,
-        job_in_state(LIVE),
+        in_state(jobs, LIVE),
         jobs.c.state.in_(_UNFINISHED),
         jobs.c.deployment_id == deployment_id,
     )

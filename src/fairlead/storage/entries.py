@@ -24,22 +24,21 @@ from fairlead.domain.runs.entries import (
     Acceptance,
     Admission,
     CancelNoted,
-    Claim,
     Committed,
     Enqueued,
     HasEnded,
     JournalEntry,
     KeyUsed,
     Redirection,
-    Release,
     Settlement,
-    Superseded,
+    TakeOver,
     Verdict,
     Withdrawal,
     Withdrawn,
 )
 from fairlead.domain.runs.events import RunChanged
 from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, advance, states_before
+from fairlead.domain.work.entries import Claim, Release, Superseded
 from fairlead.storage import entry_statements as sql
 from fairlead.storage.budgets import HOLD_FOR_KEY, BudgetBook
 from fairlead.storage.idempotency import KeyBook
@@ -48,7 +47,7 @@ from fairlead.storage.usage import UsageBook
 from fairlead.storage.webhooks import DELIVERY_IS_DUE, INSERT_DELIVERY
 
 _Row: TypeAlias = tuple[Any, ...]
-_OfARun: TypeAlias = Claim | Withdrawal | Acceptance | Redirection | Settlement
+_OfARun: TypeAlias = Claim | Withdrawal | TakeOver | Acceptance | Redirection | Settlement
 
 # Plain texts and members by names of ours: every run needs several, and an enumeration takes its time to look them up.
 _TEXT: Final = {one: one.value for one in RunState}
@@ -112,7 +111,7 @@ class _Batch:
 
     `funds` are the figures of the workspaces as the entries leave them, `before` as they were found. In `blocked`
     workspaces the first of the queue waits for committed spend to come free; nothing goes past it. `runs` are those
-    that entries are about, `claimed` the rows of those that are claimed.
+    that entries are about, `claimed` the rows of those that are claimed or taken over.
     """
 
     funds: dict[str, Funds]
@@ -130,6 +129,7 @@ class _Batch:
     new_runs: list[_Row] = field(default_factory=list)
     claims: list[_Row] = field(default_factory=list)
     withdrawn: list[_Row] = field(default_factory=list)
+    taken_over: list[_Row] = field(default_factory=list)
     unwanted: list[_Row] = field(default_factory=list)
     accepted: list[_Row] = field(default_factory=list)
     gone_on_with: list[_Row] = field(default_factory=list)
@@ -169,6 +169,7 @@ def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Wr
         (sql.NOTE_CANCEL, batch.unwanted),
         (sql.ACCEPT_RUN, batch.accepted),
         (sql.REDIRECT_RUN, batch.redirected),
+        (sql.TAKE_OVER_RUN, batch.taken_over),
         (sql.SETTLE_RUN, batch.settled),
         (sql.WITHDRAW_RUN, batch.withdrawn),
     )
@@ -197,22 +198,23 @@ def _begin(
         funds[row[0]] = Funds(_BILLING[row[1]], *row[2:])
     run_ids, claims, raises = [], [], []
     for entry in of_runs:
-        run_ids.append(entry.run_id)
-        if type(entry) is Claim:
-            claims.append(entry.run_id)
+        run_id = entry.id if type(entry) is Claim else entry.run_id
+        run_ids.append(run_id)
+        if type(entry) is Claim or type(entry) is TakeOver:
+            claims.append(run_id)
         elif type(entry) is Redirection:
             raises.append(entry)
     runs: dict[str, _LockedRun] = {}
     for row in sql.LOCK_RUNS.run(connection, run_ids):
         runs[row[0]] = _LockedRun(*row[1:])
-    key_ids, now = set(), 0
+    key_ids: set[str | None] = set()
+    now = 0
     for admission in admissions:
         now = max(now, admission.created_at)
-        if admission.key_id is not None:
-            key_ids.add(admission.key_id)
+        key_ids.add(admission.key_id)
     for entry in raises:
         now = max(now, entry.at)
-        if (found := runs.get(entry.run_id)) and found.key_id is not None:
+        if found := runs.get(entry.run_id):
             key_ids.add(found.key_id)
     return _Batch(
         funds=funds,
@@ -226,7 +228,7 @@ def _begin(
 
 def _go_on(batch: _Batch, entry: _OfARun) -> Verdict:
     """Gather what an entry does to its run, or say that it comes too late."""
-    found = batch.runs.get(entry.run_id)
+    found = batch.runs.get(entry.id if type(entry) is Claim else entry.run_id)
     if found is None:
         return Superseded()
     match entry:
@@ -236,21 +238,36 @@ def _go_on(batch: _Batch, entry: _OfARun) -> Verdict:
             return _claim(batch, entry, found)
         case Withdrawal():
             return _withdraw(batch, entry, found)
+        case TakeOver():
+            return _take_over(batch, entry, found)
 
 
 def _claim(batch: _Batch, entry: Claim, found: _LockedRun) -> Verdict:
     """Gather the claim of a released run; the worker is told what the run is."""
-    run = sql.live_run(batch.claimed[entry.run_id])
+    run = sql.live_run(batch.claimed[entry.id])
     if found.state not in _CLAIMABLE:
         # Or it was claimed by this very entry, in a commit whose answer was lost.
         same = found.state == _CLAIMED and (found.server_id, found.claimed_at) == (entry.server_id, entry.at)
         return run if same else Superseded()
     batch.funds[entry.workspace_id] = batch.funds[entry.workspace_id].with_claim()
-    batch.claims.append((_CLAIMED.value, entry.server_id, entry.at, entry.run_id))
-    batch.changed.append(RunChanged(entry.workspace_id, entry.run_id, has_ended=False))
+    batch.claims.append((_CLAIMED.value, entry.server_id, entry.at, entry.id))
+    batch.changed.append(RunChanged(entry.workspace_id, entry.id, has_ended=False))
     found.state = _CLAIMED.value
     found.attempt += 1
     return replace(run, state=_CLAIMED, attempt=run.attempt + 1)
+
+
+def _take_over(batch: _Batch, entry: TakeOver, found: _LockedRun) -> Verdict:
+    """Gather a takeover; the new server is told what the run is."""
+    if found.state not in WORKING or found.attempt != entry.attempt:
+        return Superseded()
+    run = sql.live_run(batch.claimed[entry.run_id])
+    state = advance(run.state, RunEvent.TAKE_OVER)
+    batch.taken_over.append((state.value, entry.server_id, entry.run_id, entry.attempt))
+    found.attempt += 1
+    detail = f"its server fell silent while the run was {run.state}"
+    batch.events.append((entry.run_id, "taken over", found.attempt, detail, entry.at))
+    return replace(run, state=state, attempt=found.attempt)
 
 
 def _withdraw(batch: _Batch, entry: Withdrawal, found: _LockedRun) -> Verdict:
@@ -418,32 +435,18 @@ def _settle(batch: _Batch, entry: Settlement, found: _LockedRun) -> None:
         batch.keys.settle(entry)
     if funds := batch.funds.get(entry.workspace_id):
         batch.funds[entry.workspace_id] = funds.after_settlement(found.hold, entry.charge)
-    batch.settled.append(
-        (
-            _TEXT[entry.state],
-            entry.charge,
-            entry.reason,
-            entry.upstream_status,
-            entry.caller_left,
-            entry.finished_at,
-            entry.run_id,
-            entry.attempt,
-        )
-    )
+    row = (
+        _TEXT[entry.state], entry.charge, entry.reason, entry.upstream_status, entry.caller_left, entry.finished_at,
+        entry.run_id, entry.attempt,
+    )  # fmt: skip
+    batch.settled.append(row)
     for one in entry.events:
         batch.events.append((entry.run_id, one.kind, one.attempt, one.detail, one.at))
-    row = (
-        entry.workspace_id,
-        entry.run_id,
-        2,
-        _POST if entry.billed else _VOID,
-        -entry.charge,
-        -found.hold,
-        entry.reason,
-        entry.rate_version,
-        entry.finished_at,
-    )
-    batch.ledger.append(row)
+    entered = (
+        entry.workspace_id, entry.run_id, 2, _POST if entry.billed else _VOID, -entry.charge, -found.hold,
+        entry.reason, entry.rate_version, entry.finished_at,
+    )  # fmt: skip
+    batch.ledger.append(entered)
     succeeded = entry.state is _SUCCEEDED
     _count_end(batch, entry.workspace_id, entry.run_id, found, entry.finished_at, entry.charge, succeeded=succeeded)
     found.state = entry.state

@@ -1,16 +1,14 @@
 """The statements a batch of journal entries becomes (storage/entries.py), compiled once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     bindparam,
     insert,
     literal_column,
     null,
-    or_,
     select,
     true,
     update,
@@ -21,6 +19,7 @@ from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, st
 from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.storage.prepared import Prepared, PreparedLookup
 from fairlead.storage.tables import ledger_entries, run_events, runs, workspaces
+from fairlead.storage.work.table import in_state
 
 LIVE_RUN_COLUMNS: Final = (
     runs.c.id,
@@ -53,11 +52,6 @@ _LIVE_RUN_NAMES: Final = (
     *(column.name for column in LIVE_RUN_COLUMNS[16:]),
     "workspace",
 )
-
-
-def in_state(states: Iterable[RunState]) -> ColumnElement[bool]:
-    """Name states in a statement that is compiled once: literals, so that its only parameters are those of a row."""
-    return or_(*(runs.c.state == literal_column(f"'{state.value}'") for state in sorted(states)))
 
 
 LOCK_WORKSPACES: Final = PreparedLookup(
@@ -177,7 +171,7 @@ ACCEPT_RUN: Final = Prepared(
     .where(
         runs.c.id == bindparam("run"),
         runs.c.attempt == bindparam("of_attempt"),
-        in_state(states_before(RunEvent.ACCEPT)),
+        in_state(runs, states_before(RunEvent.ACCEPT)),
     )
     .values(state=bindparam("new_state"), handle=bindparam("new_handle"), credential=bindparam("new_credential")),
     ("new_state", "new_handle", "new_credential", "run", "of_attempt"),
@@ -187,7 +181,7 @@ REDIRECT_RUN: Final = Prepared(
     .where(
         runs.c.id == bindparam("run"),
         runs.c.attempt == bindparam("of_attempt"),
-        in_state(states_before(RunEvent.REDIRECT)),
+        in_state(runs, states_before(RunEvent.REDIRECT)),
     )
     .values(
         provider=bindparam("new_provider"),
@@ -199,7 +193,7 @@ REDIRECT_RUN: Final = Prepared(
 )
 SETTLE_RUN: Final = Prepared(
     update(runs)
-    .where(runs.c.id == bindparam("run"), runs.c.attempt == bindparam("of_attempt"), in_state(WORKING))
+    .where(runs.c.id == bindparam("run"), runs.c.attempt == bindparam("of_attempt"), in_state(runs, WORKING))
     .values(
         state=bindparam("new_state"),
         charge=bindparam("new_charge"),
@@ -226,7 +220,7 @@ SETTLE_RUN: Final = Prepared(
 
 CLAIM_RUN: Final = Prepared(
     update(runs)
-    .where(runs.c.id == bindparam("run"), in_state(states_before(RunEvent.CLAIM)))
+    .where(runs.c.id == bindparam("run"), in_state(runs, states_before(RunEvent.CLAIM)))
     .values(
         state=bindparam("new_state"),
         attempt=runs.c.attempt + literal_column("1"),
@@ -235,15 +229,25 @@ CLAIM_RUN: Final = Prepared(
     ),
     ("new_state", "new_server", "now", "run"),
 )
+TAKE_OVER_RUN: Final = Prepared(
+    update(runs)
+    .where(runs.c.id == bindparam("run"), runs.c.attempt == bindparam("of_attempt"), in_state(runs, WORKING))
+    .values(
+        state=bindparam("new_state"),
+        attempt=runs.c.attempt + literal_column("1"),
+        server_id=bindparam("new_server"),
+    ),
+    ("new_state", "new_server", "run", "of_attempt"),
+)
 RELEASE_RUN: Final = Prepared(
     update(runs)
-    .where(runs.c.id == bindparam("run"), in_state(states_before(RunEvent.RELEASE)))
+    .where(runs.c.id == bindparam("run"), in_state(runs, states_before(RunEvent.RELEASE)))
     .values(state=bindparam("new_state")),
     ("new_state", "run"),
 )
 WITHDRAW_RUN: Final = Prepared(
     update(runs)
-    .where(runs.c.id == bindparam("run"), in_state(states_before(RunEvent.WITHDRAW)))
+    .where(runs.c.id == bindparam("run"), in_state(runs, states_before(RunEvent.WITHDRAW)))
     .values(
         state=bindparam("new_state"),
         charge=bindparam("new_charge"),
@@ -257,7 +261,7 @@ WITHDRAW_RUN: Final = Prepared(
 )
 NOTE_CANCEL: Final = Prepared(
     update(runs)
-    .where(runs.c.id == bindparam("run"), runs.c.cancel_requested_at.is_(None), in_state(WORKING))
+    .where(runs.c.id == bindparam("run"), runs.c.cancel_requested_at.is_(None), in_state(runs, WORKING))
     .values(cancel_requested_at=bindparam("now")),
     ("now", "run"),
 )
@@ -269,14 +273,14 @@ CLAIMED: Final = PreparedLookup(
         .where(one_of(runs.c.id))
     )
 )
-"""The runs that are claimed, as `live_run` reads them."""
+"""The runs that are claimed or taken over, as `live_run` reads them."""
 _HEAD: Final = (
     select(runs.c.id, runs.c.hold)
     .where(
         runs.c.workspace_id == bindparam("workspace"),
         runs.c.hold < bindparam("below"),
-        in_state(WAITING),
-        in_state((RunState.PARKED,)),
+        in_state(runs, WAITING),
+        in_state(runs, (RunState.PARKED,)),
     )
     .order_by(runs.c.place)
     .limit(bindparam("most"))

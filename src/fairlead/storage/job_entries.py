@@ -11,22 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, literal_column, or_, select, update
+from sqlalchemy import Connection, bindparam, func, insert, literal_column, select, update
 
 from fairlead.domain.deployments import DeploymentFault, DeploymentNotFound, DeploymentState, refuse_job
 from fairlead.domain.jobs.entries import (
     Claimed,
     JobCancel,
-    JobClaim,
     JobEnding,
     JobEntry,
     JobProgress,
-    JobRelease,
     JobTakeOver,
     JobVerdict,
     Moved,
     NewEvent,
-    Outdated,
     Submission,
     Submitted,
 )
@@ -40,6 +37,7 @@ from fairlead.domain.jobs.faults import (
 )
 from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobState, JobTransition, advance, states_before
 from fairlead.domain.storage_limits import StorageUsage
+from fairlead.domain.work.entries import Claim, Release, Superseded
 from fairlead.storage.job_documents import count_documents, document_columns, refuse_documents, usage_before
 from fairlead.storage.job_keys import INSERT_KEY, used_keys
 from fairlead.storage.job_labels import Marks, add_marks, mark_job
@@ -47,6 +45,7 @@ from fairlead.storage.needed_files import INSERT_NEEDED
 from fairlead.storage.prepared import Prepared, PreparedInsert, PreparedLookup, PreparedQuery
 from fairlead.storage.public_ids import find_known_as
 from fairlead.storage.tables import deployments, job_events, jobs, workspaces
+from fairlead.storage.work.table import in_state
 from fairlead.storage.workflow_files import extend_expiries
 
 _Row: TypeAlias = tuple[Any, ...]
@@ -172,9 +171,10 @@ def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> Wr
 def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
     owners = sorted({entry.workspace_id for entry in entries})
     slots = {row[0]: _Slots(*row[1:]) for row in _LOCK_WORKSPACES.run(connection, owners)}
-    ids = sorted({entry.job_id for entry in entries if not isinstance(entry, JobRelease | Submission)})
+    claimed = sorted({entry.id for entry in entries if isinstance(entry, Claim)})
+    changed = {entry.job_id for entry in entries if not isinstance(entry, Claim | Release | Submission)}
+    ids = sorted(changed.union(claimed))
     standing = {row[0]: _standing(row) for row in _LOCK_JOBS.run(connection, ids)}
-    claimed = sorted({entry.job_id for entry in entries if isinstance(entry, JobClaim)})
     for job_id, number in _LAST_EVENTS.run(connection, claimed):
         if job_id in standing:
             standing[job_id].events = number
@@ -201,21 +201,21 @@ def _apply(batch: _Batch, entry: JobEntry) -> JobVerdict:
     match entry:
         case Submission():
             return _submit(batch, entry)
-        case JobRelease():
+        case Release():
             batch.touched.add(entry.workspace_id)
             return None
         case _:
-            standing = batch.standing.get(entry.job_id)
+            standing = batch.standing.get(entry.id if isinstance(entry, Claim) else entry.job_id)
             if standing is None or standing.workspace_id != entry.workspace_id:
-                return Outdated()
+                return Superseded()
             return _apply_to(batch, entry, standing)
 
 
 def _apply_to(
-    batch: _Batch, entry: JobClaim | JobProgress | JobEnding | JobCancel | JobTakeOver, standing: _Standing
+    batch: _Batch, entry: Claim | JobProgress | JobEnding | JobCancel | JobTakeOver, standing: _Standing
 ) -> JobVerdict:
     match entry:
-        case JobClaim():
+        case Claim():
             return _claim(batch, entry, standing)
         case JobProgress():
             return _note(batch, entry, standing)
@@ -290,14 +290,14 @@ def _refuse_placement(batch: _Batch, entry: Submission) -> DeploymentFault | Non
     return refuse_job(DeploymentState(state), reason)
 
 
-def _claim(batch: _Batch, entry: JobClaim, standing: _Standing) -> JobVerdict:
+def _claim(batch: _Batch, entry: Claim, standing: _Standing) -> JobVerdict:
     if standing.state in _CLAIMABLE:
         standing.state = advance(standing.state, JobTransition.CLAIM)
         standing.attempt += 1
         standing.server_id, standing.started_at = entry.server_id, entry.at
-        batch.write(_CLAIM, standing.state.value, standing.attempt, entry.server_id, entry.at, entry.at, entry.job_id)
+        batch.write(_CLAIM, standing.state.value, standing.attempt, entry.server_id, entry.at, entry.at, entry.id)
     elif standing.state not in WORKING or (standing.server_id, standing.started_at) != (entry.server_id, entry.at):
-        return Outdated()
+        return Superseded()
     # Else it was written before, and the database went away before it could say so.
     is_inactive = batch.slots[entry.workspace_id].limit == INACTIVE
     return Claimed(standing.attempt, standing.events, is_inactive, standing.attempt - 1 - standing.handed_back)
@@ -305,7 +305,7 @@ def _claim(batch: _Batch, entry: JobClaim, standing: _Standing) -> JobVerdict:
 
 def _note(batch: _Batch, entry: JobProgress, standing: _Standing) -> JobVerdict:
     if standing.state not in WORKING or standing.attempt != entry.attempt:
-        return Outdated()
+        return Superseded()
     batch.write(_PROGRESS, entry.progress, entry.at, entry.job_id)
     _keep(batch, entry.job_id, entry.events)
     return None
@@ -317,7 +317,7 @@ def _end(batch: _Batch, entry: JobEnding, standing: _Standing) -> JobVerdict:
     if standing.attempt == entry.attempt and standing.state in {advance(before, event) for before in possible}:
         return Moved(standing.state, standing.public_id)  # written before; the database went away before it said so
     if standing.attempt != entry.attempt or standing.state not in possible:
-        return Outdated()
+        return Superseded()
     standing.state = advance(standing.state, event)
     batch.write(
         _END,
@@ -338,7 +338,7 @@ def _end(batch: _Batch, entry: JobEnding, standing: _Standing) -> JobVerdict:
 
 def _cancel(batch: _Batch, entry: JobCancel, standing: _Standing) -> JobVerdict:
     if standing.state not in _GIVEN_UP[entry.cause] or (entry.only is not None and standing.state not in entry.only):
-        return Outdated()
+        return Superseded()
     was_parked = standing.state is JobState.PARKED
     standing.state = advance(standing.state, entry.cause)
     if standing.state in WORKING:
@@ -357,7 +357,7 @@ def _cancel(batch: _Batch, entry: JobCancel, standing: _Standing) -> JobVerdict:
 
 def _take_over(batch: _Batch, entry: JobTakeOver, standing: _Standing) -> JobVerdict:
     if standing.state not in WORKING or standing.attempt != entry.attempt:
-        return Outdated()
+        return Superseded()
     standing.state = advance(standing.state, JobTransition.TAKE_OVER)
     standing.server_id = None
     standing.handed_back += entry.is_handed_back
@@ -402,11 +402,6 @@ def _release(connection: Connection, batch: _Batch) -> tuple[list[tuple[str, str
         if found and slots.parked and slots.free:
             unfinished.append(workspace_id)
     return released, unfinished
-
-
-def job_in_state(states: Iterable[JobState]) -> ColumnElement[bool]:
-    """Name states in a statement that is compiled once: literals, in the order in which the indexes name them."""
-    return or_(*(jobs.c.state == literal_column(f"'{state.value}'") for state in sorted(states)))
 
 
 _LOCK_WORKSPACES: Final = PreparedLookup(
@@ -458,7 +453,7 @@ _LAST_EVENTS: Final = PreparedLookup(
 )
 _OLDEST_PARKED: Final = PreparedQuery(
     select(jobs.c.id)
-    .where(jobs.c.workspace_id == bindparam("workspace"), job_in_state(LIVE), job_in_state({JobState.PARKED}))
+    .where(jobs.c.workspace_id == bindparam("workspace"), in_state(jobs, LIVE), in_state(jobs, {JobState.PARKED}))
     .order_by(jobs.c.number)
     .limit(bindparam("room"))
     .offset(literal_column("0")),  # or the dialect of SQLite adds a parameter of its own

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from fairlead.domain.jobs.entries import JobEntry, JobRelease, JobVerdict
+from fairlead.domain.jobs.entries import JobEntry, JobVerdict
+from fairlead.domain.work.entries import Release
 from fairlead.storage.database import Database
 from fairlead.storage.group_commit import GroupCommit
 from fairlead.storage.job_entries import WrittenJobs, write_job_entries
@@ -46,4 +47,4 @@ class JobJournal(GroupCommit[JobEntry, WrittenJobs, JobVerdict]):
         if batch.released:
             self._released(batch.released)
         for workspace_id in batch.unfinished:
-            self.write(JobRelease(workspace_id)).add_done_callback(_heed)
+            self.write(Release(workspace_id)).add_done_callback(_heed)

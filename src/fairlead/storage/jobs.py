@@ -1,4 +1,4 @@
-"""Jobs as they are read: one, those of a workspace, those that wait for a server, those whose server fell silent."""
+"""Jobs as they are read: one, those of a workspace, their queue."""
 
 import asyncio
 import operator
@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, Connection, any_, bindparam, delete, func, select
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Connection, and_, any_, bindparam, delete, func, select
 
 from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.jobs import Job, JobQuery, StoredEvent
@@ -15,14 +15,13 @@ from fairlead.domain.jobs.listing import JobPage, ListedJob, ListQuery
 from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobState
 from fairlead.storage.deployments import packs_of_release
 from fairlead.storage.job_documents import DOCUMENT_COLUMNS, documents_in
-from fairlead.storage.job_entries import job_in_state
 from fairlead.storage.job_labels import Marks, find_labelled, mark_job, remove_marks
 from fairlead.storage.needed_files import delete_needed
 from fairlead.storage.prepared import PreparedQuery, is_sqlite
 from fairlead.storage.public_ids import JobByPublicId
-from fairlead.storage.released import ReleasedLookup
 from fairlead.storage.storage_usage import lock_usage
-from fairlead.storage.tables import job_events, jobs, servers, workspaces
+from fairlead.storage.tables import job_events, jobs, workspaces
+from fairlead.storage.work.table import WorkTable, in_state
 
 _WINDOW_MIN: Final = 9
 _LARGE_BYTES: Final = 64 * 1024
@@ -56,14 +55,6 @@ _LISTED: Final = (
 )  # fmt: skip
 EVENTS_MAX: Final = 10_000
 """How many events of a job are read."""
-
-
-class OrphanedJob(msgspec.Struct, frozen=True):
-    """A job whose server fell silent."""
-
-    job_id: str
-    workspace_id: str
-    attempt: int
 
 
 class ForgottenJobs(msgspec.Struct, frozen=True):
@@ -100,7 +91,7 @@ def find_with_position(connection: Connection, workspace_id: str, public_id: str
     job = find_job(connection, workspace_id, public_id, whole=False)
     if job is None or job.state not in WAITING:
         return job, None
-    return job, jobs_ahead(connection, workspace_id, job.number)
+    return job, QUEUE.count_ahead(connection, workspace_id, job.number)
 
 
 def find_claimed(connection: Connection, workspace_id: str, job_id: str) -> tuple[Job | None, PackSet]:
@@ -117,7 +108,7 @@ def live_jobs(connection: Connection, workspace_id: str, limit: int, *, whole: b
     """The jobs of a workspace that have not ended, in the order of their numbers."""
     rows = connection.execute(
         select(*(_WHOLE if whole else _BRIEF))
-        .where(jobs.c.workspace_id == workspace_id, job_in_state(LIVE))
+        .where(jobs.c.workspace_id == workspace_id, in_state(jobs, LIVE))
         .order_by(jobs.c.number)
         .limit(limit)
     ).mappings()
@@ -166,13 +157,6 @@ def _list_labelled(connection: Connection, workspace_id: str, query: ListQuery) 
     return JobPage(page, numbers[-1] if len(found) > query.limit else before)
 
 
-def jobs_ahead(connection: Connection, workspace_id: str, number: int) -> int:
-    """How many jobs of a workspace wait that were submitted before the one of a number."""
-    waiting = jobs.c.state.in_(sorted(WAITING))
-    ahead = select(func.count()).select_from(jobs).where(jobs.c.workspace_id == workspace_id, job_in_state(LIVE))
-    return int(connection.execute(ahead.where(waiting, jobs.c.number < number)).scalar_one())
-
-
 def count_jobs(connection: Connection, workspace_id: str, states: frozenset[JobState] | None) -> int:
     """How many jobs of a workspace are in some states."""
     statement = select(func.count()).select_from(jobs).where(jobs.c.workspace_id == workspace_id)
@@ -200,64 +184,6 @@ def events_of(
         found = found.where(job_events.c.kind.in_(kinds))
     rows = connection.execute(found.order_by(job_events.c.number).limit(EVENTS_MAX))
     return [StoredEvent(*row) for row in rows]
-
-
-def released_jobs(connection: Connection, behind: str, limit: int) -> Sequence[tuple[str, str]]:
-    """Jobs that wait for a server, some of each workspace, as `ReleasedLookup.find` says."""
-    return _RELEASED.find(connection, behind, limit)
-
-
-def unwanted_jobs(connection: Connection, server_id: str) -> Sequence[str]:
-    """The jobs a server has executed that were cancelled."""
-    found = connection.execute(
-        select(jobs.c.id).where(
-            job_in_state(WORKING), jobs.c.server_id == server_id, jobs.c.state == JobState.CANCELING.value
-        )
-    )
-    return [row[0] for row in found]
-
-
-def waiting_jobs_since(connection: Connection, before: int, limit: int) -> Sequence[tuple[str, str]]:
-    """Jobs that have waited since before a time (ms): their ids and those of their workspaces."""
-    found = connection.execute(
-        select(jobs.c.id, jobs.c.workspace_id)
-        .where(job_in_state(LIVE), jobs.c.state.in_((JobState.PARKED.value, JobState.RELEASED.value)))
-        .where(jobs.c.created_at < before)
-        .limit(limit)
-    )
-    return [(row[0], row[1]) for row in found]
-
-
-def workspaces_with_job_room(connection: Connection, limit: int) -> Sequence[str]:
-    """Workspaces in which jobs are parked though they need not wait: their subscriptions were changed."""
-    has_room = (workspaces.c.jobs_limit <= 0) | (workspaces.c.jobs_active < workspaces.c.jobs_limit)
-    found = connection.execute(select(workspaces.c.id).where(workspaces.c.jobs_parked > 0, has_room).limit(limit))
-    return [row[0] for row in found]
-
-
-def orphaned_jobs(connection: Connection, server_id: str, silent_since: int, limit: int) -> Sequence[OrphanedJob]:
-    """Jobs that are executed at servers which were not seen since a time (ms), other than the one that asks."""
-    owners = set(connection.execute(select(jobs.c.server_id).where(job_in_state(WORKING)).distinct()).scalars())
-    alive = connection.execute(select(servers.c.id).where(servers.c.seen_at > silent_since)).scalars()
-    silent = owners - {server_id, *alive}
-    if not silent:
-        return []
-    found = connection.execute(
-        select(jobs.c.id, jobs.c.workspace_id, jobs.c.attempt)
-        .where(job_in_state(WORKING), jobs.c.server_id.in_([owner for owner in silent if owner is not None]))
-        .limit(limit)
-    )
-    return [OrphanedJob(*row) for row in found]
-
-
-def jobs_of(connection: Connection, server_id: str, begun_before: int) -> Sequence[OrphanedJob]:
-    """The jobs a server should have executed, and took before a time (ms)."""
-    found = connection.execute(
-        select(jobs.c.id, jobs.c.workspace_id, jobs.c.attempt).where(
-            job_in_state(WORKING), jobs.c.server_id == server_id, jobs.c.updated_at < begun_before
-        )
-    )
-    return [OrphanedJob(*row) for row in found]
 
 
 def delete_expired_jobs(connection: Connection, now: int, limit: int) -> ForgottenJobs:
@@ -313,7 +239,17 @@ def _by_number(condition: ColumnElement[bool]) -> PreparedQuery:
     return PreparedQuery(statement, ("workspace", "numbers"))
 
 
-_RELEASED: Final = ReleasedLookup(jobs, jobs.c.number)
+QUEUE: Final = WorkTable(
+    jobs,
+    number=jobs.c.number,
+    begun_at=jobs.c.updated_at,
+    is_waiting=and_(in_state(jobs, LIVE), in_state(jobs, WAITING)),
+    is_queued=in_state(jobs, LIVE),
+    is_working=in_state(jobs, WORKING),
+    is_cancelled=and_(in_state(jobs, WORKING), in_state(jobs, {JobState.CANCELING})),
+    parked=workspaces.c.jobs_parked,
+    has_room=(workspaces.c.jobs_limit <= 0) | (workspaces.c.jobs_active < workspaces.c.jobs_limit),
+)
 _FIND: Final = JobByPublicId(_BRIEF)
 _FIND_WHOLE: Final = JobByPublicId(_WHOLE)
 _BY_NUMBER_IN_SQLITE: Final = _by_number(

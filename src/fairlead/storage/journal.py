@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from fairlead.domain.runs.entries import JournalEntry, Release, Verdict
+from fairlead.domain.runs.entries import JournalEntry, Verdict
 from fairlead.domain.runs.events import RunChanged
+from fairlead.domain.work.entries import Release
 from fairlead.storage.database import Database
 from fairlead.storage.entries import Written, write_entries
 from fairlead.storage.group_commit import GroupCommit

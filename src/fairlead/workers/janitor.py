@@ -11,8 +11,9 @@ from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.assets import AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.rate_windows import RateWindows
-from fairlead.operations.runs.recover import Recovery
 from fairlead.operations.runs.replay import Replayer
+from fairlead.operations.runs.work import RunQueue
+from fairlead.operations.work.presence import ServerPresence
 from fairlead.workers.periodic import run_periodically
 
 _ROUND_SECONDS: Final = 1.0
@@ -28,14 +29,16 @@ class Janitor:
 
     def __init__(
         self,
-        recovery: Recovery,
+        presence: ServerPresence,
+        queue: RunQueue,
         catalog: CatalogKeeper,
         windows: RateWindows,
         assets: AssetSweeper,
         replayer: Replayer,
         observe: Observer,
     ) -> None:
-        self._recovery = recovery
+        self._presence = presence
+        self._queue = queue
         self._catalog = catalog
         self._windows = windows
         self._assets = assets
@@ -45,21 +48,21 @@ class Janitor:
 
     async def work(self) -> None:
         """Do all of it."""
-        announce_seconds = max(_ROUND_SECONDS, self._recovery.silent_ms / 1000 / _ANNOUNCED_BEFORE)
+        announce_seconds = max(_ROUND_SECONDS, self._presence.silent_ms / 1000 / _ANNOUNCED_BEFORE)
         async with asyncio.TaskGroup() as group:
-            group.create_task(run_periodically(self._recovery.announce, announce_seconds, "announce", self._observe))
+            group.create_task(run_periodically(self._presence.announce, announce_seconds, "announce", self._observe))
             group.create_task(run_periodically(self._recover, announce_seconds, "recover", self._observe))
             group.create_task(self._sweep())
             group.create_task(self._tend())
 
     async def _recover(self) -> None:
         """Take over what there is, then look for strays: one after the other, or what is taken over would be one."""
-        while await self._recovery.take_over():
+        while await self._queue.take_over():
             pass
         now = asyncio.get_running_loop().time()
         if now >= self._strays_due:
             self._strays_due = now + _STRAYS_SECONDS
-            await self._recovery.void_strays()
+            await self._queue.end_strays()
 
     async def _sweep(self) -> None:
         while True:

@@ -11,6 +11,7 @@ from fairlead.domain.jobs.faults import JobFault, StorageFull
 from fairlead.domain.jobs.jobs import JobDocuments
 from fairlead.domain.jobs.states import JobState, JobTransition
 from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
+from fairlead.domain.work.entries import Claim, Release, Superseded
 
 
 class NewEvent(msgspec.Struct, frozen=True):
@@ -52,15 +53,6 @@ class Submission(msgspec.Struct, frozen=True):
     chosen_id: str | None = None
     storage: StorageLimits = UNLIMITED
     documents: JobDocuments | None = None
-
-
-class JobClaim(msgspec.Struct, frozen=True):
-    """A server takes a released job."""
-
-    job_id: str
-    workspace_id: str
-    server_id: str
-    at: int
 
 
 class JobProgress(msgspec.Struct, frozen=True):
@@ -125,13 +117,7 @@ class JobTakeOver(msgspec.Struct, frozen=True):
     is_handed_back: bool = False
 
 
-class JobRelease(msgspec.Struct, frozen=True):
-    """Give free slots of a workspace to the jobs that wait for one: its subscription was changed."""
-
-    workspace_id: str
-
-
-JobEntry: TypeAlias = Submission | JobClaim | JobProgress | JobEnding | JobCancel | JobTakeOver | JobRelease
+JobEntry: TypeAlias = Submission | Claim | JobProgress | JobEnding | JobCancel | JobTakeOver | Release
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -162,8 +148,6 @@ class Moved(msgspec.Struct, frozen=True):
     server_id: str | None = None
 
 
-class Outdated(msgspec.Struct, frozen=True):
-    """The entry found the job in a state, or at an attempt, that has no place for it: nothing was written."""
-
-
-JobVerdict: TypeAlias = Submitted | Claimed | Moved | Outdated | Fault | JobFault | StorageFull | DeploymentFault | None
+JobVerdict: TypeAlias = (
+    Submitted | Claimed | Moved | Superseded | Fault | JobFault | StorageFull | DeploymentFault | None
+)

@@ -125,8 +125,8 @@ class LiveJob(msgspec.Struct, frozen=True):
 
     Everything that is done for it goes by its own `id`; those who watch are told the public one.
 
-    One with a `hindrance`, a kind of error (domain/jobs/errors.py), is ended with it instead of being executed. `packs`
-    are the node packs with which it is executed.
+    One with a `start_blocker`, a kind of error (domain/jobs/errors.py), is ended with it instead of being executed.
+    `packs` are the node packs with which it is executed.
     """
 
     id: str
@@ -141,5 +141,5 @@ class LiveJob(msgspec.Struct, frozen=True):
     started_at: int
     partner_key_id: str | None = None
     events: int = 0
-    hindrance: str | None = None
+    start_blocker: str | None = None
     packs: PackSet = None

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from fairlead.domain.work.states import StateMachine
+
 
 class JobState(enum.StrEnum):
     """Where a job is."""
@@ -76,18 +78,6 @@ TRANSITIONS: Final[Mapping[tuple[JobState, JobTransition], JobState]] = MappingP
 )
 
 
-class IllegalJobMoveError(Exception):
-    """A transition was asked for that the state does not have: a programmer's error, never the caller's."""
-
-
-def advance(state: JobState, transition: JobTransition) -> JobState:
-    """Follow the table; IllegalJobMoveError where it has no row."""
-    try:
-        return TRANSITIONS[state, transition]
-    except KeyError:
-        raise IllegalJobMoveError(f"a job that is {state} cannot {transition}") from None
-
-
-def states_before(transition: JobTransition) -> tuple[JobState, ...]:
-    """The states in which a job can take a transition: what storage repeats in its WHERE."""
-    return tuple(state for state, possible in TRANSITIONS if possible is transition)
+_MACHINE: Final = StateMachine("job", TRANSITIONS)
+advance: Final = _MACHINE.advance
+states_before: Final = _MACHINE.states_before

@@ -13,6 +13,7 @@ from fairlead.domain.faults import Fault
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunState
 from fairlead.domain.stored_documents import DocumentBlob
+from fairlead.domain.work.entries import Claim, Release, Superseded
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
@@ -92,20 +93,14 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 @final
-class Claim(msgspec.Struct, frozen=True):
-    """A worker takes a released run: from here on the intent to call its partner is durable."""
+class TakeOver(msgspec.Struct, frozen=True):
+    """A server takes a run over whose server fell silent. The writes of the old one name the old attempt in vain."""
 
     run_id: str
     workspace_id: str
+    attempt: int
     server_id: str
     at: int
-
-
-@final
-class Release(msgspec.Struct, frozen=True):
-    """Give free slots of a workspace to the runs that wait for one: after its limits were raised."""
-
-    workspace_id: str
 
 
 @final
@@ -188,12 +183,7 @@ class RunEntry(msgspec.Struct, frozen=True):
     at: int
 
 
-JournalEntry: TypeAlias = Admission | Claim | Release | Withdrawal | Acceptance | Redirection | Settlement
-
-
-@dataclass(frozen=True, slots=True)
-class Superseded:
-    """The entry named an attempt that is no longer the run's, or a run that has ended: nothing was written."""
+JournalEntry: TypeAlias = Admission | Claim | Release | Withdrawal | TakeOver | Acceptance | Redirection | Settlement
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -278,5 +268,5 @@ Verdict: TypeAlias = (
 )
 """What became of an entry: None when it was written, one of the others where there is more to say, or why it was not.
 
-A claim is answered with the run as the books know it.
+A claim and a takeover are answered with the run as the books know it.
 """

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from fairlead.domain.work.states import StateMachine
+
 
 class RunState(enum.StrEnum):
     """Where a run is. The public statuses are views of these."""
@@ -66,18 +68,6 @@ TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = MappingProxyT
 )
 
 
-class IllegalTransitionError(Exception):
-    """An event arrived in a state that has no place for it: a programmer's error, never the caller's."""
-
-
-def advance(state: RunState, event: RunEvent) -> RunState:
-    """Follow the table; IllegalTransitionError where it has no row."""
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise IllegalTransitionError(f"a run that is {state} cannot {event}") from None
-
-
-def states_before(event: RunEvent) -> tuple[RunState, ...]:
-    """The states an event may find a run in: what storage repeats in its WHERE."""
-    return tuple(state for state, possible in TRANSITIONS if possible is event)
+_MACHINE: Final = StateMachine("run", TRANSITIONS)
+advance: Final = _MACHINE.advance
+states_before: Final = _MACHINE.states_before

@@ -12,8 +12,8 @@ from fairlead.domain.jobs.states import WORKING, JobTransition
 from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.execute import JobExecutor
+from fairlead.operations.jobs.store import JobStore
 from fairlead.storage.database import Database, DatabaseUnavailableError
 from fairlead.storage.deployments import abandoned_jobs, clear_deployment, deleted_deployments
 
@@ -33,7 +33,7 @@ class JobAbandoner:
     """
 
     database: Database
-    books: JobBooks
+    store: JobStore
     executor: JobExecutor
     event_hub: EventHub
     clock: Clock
@@ -62,7 +62,7 @@ class JobAbandoner:
     async def _abandon(self, job_id: str, workspace_id: str) -> None:
         now = self.clock.now_ms()
         entry = JobCancel(job_id, workspace_id, now, now + self.kept_ms, cause=JobTransition.ABANDON, failure=_FAILURE)
-        verdict = await self.books.write_at_last(entry)
+        verdict = await self.store.write_at_last(entry)
         if not isinstance(verdict, Moved):
             return  # it has ended meanwhile
         if verdict.state in WORKING:

@@ -13,7 +13,7 @@ from fairlead.messaging.event_hub import EventHub
 from fairlead.messaging.wakeups import Topic, Wakeup, Wakeups
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.books import JobBooks
+from fairlead.operations.jobs.store import JobStore
 from fairlead.storage.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.jobs import live_jobs
 from fairlead.storage.public_ids import find_known_as
@@ -29,7 +29,7 @@ class JobCanceller:
     def __init__(
         self,
         database: Database,
-        books: JobBooks,
+        store: JobStore,
         wakeups: Wakeups,
         event_hub: EventHub,
         clock: Clock,
@@ -38,7 +38,7 @@ class JobCanceller:
         kept_ms: int,
     ) -> None:
         self._database = database
-        self._books = books
+        self._store = store
         self._wakeups = wakeups
         self._event_hub = event_hub
         self._clock = clock
@@ -79,7 +79,7 @@ class JobCanceller:
     async def _cancel(self, caller: Caller, job_ids: Sequence[str], only: frozenset[JobState] | None) -> list[str]:
         now = self._clock.now_ms()
         entries = [JobCancel(job_id, caller.workspace_id, now, now + self._kept_ms, only=only) for job_id in job_ids]
-        moved = await asyncio.gather(*(self._books.write(entry) for entry in entries))
+        moved = await asyncio.gather(*(self._store.write(entry) for entry in entries))
         done = []
         for job_id, verdict in zip(job_ids, moved, strict=True):
             if not isinstance(verdict, Moved):

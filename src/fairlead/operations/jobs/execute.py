@@ -4,18 +4,20 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from fairlead.domain.faults import FaultError, Unauthorized
-from fairlead.domain.jobs.entries import JobEnding, JobProgress, JobTakeOver, Moved, Outdated
+from fairlead.domain.jobs.entries import JobEnding, JobProgress, JobTakeOver, Moved
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, INTERNAL, TOO_MUCH, VALIDATION
 from fairlead.domain.jobs.events import Ending, Failed, Failure, Interrupted, Place, Succeeded
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.outputs import SHOWS_TOO_MUCH
 from fairlead.domain.jobs.states import JobState
+from fairlead.domain.work.entries import Superseded
 from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
@@ -24,12 +26,13 @@ from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import JobEnded, JobsUnderWay, Observer, UnexpectedError
 from fairlead.operations.authenticate import Authenticator
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.callbacks import JobCallbacks
 from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.models import ModelRunner
 from fairlead.operations.jobs.patience import Patience
+from fairlead.operations.jobs.store import JobStore
+from fairlead.operations.work.places import Places, Reservation
 from fairlead.storage.jobs import deflate
 
 _FLUSH_SECONDS: Final = 1.0
@@ -37,7 +40,7 @@ _HAND_BACK_SECONDS: Final = 5.0
 _REMEMBERED_BYTES: Final = 16 * 2**20
 _REMEMBERED_EACH: Final = 64 * 1024
 _NOWHERE: Final = Place("", "")
-_HINDRANCES: Final = {
+_START_BLOCKERS: Final = {
     INACTIVE_SUBSCRIPTION: "The subscription of this workspace is not active any more.",
     INTERNAL: "The stored workflow of this job is lost.",
     CRASH: "The servers that had this job executed ended again and again before it did.",
@@ -51,16 +54,23 @@ class _Extra(msgspec.Struct):
 _extra: Final = msgspec.json.Decoder(_Extra)
 
 
-class JobExecutor:
-    """Has jobs executed, at most `places` at a time, in tasks that belong to no connection.
+@dataclass(frozen=True, slots=True)
+class JobExecution:
+    """A job that is executed here."""
 
-    What a job ended in, and the files it has made, are kept for `kept_ms`. `freed` is called when a place is free.
+    task: asyncio.Task[None]
+
+
+class JobExecutor:
+    """Has jobs executed, each in one of the `places`, in tasks that belong to no connection.
+
+    What a job ended in, and the files it has made, are kept for `kept_ms`.
     """
 
     def __init__(
         self,
         hosts: Hosts,
-        books: JobBooks,
+        store: JobStore,
         files: WorkflowFiles,
         models: ModelRunner,
         authenticator: Authenticator,
@@ -70,13 +80,12 @@ class JobExecutor:
         patience: Patience,
         *,
         server_id: str,
-        places: int,
+        places: Places,
         kept_ms: int,
     ) -> None:
         self.server_id: Final = server_id
-        self.freed: Callable[[], None] = lambda: None
         self._hosts = hosts
-        self._books = books
+        self._store = store
         self._files = files
         self._models = models
         self._authenticator = authenticator
@@ -86,31 +95,23 @@ class JobExecutor:
         self._patience = patience
         self._places = places
         self._kept_ms = kept_ms
-        self._taken = 0
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._unwanted: set[str] = set()
         self._remembered: OrderedDict[str, LiveJob] = OrderedDict()
         self._remembered_bytes = 0
         self._is_stopping = False
 
-    def reserve(self) -> bool:
-        """Take a place for a job that is about to be claimed, if there is one; `begin` uses it, or it is given back."""
-        if self._taken >= self._places or self._is_stopping:
-            return False
-        self._taken += 1
-        return True
+    def reserve(self) -> Reservation | None:
+        """A place for a job that is about to be claimed; `begin` uses it, or it is given back. None where is none."""
+        return self._places.reserve()
 
-    def give_back(self) -> None:
-        """Give a reserved place back."""
-        self._taken -= 1
-        self.freed()
-
-    def begin(self, job: LiveJob) -> None:
+    def begin(self, job: LiveJob, reservation: Reservation | None = None) -> JobExecution:
         """Have a claimed job executed, in the place that was reserved for it."""
-        task = asyncio.get_running_loop().create_task(self._run_or_hand_back(job))
+        task = asyncio.get_running_loop().create_task(self._run_or_hand_back(job, reservation))
         self._tasks[job.id] = task
         self._observe(JobsUnderWay(len(self._tasks)))
         task.add_done_callback(lambda _: self._ended(job.id))
+        return JobExecution(task)
 
     def interrupt(self, job_id: str) -> bool:
         """Stop a job that is executed here; False when it is not."""
@@ -124,10 +125,6 @@ class JobExecutor:
         """Stop those of some jobs that are executed here."""
         for job_id in job_ids:
             self.interrupt(job_id)
-
-    def has(self, job_id: str) -> bool:
-        """Whether a job is executed here."""
-        return job_id in self._tasks
 
     def job_ids(self) -> frozenset[str]:
         """The jobs that are executed here."""
@@ -154,6 +151,7 @@ class JobExecutor:
     def stop(self) -> None:
         """Begin nothing more: jobs that are submitted here from now on wait for another server."""
         self._is_stopping = True
+        self._places.close()
 
     async def drain(self, seconds: float) -> None:
         """Begin nothing more and wait for what is executed; what goes on after that is handed back, to begin again."""
@@ -171,15 +169,15 @@ class JobExecutor:
         self._unwanted.discard(job_id)
         self._observe(JobsUnderWay(len(self._tasks)))
 
-    async def _run_or_hand_back(self, job: LiveJob) -> None:
+    async def _run_or_hand_back(self, job: LiveJob, reservation: Reservation | None) -> None:
         try:
-            await self._run(job)
+            await self._run(job, reservation)
         except (EngineUnavailableError, asyncio.CancelledError):
             if self._is_stopping:
                 await self._hand_back(job)
             # Else it is found as a stray, and taken over.
 
-    async def _run(self, job: LiveJob) -> None:
+    async def _run(self, job: LiveJob, reservation: Reservation | None) -> None:
         callbacks = JobCallbacks(
             job,
             self._files,
@@ -201,12 +199,13 @@ class JobExecutor:
         finally:
             await flushing.stop()
             # Now, so that the next job's claim shares a transaction with the end of this one.
-            self.give_back()
+            if reservation is not None:
+                reservation.give_back()
         await self._end(job, callbacks, ending)
 
     async def _executed(self, job: LiveJob, callbacks: JobCallbacks) -> Ending:
-        if job.hindrance is not None:
-            return _failed(job.hindrance, _HINDRANCES[job.hindrance])
+        if job.start_blocker is not None:
+            return _failed(job.start_blocker, _START_BLOCKERS[job.start_blocker])
         hidden = _hidden(job.extra)
         order = Execute(job=job.id, workflow=job.workflow, outputs=job.wanted, hidden=hidden)
         ending = await self._hosts.execute(job.workspace_id, order, callbacks, job.packs)
@@ -218,7 +217,7 @@ class JobExecutor:
         """Make the end durable, then tell of it: who hears of a success can read its outputs."""
         now = self._clock.now_ms()
         callbacks.note(ending, now)
-        verdict = await self._books.write_at_last(
+        verdict = await self._store.write_at_last(
             JobEnding(
                 job_id=job.id,
                 workspace_id=job.workspace_id,
@@ -244,7 +243,7 @@ class JobExecutor:
         entry = JobTakeOver(job.id, job.workspace_id, job.attempt, now, now + self._kept_ms, is_handed_back=True)
         with suppress(FaultError, TimeoutError):
             async with asyncio.timeout(_HAND_BACK_SECONDS):
-                await self._books.write_at_last(entry)
+                await self._store.write_at_last(entry)
 
     async def _flush(self, job: LiveJob, callbacks: JobCallbacks) -> None:
         """Write what has happened every second, for those who ask and for the case that this server dies."""
@@ -254,7 +253,7 @@ class JobExecutor:
                 entry = JobProgress(
                     job.id, job.workspace_id, job.attempt, progress, callbacks.unwritten(), self._clock.now_ms()
                 )
-                if isinstance(await asyncio.shield(self._books.write_at_last(entry)), Outdated):
+                if isinstance(await asyncio.shield(self._store.write_at_last(entry)), Superseded):
                     self._hosts.interrupt(job.id)  # it was taken over
                     return
             await asyncio.sleep(_FLUSH_SECONDS)

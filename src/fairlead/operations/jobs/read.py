@@ -70,7 +70,7 @@ class JobReader:
         """How many jobs wait that were submitted before one; None where that one waits no more."""
         if job.state not in WAITING:
             return None
-        return await self._read(lambda c: jobs.jobs_ahead(c, caller.workspace_id, job.number))
+        return await self._read(lambda c: jobs.QUEUE.count_ahead(c, caller.workspace_id, job.number))
 
     async def count(self, caller: Caller, states: frozenset[JobState] | None = None) -> int:
         """How many jobs are in some states, or in any."""

@@ -36,12 +36,13 @@ from fairlead.engine.hosts.protocol import Checked, Refused
 from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.authenticate import ApiKey, Authenticator
 from fairlead.operations.clock import Clock, new_id
-from fairlead.operations.jobs.books import JobBooks
 from fairlead.operations.jobs.callbacks import CheckCallbacks
 from fairlead.operations.jobs.documents import keep_documents
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.files import WorkflowFiles
+from fairlead.operations.jobs.store import JobStore
 from fairlead.operations.stored_documents import StoredDocuments
+from fairlead.operations.work.places import Reservation
 from fairlead.storage.jobs import deflate, deflated
 
 _NO_ERRORS: Final = b"{}"
@@ -65,7 +66,7 @@ class Submitter:
     def __init__(
         self,
         hosts: Hosts,
-        books: JobBooks,
+        store: JobStore,
         executor: JobExecutor,
         files: WorkflowFiles,
         documents: StoredDocuments,
@@ -78,7 +79,7 @@ class Submitter:
         keys_kept_ms: int,
     ) -> None:
         self._hosts = hosts
-        self._books = books
+        self._store = store
         self._executor = executor
         self._files = files
         self._documents = documents
@@ -92,10 +93,10 @@ class Submitter:
     async def submit(self, caller: Caller, new: NewJob) -> SubmittedJob:
         """Check a workflow and make it a job; JobFaultError and FaultError say why it is none."""
         job_id = new_id()
-        public_id = new.chosen_id or job_id
         checked = await self._checked(caller, job_id, new)
         payer = await self._payer(caller, new, checked)
         documents = await keep_documents(self._documents, job_id, checked.workflow, new.extra)
+        reservation = self._executor.reserve()
         submission = Submission(
             job_id=job_id,
             workspace_id=caller.workspace_id,
@@ -107,7 +108,7 @@ class Submitter:
             backlog=self._backlog,
             key_id=caller.key_id,
             partner_key_id=None if payer is None else payer.payer_id,
-            server_id=self._executor.server_id if self._executor.reserve() else None,
+            server_id=None if reservation is None else self._executor.server_id,
             labels=new.labels,
             idempotency_id=None if new.idempotency_key is None else key_id(caller.workspace_id, new.idempotency_key),
             idempotency_until=self._clock.now_ms() + self._keys_kept_ms,
@@ -117,15 +118,15 @@ class Submitter:
             storage=self._files.limits,
             documents=documents,
         )
-        submitted = await self._recorded(submission)
+        submitted = await self._recorded(submission, reservation)
         if submitted.state is JobState.RUNNING:
-            self._executor.begin(_live(submission, checked, new))
+            self._executor.begin(_live(submission, checked, new), reservation)
         else:
             self._executor.remember(_live(submission, checked, new))
         if submitted.state is JobState.PARKED:
             at = submission.created_at
-            self._event_hub.publish(EventEnvelope(caller.workspace_id, job_id, public_id, at, _NO_SLOT))
-        return SubmittedJob(public_id, submitted.number, checked.node_errors)
+            self._event_hub.publish(EventEnvelope(caller.workspace_id, job_id, new.chosen_id or job_id, at, _NO_SLOT))
+        return SubmittedJob(new.chosen_id or job_id, submitted.number, checked.node_errors)
 
     async def _checked(self, caller: Caller, job_id: str, new: NewJob) -> Checked:
         callbacks = CheckCallbacks(self._files, caller.workspace_id)
@@ -156,18 +157,18 @@ class Submitter:
             raise FaultError(InsufficientCredits(available=0))
         return payer
 
-    async def _recorded(self, submission: Submission) -> Submitted:
+    async def _recorded(self, submission: Submission, reservation: Reservation | None) -> Submitted:
         """Make a job durable; a place that was reserved for it is given back unless it takes it.
 
         Where nobody knows whether the entry was kept, its blob may be needed: it is swept if no job names it.
         """
         verdict: object = None
         try:
-            verdict = await self._books.write(submission)
+            verdict = await self._store.write(submission)
         finally:
             takes_place = isinstance(verdict, Submitted) and verdict.state is JobState.RUNNING
-            if submission.server_id is not None and not takes_place:
-                self._executor.give_back()
+            if reservation is not None and not takes_place:
+                reservation.give_back()
         if submission.documents is not None and not isinstance(verdict, Submitted):
             await self._documents.delete([submission.documents.blob.name])
         match verdict:

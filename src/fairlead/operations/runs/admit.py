@@ -25,12 +25,12 @@ from fairlead.domain.runs.entries import (
     IdempotencyKey,
     KeyUsed,
     QueueTicket,
-    Superseded,
     Verdict,
 )
 from fairlead.domain.runs.outcomes import Failed, Work
 from fairlead.domain.runs.selection import Selection
 from fairlead.domain.stored_documents import DocumentBlob
+from fairlead.domain.work.entries import Superseded
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.clock import Clock
 from fairlead.operations.provider_keys import ProviderKeys

@@ -2,24 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from typing import Final
 
 from fairlead.deadlines import Deadlines
 from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, Upstream, bucket, is_fault
-from fairlead.domain.runs.entries import (
-    Acceptance,
-    IdempotencyKey,
-    KeptResult,
-    Redirection,
-    Settlement,
-    Superseded,
-)
+from fairlead.domain.runs.entries import Acceptance, IdempotencyKey, KeptResult, Redirection, Settlement
 from fairlead.domain.runs.failures import write_fault
 from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.domain.runs.replays import is_undecided, names_links
 from fairlead.domain.runs.states import RunState
+from fairlead.domain.work.entries import Superseded
 from fairlead.observing.observations import (
     DatabaseTrouble,
     DeadlinePassed,
@@ -94,7 +87,6 @@ class Executor:
         self._clock = clock
         self._observe = observe
         self._under_way: dict[str, Execution] = {}
-        self._expected = set[str]()
         self._deadlines = Deadlines()
 
     @property
@@ -108,17 +100,8 @@ class Executor:
         return sum(1 for execution in self._under_way.values() if execution.run.attempt > 1)
 
     def run_ids(self) -> set[str]:
-        """The runs this process works on, or is about to."""
-        return self._expected.union(self._under_way)
-
-    @contextmanager
-    def expecting(self, run_id: str) -> Iterator[None]:
-        """Count a run as one of this process's while its claim is written: it may be in the books for long by then."""
-        self._expected.add(run_id)
-        try:
-            yield
-        finally:
-            self._expected.discard(run_id)
+        """The runs this process works on."""
+        return set(self._under_way)
 
     def start(self, run: AdmittedRun, has_left: Callable[[], bool] = _nobody_left) -> Execution:
         """Begin a run, or go on with its work, whatever becomes of the connection that asked for it."""

@@ -1,37 +1,40 @@
-"""Writing about jobs, with the words callers are told where it cannot be done."""
+"""Making entries about work durable, and telling callers where that cannot be done."""
 
 import asyncio
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.jobs.entries import JobEntry, JobVerdict
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.storage.database import DatabaseUnavailableError
-from fairlead.storage.job_journal import JobJournal
+from fairlead.storage.group_commit import GroupCommit
 
 _RETRY_FIRST: Final = 0.1
 _RETRY_MAX: Final = 5.0
 
+Entry = TypeVar("Entry")
+Verdict = TypeVar("Verdict")
 
-class JobBooks:
-    """The journal of jobs, as operations use it."""
 
-    def __init__(self, journal: JobJournal, observe: Observer) -> None:
+class WorkStore(Generic[Entry, Verdict]):
+    """The journal of one kind of work, as operations use it. `refusal` is what callers are told while it is away."""
+
+    def __init__(self, journal: GroupCommit[Entry, Any, Verdict], observe: Observer, refusal: str) -> None:
         self._journal = journal
         self._observe = observe
+        self._refusal = refusal
 
-    async def write(self, entry: JobEntry) -> JobVerdict:
-        """Make an entry durable; FaultError when that cannot be done right now, and nothing was written."""
+    async def write(self, entry: Entry) -> Verdict:
+        """Make an entry durable; FaultError when that cannot be done right now."""
         try:
             verdict = await self._journal.write(entry)
         except DatabaseUnavailableError as error:
-            self._observe(DatabaseTrouble(type(entry).__name__, str(error)))
-            raise FaultError(ServiceUnavailable("Jobs cannot be recorded right now.")) from error
+            self._observe(DatabaseTrouble(type(entry).__name__.lower(), str(error)))
+            raise FaultError(ServiceUnavailable(self._refusal)) from error
         if isinstance(verdict, ServiceUnavailable):
             raise FaultError(verdict)
         return verdict
 
-    async def write_at_last(self, entry: JobEntry) -> JobVerdict:
+    async def write_at_last(self, entry: Entry) -> Verdict:
         """Make an entry durable, however long that takes: what has happened must not be forgotten."""
         pause = _RETRY_FIRST
         while True:

@@ -1,0 +1,5 @@
+"""What runs and jobs have in common: work that waits for a slot, is claimed by one server, and ends once.
+
+`states` is the state machine that both fill with their own states; `entries` are the records that both write. Nothing
+here knows what is executed or what is settled: that is in `domain/runs` and `domain/jobs`.
+"""

@@ -1,0 +1,186 @@
+"""The queue of one kind of work as a server works on it: claims, room, cancellations, expiries, takeovers."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from fairlead.domain.faults import FaultError
+from fairlead.domain.work.entries import Claim, Release, Superseded
+from fairlead.observing.observations import DatabaseTrouble, Observer, QueueDepth, UnexpectedError
+from fairlead.operations.clock import Clock
+from fairlead.operations.work.places import Reservation
+from fairlead.operations.work.presence import ServerPresence
+from fairlead.operations.work.store import WorkStore
+from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.work.table import OwnedWork, WorkTable
+
+FOUND_AT_ONCE: Final = 500
+TAKEN_AT_ONCE: Final = 100
+STRAY_AFTER_MS: Final = 60_000
+"""Far longer than it takes from the commit of a claim, or of an admission, to the execution."""
+
+Entry = TypeVar("Entry")
+Begun_co = TypeVar("Begun_co", covariant=True)
+T = TypeVar("T")
+
+
+class WorkKind(Protocol[Entry, Begun_co]):
+    """What differs between kinds of work: what is executed, and what is settled. `noun` names it, such as "runs"."""
+
+    @property
+    def noun(self) -> str:
+        """What this work is called in observations: "runs" or "jobs"."""
+        ...
+
+    @property
+    def table(self) -> WorkTable:
+        """Where it is found."""
+        ...
+
+    def ids_here(self) -> Collection[str]:
+        """The work that is executed here."""
+        ...
+
+    async def begin(self, claim: Claim, verdict: Any, reservation: Reservation | None) -> Begun_co | None:
+        """Have claimed work executed; None where that cannot be done.
+
+        The place that was reserved may be given back before the work has ended, so that the next claim is written
+        with its end.
+        """
+        ...
+
+    def cancel(self, ids: Collection[str]) -> None:
+        """Stop what is executed here of some work that was cancelled."""
+        ...
+
+    def expiry(self, id_: str, workspace_id: str, now: int) -> Entry:
+        """The entry that ends work which has waited too long."""
+        ...
+
+    def note_expiry(self, entry: Entry, verdict: Any) -> bool:
+        """Tell of work that has waited too long, where the verdict says that the entry ended it; whether it did."""
+        ...
+
+    def can_take_over(self) -> bool:
+        """Whether there is room for work of other servers."""
+        ...
+
+    def takeover(self, orphan: OwnedWork, now: int) -> Entry:
+        """The entry that takes work over."""
+        ...
+
+    async def go_on(self, taken: Sequence[tuple[Any, Any]]) -> None:
+        """Go on with work that was taken over, or tell of it: entries and their verdicts."""
+        ...
+
+    async def end_strays(self, strays: Sequence[OwnedWork]) -> Sequence[OwnedWork]:
+        """End or let go what this server has lost; what is left is taken over like the work of others."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkQueue(Generic[Entry, Begun_co]):
+    """Takes work of one kind for the server of `presence`. Work waits for at most `timeout_ms`."""
+
+    kind: WorkKind[Entry, Begun_co]
+    database: Database
+    store: WorkStore[Any, Any]
+    clock: Clock
+    observe: Observer
+    presence: ServerPresence
+    timeout_ms: int
+    claiming: set[str] = field(default_factory=set)
+    """What is being claimed: it is this server's, and may be old in the database by the time it begins."""
+
+    async def claim(self, id_: str, workspace_id: str, reservation: Reservation | None = None) -> Begun_co | None:
+        """Take released work and have it executed; None when it was another's, or cannot be executed.
+
+        A claim that may have been written is written again until that is known: one that nobody knows of would hold
+        its work up. So there is only one claim of a piece of work at a time: two of this server within a millisecond
+        would look like one that was repeated.
+        """
+        if id_ in self.claiming or id_ in self.kind.ids_here():
+            return None
+        self.claiming.add(id_)
+        try:
+            entry = Claim(id_, workspace_id, self.presence.server_id, self.clock.now_ms())
+            verdict = await self.store.write_at_last(entry)
+            return None if isinstance(verdict, Superseded) else await self.kind.begin(entry, verdict, reservation)
+        finally:
+            self.claiming.discard(id_)
+
+    async def find_released(self, behind: str = "") -> Sequence[tuple[str, str]]:
+        """Work that waits for a server, some of each workspace, those behind the workspace `behind` first.
+
+        Ids and workspaces. What no wake-up told of is found here.
+        """
+        found = await self._find("find released", lambda c: self.kind.table.find_released(c, behind, FOUND_AT_ONCE))
+        return found or []
+
+    async def pass_on_cancels(self) -> None:
+        """Stop the work executed here that was cancelled, through whichever server that was."""
+        server_id = self.presence.server_id
+        cancelled = await self._find("find cancelled", lambda c: self.kind.table.cancelled(c, server_id))
+        if cancelled:
+            self.kind.cancel(frozenset(cancelled))
+
+    async def use_room(self) -> None:
+        """Give slots to what is parked in workspaces that have some to spare: their limits were raised."""
+        room = await self._find("find room for", lambda c: self.kind.table.room(c, FOUND_AT_ONCE))
+        if room is None:
+            return
+        if room.depth is not None:
+            self.observe(QueueDepth(*room.depth))
+        await self._write_each([Release(workspace_id) for workspace_id in room.workspace_ids])
+
+    async def time_out(self) -> int:
+        """End a batch of work that has waited too long, and return how much it was."""
+        now = self.clock.now_ms()
+        before = now - self.timeout_ms
+        late = await self._find("time out", lambda c: self.kind.table.waiting_since(c, before, FOUND_AT_ONCE))
+        written = await self._write_each([self.kind.expiry(id_, workspace_id, now) for id_, workspace_id in late or ()])
+        return sum(self.kind.note_expiry(entry, verdict) for entry, verdict in written)
+
+    async def take_over(self) -> int:
+        """Take over a batch of work whose server fell silent; how much that was, 0 also where there is no room."""
+        if not self.kind.can_take_over():
+            return 0
+        server_id, since = self.presence.server_id, self.presence.silent_since()
+        found = await self._find("take over", lambda c: self.kind.table.orphans(c, server_id, since, TAKEN_AT_ONCE))
+        return await self._take(found or ())
+
+    async def end_strays(self) -> int:
+        """Deal with work of this server that it knows nothing of, and return how much there was.
+
+        A database that goes away while it commits may have kept a claim or a takeover that this server never heard of.
+        """
+        known = self.claiming.union(self.kind.ids_here())
+        server_id, before = self.presence.server_id, self.clock.now_ms() - STRAY_AFTER_MS
+        owned = await self._find("find stray", lambda c: self.kind.table.owned(c, server_id, before))
+        strays = [found for found in owned or () if found.id not in known]
+        await self._take(await self.kind.end_strays(strays))
+        return len(strays)
+
+    async def _take(self, found: Sequence[OwnedWork]) -> int:
+        now = self.clock.now_ms()
+        written = await self._write_each([self.kind.takeover(one, now) for one in found])
+        taken = [(entry, verdict) for entry, verdict in written if not isinstance(verdict, Superseded)]
+        await self.kind.go_on(taken)
+        return len(taken)
+
+    async def _find(self, doing: str, work: Work[T]) -> T | None:
+        """What is looked for again soon, and so may be missed now: None while the database is away."""
+        try:
+            return await self.database.read(work)
+        except DatabaseUnavailableError as error:
+            self.observe(DatabaseTrouble(f"{doing} {self.kind.noun}", str(error)))
+            return None
+
+    async def _write_each(self, entries: Sequence[T]) -> Sequence[tuple[T, Any]]:
+        """Write entries about work that is found again where they cannot be written; those that were, and verdicts."""
+        said = await asyncio.gather(*(self.store.write(entry) for entry in entries), return_exceptions=True)
+        for one in said:
+            if isinstance(one, Exception) and not isinstance(one, FaultError):
+                self.observe(UnexpectedError(f"write about {self.kind.noun}", one))
+        return [(entry, one) for entry, one in zip(entries, said, strict=True) if not isinstance(one, BaseException)]

@@ -1,0 +1,136 @@
+"""The worker of a queue: claims released work as soon as it is told of it, and looks for what it was not told."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from fairlead.observing.observations import Observer, UnexpectedError
+from fairlead.operations.work.places import Places, Reservation
+from fairlead.operations.work.queue import WorkQueue
+from fairlead.workers.periodic import run_periodically
+from fairlead.workers.released import ReleasedWork
+
+_LOOK_SECONDS: Final = 1.0
+_CLAIMS_AT_ONCE: Final = 64
+_CLAIMS_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Something else to do at every look, or at every `every`-th.
+
+    `do` does a batch of it, and says how much that was; it is called again until there was nothing.
+    """
+
+    do: Callable[[], Awaitable[int | None]]
+    every: int = 1
+
+
+class Begun(Protocol):
+    """Work that was begun: its task ends with it."""
+
+    @property
+    def task(self) -> asyncio.Task[Any]:
+        """The task."""
+        ...
+
+
+def _nothing_awaited() -> Mapping[str, str]:
+    return {}
+
+
+class WorkLoop:
+    """Has released work executed while there are `places` for it, until it is cancelled; nothing it meets may end it.
+
+    Work it has claimed goes on in tasks of its executor, which waits for them when the server stops. `awaited` names
+    the work, with its workspaces, that other work of this server waits for: a server that stops still claims that.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue[Any, Begun],
+        places: Places,
+        observe: Observer,
+        chores: Sequence[Chore] = (),
+        awaited: Callable[[], Mapping[str, str]] = _nothing_awaited,
+    ) -> None:
+        self._awaited = awaited
+        self._queue = queue
+        self._places = places
+        self._observe = observe
+        self._chores = chores
+        self._released = ReleasedWork()
+        self._tasks = set[asyncio.Task[None]]()
+        self._is_stopping = False
+        places.call_when_free(self._take_next)
+
+    def tell(self, released: Sequence[tuple[str, str]]) -> None:
+        """Hear of work that may be claimed. What does not fit is found later."""
+        self._released.tell(released)
+        self._take_next()
+
+    def stop(self) -> None:
+        """Claim nothing more but what other work of this server waits for; what was claimed goes on."""
+        self._is_stopping = True
+        self.tell(tuple(self._awaited().items()))
+
+    async def work(self) -> None:
+        """Look after the queue until cancelled; from then on nothing more is claimed."""
+        turns = itertools.count()
+        doing = f"look after queued {self._queue.kind.noun}"
+        try:
+            await run_periodically(lambda: self._look(next(turns)), _LOOK_SECONDS, doing, self._observe)
+        finally:
+            self._is_stopping = True
+            self._places.close()
+            if self._tasks:  # work whose claim is being written is begun, and waited for with the others
+                await asyncio.wait(self._tasks, timeout=_CLAIMS_SECONDS)
+
+    async def _look(self, turn: int) -> None:
+        if self._is_stopping:
+            self.tell(tuple(self._awaited().items()))
+        elif self._places.most:
+            self._released.refresh(await self._queue.find_released(self._released.last_workspace))
+            self._take_next()
+        await self._queue.pass_on_cancels()
+        await self._queue.use_room()
+        while await self._queue.time_out():
+            pass
+        for chore in self._chores:
+            while turn % chore.every == 0 and await chore.do():
+                pass
+
+    def _take_next(self) -> None:
+        # Claims that begin together also call their partners together, so there are not too many at once.
+        while self._released and len(self._tasks) < _CLAIMS_AT_ONCE and self._places.has_room:
+            id_, workspace_id = self._released.take()
+            if self._is_stopping and id_ not in self._awaited():
+                self._released.forget(id_)
+            elif (reservation := self._places.reserve()) is not None:
+                task = asyncio.get_running_loop().create_task(self._take(id_, workspace_id, reservation))
+                self._tasks.add(task)
+                task.add_done_callback(self._note_claim)
+
+    async def _take(self, id_: str, workspace_id: str, reservation: Reservation) -> None:
+        begun: Begun | None = None
+        try:
+            begun = await self._queue.claim(id_, workspace_id, reservation)
+        except Exception as error:  # noqa: BLE001 -- a bug must not cost the worker a place forever
+            self._observe(UnexpectedError(f"claim {id_}", error))
+        finally:
+            if begun is None:
+                self._note_end(id_, reservation)
+            else:
+                begun.task.add_done_callback(lambda _: self._note_end(id_, reservation))
+
+    def _note_claim(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._take_next()
+
+    def _note_end(self, id_: str, reservation: Reservation) -> None:
+        # Known until it has ended: what was read before its claim may name it afterwards, and a second claim of this
+        # server in the same millisecond would look like the first.
+        self._released.forget(id_)
+        reservation.give_back()
