@@ -94,7 +94,24 @@ class Proof:
         return min(int(row["hold"]), price * used)
 
     def _done(self, run_id: str) -> list[Generation]:
-        return [found for found in self._world.partners.of(run_id) if found.end == "done"]
+        """What was made for a run: of work begun for it, or for an earlier run of its key, if it went on with that.
+
+        A retry goes on with undecided work of the run before it, by the name that the partner gave to it (R-18).
+        """
+        begun = list(self._world.partners.of(run_id))
+        row = self._rows.get(run_id)
+        if row is not None and row["handle"] is not None:
+            for earlier in self._of_the_same_key(run_id):
+                begun += [found for found in self._world.partners.of(earlier) if found.handle in row["handle"]]
+        return [found for found in begun if found.end == "done"]
+
+    def _of_the_same_key(self, run_id: str) -> list[str]:
+        """The other runs that were asked for under the idempotency key of a run."""
+        for calls in self._notebook.by_key().values():
+            run_ids = [call.run_id for call in calls]
+            if run_id in run_ids:
+                return [other for other in run_ids if other != run_id]
+        return []
 
     def _run(self, run_id: str, row: dict[str, Any], begun: list[Generation]) -> None:
         """A run has ended; it was begun once at most, and lost or failed only where it had to be."""
@@ -155,11 +172,10 @@ class Proof:
         run_id = call.known_as or call.run_id
         for answer in call.answers:
             run_ids = [run_id] if call.key is None else [same.run_id for same in self._notebook.by_key()[call.key.id]]
-            made = [done for each in run_ids for done in self._done(each) if done.content == answer]
+            made = [each for each in run_ids if any(done.content == answer for done in self._done(each))]
             self._expect(made, f"{run_id} was answered with bytes that no partner made")
-            for done in made:
-                state = self._rows[done.run_id]["state"]
-                self._expect(state == RunState.SUCCEEDED, f"{done.run_id} was answered, and is {state}")
+            states = [self._rows[each]["state"] for each in made]
+            self._expect(not made or RunState.SUCCEEDED in states, f"{run_id} was answered, and {made} are {states}")
 
     async def _collected(self, server: SimulatedServer, call: Call) -> None:
         """A queued run's result can be collected: the partner's bytes, or the failure that is in the books."""
