@@ -35,10 +35,15 @@ def test_run_ended_by_a_signal_leaves_no_process_and_no_database(
     told, log = tmp_path / "held", tmp_path / "log"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", workers, "held_servers.py"]
     environment = {**os.environ, "HELD_SERVERS": str(told), "COVERAGE": ""}
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have background jobs ignore it
+    # What is started inherits what is ignored: SIGINT in background jobs of shells, SIGHUP beneath nohup.
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGHUP: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    }
     with log.open("wb") as output:
         tests = subprocess.Popen(command, cwd=_TESTS, stdout=output, stderr=output, env=environment)
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     try:
         wait_until(lambda: told.exists() or tests.poll() is not None, "the servers", _SECONDS)
         assert told.exists(), log.read_text("utf-8")
