@@ -32,7 +32,7 @@ class Begun(Protocol):
     """Work that was begun: its task ends with it."""
 
     @property
-    def task(self) -> asyncio.Task[Any]:
+    def task(self) -> asyncio.Task[object]:
         """The task."""
         ...
 

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from sqlalchemy import Column, ColumnElement, Connection, Table, bindparam, func, literal_column, or_, select
@@ -129,8 +129,7 @@ class WorkTable:
         silent = sorted(owner for owner in owners - {server_id, *alive} if owner is not None)
         if not silent:
             return []
-        rows: Iterable[Any] = connection.execute(self._of_owners, {"owners": silent, "most": limit})
-        return [OwnedWork(*row) for row in rows]
+        return [OwnedWork(*row) for row in connection.execute(self._of_owners, {"owners": silent, "most": limit})]
 
     def owned(self, connection: Connection, server_id: str, begun_before: int) -> Sequence[OwnedWork]:
         """The work a server has claimed, and took before a time (ms)."""
