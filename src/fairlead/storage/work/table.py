@@ -42,7 +42,7 @@ class WorkTable:
     """Finds work of one kind in its `table`.
 
     The table has the columns `id`, `workspace_id`, `state`, `attempt`, `server_id` and `created_at`, and an index
-    `ix_<table>_released` (storage/work/released.py).
+    `ix_<table>_released` (`storage.work.released`).
 
     `number` is the column by which the work of a workspace is in order, and `begun_at` says when the server of a row
     took it. The conditions repeat the words of the table's partial indexes: `is_waiting`, `is_working`, `is_cancelled`

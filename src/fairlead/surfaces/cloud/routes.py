@@ -303,7 +303,7 @@ ROUTES: Final = (
         "/api/system_stats",
         EditorHandlers.show_system_stats,
         "Tell which engine this is",
-        {200: Answer("Which it is.", SystemStats)},
+        {200: Answer("The engine's version and devices.", SystemStats)},
         aliases=("/system_stats",),
     ),
     Route(
