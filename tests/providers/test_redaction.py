@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from document_reading import answer_reader
+from fairlead.document_readers import DocumentReaders
 from fairlead.documents.redaction import Redactor
 from fairlead.domain.pointers import MISSING
 from fairlead.http_client.replies import Reply
-from fairlead.providers.answers import ReadReply
+from fairlead.providers.answers import AnswerDecoder, ReadReply
 from fairlead.providers.redaction import ReplyRedactor
 
 pytestmark = pytest.mark.req("S-10")
@@ -165,6 +166,23 @@ def test_answers_of_any_size_and_type_are_redacted(content_type: str, size: int)
     assert (read.status, dict(read.headers)) == (400, {"content-type": content_type, "x-echo": "*" * len(_KEY)})
     if content_type == "application/json":
         assert read.document["error"] == "bad key " + "*" * len(_KEY)
+
+
+def test_large_file_is_kept_and_redacted_while_no_process_can_read_it() -> None:
+    """A film may have been paid for: of two that come at once to a single reader, neither is lost."""
+    content = b"\0film" + _KEY.encode() + b"x" * 400_000
+    reply = Reply(200, {"content-type": "video/mp4"}, content)
+
+    async def read_both() -> list[ReadReply]:
+        readers = DocumentReaders(1, lambda _: None, waiting_max=0, wait_seconds=0.0)
+        answers = AnswerDecoder(readers)
+        try:
+            return await asyncio.gather(*(answers.read("w", reply, ReplyRedactor([_KEY])) for _ in range(2)))
+        finally:
+            await readers.close()
+
+    for read in asyncio.run(read_both()):
+        assert (read.status, read.content) == (200, content.replace(_KEY.encode(), b"*" * len(_KEY)))
 
 
 @pytest.mark.req("S-02")

@@ -1,5 +1,6 @@
 """Partners' answers, decoded: the large ones by readers in processes of their own (document_readers.py)."""
 
+import asyncio
 import secrets
 from typing import Any, Final
 
@@ -80,6 +81,9 @@ class AnswerDecoder:
         try:
             found, redacted = await self._readers.ask(owner_id, asked, reply.content, ExaminedAnswer)
         except (NoReaderError, UnreadableDocumentError):
+            if not asked.is_json:  # nothing has to be made of it, and it may have been paid for
+                clean = redactor.with_content(reply, await asyncio.to_thread(redactor.redact, reply.content))
+                return ReadReply(clean.status, clean.headers, clean.content)
             found, redacted = _UNREAD, ()
         if found.is_secret or found.is_uneven:
             return read_here(redactor.with_content(reply, None if found.is_secret else b""))
