@@ -29,10 +29,10 @@ from bench.sessions import Session, request, sessions
 
 from databases import running_postgres
 from fairlead.operations.clock import new_id
-from fairlead.storage.database import Database, open_database
-from fairlead.storage.job_labels import Marks, add_marks, mark_job
-from fairlead.storage.jobs import deflated
-from fairlead.storage.tables import jobs, workspaces
+from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.tables import jobs, workspaces
+from fairlead.storage.jobs.jobs import deflated
+from fairlead.storage.jobs.labels import Marks, add_marks, mark_job
 
 _CLAIMED_MS: Final = 15.0
 _CLAIMED_TIMES: Final = 1.5

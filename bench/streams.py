@@ -30,9 +30,9 @@ from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.watch import STREAMS_MAX
 from fairlead.operations.keys import issue_key
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
-from fairlead.storage.database import Database, open_database
-from fairlead.storage.jobs import deflated
-from fairlead.storage.tables import jobs
+from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.tables import jobs
+from fairlead.storage.jobs.jobs import deflated
 
 _CLAIMED_MEMORY: Final = 100 * MIB
 _CONNECTING: Final = 100

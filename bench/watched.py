@@ -31,8 +31,8 @@ from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
 from fairlead.server.drain import Drain
 from fairlead.server.web import WebServer
-from fairlead.storage.database import open_database
-from fairlead.storage.migrate import migrate
+from fairlead.storage.db.database import open_database
+from fairlead.storage.db.migrate import migrate
 from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.frames import PLAIN, packed
 from fairlead.surfaces.cloud.socket import CloudSocket

@@ -19,8 +19,8 @@ from hypothesis import settings
 import branch_coverage
 import reaper
 from databases import Postgres, migrate_url, opened, running_postgres
-from fairlead.storage import ledger
-from fairlead.storage.database import Database, DatabaseUnavailableError, open_database
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, open_database
+from fairlead.storage.ledger import ledger
 from fake_partner import FakePartner, running_partner
 
 # The same examples every time, so that a commit is judged by itself; `HYPOTHESIS_PROFILE=search` looks for new ones.

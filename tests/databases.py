@@ -20,9 +20,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 import reaper
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work, open_database
-from fairlead.storage.migrate import HEAD, migrate, revision_of
-from fairlead.storage.tables import metadata
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work, open_database
+from fairlead.storage.db.migrate import HEAD, migrate, revision_of
+from fairlead.storage.db.tables import metadata
 
 T = TypeVar("T")
 

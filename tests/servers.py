@@ -23,7 +23,7 @@ import psutil
 from click.testing import CliRunner
 
 from fairlead.cli import commands
-from fairlead.storage.database import Database, open_database
+from fairlead.storage.db.database import Database, open_database
 from server_template import ForkedServer, fork_server, is_forkable
 
 T = TypeVar("T")

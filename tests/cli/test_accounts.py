@@ -19,8 +19,8 @@ from fairlead.domain.runs.entries import RunEntry
 from fairlead.operations.keys import UnknownKeyError
 from fairlead.operations.statements import UnknownRunError
 from fairlead.operations.workspaces import UnknownWorkspaceError
-from fairlead.storage import callers
-from fairlead.storage.database import Database
+from fairlead.storage.accounts import workspaces
+from fairlead.storage.db.database import Database
 from storage.bookings import LAB, NOW, Books, admission, failure, new_key, redirection, settlement
 
 CENT: Final = 1_000_000
@@ -42,7 +42,7 @@ def books(database: Database, run: Run) -> Books:
     books = Books(database, run)
     books.open(name="lab", balance=1000 * CENT)
     books.open(id_="office", name="office", balance=7 * CENT)
-    books.do(lambda c: callers.create_key(c, new_key(label="studio", id_=_KEY)))
+    books.do(lambda c: workspaces.create_key(c, new_key(label="studio", id_=_KEY)))
     mine: dict[str, Any] = {"key_id": _KEY, "provider": "runware"}
     books.write(admission("moved", 10 * CENT, least=4 * CENT, dropped='["seed", "tags"]', **mine))
     books.write(redirection("moved", 15 * CENT, held=10 * CENT, provider="fal"), admission("failed", 5 * CENT))

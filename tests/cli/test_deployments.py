@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from conftest import Run
 from fairlead.cli import commands
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from storage.bookings import LAB, Books
 
 Ran = Callable[..., Result]

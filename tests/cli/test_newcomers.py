@@ -15,7 +15,7 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.workspaces import bootstrap, list_workspaces
 from fairlead.server.installation import provider_files, strange_variables
 from fairlead.server.settings import BadSettingError, read_settings
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from form.sources import ROOT
 from servers import command, serving
 

@@ -11,7 +11,7 @@ from conftest import Run
 from fairlead.cli import commands
 from fairlead.domain.registry import Actor
 from fairlead.storage import registry
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from storage.bookings import LAB, NOW, Books
 
 Ran = Callable[..., Result]

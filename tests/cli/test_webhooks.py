@@ -11,8 +11,8 @@ from conftest import Run
 from fairlead.cli import commands
 from fairlead.domain.webhooks import Prospect, Try
 from fairlead.operations.workspaces import UnknownWorkspaceError
-from fairlead.storage import webhooks
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
+from fairlead.storage.runs import webhooks
 from storage.bookings import LAB, NOW, Books
 from storage.queued_runs import end, queue, run_id
 

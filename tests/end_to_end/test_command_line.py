@@ -26,7 +26,7 @@ from damage import blob_files, flip
 from fairlead.cli import commands, main
 from fairlead.operations.runs.results import INLINE_MAX
 from fairlead.server.installation import CATALOG
-from fairlead.storage.migrate import HEAD
+from fairlead.storage.db.migrate import HEAD
 from servers import COMMAND, Server, ServerFailedError, environment, serving
 
 _NO_KEY: Final = "00000000-0000-7000-8000-000000000000"

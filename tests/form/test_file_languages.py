@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.domain import conditions
 from fairlead.providers import spec_files
-from fairlead.storage import catalog_files
+from fairlead.storage.catalog import files as catalog_files
 from form.sources import DOCS
 
 _LANGUAGES = [("provider-files.md", spec_files), ("provider-files.md", conditions), ("catalog-files.md", catalog_files)]

@@ -9,7 +9,7 @@ _BODY_LINES_MAX: Final = 60
 _BODY_LINES_LONG: Final = 35
 _FILE_LINES_MAX: Final = 500
 
-_REVISIONS: Final = "fairlead.storage.migrations.versions."
+_REVISIONS: Final = "fairlead.storage.db.migrations.versions."
 """A revision is a list of statements that nobody edits after its release: its length says nothing."""
 
 _LONG: Final = frozenset(

@@ -17,8 +17,8 @@ from fairlead.operations.jobs.downloads import Downloads
 from fairlead.operations.jobs.file_links import FileLinks
 from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.moderation import Judge, Moderation
-from fairlead.storage.blobs import local_blobs
-from fairlead.storage.database import Database
+from fairlead.storage.blobs.store import local_blobs
+from fairlead.storage.db.database import Database
 from storage.bookings import LAB, NOW
 
 ME: Final = Caller(LAB, "lab")

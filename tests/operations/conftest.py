@@ -13,7 +13,7 @@ from fairlead.domain.callers import Billing, Caller
 from fairlead.operations.authenticate import ApiKey
 from fairlead.operations.keys import issue_key
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace, credit
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from operations.servers import DOLLAR, SCHEMA, Guarded, Partner, Server, model_text
 from storage.bookings import Books
 

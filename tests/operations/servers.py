@@ -49,9 +49,9 @@ from fairlead.providers.health import Healths
 from fairlead.providers.spec import Provider
 from fairlead.providers.spec_files import load_provider
 from fairlead.server.messaging import publish_changed_runs, publish_released
-from fairlead.storage.blobs import StoredBlobs, local_blobs
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.journal import Journal
+from fairlead.storage.blobs.store import StoredBlobs, local_blobs
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.runs.journal import Journal
 from messaging.lossy import HeldEventHub, LossyWakeups
 
 DOLLAR: Final = 100_000_000

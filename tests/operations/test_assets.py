@@ -28,8 +28,8 @@ from fairlead.observing.observations import (
 )
 from fairlead.operations.assets import COPIES_MAX, AssetCopier, AssetReader, AssetSweeper, CopiedResult, CopyOrder
 from fairlead.operations.clock import Clock
-from fairlead.storage.blobs import FAN_OUT, StoredBlobs, local_blobs
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.blobs.store import FAN_OUT, StoredBlobs, local_blobs
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fake_partner import (
     Behaviour,
     FakePartner,

@@ -12,7 +12,7 @@ from fairlead.domain.jobs.faults import BadFile, FileExists, FileTooLarge, JobFa
 from fairlead.operations import editor
 from fairlead.operations.clock import Clock
 from fairlead.operations.editor import DOCUMENT_BYTES_MAX, SETTING_BYTES_MAX, EditorDocuments
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from storage.bookings import NOW, Books
 
 LAB = Caller("lab-id", "lab")

@@ -9,7 +9,7 @@ from fairlead.operations import installs
 from fairlead.operations.clock import Clock
 from fairlead.operations.installs import COUNTED_PER_HOUR, InstallLimits
 from fairlead.operations.registry import Registry
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from operations.test_registry import LAB, node, publisher, version
 from storage.bookings import NOW, Books
 

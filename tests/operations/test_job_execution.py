@@ -31,16 +31,16 @@ from fairlead.operations.work.places import Places
 from fairlead.operations.work.presence import ServerPresence
 from fairlead.operations.work.queue import WorkQueue
 from fairlead.operations.work.store import WorkStore
-from fairlead.storage.blobs import BlobsUnavailableError
-from fairlead.storage.callers import create_key
-from fairlead.storage.database import Database
-from fairlead.storage.job_journal import JobJournal
-from fairlead.storage.jobs import inflated
+from fairlead.storage.accounts.workspaces import create_key
+from fairlead.storage.blobs.store import BlobsUnavailableError
+from fairlead.storage.db.database import Database
+from fairlead.storage.jobs.jobs import inflated
+from fairlead.storage.jobs.journal import JobJournal
 from fake_partner import FakePartner
 from operations.servers import Guarded
 from operations.test_workflow_files import PNG, Cabinet
 from storage.bookings import LAB, NOW, Books, new_key
-from storage.test_jobs import submission
+from storage.jobs.test_jobs import submission
 from waiting import until
 
 Work = Callable[[HostCallbacks], Awaitable[Ending]]

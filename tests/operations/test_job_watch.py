@@ -20,9 +20,9 @@ from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.watch import JobWatcher
 from fairlead.operations.stored_documents import StoredDocuments
-from fairlead.storage.database import Database
-from fairlead.storage.job_entries import write_job_entries
-from fairlead.storage.jobs import deflated
+from fairlead.storage.db.database import Database
+from fairlead.storage.jobs.entries import write_job_entries
+from fairlead.storage.jobs.jobs import deflated
 from operations.asset_room import Room
 from storage.bookings import LAB, NOW, Books
 

@@ -13,7 +13,7 @@ from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.asset_faults import AssetFault, AssetFaultError, BlobNotFound, ContentBlocked, HashMismatch
 from fairlead.domain.jobs.assets import NewAsset
 from fairlead.observing.observations import ContentRefused, ModerationFailed
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from moderation.callables import callable_file, moderators
 from operations.asset_room import ME, Room
 from storage.bookings import LAB, NOW, Books

@@ -23,7 +23,7 @@ from fairlead.operations.jobs.models import INTERRUPTED, ModelRunner
 from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.providers.answers import AnswerDecoder
-from fairlead.storage.blobs import BlobsUnavailableError
+from fairlead.storage.blobs.store import BlobsUnavailableError
 from operations.queueing import gate_of
 from operations.servers import BASE_URL, CENT, DAY_MS, DOLLAR, DONE, Guarded, Partner, Server, model_text
 from storage.bookings import Books

@@ -8,8 +8,8 @@ import pytest
 from conftest import Run
 from fairlead.operations import readiness
 from fairlead.operations.readiness import Readiness, Status
-from fairlead.storage.blobs import BlobsUnavailableError
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.blobs.store import BlobsUnavailableError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 
 
 class Counted:

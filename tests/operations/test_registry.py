@@ -31,7 +31,7 @@ from fairlead.domain.registry import (
 from fairlead.operations import registry as operations
 from fairlead.operations.clock import Clock
 from fairlead.operations.registry import Registry, UnknownEntryError
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from storage.bookings import NOW, Books
 
 LAB: Final = Caller("lab-id", "lab", key_id="key-1")

@@ -30,8 +30,8 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.keys import issue_key
 from fairlead.operations.webhook_secrets import WebhookSecrets
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
-from fairlead.storage import provider_keys, sealed_rows
-from fairlead.storage.provider_keys import SealedKey
+from fairlead.storage.accounts import provider_keys, sealed_rows
+from fairlead.storage.accounts.provider_keys import SealedKey
 from identity.test_links import parts_of
 from operations.servers import Guarded
 from storage.bookings import NOW

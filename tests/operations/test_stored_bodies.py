@@ -16,7 +16,7 @@ from fairlead.domain.runs.states import RunState
 from fairlead.observing.observations import AssetsSwept, BlobTrouble
 from fairlead.operations.assets import GRACE_MS, AssetSweeper
 from fairlead.operations.clock import Clock
-from fairlead.storage.blobs import FAN_OUT, BlobsUnavailableError
+from fairlead.storage.blobs.store import FAN_OUT, BlobsUnavailableError
 from operations.queueing import claim, enqueue
 from operations.servers import CENT, DOLLAR, Partner, Server
 from storage.bookings import Books

@@ -12,9 +12,9 @@ from damage import blob_file, blob_files, flip
 from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.stored_files import BlobAudit, Count, Finding
-from fairlead.storage.assets import Asset, insert_assets
-from fairlead.storage.blobs import existing_blobs
-from fairlead.storage.database import Database
+from fairlead.storage.assets.results import Asset, insert_assets
+from fairlead.storage.blobs.store import existing_blobs
+from fairlead.storage.db.database import Database
 from operations.asset_room import Room
 from storage.bookings import LAB, NOW, Books, admission, kept, settlement
 

@@ -20,8 +20,8 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.downloads import Downloads
 from fairlead.operations.jobs.files import SavedName, WorkflowFiles
 from fairlead.operations.jobs.moderation import Moderation
-from fairlead.storage.blobs import FAN_OUT, local_blobs
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.blobs.store import FAN_OUT, local_blobs
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fake_partner import Behaviour, FakePartner, endless, half, hang, redirect, reply
 from storage.bookings import LAB, Books
 

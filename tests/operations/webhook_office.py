@@ -14,7 +14,7 @@ from fairlead.observing.observations import Observation
 from fairlead.operations.clock import Clock
 from fairlead.operations.webhook_secrets import WebhookSecrets
 from fairlead.operations.webhooks import DeliveryLog, Webhooks, allowed_addresses
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from fake_partner import Request
 from storage.bookings import NOW
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 from fairlead.domain.callers import Caller
 from fairlead.domain.runs.states import LIVE
 from fairlead.operations.catalog import CatalogKeeper
-from fairlead.storage.tables import runs
+from fairlead.storage.db.tables import runs
 from simulation.actors import Actor, Notebook
 from simulation.proof import Facts, Proof
 from simulation.scenario import Scenario

@@ -9,8 +9,8 @@ from fairlead.domain.faults import FaultError, bucket
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.states import LIVE, RunState
 from fairlead.operations.runs.results import Answer
-from fairlead.storage import ledger
-from fairlead.storage.tables import ledger_entries, runs, webhook_deliveries, workspaces
+from fairlead.storage.db.tables import ledger_entries, runs, webhook_deliveries, workspaces
+from fairlead.storage.ledger import ledger
 from simulation.actors import Call, Notebook
 from simulation.partners import KEYED, Generation
 from simulation.servers import PRICES, SimulatedServer, World

@@ -49,8 +49,8 @@ from fairlead.providers.credentials import Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.providers.health import CredentialRef, Health, Healths
 from fairlead.server.messaging import publish_released
-from fairlead.storage.journal import Journal
-from fairlead.storage.tables import runs
+from fairlead.storage.db.tables import runs
+from fairlead.storage.runs.journal import Journal
 from fairlead.workers.janitor import Janitor
 from fairlead.workers.work import WorkLoop
 from operations.servers import FLAG, leg_text, model_text

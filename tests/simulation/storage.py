@@ -13,11 +13,11 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.pool import StaticPool
 
-from fairlead.storage import ledger
-from fairlead.storage.blobs import BlobDamagedError, BlobMissingError, BlobsUnavailableError, StoredBlob
-from fairlead.storage.database import DatabaseUnavailableError
-from fairlead.storage.migrate import upgrade
-from fairlead.storage.prepared import sqlite_driver
+from fairlead.storage.blobs.store import BlobDamagedError, BlobMissingError, BlobsUnavailableError, StoredBlob
+from fairlead.storage.db.database import DatabaseUnavailableError
+from fairlead.storage.db.migrate import upgrade
+from fairlead.storage.db.statements import sqlite_driver
+from fairlead.storage.ledger import ledger
 from simulation.process import Process
 from simulation.scenario import Scenario
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text
 from fairlead.domain.billing.books import UNLIMITED
 from fairlead.domain.billing.budgets import Budget, BudgetPeriod
 from fairlead.domain.callers import Billing, Caller
-from fairlead.storage import callers
+from fairlead.storage.accounts import workspaces as callers
 from simulation.storage import Store
 
 EPOCH_MS: Final = 1_800_000_000_000

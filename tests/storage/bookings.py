@@ -20,10 +20,10 @@ from fairlead.domain.runs.entries import (
     Verdict,
 )
 from fairlead.domain.runs.states import RunState
-from fairlead.storage import callers
-from fairlead.storage.database import Database
-from fairlead.storage.entries import write_entries
-from fairlead.storage.queue import QUEUE
+from fairlead.storage.accounts import workspaces as callers
+from fairlead.storage.db.database import Database
+from fairlead.storage.runs.entries import write_entries
+from fairlead.storage.runs.queue import QUEUE
 
 NOW: Final = 1_800_000_000_000
 LAB: Final = "lab-id"

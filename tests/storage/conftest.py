@@ -3,7 +3,7 @@
 import pytest
 
 from conftest import Run
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from storage.bookings import Books
 
 

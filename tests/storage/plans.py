@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, event
 
-from fairlead.storage.prepared import is_sqlite, sqlite_driver
+from fairlead.storage.db.statements import is_sqlite, sqlite_driver
 from storage.bookings import Books
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from fairlead.domain.runs.entries import QueueTicket, Settlement, Withdrawal
 from fairlead.domain.work.entries import Claim
-from fairlead.storage.entries import write_entries
+from fairlead.storage.runs.entries import write_entries
 from storage.bookings import LAB, NOW, SERVER, Books, admission, kept, settlement
 
 BASE_URL: Final = "https://router.example"

@@ -24,10 +24,11 @@ from fairlead.domain.deployments import (
 from fairlead.domain.jobs.entries import JobVerdict, Moved, Submitted
 from fairlead.domain.jobs.listing import ListQuery
 from fairlead.domain.jobs.states import JobState, JobTransition
-from fairlead.storage import deployments, jobs
-from fairlead.storage.database import Database
+from fairlead.storage import deployments
+from fairlead.storage.db.database import Database
+from fairlead.storage.jobs import jobs
 from storage.bookings import LAB, NOW, SERVER, Books
-from storage.test_jobs import KEPT, OTHER, cancel, ending, states, submission, verdicts
+from storage.jobs.test_jobs import KEPT, OTHER, cancel, ending, states, submission, verdicts
 
 ONE: Final = "pictures-00000001"
 _MANY: Final = 100

@@ -27,10 +27,10 @@ from fairlead.identity.links import Links
 from fairlead.observing.observations import FaultAnswered, Observation
 from fairlead.operations.assets import AssetReader
 from fairlead.operations.clock import Clock
-from fairlead.storage import callers
-from fairlead.storage.assets import Asset, insert_assets
-from fairlead.storage.blobs import local_blobs
-from fairlead.storage.database import Database, open_database
+from fairlead.storage.accounts import workspaces
+from fairlead.storage.assets.results import Asset, insert_assets
+from fairlead.storage.blobs.store import local_blobs
+from fairlead.storage.db.database import Database, open_database
 from fairlead.surfaces.application import Application
 from fairlead.surfaces.assets import AssetHandlers, content_disposition
 from fairlead.surfaces.http.headers import HeaderNames
@@ -77,8 +77,8 @@ class Site:
         writer = blobs.writer(SIZE)
         await writer.write(CONTENT)
         blob = await writer.commit()
-        new = callers.NewWorkspace("lab", "lab", Billing.PREPAID, 0, UNLIMITED, 0)
-        await database.write(lambda c: callers.create_workspace(c, new))
+        new = workspaces.NewWorkspace("lab", "lab", Billing.PREPAID, 0, UNLIMITED, 0)
+        await database.write(lambda c: workspaces.create_workspace(c, new))
         rows = [
             Asset(name, "lab", "run", blob, SIZE, type_, "x", 0, int(time.time() + left) * 1000)
             for name, type_, left in [*((n, t, 10_000) for n, t in CONTENT_TYPES.items()), ("expired", "image/png", -1)]

@@ -24,7 +24,7 @@ from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.work import RunQueue
 from fairlead.operations.work.places import Places
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace, credit
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from fairlead.workers import work
 from fairlead.workers.work import WorkLoop
 from operations.queueing import enqueue, gate_of

@@ -13,10 +13,11 @@ from fairlead.domain.billing.books import UNLIMITED
 from fairlead.domain.jobs.entries import Claimed, Submission
 from fairlead.domain.runs.entries import LiveRun, QueueTicket
 from fairlead.domain.work.entries import Claim
-from fairlead.storage import jobs, queue
-from fairlead.storage.database import Database
-from fairlead.storage.entries import write_entries
-from fairlead.storage.job_entries import write_job_entries
+from fairlead.storage.db.database import Database
+from fairlead.storage.jobs import jobs
+from fairlead.storage.jobs.entries import write_job_entries
+from fairlead.storage.runs import queue
+from fairlead.storage.runs.entries import write_entries
 from fairlead.workers.released import ReleasedWork
 from storage.bookings import NOW, Books, admission
 from storage.plans import traced

@@ -25,8 +25,8 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.stored_files import BlobAudit, Count, Finding
 from fairlead.server.installation import opened_database, stored_blobs
 from fairlead.server.settings import Settings
-from fairlead.storage.blobs import BlobsUnavailableError
-from fairlead.storage.database import Database
+from fairlead.storage.blobs.store import BlobsUnavailableError
+from fairlead.storage.db.database import Database
 
 _LISTED_MAX: Final = 1000
 """Of each kind of finding in one JSON document, which is held in memory; as lines all are printed."""

@@ -7,8 +7,8 @@ import click
 from fairlead.cli.output import data_option, json_option, print_json
 from fairlead.cli.workspaces import settings_of
 from fairlead.server.installation import prepare_data
-from fairlead.storage.database import open_database
-from fairlead.storage.migrate import HEAD, migrate
+from fairlead.storage.db.database import open_database
+from fairlead.storage.db.migrate import HEAD, migrate
 
 
 @click.command("migrate")

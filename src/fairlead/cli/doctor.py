@@ -33,7 +33,7 @@ from fairlead.server.installation import (
     strange_variables,
 )
 from fairlead.server.settings import Settings
-from fairlead.storage.database import file_of
+from fairlead.storage.db.database import file_of
 
 _FILES_WANTED: Final = 4096
 _FREE_MIB_WANTED: Final = 512

@@ -14,7 +14,7 @@ from fairlead.operations.statements import UnknownRunError
 from fairlead.operations.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
 from fairlead.server.installation import DataDirectoryError, OldDatabaseError
 from fairlead.server.settings import BadSettingError
-from fairlead.storage.database import DatabaseUnavailableError
+from fairlead.storage.db.database import DatabaseUnavailableError
 
 _LINES: Final[Mapping[type[Exception], str]] = {
     BadFileError: "{}",

@@ -18,7 +18,7 @@ from fairlead.operations import secrets as operations
 from fairlead.operations.clock import Clock
 from fairlead.server.installation import master_secret, opened_database, secret_file
 from fairlead.server.settings import Settings
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 
 T = TypeVar("T")
 

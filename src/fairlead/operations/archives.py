@@ -32,10 +32,10 @@ from fairlead.operations.assets import ServedAsset
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.registry import actor_of, check_id
 from fairlead.storage import registry
-from fairlead.storage.blobs import Blobs, BlobsUnavailableError, BlobTooLargeError
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.storage_usage import StorageFullError
-from fairlead.storage.workflow_files import WorkflowFile
+from fairlead.storage.accounts.storage_usage import StorageFullError
+from fairlead.storage.assets.files import WorkflowFile
+from fairlead.storage.blobs.store import Blobs, BlobsUnavailableError, BlobTooLargeError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 
 T = TypeVar("T")
 ARCHIVE_TYPE: Final = "application/zip"

@@ -24,8 +24,8 @@ from fairlead.observing.observations import (
     UnexpectedError,
 )
 from fairlead.operations.clock import Clock, new_id
-from fairlead.storage.assets import Asset, delete_expired, find_asset, insert_assets, named_blobs
-from fairlead.storage.blobs import (
+from fairlead.storage.assets.results import Asset, delete_expired, find_asset, insert_assets, named_blobs
+from fairlead.storage.blobs.store import (
     FAN_OUT,
     BlobDamagedError,
     BlobMissingError,
@@ -35,7 +35,7 @@ from fairlead.storage.blobs import (
     StoredBlob,
     Writer,
 )
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 
 COPIES_MAX: Final = 64
 """How many links of one run are copied; those after it stay the partner's."""

@@ -11,8 +11,8 @@ from fairlead.domain.callers import Caller, Patterns
 from fairlead.domain.faults import FaultError, Forbidden, ServiceUnavailable, Unauthorized
 from fairlead.identity.key_sets import KeysUnavailableError
 from fairlead.identity.tokens import InvalidTokenError, TokenVerifier, TokenVerifiers
-from fairlead.storage import callers
-from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.accounts import workspaces
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
 
 _CACHE_MAX: Final = 10_000
 _CACHE_SECONDS: Final = 1.0
@@ -74,7 +74,7 @@ class Authenticator:
 
     async def caller_of_key(self, key_id: str) -> Caller:
         """The caller behind a living key, by the key's id: work that was begun with it goes on. FaultError."""
-        caller = await self._look_up(("id", key_id), lambda c: callers.caller_by_key_id(c, key_id))
+        caller = await self._look_up(("id", key_id), lambda c: workspaces.caller_by_key_id(c, key_id))
         if caller is None:
             raise FaultError(Unauthorized("This API key is not valid any more."))
         return caller
@@ -88,7 +88,7 @@ class Authenticator:
     async def caller_of_workspace(self, name: str, subject: str) -> Caller:
         """Who speaks for a workspace by its name or its id, without a credential of its own. FaultError."""
         caller = await self._look_up(
-            (f"workspace for {subject}", name), lambda c: callers.caller_by_workspace(c, name, subject, Patterns())
+            (f"workspace for {subject}", name), lambda c: workspaces.caller_by_workspace(c, name, subject, Patterns())
         )
         if caller is None:
             raise FaultError(Forbidden(f"The workspace {name} does not exist here."))
@@ -96,7 +96,7 @@ class Authenticator:
 
     async def _by_key(self, text: str) -> Caller:
         digest = _digest(text)
-        caller = await self._look_up(("key", digest), lambda c: callers.caller_by_key(c, digest))
+        caller = await self._look_up(("key", digest), lambda c: workspaces.caller_by_key(c, digest))
         if caller is None:
             raise FaultError(Unauthorized("This API key is not valid."))
         return caller
@@ -112,7 +112,7 @@ class Authenticator:
             raise FaultError(ServiceUnavailable("The keys of the token issuer cannot be read right now.")) from error
         caller = await self._look_up(
             ("token", _digest(text)),
-            lambda c: callers.caller_by_workspace(
+            lambda c: workspaces.caller_by_workspace(
                 c, claims.workspace, claims.subject, Patterns(claims.models), claims.kind
             ),
         )
@@ -120,7 +120,7 @@ class Authenticator:
             raise FaultError(Forbidden("The workspace this token names does not exist here."))
         return caller
 
-    async def _look_up(self, key: tuple[str, str], work: callers.FindCaller) -> Caller | None:
+    async def _look_up(self, key: tuple[str, str], work: workspaces.FindCaller) -> Caller | None:
         now = time.monotonic()
         known = self._known.get(key)
         if known is not None:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairlead.storage import callers, ledger, runs
-from fairlead.storage.database import Database
-from fairlead.storage.ledger import LedgerLine
+from fairlead.storage.accounts import workspaces
+from fairlead.storage.db.database import Database
+from fairlead.storage.ledger import ledger
+from fairlead.storage.ledger.ledger import LedgerLine
+from fairlead.storage.runs import runs
 
 __all__ = ["AuditReport", "ExportError", "LedgerLine", "audit", "entries", "export"]
 
@@ -40,7 +42,7 @@ async def audit(database: Database) -> AuditReport:
 
 async def entries(database: Database, workspace: str, limit: int) -> list[dict[str, Any]]:
     """The newest entries of a workspace (by name or id), oldest first; UnknownWorkspaceError."""
-    return await database.read(lambda c: ledger.entries_of(c, callers.workspace_id_of(c, workspace), limit))
+    return await database.read(lambda c: ledger.entries_of(c, workspaces.workspace_id_of(c, workspace), limit))
 
 
 async def export(
@@ -57,7 +59,7 @@ async def export(
     """
 
     def work(connection: Any) -> None:
-        workspace_id = None if workspace is None else callers.workspace_id_of(connection, workspace)
+        workspace_id = None if workspace is None else workspaces.workspace_id_of(connection, workspace)
         for page in ledger.export_pages(connection, workspace_id, since, until):
             try:
                 write(page)

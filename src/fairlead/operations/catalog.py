@@ -15,8 +15,8 @@ from fairlead.domain.paging import catalog_limit, page_after
 from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observer
 from fairlead.operations.clock import Clock
 from fairlead.providers.spec import Provider
-from fairlead.storage.catalog import Fingerprint, fingerprint, load_catalog
-from fairlead.storage.catalog_files import Offer
+from fairlead.storage.catalog.files import Offer
+from fairlead.storage.catalog.reader import Fingerprint, fingerprint, load_catalog
 
 
 @dataclass(frozen=True, slots=True)

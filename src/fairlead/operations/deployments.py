@@ -37,7 +37,7 @@ from fairlead.engine.hosts.pool import Hosts, Prepared
 from fairlead.observing.observations import DatabaseTrouble, DeploymentMoved, Observer, ReleaseSettled, UnexpectedError
 from fairlead.operations.clock import Clock
 from fairlead.storage import deployments
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.deployments import Moved
 
 _AT_ONCE: Final = 8

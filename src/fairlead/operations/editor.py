@@ -10,10 +10,10 @@ from fairlead.domain.faults import FaultError, InvalidInput, RequestNotFound, Se
 from fairlead.domain.jobs.faults import BadFile, FileExists, FileTooLarge, JobFaultError, StorageFull
 from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
 from fairlead.operations.clock import Clock
-from fairlead.storage import editor_documents
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.editor_documents import DocumentExistsError, Shelf, TooManyDocumentsError
-from fairlead.storage.storage_usage import StorageFullError
+from fairlead.storage.accounts import editor_documents
+from fairlead.storage.accounts.editor_documents import DocumentExistsError, Shelf, TooManyDocumentsError
+from fairlead.storage.accounts.storage_usage import StorageFullError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 
 DOCUMENT_BYTES_MAX: Final = 2**20
 SETTING_BYTES_MAX: Final = 16 * 1024

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from fairlead.domain.billing.budgets import Budget
 from fairlead.operations.clock import Clock, new_id
-from fairlead.storage import budgets, callers
-from fairlead.storage.callers import UnknownKeyError
-from fairlead.storage.database import Database
+from fairlead.storage.accounts import workspaces
+from fairlead.storage.accounts.workspaces import UnknownKeyError
+from fairlead.storage.db.database import Database
+from fairlead.storage.ledger import budgets
 
 __all__ = [
     "IssuedKey",
@@ -55,11 +56,11 @@ async def issue_key(
     now = clock.now_ms()
 
     await database.write(
-        lambda c: callers.create_key(
+        lambda c: workspaces.create_key(
             c,
-            callers.NewKey(
+            workspaces.NewKey(
                 id=issued.id,
-                workspace_id=callers.workspace_id_of(c, workspace),
+                workspace_id=workspaces.workspace_id_of(c, workspace),
                 digest=hashlib.sha256(text.encode("ascii")).hexdigest(),
                 hint=f"{text[: len(prefix) + 2]}…{text[-2:]}"[:16],
                 label=label,
@@ -77,31 +78,31 @@ async def issue_key(
 async def find_key(database: Database, text: str) -> str | None:
     """The id of a key, living or revoked, by the key itself; None for one that was never issued here."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return await database.read(lambda c: callers.key_id_by_digest(c, digest))
+    return await database.read(lambda c: workspaces.key_id_by_digest(c, digest))
 
 
 async def revoke_key(database: Database, key_id: str, clock: Clock) -> bool:
     """Revoke a key by id; False when no living key has it. No run is admitted with it from this moment on."""
     now = clock.now_ms()
-    return await database.write(lambda c: callers.revoke_key(c, key_id, now))
+    return await database.write(lambda c: workspaces.revoke_key(c, key_id, now))
 
 
 async def change_budget(
     database: Database, key_id: str, change: Callable[[Budget | None], Budget | None]
 ) -> Budget | None:
     """Replace the budget of a key by what is made of it, and return that; UnknownKeyError."""
-    return await database.write(lambda c: callers.change_budget(c, key_id, change))
+    return await database.write(lambda c: workspaces.change_budget(c, key_id, change))
 
 
 async def change_key(database: Database, key_id: str, changes: Mapping[str, Any]) -> None:
     """Change the organization of a key's account, or whether that governs the key (J-11); UnknownKeyError."""
-    await database.write(lambda c: callers.change_key(c, key_id, changes))
+    await database.write(lambda c: workspaces.change_key(c, key_id, changes))
 
 
 async def list_keys(database: Database, clock: Clock) -> list[dict[str, Any]]:
     """Every key, without anything secret; `spent` is what one with a budget was charged in its period, else None."""
     now = clock.now_ms()
-    return await database.read(lambda c: budgets.with_spent(c, callers.list_keys(c), now))
+    return await database.read(lambda c: budgets.with_spent(c, workspaces.list_keys(c), now))
 
 
 def _base62(raw: bytes) -> str:

@@ -9,9 +9,9 @@ from fairlead.domain.identifiers import is_provider_segment
 from fairlead.domain.provider_keys import DOCUMENT_BYTES_MAX, KEY_MAX, StoredKey, is_key, is_key_document, key_hint
 from fairlead.identity.sealing import CannotOpenError, Sealer
 from fairlead.operations.clock import Clock
-from fairlead.storage import provider_keys
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.provider_keys import SealedKey
+from fairlead.storage.accounts import provider_keys
+from fairlead.storage.accounts.provider_keys import SealedKey
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from fairlead.domain.faults import FaultError
 from fairlead.domain.windows import Meter, Quota
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
-from fairlead.storage import rate_windows
-from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.accounts import rate_windows
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
 
 _BATCH: Final = 100
 """Workspaces in one transaction: few enough that it takes milliseconds."""

@@ -5,9 +5,9 @@ import enum
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from fairlead.storage.blobs import BlobsUnavailableError
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.migrate import HEAD, revision_of
+from fairlead.storage.blobs.store import BlobsUnavailableError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.db.migrate import HEAD, revision_of
 
 _KEPT_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 1.5

@@ -33,7 +33,7 @@ from fairlead.domain.registry import (
 from fairlead.operations.clock import Clock
 from fairlead.operations.installs import InstallLimits
 from fairlead.storage import registry
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.registry import UnknownEntryError
 
 __all__ = ["UnknownEntryError"]

@@ -13,9 +13,9 @@ from typing import Final
 from fairlead.identity.master_secret import MasterSecret, Secrets
 from fairlead.identity.sealing import PREFIX_BYTES, CannotOpenError, Sealer
 from fairlead.operations.webhook_secrets import derived_secret, name_of, origin_of
-from fairlead.storage import sealed_rows
-from fairlead.storage.database import Database
-from fairlead.storage.sealed_rows import SEALED, SealedRow, SealedTable
+from fairlead.storage.accounts import sealed_rows
+from fairlead.storage.accounts.sealed_rows import SEALED, SealedRow, SealedTable
+from fairlead.storage.db.database import Database
 
 BATCH: Final = 200
 

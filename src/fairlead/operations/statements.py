@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 from fairlead.domain.billing.books import EntryKind
 from fairlead.domain.runs.states import RunState
-from fairlead.storage import callers, statements
-from fairlead.storage.database import Database
+from fairlead.storage.accounts.workspaces import workspace_id_of
+from fairlead.storage.db.database import Database
+from fairlead.storage.ledger import statements
 
 
 class UnknownRunError(Exception):
@@ -50,7 +51,7 @@ async def statement(database: Database, run_id: str) -> Statement:
 
 async def newest_runs(database: Database, workspace: str, state: RunState | None, limit: int) -> list[dict[str, Any]]:
     """The newest runs of a workspace (by name or id), oldest first; UnknownWorkspaceError."""
-    rows = await database.read(lambda c: statements.newest_runs(c, callers.workspace_id_of(c, workspace), state, limit))
+    rows = await database.read(lambda c: statements.newest_runs(c, workspace_id_of(c, workspace), state, limit))
     return [_describe(row) for row in rows]
 
 

@@ -13,7 +13,7 @@ from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.observing.observations import BlobTrouble, Observer
-from fairlead.storage.blobs import BlobLostError, Blobs, BlobsUnavailableError
+from fairlead.storage.blobs.store import BlobLostError, Blobs, BlobsUnavailableError
 
 _CLOSE_SECONDS: Final = 5.0
 

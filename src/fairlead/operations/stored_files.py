@@ -11,16 +11,16 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from fairlead.operations.assets import GRACE_MS
 from fairlead.operations.clock import Clock
-from fairlead.storage.assets import named_blobs
-from fairlead.storage.blob_references import (
+from fairlead.storage.assets.results import named_blobs
+from fairlead.storage.blobs.references import (
     KINDS,
     BlobReference,
     references_after,
     references_to,
     sample_references,
 )
-from fairlead.storage.blobs import FAN_OUT, BlobDamagedError, BlobMissingError, FileBlobs, StoredBlob
-from fairlead.storage.database import Database
+from fairlead.storage.blobs.store import FAN_OUT, BlobDamagedError, BlobMissingError, FileBlobs, StoredBlob
+from fairlead.storage.db.database import Database
 
 Problem: TypeAlias = Literal["damaged", "missing", "orphaned"]
 

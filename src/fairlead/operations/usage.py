@@ -13,9 +13,9 @@ from fairlead.domain.billing.usage import (
 from fairlead.domain.days import NotADateError
 from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
 from fairlead.operations.clock import Clock
-from fairlead.storage import callers
-from fairlead.storage.database import Database, DatabaseUnavailableError
-from fairlead.storage.usage import usage_of
+from fairlead.storage.accounts import workspaces
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.ledger.usage import usage_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class UsageReader:
 
 async def report_usage(database: Database, workspace: str, query: UsageQuery) -> UsageReport:
     """Report what a workspace (by name or id) has used; UnknownWorkspaceError, BadUsageQueryError for too much."""
-    return await _report(database, await database.read(lambda c: callers.workspace_id_of(c, workspace)), query)
+    return await _report(database, await database.read(lambda c: workspaces.workspace_id_of(c, workspace)), query)
 
 
 async def _report(database: Database, workspace_id: str, query: UsageQuery) -> UsageReport:

@@ -14,8 +14,8 @@ from fairlead.domain.webhooks import DueDelivery, KeptSecrets, secret_text, sign
 from fairlead.identity.master_secret import MasterSecret, Secrets
 from fairlead.identity.sealing import CannotOpenError, Sealer
 from fairlead.operations.clock import Clock
-from fairlead.storage import webhooks
-from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.runs import webhooks
 
 T = TypeVar("T")
 

@@ -35,9 +35,9 @@ from fairlead.observing.observations import (
 )
 from fairlead.operations.clock import Clock
 from fairlead.operations.webhook_secrets import WebhookSecrets, available
-from fairlead.storage import webhooks
-from fairlead.storage.database import Database, DatabaseUnavailableError
-from fairlead.storage.queue import queued_run
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.runs import webhooks
+from fairlead.storage.runs.queue import queued_run
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from fairlead.domain.money import UNITS_PER_DOLLAR
 from fairlead.domain.storage_limits import StorageLimits
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.keys import IssuedKey, issue_key
-from fairlead.storage import callers, storage_usage
-from fairlead.storage.callers import NameTakenError, UnknownWorkspaceError
-from fairlead.storage.database import Database
+from fairlead.storage.accounts import storage_usage, workspaces
+from fairlead.storage.accounts.workspaces import NameTakenError, UnknownWorkspaceError, workspace_id_of
+from fairlead.storage.db.database import Database
 
 __all__ = ["NameTakenError", "UnknownWorkspaceError"]
 
@@ -51,7 +51,7 @@ async def create_workspace(database: Database, command: WorkspaceCommand, clock:
     """Make a workspace and return its id; BadNameError, NameTakenError."""
     if not is_workspace_name(command.name):
         raise BadNameError(command.name)
-    new = callers.NewWorkspace(
+    new = workspaces.NewWorkspace(
         id=new_id(),
         name=command.name,
         billing=command.billing,
@@ -68,33 +68,31 @@ async def create_workspace(database: Database, command: WorkspaceCommand, clock:
         organization_id=command.organization_id,
         sso_required=command.sso_required,
     )
-    await database.write(lambda c: callers.create_workspace(c, new))
+    await database.write(lambda c: workspaces.create_workspace(c, new))
     return new.id
 
 
 async def change_workspace(database: Database, name_or_id: str, changes: Mapping[str, Any]) -> None:
     """Change some settings of a workspace; UnknownWorkspaceError."""
     await database.write(
-        lambda c: callers.change_workspace(c, callers.workspace_id_of(c, name_or_id), changes) if changes else None
+        lambda c: workspaces.change_workspace(c, workspace_id_of(c, name_or_id), changes) if changes else None
     )
 
 
 async def find_workspace(database: Database, name_or_id: str) -> str:
     """The id of a workspace; UnknownWorkspaceError."""
-    return await database.read(lambda c: callers.workspace_id_of(c, name_or_id))
+    return await database.read(lambda c: workspace_id_of(c, name_or_id))
 
 
 async def credit(database: Database, name_or_id: str, amount: int, reason: str, clock: Clock) -> int:
     """Book money in, or a correction out, and return the new balance in 10^-8 dollars; UnknownWorkspaceError."""
     now = clock.now_ms()
-    return await database.write(
-        lambda c: callers.credit(c, callers.workspace_id_of(c, name_or_id), amount, reason, now)
-    )
+    return await database.write(lambda c: workspaces.credit(c, workspace_id_of(c, name_or_id), amount, reason, now))
 
 
 async def list_workspaces(database: Database) -> list[dict[str, Any]]:
     """Every workspace with its figures."""
-    return await database.read(callers.list_workspaces)
+    return await database.read(workspaces.list_workspaces)
 
 
 async def list_storage(database: Database, usual: StorageLimits) -> list[dict[str, Any]]:
@@ -118,7 +116,7 @@ async def limit_storage(database: Database, name_or_id: str, changes: dict[str, 
     UnknownWorkspaceError.
     """
     await database.write(
-        lambda c: storage_usage.set_limits(c, callers.workspace_id_of(c, name_or_id), changes) if changes else None
+        lambda c: storage_usage.set_limits(c, workspace_id_of(c, name_or_id), changes) if changes else None
     )
 
 
@@ -129,7 +127,7 @@ async def bootstrap(
 
     The `subscription` of the workspace is a tier and its parallel jobs.
     """
-    if await database.read(callers.has_workspaces):
+    if await database.read(workspaces.has_workspaces):
         return None
     try:
         tier, jobs = subscription

@@ -124,7 +124,7 @@ class _CallFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     require: list[PointerText] = []
     assets: list[PointerText] = []
     media_types: list[str] = []
-    # Plain texts, for the reason given in storage/catalog_files.py.
+    # Plain texts, for the reason given in storage/catalog/files.py.
     handle: str | dict[str, str] | None = None
     poll: _PollFile | None = None
     cancel: _CancelFile | None = None

@@ -58,9 +58,9 @@ from fairlead.server.installation import (
 )
 from fairlead.server.messaging import listen_for_changed_workspaces, publish_changed_workspace, ready_messaging
 from fairlead.server.settings import BadSettingError, Settings
-from fairlead.storage.blobs import BlobLostError, BlobMissingError, FileBlobs, local_blobs
-from fairlead.storage.database import Database, open_database
-from fairlead.storage.migrate import migrate
+from fairlead.storage.blobs.store import BlobLostError, BlobMissingError, FileBlobs, local_blobs
+from fairlead.storage.db.database import Database, open_database
+from fairlead.storage.db.migrate import migrate
 from fairlead.surfaces.application import OtherSurface
 from fairlead.surfaces.assets import AssetHandlers
 from fairlead.surfaces.forwarding import BaseUrls

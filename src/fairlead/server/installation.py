@@ -25,9 +25,9 @@ from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.spec import Auth, Call, Provider, Scheme
 from fairlead.providers.spec_files import SPECS, load_providers
 from fairlead.server.settings import SETTINGS, BadSettingError, Settings
-from fairlead.storage.blobs import StoredBlobs, existing_blobs
-from fairlead.storage.database import Database, file_of, open_database
-from fairlead.storage.migrate import HEAD, revision_of
+from fairlead.storage.blobs.store import StoredBlobs, existing_blobs
+from fairlead.storage.db.database import Database, file_of, open_database
+from fairlead.storage.db.migrate import HEAD, revision_of
 
 LOCAL: Final = "local"
 PACKAGE: Final = Path(fairlead.__file__).parent

@@ -57,8 +57,8 @@ from fairlead.server.messaging import listen_for_cancelled, listen_for_released,
 from fairlead.server.moderation import ready_moderation
 from fairlead.server.runs import HOUR_MS, Runs
 from fairlead.server.settings import CLOUD, SELF_HOSTED, SERVERLESS, Settings
-from fairlead.storage.job_journal import JobJournal
-from fairlead.storage.workflow_files import find_file_of_id
+from fairlead.storage.assets.files import find_file_of_id
+from fairlead.storage.jobs.journal import JobJournal
 from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.editors import EditorHandlers
 from fairlead.surfaces.cloud.history import HistoryHandlers

@@ -50,7 +50,7 @@ from fairlead.server.base import Base
 from fairlead.server.drain import Drain
 from fairlead.server.messaging import listen_for_cancelled, listen_for_released, publish_changed_runs, publish_released
 from fairlead.server.settings import Settings
-from fairlead.storage.journal import Journal
+from fairlead.storage.runs.journal import Journal
 from fairlead.workers.webhooks import WebhookPoster
 from fairlead.workers.work import WorkLoop
 

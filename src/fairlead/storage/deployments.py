@@ -39,7 +39,7 @@ from fairlead.domain.deployments import (
 )
 from fairlead.domain.jobs.states import LIVE, JobTransition, states_before
 from fairlead.domain.token_issuers import TokenKind
-from fairlead.storage.tables import deployments, jobs, releases, workspaces
+from fairlead.storage.db.tables import deployments, jobs, releases, workspaces
 from fairlead.storage.work.table import in_state
 
 _UNFINISHED: Final = sorted(state.value for state in states_before(JobTransition.ABANDON))

@@ -50,9 +50,9 @@ from fairlead.domain.registry import (
     search_text_of,
 )
 from fairlead.domain.storage_limits import StorageLimits
-from fairlead.storage.tables import node_versions, published_nodes, publishers, registry_acts, workflow_files
-from fairlead.storage.upserts import insert_into
-from fairlead.storage.workflow_files import WorkflowFile, find_file, keep_file
+from fairlead.storage.assets.files import WorkflowFile, find_file, keep_file
+from fairlead.storage.db.statements import insert_into
+from fairlead.storage.db.tables import node_versions, published_nodes, publishers, registry_acts, workflow_files
 
 _FORGOTTEN: Final = "{}"
 """The document of what was deleted: its number or its id is reserved, and nothing else is kept."""

@@ -33,9 +33,9 @@ from fairlead.operations.jobs.views import FileViews
 from fairlead.operations.keys import issue_key
 from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
-from fairlead.storage.blobs import local_blobs
-from fairlead.storage.database import Database, open_database
-from fairlead.storage.workflow_files import find_file_of_id
+from fairlead.storage.assets.files import find_file_of_id
+from fairlead.storage.blobs.store import local_blobs
+from fairlead.storage.db.database import Database, open_database
 from fairlead.surfaces.asgi import Receive, Scope, Send
 from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.errors import refusal

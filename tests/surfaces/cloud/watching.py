@@ -24,7 +24,7 @@ from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
 from fairlead.server.drain import Drain
 from fairlead.server.web import WebServer
-from fairlead.storage.database import Database
+from fairlead.storage.db.database import Database
 from fairlead.surfaces.asgi import Receive, Scope, Send
 from fairlead.surfaces.cloud.credentials import CloudCallers
 from fairlead.surfaces.cloud.socket import CloudSocket

@@ -14,7 +14,7 @@ from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.execute import JobExecutor
 from fairlead.operations.jobs.store import JobStore
-from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.deployments import abandoned_jobs, clear_deployment, deleted_deployments
 
 _AT_ONCE: Final = 200

@@ -38,8 +38,10 @@ from fairlead.operations.assets import damaged
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.file_links import FileLinks
 from fairlead.operations.jobs.files import Intake, WorkflowFiles, check_new
-from fairlead.storage.asset_records import add_asset, add_asset_of, delete_asset, find_assets
-from fairlead.storage.blobs import (
+from fairlead.storage.accounts.storage_usage import StorageFullError
+from fairlead.storage.assets.files import NoNameLeftError, WorkflowFile, find_content
+from fairlead.storage.assets.records import add_asset, add_asset_of, delete_asset, find_assets
+from fairlead.storage.blobs.store import (
     AdoptedBlob,
     BlobDamagedError,
     BlobLostError,
@@ -47,10 +49,8 @@ from fairlead.storage.blobs import (
     BlobsUnavailableError,
     FileBlobs,
 )
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.public_ids import public_id_of
-from fairlead.storage.storage_usage import StorageFullError
-from fairlead.storage.workflow_files import NoNameLeftError, WorkflowFile, find_content
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.jobs.ids import public_id_of
 
 T = TypeVar("T")
 _LARGE_BYTES: Final = 64 * 1024

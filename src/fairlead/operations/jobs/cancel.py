@@ -14,9 +14,9 @@ from fairlead.messaging.wakeups import Topic, Wakeup, Wakeups
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.store import JobStore
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.jobs import live_jobs
-from fairlead.storage.public_ids import find_known_as
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.jobs.ids import find_known_as
+from fairlead.storage.jobs.jobs import live_jobs
 
 T = TypeVar("T")
 JOBS_MAX: Final = 10_000

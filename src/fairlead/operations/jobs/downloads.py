@@ -17,7 +17,7 @@ from fairlead.engine.hosts.callbacks import DeclinedError
 from fairlead.fair_shares import FairShares, NoRoomError
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, TransportError, UnreachableError
 from fairlead.operations.assets import Fetch, shown_address
-from fairlead.storage.blobs import BlobLostError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
+from fairlead.storage.blobs.store import BlobLostError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
 
 _OK: Final = 200
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})

@@ -33,7 +33,7 @@ from fairlead.operations.jobs.models import ModelRunner
 from fairlead.operations.jobs.patience import Patience
 from fairlead.operations.jobs.store import JobStore
 from fairlead.operations.work.places import Places, Reservation
-from fairlead.storage.jobs import deflate
+from fairlead.storage.jobs.jobs import deflate
 
 _FLUSH_SECONDS: Final = 1.0
 _HAND_BACK_SECONDS: Final = 5.0

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from fairlead.domain.media import is_shown
 from fairlead.identity.links import Links
 from fairlead.operations.clock import Clock
-from fairlead.storage.workflow_files import WorkflowFile
+from fairlead.storage.assets.files import WorkflowFile
 
 
 class FileLink(NamedTuple):

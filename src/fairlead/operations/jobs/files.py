@@ -32,18 +32,8 @@ from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.downloads import Downloads
 from fairlead.operations.jobs.moderation import Moderation
-from fairlead.storage.blobs import (
-    AdoptedBlob,
-    BlobDamagedError,
-    BlobMissingError,
-    BlobsUnavailableError,
-    BlobTooLargeError,
-    FileBlobs,
-    FileWriter,
-)
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.storage_usage import StorageFullError, usage_of
-from fairlead.storage.workflow_files import (
+from fairlead.storage.accounts.storage_usage import StorageFullError, usage_of
+from fairlead.storage.assets.files import (
     NoNameLeftError,
     WorkflowFile,
     add_file,
@@ -54,6 +44,16 @@ from fairlead.storage.workflow_files import (
     list_names,
     take_output_name,
 )
+from fairlead.storage.blobs.store import (
+    AdoptedBlob,
+    BlobDamagedError,
+    BlobMissingError,
+    BlobsUnavailableError,
+    BlobTooLargeError,
+    FileBlobs,
+    FileWriter,
+)
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 
 T = TypeVar("T")
 

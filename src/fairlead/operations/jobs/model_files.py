@@ -27,9 +27,9 @@ from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.model_faults import PROVIDER
 from fairlead.operations.jobs.patience import passes
 from fairlead.providers.answers import AnswerDecoder
-from fairlead.storage.assets import Asset, insert_assets
-from fairlead.storage.blobs import BlobLostError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
-from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.assets.results import Asset, insert_assets
+from fairlead.storage.blobs.store import BlobLostError, BlobsUnavailableError, BlobTooLargeError, FileBlobs
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
 
 FILES_MAX: Final = 64
 """How many files a call may give as links, and a result may name."""

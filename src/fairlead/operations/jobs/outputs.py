@@ -29,10 +29,10 @@ from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.file_links import FileLinks
 from fairlead.operations.jobs.files import TEXTS_KIND, WorkflowFiles
-from fairlead.storage.blobs import BlobsUnavailableError, FileBlobs
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
-from fairlead.storage.jobs import events_of
-from fairlead.storage.workflow_files import WorkflowFile, find_files
+from fairlead.storage.assets.files import WorkflowFile, find_files
+from fairlead.storage.blobs.store import BlobsUnavailableError, FileBlobs
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.jobs.jobs import events_of
 
 T = TypeVar("T")
 _KINDS: Final = (Started.__name__, Executed.__name__)

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.observing.observations import DatabaseTrouble, Observer
-from fairlead.storage.blobs import BlobsUnavailableError
-from fairlead.storage.database import DatabaseUnavailableError
+from fairlead.storage.blobs.store import BlobsUnavailableError
+from fairlead.storage.db.database import DatabaseUnavailableError
 
 T = TypeVar("T")
 

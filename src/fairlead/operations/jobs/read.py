@@ -12,8 +12,8 @@ from fairlead.domain.jobs.states import WAITING, JobState
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.jobs.documents import with_documents
 from fairlead.operations.stored_documents import DocumentLostError, StoredDocuments
-from fairlead.storage import jobs
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.jobs import jobs
 
 LIVE_MAX: Final = 1_000
 """How many jobs that have not ended are shown at once."""

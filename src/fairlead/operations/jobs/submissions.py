@@ -17,8 +17,8 @@ from fairlead.operations.jobs.assets import Assets
 from fairlead.operations.jobs.nodes import NodeCatalog
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.submit import Submitter
-from fairlead.storage.database import Database, DatabaseUnavailableError
-from fairlead.storage.job_keys import delete_expired_keys, used_keys
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.jobs.ids import delete_expired_keys, used_keys
 
 _FORGOTTEN_AT_ONCE: Final = 500
 

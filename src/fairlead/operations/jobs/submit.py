@@ -43,7 +43,7 @@ from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.store import JobStore
 from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.operations.work.places import Reservation
-from fairlead.storage.jobs import deflate, deflated
+from fairlead.storage.jobs.jobs import deflate, deflated
 
 _NO_ERRORS: Final = b"{}"
 _ELSEWHERE: Final = deflated(b"{}")

@@ -22,7 +22,8 @@ from fairlead.operations.assets import ServedAsset, damaged
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.file_links import FileLinks
 from fairlead.operations.jobs.files import Intake, SavedName, WorkflowFiles, check_new
-from fairlead.storage.blobs import (
+from fairlead.storage.assets.files import WorkflowFile
+from fairlead.storage.blobs.store import (
     AdoptedBlob,
     BlobDamagedError,
     BlobLostError,
@@ -31,7 +32,6 @@ from fairlead.storage.blobs import (
     BlobTooLargeError,
     FileBlobs,
 )
-from fairlead.storage.workflow_files import WorkflowFile
 
 _CHANNELS: Final = frozenset({"rgb", "a"})
 _REMEMBERED_MOST: Final = 4_096

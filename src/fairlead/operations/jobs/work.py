@@ -21,8 +21,8 @@ from fairlead.operations.jobs.execute import JobExecution, JobExecutor
 from fairlead.operations.stored_documents import DocumentLostError, StoredDocuments
 from fairlead.operations.work.places import Reservation
 from fairlead.operations.work.queue import WorkQueue
-from fairlead.storage import jobs
-from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.jobs import jobs
 from fairlead.storage.work.table import OwnedWork, WorkTable
 
 JobQueue: TypeAlias = WorkQueue[JobCancel | JobTakeOver, JobExecution]

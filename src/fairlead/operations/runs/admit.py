@@ -41,9 +41,9 @@ from fairlead.operations.runs.results import Answer, dropped_json
 from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
-from fairlead.storage import callers
-from fairlead.storage.database import Database, DatabaseUnavailableError
-from fairlead.storage.journal import Journal
+from fairlead.storage.accounts import workspaces
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.runs.journal import Journal
 
 _UNRECORDED: Final = "The run cannot be recorded right now; nothing was started."
 _UNCONFIRMED: Final = (
@@ -268,7 +268,7 @@ class Admitter:
     async def _confirm_exhausted(self, caller: Caller) -> None:
         """Refuse an empty prepaid workspace before its body is looked at, on its figures of this moment."""
         try:
-            available = await self._database.read(lambda c: callers.available(c, caller.workspace_id))
+            available = await self._database.read(lambda c: workspaces.available(c, caller.workspace_id))
         except DatabaseUnavailableError as error:
             raise FaultError(ServiceUnavailable("The balance cannot be read right now.")) from error
         if available <= 0:

@@ -11,8 +11,8 @@ from fairlead.messaging.wakeups import Topic, Wakeup, Wakeups
 from fairlead.observing.observations import DatabaseTrouble, Observer, RunWithdrawn
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.collect import check_reader, find
-from fairlead.storage.database import Database, DatabaseUnavailableError
-from fairlead.storage.journal import Journal
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.runs.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from fairlead.domain.runs.queue import (
 )
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
-from fairlead.storage.database import Database, DatabaseUnavailableError
-from fairlead.storage.idempotency import EndedRun, ended_run
-from fairlead.storage.queue import QueuedRun, queued_run
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.runs.idempotency import EndedRun, ended_run
+from fairlead.storage.runs.queue import QueuedRun, queued_run
 
 
 class RequestStatus(msgspec.Struct, frozen=True):

@@ -26,8 +26,8 @@ from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.dispatch import Cancellation, Dispatcher, Served, SupersededError
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.results import Answer, Results
-from fairlead.storage.database import DatabaseUnavailableError
-from fairlead.storage.journal import Journal
+from fairlead.storage.db.database import DatabaseUnavailableError
+from fairlead.storage.runs.journal import Journal
 
 _RETRY_FIRST: Final = 0.1
 _RETRY_MAX: Final = 5.0

@@ -7,7 +7,7 @@ decided:
 - HEADERS: `requests.CallChecks.check_headers`
 - BODY: the entrance, which reads the body
 - CONTENT: `requests.CallChecks.check_content`, with what `admit.py` knows of money, prices and keys
-- ENTRY: the transaction that records the run (`storage/entries.py`)
+- ENTRY: the transaction that records the run (`storage/runs/entries.py`)
 """
 
 import enum

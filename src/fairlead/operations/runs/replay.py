@@ -11,8 +11,8 @@ from fairlead.domain.runs.replays import is_recorded
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
-from fairlead.storage.database import Database, DatabaseUnavailableError
-from fairlead.storage.idempotency import ended_run, forget_expired, key_in_use
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.runs.idempotency import ended_run, forget_expired, key_in_use
 
 _FORGOTTEN_AT_ONCE: Final = 500
 _RESULT: Final = "The result of this idempotency key"

@@ -20,8 +20,8 @@ from fairlead.domain.runs.selection import Facts, RouteOptions, Selection, selec
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.runs.large_bodies import LargeBodies, ReadBody
 from fairlead.providers.spec import Provider
-from fairlead.storage.database import Database, DatabaseUnavailableError
-from fairlead.storage.runs import operation_of_work
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.runs.runs import operation_of_work
 
 RUN_GATES: Final = ((ROUTER_GATE, "The model router"),)
 ESTIMATE_GATES: Final = (*RUN_GATES, (ESTIMATE_GATE, "The estimate"))

@@ -9,7 +9,7 @@ from fairlead.domain.runs.entries import KeptResult
 from fairlead.domain.runs.failures import read_fault, write_fault
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
 from fairlead.operations.assets import damaged
-from fairlead.storage.blobs import BlobDamagedError, BlobMissingError, Blobs, BlobsUnavailableError
+from fairlead.storage.blobs.store import BlobDamagedError, BlobMissingError, Blobs, BlobsUnavailableError
 
 INLINE_MAX: Final = 64 * 1024
 """A larger result is kept as a blob, in bytes."""

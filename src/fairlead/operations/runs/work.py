@@ -45,8 +45,8 @@ from fairlead.operations.runs.void import Voider
 from fairlead.operations.work.places import Reservation
 from fairlead.operations.work.queue import WorkQueue
 from fairlead.providers.exchange import Exchange
-from fairlead.storage import queue, runs
-from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.runs import queue, runs
 from fairlead.storage.work.table import OwnedWork, WorkTable
 
 RunQueue: TypeAlias = WorkQueue[Withdrawal | TakeOver, Execution]

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
-from fairlead.storage import runs
-from fairlead.storage.database import Database, DatabaseUnavailableError
+from fairlead.storage.db.database import Database, DatabaseUnavailableError
+from fairlead.storage.runs import runs
 
 _FORGET_AFTER_MS: Final = 86_400_000
 

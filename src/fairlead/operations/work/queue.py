@@ -12,7 +12,7 @@ from fairlead.operations.clock import Clock
 from fairlead.operations.work.places import Reservation
 from fairlead.operations.work.presence import ServerPresence
 from fairlead.operations.work.store import WorkStore
-from fairlead.storage.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.work.table import OwnedWork, WorkTable
 
 FOUND_AT_ONCE: Final = 500

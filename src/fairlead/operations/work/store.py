@@ -5,8 +5,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.observing.observations import DatabaseTrouble, Observer
-from fairlead.storage.database import DatabaseUnavailableError
-from fairlead.storage.group_commit import GroupCommit
+from fairlead.storage.db.database import DatabaseUnavailableError
+from fairlead.storage.db.group_commit import GroupCommit
 
 _RETRY_FIRST: Final = 0.1
 _RETRY_MAX: Final = 5.0

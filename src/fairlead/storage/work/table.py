@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import Column, ColumnElement, Connection, Table, bindparam, func, literal_column, or_, select
 
-from fairlead.storage.tables import servers, workspaces
+from fairlead.storage.db.tables import servers, workspaces
 from fairlead.storage.work.released import ReleasedLookup
 
 

@@ -1,0 +1,11 @@
+"""Workspaces and what belongs to them, as rows.
+
+    workspaces        create, change, credit and list workspaces and API keys; caller_by_key finds who calls
+    provider_keys     workspaces' own keys at providers, sealed
+    sealed_rows       everything that is kept sealed, and with which master secret
+    rate_windows      requests per workspace and window, added up over all servers
+    storage_usage     what each workspace keeps, and check_room, which refuses more
+    editor_documents  what editors keep for a workspace
+
+It imports `db` alone. A key or a secret is never kept, nor returned, as plain text: digests and sealed bytes only.
+"""

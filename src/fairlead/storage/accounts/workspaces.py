@@ -1,0 +1,369 @@
+"""Workspaces and their API keys."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from fairlead.domain.billing.books import EntryKind, Funds
+from fairlead.domain.billing.budgets import Budget, BudgetPeriod
+from fairlead.domain.callers import EVERY_GATE, Billing, Caller, Gate, Patterns, SingleSignOn
+from fairlead.domain.token_issuers import TokenKind
+from fairlead.storage.db.tables import api_keys, ledger_entries, provider_keys, workspaces
+
+_UNREADABLE: Final = "(unreadable)"
+_SEPARATOR: Final = ","
+"""No provider's name has one."""
+_OWN_KEYS: Final = (
+    select(func.aggregate_strings(provider_keys.c.provider, _SEPARATOR))
+    .where(provider_keys.c.workspace_id == workspaces.c.id)
+    .correlate(workspaces)
+    .scalar_subquery()
+)
+_FUNDS_AND_RIGHTS: Final = (
+    workspaces.c.id.label("workspace_id"),
+    workspaces.c.name.label("workspace"),
+    workspaces.c.billing,
+    workspaces.c.balance,
+    workspaces.c.held,
+    workspaces.c.models.label("workspace_models"),
+    workspaces.c.providers,
+    workspaces.c.gates,
+    _OWN_KEYS.label("own_keys"),
+)
+_CALLER_BY_KEY: Final = (
+    select(
+        *_FUNDS_AND_RIGHTS,
+        api_keys.c.id.label("key_id"),
+        api_keys.c.models,
+        (workspaces.c.sso_required | api_keys.c.sso_required).label("sso_required"),
+        func.coalesce(api_keys.c.organization_id, workspaces.c.organization_id).label("organization_id"),
+    )
+    .join(api_keys, api_keys.c.workspace_id == workspaces.c.id)
+    .where(api_keys.c.revoked_at.is_(None))
+)
+
+
+FindCaller: TypeAlias = Callable[[Connection], Caller | None]
+
+
+class NameTakenError(Exception):
+    """A workspace of this name exists."""
+
+
+class UnknownWorkspaceError(Exception):
+    """No workspace has this name or id."""
+
+
+class UnknownKeyError(Exception):
+    """No living key has this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewWorkspace:
+    """A workspace to be made; money in 10^-8 dollars, `None` allows everything."""
+
+    id: str
+    name: str
+    billing: Billing
+    cap: int
+    in_flight_limit: int
+    created_at: int
+    commitment_limit: int | None = None
+    tier: str | None = None
+    models: tuple[str, ...] | None = None
+    providers: tuple[str, ...] | None = None
+    gates: Mapping[str, Gate] | None = None
+    subscription: str = "pro"
+    jobs_limit: int = 5
+    organization_id: str | None = None
+    sso_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """An API key to be remembered: its digest, never the key. The organization is that of its account."""
+
+    id: str
+    workspace_id: str
+    digest: str
+    hint: str
+    label: str
+    created_at: int
+    models: tuple[str, ...] | None = None
+    budget: Budget | None = None
+    organization_id: str | None = None
+    sso_required: bool = False
+
+
+def create_workspace(connection: Connection, new: NewWorkspace) -> None:
+    """Add a workspace with an empty book; NameTakenError when the name is in use."""
+    try:
+        connection.execute(
+            insert(workspaces).values(
+                id=new.id,
+                name=new.name,
+                billing=new.billing,
+                balance=0,
+                held=0,
+                cap=new.cap,
+                in_flight=0,
+                in_flight_limit=new.in_flight_limit,
+                commitment_limit=new.commitment_limit,
+                tier=new.tier,
+                models=_patterns_text(new.models),
+                providers=_patterns_text(new.providers),
+                gates=_gates_text(new.gates or {}),
+                subscription=new.subscription,
+                jobs_limit=new.jobs_limit,
+                organization_id=new.organization_id,
+                sso_required=new.sso_required,
+                created_at=new.created_at,
+            )
+        )
+    except IntegrityError as error:
+        raise NameTakenError(new.name) from error
+
+
+def change_workspace(connection: Connection, workspace_id: str, changes: Mapping[str, Any]) -> None:
+    """Change settings of a workspace: billing, cap, limits, tier, models, providers, gates, subscription, organization.
+
+    Gates that are not named stay as they are.
+    """
+    values = dict(changes)
+    for name in ("models", "providers"):
+        if name in values:
+            values[name] = _patterns_text(values[name])
+    if "gates" in values:
+        values["gates"] = _gates_text({**_gates(_workspace_row(connection, workspace_id)["gates"]), **values["gates"]})
+    connection.execute(update(workspaces).where(workspaces.c.id == workspace_id).values(**values))
+
+
+def credit(connection: Connection, workspace_id: str, amount: int, reason: str, now: int) -> int:
+    """Book money in (or a correction out) and return the new balance."""
+    connection.execute(
+        insert(ledger_entries).values(
+            workspace_id=workspace_id,
+            kind=EntryKind.CREDIT,
+            balance_change=amount,
+            held_change=0,
+            reason=reason,
+            created_at=now,
+        )
+    )
+    connection.execute(
+        update(workspaces).where(workspaces.c.id == workspace_id).values(balance=workspaces.c.balance + amount)
+    )
+    return int(connection.execute(select(workspaces.c.balance).where(workspaces.c.id == workspace_id)).scalar_one())
+
+
+def workspace_id_of(connection: Connection, name_or_id: str) -> str:
+    """Find a workspace by name or id; UnknownWorkspaceError."""
+    found = connection.execute(
+        select(workspaces.c.id).where((workspaces.c.name == name_or_id) | (workspaces.c.id == name_or_id))
+    ).scalar()
+    if found is None:
+        raise UnknownWorkspaceError(name_or_id)
+    return str(found)
+
+
+def has_workspaces(connection: Connection) -> bool:
+    """Whether there is any workspace; nothing of it is read."""
+    return connection.execute(select(workspaces.c.id).limit(1)).first() is not None
+
+
+def list_workspaces(connection: Connection) -> list[dict[str, Any]]:
+    """Every workspace with its figures, by name."""
+    return [_readable(row) for row in connection.execute(select(workspaces).order_by(workspaces.c.name)).mappings()]
+
+
+def create_key(connection: Connection, new: NewKey) -> None:
+    """Remember the digest of a new key."""
+    connection.execute(
+        insert(api_keys).values(
+            id=new.id,
+            workspace_id=new.workspace_id,
+            digest=new.digest,
+            hint=new.hint,
+            label=new.label,
+            models=_patterns_text(new.models),
+            organization_id=new.organization_id,
+            sso_required=new.sso_required,
+            created_at=new.created_at,
+            **_budget_values(new.budget),
+        )
+    )
+
+
+def change_key(connection: Connection, key_id: str, changes: Mapping[str, Any]) -> None:
+    """Change the organization of a living key's account, or whether that governs the key; UnknownKeyError."""
+    living = api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None)
+    if connection.execute(update(api_keys).where(*living).values(**changes)).rowcount == 0:
+        raise UnknownKeyError(key_id)
+
+
+def change_budget(
+    connection: Connection, key_id: str, change: Callable[[Budget | None], Budget | None]
+) -> Budget | None:
+    """Replace the budget of a living key by what is made of it; UnknownKeyError. Runs admitted before go on."""
+    found = connection.execute(
+        select(api_keys.c.budget, api_keys.c.budget_period)
+        .where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
+        .with_for_update()
+    ).first()
+    if found is None:
+        raise UnknownKeyError(key_id)
+    changed = change(None if found.budget is None else Budget(found.budget, BudgetPeriod(found.budget_period)))
+    connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(**_budget_values(changed)))
+    return changed
+
+
+def _budget_values(budget: Budget | None) -> dict[str, Any]:
+    if budget is None:
+        return {"budget": None, "budget_period": None}
+    return {"budget": budget.limit, "budget_period": budget.period.value}
+
+
+def list_keys(connection: Connection) -> list[dict[str, Any]]:
+    """Every key by age, without anything secret. Money in 10^-8 dollars."""
+    rows = connection.execute(
+        select(
+            api_keys.c.id,
+            workspaces.c.name.label("workspace"),
+            api_keys.c.hint,
+            api_keys.c.label,
+            api_keys.c.models,
+            api_keys.c.budget,
+            api_keys.c.budget_period,
+            api_keys.c.held,
+            api_keys.c.organization_id,
+            api_keys.c.sso_required,
+            api_keys.c.created_at,
+            api_keys.c.revoked_at,
+        )
+        .join(workspaces, workspaces.c.id == api_keys.c.workspace_id)
+        .order_by(api_keys.c.created_at, api_keys.c.id)
+    ).mappings()
+    return [_readable(row) for row in rows]
+
+
+def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
+    """Revoke a key by id; False when no living key has it."""
+    done = connection.execute(
+        update(api_keys).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None)).values(revoked_at=now)
+    )
+    return done.rowcount > 0
+
+
+def key_id_by_digest(connection: Connection, digest: str) -> str | None:
+    """The id of a key, living or revoked, by its digest."""
+    found: str | None = connection.scalar(select(api_keys.c.id).where(api_keys.c.digest == digest))
+    return found
+
+
+def caller_by_key(connection: Connection, digest: str) -> Caller | None:
+    """Who a key belongs to, by its digest; None for unknown and revoked keys."""
+    row = connection.execute(_CALLER_BY_KEY.where(api_keys.c.digest == digest)).mappings().first()
+    return None if row is None else _caller_of_key(row)
+
+
+def caller_by_key_id(connection: Connection, key_id: str) -> Caller | None:
+    """Who a living key belongs to, by its id."""
+    row = connection.execute(_CALLER_BY_KEY.where(api_keys.c.id == key_id)).mappings().first()
+    return None if row is None else _caller_of_key(row)
+
+
+def caller_by_workspace(
+    connection: Connection, name_or_id: str, subject: str, models: Patterns, token_kind: TokenKind | None = None
+) -> Caller | None:
+    """The caller a token speaks for: its workspace, and the models the token itself is limited to."""
+    either = select(*_FUNDS_AND_RIGHTS).where((workspaces.c.name == name_or_id) | (workspaces.c.id == name_or_id))
+    # An id is its workspace's, even where another workspace was given it as a name.
+    row = connection.execute(either.order_by(workspaces.c.id != name_or_id)).mappings().first()
+    return None if row is None else _caller(row, subject=subject, models=models, token_kind=token_kind)
+
+
+def _caller_of_key(row: RowMapping) -> Caller:
+    governs = SingleSignOn(row["organization_id"]) if row["sso_required"] else None
+    return _caller(row, models=_patterns(row["models"]), key_id=row["key_id"], single_sign_on=governs)
+
+
+def _caller(
+    row: RowMapping,
+    *,
+    models: Patterns,
+    key_id: str | None = None,
+    subject: str | None = None,
+    single_sign_on: SingleSignOn | None = None,
+    token_kind: TokenKind | None = None,
+) -> Caller:
+    prepaid = row["billing"] == Billing.PREPAID
+    return Caller(
+        workspace_id=row["workspace_id"],
+        workspace=row["workspace"],
+        key_id=key_id,
+        subject=subject,
+        workspace_models=_patterns(row["workspace_models"]),
+        credential_models=models,
+        providers=_patterns(row["providers"]),
+        gates=_gates(row["gates"]),
+        exhausted=prepaid and row["balance"] - row["held"] <= 0,
+        own_keys=frozenset(row["own_keys"].split(_SEPARATOR)) if row["own_keys"] else frozenset(),
+        single_sign_on=single_sign_on,
+        token_kind=token_kind,
+    )
+
+
+def _workspace_row(connection: Connection, workspace_id: str) -> RowMapping:
+    return connection.execute(select(workspaces).where(workspaces.c.id == workspace_id)).mappings().one()
+
+
+def _patterns(text: str | None) -> Patterns:
+    if text is None:
+        return Patterns()
+    try:
+        return Patterns(msgspec.json.decode(text, type=tuple[str, ...]))
+    except (msgspec.DecodeError, UnicodeError):
+        return Patterns((), is_readable=False)
+
+
+def _patterns_text(patterns: tuple[str, ...] | None) -> str | None:
+    return None if patterns is None else json.dumps(list(patterns))
+
+
+def _gates(text: str) -> dict[str, Gate]:
+    """Read rollout switches. What says neither on nor off cannot be evaluated, and is not guessed (R-38)."""
+    known = {gate.value: gate for gate in (Gate.ON, Gate.OFF)}
+    try:
+        read = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError):
+        return {EVERY_GATE: Gate.UNKNOWN}
+    return {name: known.get(str(state), Gate.UNKNOWN) for name, state in read.items()}
+
+
+def _gates_text(gates: Mapping[str, Gate]) -> str:
+    return json.dumps({name: gate.value for name, gate in gates.items()}, sort_keys=True)
+
+
+def _readable(row: RowMapping) -> dict[str, Any]:
+    """A row with its JSON columns decoded; what cannot be read of them is shown to be so."""
+    decoded = dict(row)
+    for name in ("models", "providers", "gates"):
+        if decoded.get(name) is not None:
+            try:
+                decoded[name] = msgspec.json.decode(decoded[name])
+            except (msgspec.DecodeError, UnicodeError):
+                decoded[name] = {_UNREADABLE: Gate.UNKNOWN.value} if name == "gates" else [_UNREADABLE]
+    return decoded
+
+
+def available(connection: Connection, workspace_id: str) -> int:
+    """What a workspace can still be held for, in 10^-8 dollars."""
+    row = _workspace_row(connection, workspace_id)
+    return Funds(
+        Billing(row["billing"]), row["balance"], row["held"], row["cap"], row["in_flight"], row["in_flight_limit"]
+    ).available()

@@ -1,0 +1,78 @@
+"""Files on this machine that become blobs: written whole, written out to the disk, and moved into durable folders."""
+
+import ctypes
+import os
+from pathlib import Path
+from typing import IO, Final
+
+_sync_file_range: Final = getattr(ctypes.CDLL(None), "sync_file_range", None)  # of Linux alone
+_WRITE_AND_WAIT: Final = 1 | 2 | 4
+"""SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER of sync_file_range(2)."""
+
+
+def write_all(file: IO[bytes], chunk: bytes) -> None:
+    """Write a chunk whole: an unbuffered file may take less than it is given."""
+    view = memoryview(chunk)
+    while view:
+        view = view[file.write(view) :]
+
+
+def write_out(descriptor: int, start: int, end: int) -> None:
+    """Have the kernel write a part of a file to the disk, and wait for that; nothing where it cannot be asked to.
+
+    It does not make the part durable, as fsync does. But what is on its way when a database commits may hold the
+    commit's fsync up, on ext4 for all of it: so no more than a part is ever on its way.
+    """
+    if _sync_file_range is not None:
+        _sync_file_range(descriptor, ctypes.c_int64(start), ctypes.c_int64(end - start), _WRITE_AND_WAIT)
+
+
+def discard(file: IO[bytes]) -> None:
+    """Close a temporary file and take it away."""
+    file.close()
+    Path(file.name).unlink(missing_ok=True)
+
+
+_MODE: Final = 0o400
+"""Of a blob's file. Its folder is its owner's alone, and an engine host is kept from writing there by its sandbox."""
+_REMEMBERED_MAX: Final = 10_000
+
+
+class BlobFolders:
+    """Moves files into folders, two below the store's own, which are made as they are needed."""
+
+    def __init__(self) -> None:
+        self._durable: set[Path] = set()
+        """Folders whose names in the folders above them are durable: those need no fsync for them again."""
+
+    def move(self, spooled: Path, target: Path) -> None:
+        """Move a finished file to its place, where nobody opens it for writing by mistake; make the move durable.
+
+        OSError. May be called by several threads at once.
+        """
+        folders = (target.parent.parent, target.parent)
+        spooled.chmod(_MODE)
+        for folder in folders:
+            if folder not in self._durable:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            spooled.replace(target)
+        except FileNotFoundError:  # somebody has removed an empty folder
+            self._durable.difference_update(folders)
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            spooled.replace(target)
+        _sync(target.parent)
+        for folder in reversed(folders):
+            if folder not in self._durable:
+                _sync(folder.parent)
+        if len(self._durable) > _REMEMBERED_MAX:
+            self._durable.clear()
+        self._durable.update(folders)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

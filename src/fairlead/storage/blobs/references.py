@@ -1,0 +1,100 @@
+"""Who names which blob: result assets, kept results of runs, large requests of live runs, files, large workflows."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Select, or_, select
+
+from fairlead.storage.assets.files import needed_by_jobs
+from fairlead.storage.db.tables import assets, jobs, run_results, runs, workflow_files
+
+KINDS: Final = ("asset", "result", "request", "file", "workflow")
+
+
+class BlobReference(NamedTuple):
+    """A row that names a blob: its kind, its id, its workspace, and how large the blob is.
+
+    The id of a result and of a request is the run's, that of a workflow the job's.
+    """
+
+    kind: str
+    id: str
+    workspace_id: str
+    blob: str
+    size: int
+
+
+def references_after(connection: Connection, kind: str, after: str, now: int, limit: int) -> Sequence[BlobReference]:
+    """The references of a kind whose ids come after one, in the order of their ids; "" is before the first."""
+    id_ = _ids()[kind]
+    rows = connection.execute(_live(kind, now).where(id_ > after).order_by(id_).limit(limit))
+    return [BlobReference(kind, *row) for row in rows]
+
+
+def references_to(connection: Connection, blob: str, now: int, limit: int) -> Sequence[BlobReference]:
+    """Up to `limit` references of each kind to a blob."""
+    return [
+        BlobReference(kind, *row)
+        for kind in KINDS
+        for row in connection.execute(_live(kind, now).where(_blob(kind) == blob).limit(limit))
+    ]
+
+
+def sample_references(connection: Connection, beginning: str, now: int, limit: int) -> Sequence[BlobReference]:
+    """Up to `limit` references of each kind, to the blobs whose names come after a beginning.
+
+    Names are hashes, so that a beginning by chance is a sample by chance.
+    """
+    return [
+        BlobReference(kind, *row)
+        for kind in KINDS
+        for row in connection.execute(
+            _live(kind, now).where(_blob(kind) >= beginning).order_by(_blob(kind)).limit(limit)
+        )
+    ]
+
+
+def _live(kind: str, now: int) -> Select[Any]:
+    """The rows of a kind that name a blob and whose time is not up."""
+    match kind:
+        case "asset":
+            columns = (assets.c.id, assets.c.workspace_id, assets.c.blob, assets.c.size)
+            return select(*columns).where(assets.c.expires_at > now)
+        case "result":
+            return (
+                select(run_results.c.run_id, runs.c.workspace_id, run_results.c.blob, run_results.c.size)
+                .join(runs, runs.c.id == run_results.c.run_id)
+                .where(run_results.c.blob.is_not(None), run_results.c.expires_at > now)
+            )
+        case "request":
+            columns = (runs.c.id, runs.c.workspace_id, runs.c.request_blob, runs.c.request_size)
+            return select(*columns).where(runs.c.request_blob.is_not(None), runs.c.finished_at.is_(None))
+        case "workflow":
+            columns = (jobs.c.id, jobs.c.workspace_id, jobs.c.documents_blob, jobs.c.documents_size)
+            return select(*columns).where(jobs.c.documents_blob.is_not(None))
+        case _:
+            stays = or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now, needed_by_jobs())
+            file = workflow_files.c
+            return select(file.id, file.workspace_id, file.blob, file.size).where(stays)
+
+
+def _ids() -> dict[str, Any]:
+    return {
+        "asset": assets.c.id,
+        "result": run_results.c.run_id,
+        "request": runs.c.id,
+        "file": workflow_files.c.id,
+        "workflow": jobs.c.id,
+    }
+
+
+def _blob(kind: str) -> ColumnElement[str]:
+    columns: dict[str, Any] = {
+        "asset": assets.c.blob,
+        "result": run_results.c.blob,
+        "request": runs.c.request_blob,
+        "file": workflow_files.c.blob,
+        "workflow": jobs.c.documents_blob,
+    }
+    column: ColumnElement[str] = columns[kind]
+    return column

@@ -1,0 +1,486 @@
+"""Blobs: bytes kept under their own BLAKE3, in a local folder or in any S3-compatible store.
+
+A blob is written to a file of its own beside the store first, so that memory stays flat and its name is known before
+it is put anywhere. What becomes visible is whole: a rename in a folder, one upload elsewhere. The same bytes are one
+blob, however often they are written. No program but the server ever has a blob's file open for writing (S-08), and
+what is read is compared with its name: `blob_reading` says when. Blobs of the first versions are named by their
+SHA-256, which looks the same.
+"""
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
+
+from fairlead.storage.blobs.adoption import AdoptedBlob, spool_bytes, take_away, take_in
+from fairlead.storage.blobs.errors import (
+    BlobDamagedError,
+    BlobLostError,
+    BlobMissingError,
+    BlobsUnavailableError,
+    BlobTooLargeError,
+)
+from fairlead.storage.blobs.local_copies import LocalCopies
+from fairlead.storage.blobs.local_files import BlobFolders, write_all
+from fairlead.storage.blobs.reading import BlobVerifier, read_download, read_file
+from fairlead.storage.blobs.writer import SpooledWriter
+
+__all__ = [
+    "AdoptedBlob",
+    "BlobDamagedError",
+    "BlobLostError",
+    "BlobMissingError",
+    "BlobTooLargeError",
+    "Blobs",
+    "BlobsUnavailableError",
+    "FileBlobs",
+    "StoredBlob",
+    "StoredBlobs",
+    "existing_blobs",
+    "local_blobs",
+]
+
+BlobStore: TypeAlias = LocalStore | MemoryStore | S3Store | GCSStore | AzureStore
+
+FAN_OUT: Final = tuple(f"{number:02x}" for number in range(256))
+"""The folders of the first level, by which a store is walked in parts."""
+
+_THOROUGH: Final = BlobVerifier(sys.maxsize, remembered_seconds=0)
+_NAME: Final = re.compile(r"[0-9a-f]{64}")
+_READ_BYTES: Final = 1024 * 1024
+_PART_BYTES: Final = 8 * 1024 * 1024
+_PARTS_AT_ONCE: Final = 2
+_PAGE: Final = 1000
+_PROBE_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlob:
+    """What a walk finds: a name, and when the blob was last written, in milliseconds since 1970."""
+
+    name: str
+    written_at: int
+
+
+class Writer(Protocol):
+    """Takes the bytes of one blob. `abort` may always be called, and does nothing after `commit`."""
+
+    async def write(self, chunk: bytes) -> None:
+        """Take more bytes; BlobTooLargeError, BlobsUnavailableError."""
+        ...
+
+    async def commit(self) -> str:
+        """Make the blob whole, durable and visible, and return its name; BlobsUnavailableError."""
+        ...
+
+    async def abort(self) -> None:
+        """Forget what was written."""
+        ...
+
+
+class FileWriter(Writer, Protocol):
+    """Takes the bytes of one blob, which can be read as a file before it is one."""
+
+    async def finish(self) -> tuple[str, Path]:
+        """Take no more; the blob's name, and where it can be read until `commit` or `abort`. BlobsUnavailableError."""
+        ...
+
+
+class Blobs(Protocol):
+    """A place for blobs. Names are 64 digits of lower-case hexadecimal; ValueError for anything else."""
+
+    def writer(self, limit: int) -> Writer:
+        """Begin a blob of at most `limit` bytes."""
+        ...
+
+    async def size(self, name: str) -> int | None:
+        """The size of a blob in bytes, None when there is none; BlobsUnavailableError."""
+        ...
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is such a blob; BlobsUnavailableError."""
+        ...
+
+    async def check(self, name: str, size: int) -> None:
+        """Look whether there is a blob of a size; BlobMissingError, BlobDamagedError, BlobsUnavailableError."""
+        ...
+
+    async def verify(self, name: str, size: int) -> None:
+        """The same, and compare its bytes with its name, as `read` does."""
+        ...
+
+    async def read(self, name: str, start: int, end: int) -> AsyncIterator[bytes]:
+        """Stream the bytes from `start` up to `end`, not included; BlobMissingError, BlobsUnavailableError.
+
+        BlobDamagedError before the first byte for a blob of at most VERIFIED_BYTES_MAX; a larger one that is read
+        whole breaks off with it before the last.
+        """
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Remove a blob; one that is not there is removed already. BlobsUnavailableError."""
+        ...
+
+    def walk(self, folder: str) -> AsyncIterator[Sequence[StoredBlob]]:
+        """The blobs of one folder of FAN_OUT, a bounded page at a time; BlobsUnavailableError."""
+        ...
+
+    async def sweep(self, older_than: float) -> int:
+        """Remove what writers left behind that ended without a word, older than so many seconds; how many."""
+        ...
+
+
+class FileBlobs(Blobs, Protocol):
+    """Blobs that programs of this machine read and write as files: engine hosts do."""
+
+    def writer(self, limit: int) -> FileWriter:
+        """Begin a blob of at most `limit` bytes."""
+        ...
+
+    async def adopt(self, path: Path, limit: int) -> AdoptedBlob:
+        """Make a copy of a local file a blob, and take the file away.
+
+        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes: it is taken away all the same.
+        BlobsUnavailableError: it stays, and may be adopted later.
+        """
+        ...
+
+    async def put(self, content: bytes, limit: int) -> AdoptedBlob:
+        """Make some bytes a blob; BlobTooLargeError past `limit` bytes, BlobsUnavailableError."""
+        ...
+
+    async def sizes(self, names: Sequence[str]) -> dict[str, int | None]:
+        """The sizes of blobs in bytes, None for those that are missing; BlobsUnavailableError."""
+        ...
+
+    async def local_path(self, name: str) -> Path:
+        """Where a program of this machine can read a blob, verified as `read` does; it must not write there.
+
+        BlobMissingError, BlobDamagedError, BlobsUnavailableError.
+        """
+        ...
+
+    async def check_writable(self) -> None:
+        """Write a file where every blob is written first, and take it away; BlobsUnavailableError."""
+        ...
+
+
+class StoredBlobs:
+    """Blobs in an object store. `spool` is a local folder for blobs that are being written.
+
+    With a LocalStore it must be on the store's own file system: a finished blob is moved, not copied. `parts` is how
+    many bytes an upload to another store sends at once; `copies` keeps what programs of this machine read of another
+    store, and is not needed for a LocalStore. `report` is told of every blob that was asked for and is lost.
+    """
+
+    def __init__(
+        self,
+        store: BlobStore,
+        spool: Path,
+        *,
+        parts: int = _PART_BYTES,
+        copies: LocalCopies | None = None,
+        verifier: BlobVerifier | None = None,
+        report: Callable[[BlobLostError], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._spool = spool
+        self._parts = parts
+        self._copies = copies
+        self._verifier = verifier or BlobVerifier()
+        self._report = report
+        self._folders = BlobFolders()
+        self._root = Path(store.prefix) if isinstance(store, LocalStore) and store.prefix is not None else None
+
+    def writer(self, limit: int) -> SpooledWriter:
+        """Begin a blob of at most `limit` bytes."""
+        return SpooledWriter(self.place, self._spool, limit)
+
+    async def adopt(self, path: Path, limit: int) -> AdoptedBlob:
+        """Make a copy of a local file a blob, and take the file away.
+
+        ValueError for what is no plain file, BlobTooLargeError past `limit` bytes: it is taken away all the same.
+        BlobsUnavailableError: it stays, and may be adopted later.
+        """
+        return await self._spooled_and_placed(lambda: take_in(path, self._spool, limit), path)
+
+    async def put(self, content: bytes, limit: int) -> AdoptedBlob:
+        """Make some bytes a blob; BlobTooLargeError past `limit` bytes, BlobsUnavailableError."""
+        if len(content) > limit:
+            raise BlobTooLargeError(f"more than {limit} bytes")
+        return await self._spooled_and_placed(lambda: spool_bytes(content, self._spool))
+
+    async def _spooled_and_placed(self, spool: Callable[[], tuple[AdoptedBlob, Path]], *made: Path) -> AdoptedBlob:
+        """Make what a function spools a blob, and take away what it was made of: in a folder all in one thread."""
+        root = self._root
+        try:
+            if root is not None:
+                return await asyncio.to_thread(self._placed, spool, root, *made)
+            adopted, spooled = await asyncio.to_thread(spool)
+        except OSError as error:
+            raise BlobsUnavailableError(str(error)) from error
+        try:
+            await self.place(spooled, adopted.name)
+        except BaseException:
+            await asyncio.to_thread(take_away, spooled)
+            raise
+        await asyncio.to_thread(take_away, spooled, *made)
+        return adopted
+
+    def _placed(self, spool: Callable[[], tuple[AdoptedBlob, Path]], root: Path, *made: Path) -> AdoptedBlob:
+        """Make what a function spools a blob of a folder, and take away what it was made of."""
+        adopted, spooled = spool()
+        try:
+            self._folders.move(spooled, root / _path(adopted.name))
+        except BaseException:
+            take_away(spooled)
+            raise
+        take_away(*made)
+        return adopted
+
+    async def check_writable(self) -> None:
+        """Write a file where every blob is written first, and take it away; BlobsUnavailableError."""
+        try:
+            await asyncio.to_thread(_write_and_take_away, self._spool)
+        except OSError as error:
+            raise BlobsUnavailableError(str(error)) from error
+
+    async def local_path(self, name: str) -> Path:
+        """Where a program of this machine can read a blob, verified as `read` does; it must not write there.
+
+        BlobMissingError, BlobDamagedError, BlobsUnavailableError.
+        """
+        with self._reporting(name):
+            if self._root is None:
+                return await self._local_copy(name)
+            path = self._root / _path(name)
+            await asyncio.to_thread(self._verifier.check, path, name)
+            return path
+
+    async def size(self, name: str) -> int | None:
+        """The size of a blob in bytes, None when there is none; BlobsUnavailableError."""
+        try:
+            return (await obstore.head_async(self._store, _path(name)))["size"]
+        except FileNotFoundError:
+            return None
+        except (BaseError, OSError) as error:
+            raise BlobsUnavailableError(str(error)) from error
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is such a blob; BlobsUnavailableError."""
+        return await self.size(name) is not None
+
+    async def check(self, name: str, size: int) -> None:
+        """Look whether there is a blob of a size; BlobMissingError, BlobDamagedError, BlobsUnavailableError."""
+        found = await self.size(name)
+        with self._reporting(name):
+            if found is None:
+                raise BlobMissingError(name)
+            if found != size:
+                raise BlobDamagedError(name)
+
+    async def verify(self, name: str, size: int) -> None:
+        """The same, and compare its bytes with its name, as `read` does."""
+        if self._root is None:
+            await self.check(name, size)
+            async for _ in await self.read(name, 0, 1):
+                pass
+            return
+        with self._reporting(name):
+            found = await asyncio.to_thread(self._verifier.check, self._root / _path(name), name)
+            if found.size != size:
+                raise BlobDamagedError(name)
+
+    async def read(self, name: str, start: int, end: int) -> AsyncIterator[bytes]:
+        """Stream the bytes from `start` up to `end`, not included; BlobMissingError, BlobsUnavailableError.
+
+        BlobDamagedError before the first byte for a blob of at most VERIFIED_BYTES_MAX; a larger one that is read
+        whole breaks off with it before the last. The stream may break off with BlobsUnavailableError as well.
+        """
+        with self._reporting(name):
+            if self._root is None:
+                stream = await self._read_elsewhere(name, start, end)
+            else:
+                stream = await read_file(self._root / _path(name), name, start, end, self._verifier)
+        return self._reported(name, stream)
+
+    async def _reported(self, name: str, stream: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+        with self._reporting(name):
+            async with aclosing(stream):
+                async for piece in stream:
+                    yield piece
+
+    async def _read_elsewhere(self, name: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
+        size = (await obstore.head_async(self._store, _path(name)))["size"]
+        start, end = min(start, size), min(end, size)
+        if size > self._verifier.limit:
+            return await self._downloaded(name, start, end)
+        return await read_download(await self._downloaded(name, 0, size), name, start, end, self._spool)
+
+    async def _downloaded(self, name: str, start: int, end: int) -> AsyncGenerator[bytes, None]:
+        if start >= end:
+            return _chunks(())
+        found = await obstore.get_async(self._store, _path(name), options={"range": (start, end)})
+        return _chunks(found.stream(min_chunk_size=_READ_BYTES))
+
+    async def _local_copy(self, name: str) -> Path:
+        """A copy of a blob of another store; one that is damaged is made again."""
+        if self._copies is None:
+            raise BlobsUnavailableError("no folder for local copies of blobs was given")
+        size = (await obstore.head_async(self._store, _path(name)))["size"]
+        for is_last in (False, True):
+            path = await self._copies.path(name, size, lambda: self._whole(name, size))
+            try:
+                await asyncio.to_thread(self._verifier.check, path, name)
+            except BlobDamagedError:
+                await asyncio.to_thread(path.unlink, missing_ok=True)
+                if is_last:
+                    raise
+            else:
+                break
+        return path
+
+    async def _whole(self, name: str, size: int) -> AsyncIterator[bytes]:
+        async with aclosing(await self._read_elsewhere(name, 0, size)) as stream:
+            async for piece in stream:
+                yield piece
+
+    @contextmanager
+    def _reporting(self, name: str) -> Iterator[None]:
+        """Word what goes wrong while a blob is read, and report one that is lost."""
+        try:
+            yield
+        except BlobLostError as error:
+            self._report(error)
+            raise
+        except FileNotFoundError as error:
+            missing = BlobMissingError(name)
+            self._report(missing)
+            raise missing from error
+        except (BaseError, OSError) as error:
+            raise BlobsUnavailableError(str(error)) from error
+
+    async def sizes(self, names: Sequence[str]) -> dict[str, int | None]:
+        """The sizes of blobs in bytes, None for those that are missing; BlobsUnavailableError."""
+        if self._root is None:
+            return {name: await self.size(name) for name in names}
+        paths = {name: self._root / _path(name) for name in names}
+        try:
+            return await asyncio.to_thread(_sizes, paths)
+        except OSError as error:
+            raise BlobsUnavailableError(str(error)) from error
+
+    async def compare(self, name: str) -> int:
+        """Read all of a blob, however large, and return its size.
+
+        BlobMissingError, BlobDamagedError, BlobsUnavailableError.
+        """
+        with self._reporting(name):
+            if self._root is not None:
+                return (await asyncio.to_thread(_THOROUGH.check, self._root / _path(name), name)).size
+            size: int = (await obstore.head_async(self._store, _path(name)))["size"]
+            async for _ in await read_download(await self._downloaded(name, 0, size), name, 0, 1, self._spool):
+                pass
+            return size
+
+    async def delete(self, name: str) -> None:
+        """Remove a blob; one that is not there is removed already. BlobsUnavailableError."""
+        try:
+            with suppress(FileNotFoundError):
+                await obstore.delete_async(self._store, _path(name))
+        except (BaseError, OSError) as error:
+            raise BlobsUnavailableError(str(error)) from error
+
+    async def walk(self, folder: str) -> AsyncIterator[Sequence[StoredBlob]]:
+        """The blobs of one folder of FAN_OUT, a bounded page at a time; BlobsUnavailableError."""
+        try:
+            async for page in obstore.list(self._store, folder, chunk_size=_PAGE):
+                yield [
+                    StoredBlob(name, int(found["last_modified"].timestamp() * 1000))
+                    for found in page
+                    if _NAME.fullmatch(name := found["path"].rpartition("/")[2])
+                ]
+        except (BaseError, OSError) as error:
+            raise BlobsUnavailableError(str(error)) from error
+
+    async def sweep(self, older_than: float) -> int:
+        """Remove what writers left behind that ended without a word, older than so many seconds; how many."""
+        return await asyncio.to_thread(_remove_old, self._spool, time.time() - older_than)
+
+    async def place(self, spooled: Path, name: str) -> None:
+        """Make a spooled file the blob of a name, whole or not at all; BlobsUnavailableError."""
+        try:
+            if self._root is not None:
+                await asyncio.to_thread(self._folders.move, spooled, self._root / _path(name))
+            else:
+                await obstore.put_async(
+                    self._store, _path(name), spooled, chunk_size=self._parts, max_concurrency=_PARTS_AT_ONCE
+                )
+        except (BaseError, OSError) as error:
+            raise BlobsUnavailableError(str(error)) from error
+
+
+def local_blobs(folder: Path, report: Callable[[BlobLostError], None] = lambda _: None) -> StoredBlobs:
+    """Blobs in a folder of this machine, made for its owner alone; OSError when it cannot be.
+
+    `report` is told of every blob that was asked for and is lost.
+    """
+    spool = folder / "spool"
+    spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return StoredBlobs(LocalStore(folder), spool, report=report)
+
+
+def existing_blobs(folder: Path) -> StoredBlobs:
+    """Blobs in a folder of this machine as they are, for those that only read; a folder that is not there has none."""
+    return StoredBlobs(LocalStore(folder) if folder.is_dir() else MemoryStore(), folder / "spool")
+
+
+def _path(name: str) -> str:
+    """Where a blob is in its store: two levels of folders, so that none has too many entries."""
+    if not _NAME.fullmatch(name):
+        raise ValueError("a blob's name is 64 digits of hexadecimal")
+    return f"{name[:2]}/{name[2:4]}/{name}"
+
+
+def _write_and_take_away(folder: Path) -> None:
+    with tempfile.NamedTemporaryFile(dir=folder, buffering=0) as file:
+        write_all(file, bytes(_PROBE_BYTES))
+        os.fsync(file.fileno())
+
+
+def _sizes(paths: Mapping[str, Path]) -> dict[str, int | None]:
+    found: dict[str, int | None] = dict.fromkeys(paths)
+    for name, path in paths.items():
+        with suppress(FileNotFoundError):
+            found[name] = path.stat().st_size
+    return found
+
+
+def _remove_old(folder: Path, before: float) -> int:
+    removed = 0
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # its writer has just ended
+            if path.stat().st_mtime < before:
+                path.unlink()
+                removed += 1
+    return removed
+
+
+async def _chunks(stream: Any) -> AsyncGenerator[bytes, None]:
+    """The chunks of a stream as bytes; `()` is the stream without any."""
+    if stream == ():
+        return
+    async for chunk in stream:
+        yield bytes(chunk)

@@ -1,0 +1,10 @@
+"""The account book as rows: integers of 10^-8 dollars, and a proof that they agree.
+
+    ledger      entries and exports of the book; disagreements proves it against the runs
+    budgets     KeyBook and BudgetBook: what is held and spent for API keys
+    usage       UsageBook: what runs have cost, by day, key and model
+    statements  runs as their accounts are told
+
+It imports `db` and `accounts`. The books are written by `runs`, in the transaction of the
+run; nothing here moves money.
+"""

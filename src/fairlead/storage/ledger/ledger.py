@@ -1,0 +1,303 @@
+"""Reading the books, and proving them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Select, case, func, literal, or_, select, union_all
+
+from fairlead.domain.billing.books import COSTLY, EntryKind
+from fairlead.domain.jobs.states import LIVE as LIVE_JOBS
+from fairlead.domain.jobs.states import JobState
+from fairlead.domain.runs.states import LIVE, WAITING, RunState
+from fairlead.storage.accounts.storage_usage import wrong_usage
+from fairlead.storage.db.tables import api_keys, jobs, ledger_entries, runs, usage_days, workspaces
+from fairlead.storage.ledger.usage import NO_KEY, day_text
+
+_CHECKS: Final[dict[str, list[tuple[str, str]]]] = {}
+"""Each dialect's checks: to make and compile them takes longer than to prove the books of a small installation."""
+_DISAGREEMENTS_MAX: Final = 100
+_PAGE: Final = 1000
+
+
+class LedgerLine(NamedTuple):
+    """An entry as it is exported, with what its run ran. Times in ms since 1970, money in 10^-8 dollars."""
+
+    id: int
+    created_at: int
+    workspace: str
+    kind: str
+    balance_change: int
+    held_change: int
+    model_id: str | None
+    key_id: str | None
+    run_id: str | None
+    reason: str
+    rate_version: str | None
+
+
+def entries_of(connection: Connection, workspace_id: str, limit: int) -> list[dict[str, Any]]:
+    """The newest entries of a workspace with the model each run ran, oldest first."""
+    newest = (
+        select(ledger_entries, runs.c.model_id)
+        .outerjoin(runs, runs.c.id == ledger_entries.c.run_id)
+        .where(ledger_entries.c.workspace_id == workspace_id)
+        .order_by(ledger_entries.c.id.desc())
+        .limit(limit)
+    )
+    return [dict(row) for row in reversed(connection.execute(newest).mappings().all())]
+
+
+def export_pages(
+    connection: Connection, workspace_id: str | None, since: int | None, until: int | None
+) -> Iterator[Sequence[LedgerLine]]:
+    """Every entry booked from `since` and before `until` (ms), oldest first, a page at a time; None bounds nothing.
+
+    Pages go on behind the last entry of the page before, so that a million entries need no more memory than one page.
+    """
+    lines = _lines(workspace_id, since, until)
+    after = 0
+    while page := connection.execute(lines.where(ledger_entries.c.id > after)).all():
+        yield [LedgerLine(*row) for row in page]
+        after = page[-1].id
+
+
+def _lines(workspace_id: str | None, since: int | None, until: int | None) -> Select[Any]:
+    entry = ledger_entries.c
+    of_run = {"model_id": runs.c.model_id, "key_id": runs.c.key_id, "workspace": workspaces.c.name}
+    lines = (
+        select(*(of_run[name].label(name) if name in of_run else entry[name] for name in LedgerLine._fields))
+        .join(workspaces, workspaces.c.id == entry.workspace_id)
+        .outerjoin(runs, runs.c.id == entry.run_id)
+        .order_by(entry.id)
+        .limit(_PAGE)
+    )
+    if workspace_id is not None:
+        lines = lines.where(entry.workspace_id == workspace_id)
+    if since is not None:
+        lines = lines.where(entry.created_at >= since)
+    return lines if until is None else lines.where(entry.created_at < until)
+
+
+def totals(connection: Connection) -> dict[str, int]:
+    """How much there is to prove: workspaces, runs by state, entries."""
+    by_state = connection.execute(select(runs.c.state, func.count()).group_by(runs.c.state))
+    counts: dict[str, int] = {row[0]: row[1] for row in by_state}
+    return {
+        "workspaces": connection.execute(select(func.count()).select_from(workspaces)).scalar_one(),
+        "entries": connection.execute(select(func.count()).select_from(ledger_entries)).scalar_one(),
+        **{f"runs_{state}": counts.get(state, 0) for state in RunState},
+    }
+
+
+def disagreements(connection: Connection) -> list[dict[str, Any]]:
+    """Everything in the books that cannot be (requirement of `fairlead audit`): empty when they are right."""
+    dialect = connection.dialect.name
+    checks = _CHECKS.get(dialect) or _CHECKS.setdefault(dialect, _compiled_checks(connection))
+    return [{"check": name, **dict(row)} for name, sql in checks for row in connection.exec_driver_sql(sql).mappings()]
+
+
+def _compiled_checks(connection: Connection) -> list[tuple[str, str]]:
+    """What each check is called, and its SQL in the words of a dialect, with its constants in it."""
+    checks = (
+        ("workspace figures differ from the sum of its entries", _wrong_figures()),
+        ("slots taken, or places in the queue, differ from the live runs", _wrong_slots()),
+        ("a live run without exactly its hold", _live_without_hold()),
+        ("an ended run whose hold was not settled exactly once", _ended_with_hold()),
+        ("a charge that differs from its entry, or passes its hold", _wrong_charges()),
+        ("money moved for a run that did not succeed, or a success not posted", _wrong_kind()),
+        ("usage of a day differs from the runs that ended on it", _wrong_usage(connection)),
+        ("what is held for a key differs from its live runs", _wrong_keys()),
+        ("jobs that have a slot, or wait for one, differ from the live jobs", _wrong_job_slots()),
+        ("what a workspace keeps is counted otherwise than its files are", wrong_usage()),
+    )
+    constants = {"literal_binds": True}
+    return [
+        (name, str(query.limit(_DISAGREEMENTS_MAX).compile(dialect=connection.dialect, compile_kwargs=constants)))
+        for name, query in checks
+    ]
+
+
+def _wrong_job_slots() -> Select[Any]:
+    live = (
+        select(
+            jobs.c.workspace_id,
+            func.sum(case((jobs.c.state == JobState.PARKED, 0), else_=1)).label("active"),
+            func.sum(case((jobs.c.state == JobState.PARKED, 1), else_=0)).label("parked"),
+        )
+        .where(jobs.c.state.in_(sorted(LIVE_JOBS)))
+        .group_by(jobs.c.workspace_id)
+        .subquery()
+    )
+    active, parked = func.coalesce(live.c.active, 0), func.coalesce(live.c.parked, 0)
+    return (
+        select(workspaces.c.name, workspaces.c.jobs_active, workspaces.c.jobs_parked, active.label("live"))
+        .outerjoin(live, live.c.workspace_id == workspaces.c.id)
+        .where((workspaces.c.jobs_active != active) | (workspaces.c.jobs_parked != parked))
+    )
+
+
+def _wrong_figures() -> Select[Any]:
+    sums = (
+        select(
+            ledger_entries.c.workspace_id,
+            func.sum(ledger_entries.c.balance_change).label("balance"),
+            func.sum(ledger_entries.c.held_change).label("held"),
+        )
+        .group_by(ledger_entries.c.workspace_id)
+        .subquery()
+    )
+    balance, held = func.coalesce(sums.c.balance, 0), func.coalesce(sums.c.held, 0)
+    return (
+        select(workspaces.c.name, workspaces.c.balance, workspaces.c.held, balance.label("sum"), held.label("sum_held"))
+        .outerjoin(sums, sums.c.workspace_id == workspaces.c.id)
+        .where((workspaces.c.balance != balance) | (workspaces.c.held != held))
+    )
+
+
+def _wrong_slots() -> Select[Any]:
+    """The parked have no slot; every other live run has one."""
+    is_waiting, is_parked = runs.c.state.in_(sorted(WAITING)), runs.c.state == RunState.PARKED
+    live = (
+        select(
+            runs.c.workspace_id,
+            func.sum(case((is_parked, 0), else_=1)).label("in_flight"),
+            func.sum(case((~is_parked & (runs.c.hold >= COSTLY), 1), else_=0)).label("costly"),
+            func.sum(case((is_waiting, 1), else_=0)).label("waiting"),
+            func.sum(case((is_parked, 1), else_=0)).label("parked"),
+            func.sum(case((is_parked, runs.c.hold), else_=0)).label("parked_held"),
+        )
+        .where(runs.c.state.in_(sorted(LIVE)))
+        .group_by(runs.c.workspace_id)
+        .subquery()
+    )
+    kept_and_counted = [
+        (kept, func.coalesce(live.c[name], 0))
+        for kept, name in (
+            (workspaces.c.in_flight, "in_flight"),
+            (workspaces.c.costly_in_flight, "costly"),
+            (workspaces.c.waiting, "waiting"),
+            (workspaces.c.parked, "parked"),
+            (workspaces.c.parked_held, "parked_held"),
+        )
+    ]
+    return (
+        select(
+            workspaces.c.name,
+            *(kept for kept, _ in kept_and_counted),
+            *(counted.label(f"counted_{kept.name}") for kept, counted in kept_and_counted),
+        )
+        .outerjoin(live, live.c.workspace_id == workspaces.c.id)
+        .where(or_(*(kept != counted for kept, counted in kept_and_counted)))
+    )
+
+
+def _by_run() -> Any:
+    """Per run: how often it was held for and ended, what is still held, what was charged."""
+    kind = ledger_entries.c.kind
+    return (
+        select(
+            ledger_entries.c.run_id,
+            func.sum(case((kind == EntryKind.HOLD, 1), else_=0)).label("holds"),
+            func.sum(case((kind.in_((EntryKind.POST, EntryKind.VOID)), 1), else_=0)).label("ends"),
+            func.sum(case((kind == EntryKind.POST, 1), else_=0)).label("posts"),
+            func.sum(ledger_entries.c.held_change).label("still_held"),
+            func.sum(ledger_entries.c.balance_change).label("paid"),
+        )
+        .where(ledger_entries.c.run_id.is_not(None))
+        .group_by(ledger_entries.c.run_id)
+        .subquery()
+    )
+
+
+def _live_without_hold() -> Select[Any]:
+    sums = _by_run()
+    return (
+        select(runs.c.id, runs.c.state, runs.c.hold, sums.c.still_held, sums.c.ends)
+        .outerjoin(sums, sums.c.run_id == runs.c.id)
+        .where(
+            runs.c.state.in_(sorted(LIVE)),
+            (func.coalesce(sums.c.holds, 0) != 1)
+            | (func.coalesce(sums.c.ends, 0) != 0)
+            | (func.coalesce(sums.c.still_held, -1) != runs.c.hold),
+        )
+    )
+
+
+def _ended_with_hold() -> Select[Any]:
+    sums = _by_run()
+    return (
+        select(runs.c.id, runs.c.state, sums.c.holds, sums.c.ends, sums.c.still_held)
+        .outerjoin(sums, sums.c.run_id == runs.c.id)
+        .where(
+            runs.c.state.not_in(sorted(LIVE)),
+            (func.coalesce(sums.c.holds, 0) != 1)
+            | (func.coalesce(sums.c.ends, 0) != 1)
+            | (func.coalesce(sums.c.still_held, -1) != 0),
+        )
+    )
+
+
+def _wrong_charges() -> Select[Any]:
+    sums = _by_run()
+    return (
+        select(runs.c.id, runs.c.state, runs.c.hold, runs.c.charge, sums.c.paid)
+        .join(sums, sums.c.run_id == runs.c.id)
+        .where(
+            runs.c.state.not_in(sorted(LIVE)),
+            (runs.c.charge != -sums.c.paid) | (runs.c.charge > runs.c.hold) | (runs.c.charge < 0),
+        )
+    )
+
+
+def _wrong_kind() -> Select[Any]:
+    """Only a failure that the model bills (a refusal on content grounds, R-27) may be posted without a success."""
+    sums = _by_run()
+    return (
+        select(runs.c.id, runs.c.state, runs.c.reason, sums.c.posts)
+        .join(sums, sums.c.run_id == runs.c.id)
+        .where(
+            ((runs.c.state == RunState.SUCCEEDED) & (sums.c.posts != 1))
+            | (
+                runs.c.state.in_((RunState.FAILED, RunState.LOST))
+                & (sums.c.posts != 0)
+                & (runs.c.reason != "content_policy_violation")
+            )
+        )
+    )
+
+
+def _wrong_usage(connection: Connection) -> Select[Any]:
+    """What the sums of a day have too much of, or with a minus too little: each run is taken off them again."""
+    ended = select(
+        runs.c.workspace_id,
+        day_text(connection, runs.c.finished_at).label("day"),
+        func.coalesce(runs.c.key_id, NO_KEY).label("key_id"),
+        runs.c.model_id,
+        literal(-1).label("runs"),
+        case((runs.c.state == RunState.SUCCEEDED, -1), else_=0).label("succeeded"),
+        (-runs.c.charge).label("charge"),
+    ).where(runs.c.state.not_in(sorted(LIVE)))
+    both = union_all(select(usage_days), ended).subquery()
+    names = (workspaces.c.name, both.c.day, both.c.key_id, both.c.model_id)
+    sums = {name: func.sum(both.c[name]) for name in ("runs", "succeeded", "charge")}
+    return (
+        select(*names, *(total.label(f"{name}_too_many") for name, total in sums.items()))
+        .join(workspaces, workspaces.c.id == both.c.workspace_id)
+        .group_by(*names)
+        .having(or_(*(total != 0 for total in sums.values())))
+    )
+
+
+def _wrong_keys() -> Select[Any]:
+    live = (
+        select(runs.c.key_id, func.sum(runs.c.hold).label("held"))
+        .where(runs.c.state.in_(sorted(LIVE)), runs.c.key_id.is_not(None))
+        .group_by(runs.c.key_id)
+        .subquery()
+    )
+    counted = func.coalesce(live.c.held, 0)
+    return (
+        select(api_keys.c.id, api_keys.c.hint, api_keys.c.held, counted.label("sum_held"))
+        .outerjoin(live, live.c.key_id == api_keys.c.id)
+        .where(api_keys.c.held != counted)
+    )

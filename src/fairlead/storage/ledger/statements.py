@@ -1,0 +1,125 @@
+"""Runs as their accounts are told: one in full, and the newest of a workspace."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, select
+
+from fairlead.storage.db.tables import (
+    api_keys,
+    ledger_entries,
+    run_events,
+    run_results,
+    runs,
+    webhook_deliveries,
+    webhook_tries,
+    workspaces,
+)
+
+_LINES_MAX: Final = 1000
+"""Entries, events and tries told of one run; a run has a handful of each."""
+_TOLD: Final = (
+    runs.c.id,
+    workspaces.c.name.label("workspace"),
+    runs.c.model_id,
+    runs.c.provider,
+    runs.c.key_id,
+    api_keys.c.label.label("key_label"),
+    api_keys.c.hint.label("key_hint"),
+    runs.c.state,
+    runs.c.attempt,
+    runs.c.place,
+    runs.c.operation,
+    runs.c.strict,
+    runs.c.byok,
+    runs.c.redirected,
+    runs.c.handle,
+    runs.c.credential,
+    runs.c.least,
+    runs.c.hold,
+    runs.c.charge,
+    runs.c.rate_version,
+    runs.c.reason,
+    runs.c.upstream_status,
+    runs.c.caller_left,
+    runs.c.dropped,
+    runs.c.created_at,
+    runs.c.claimed_at,
+    runs.c.cancel_requested_at,
+    runs.c.finished_at,
+)
+"""Neither the body nor the result: an account is no place for them."""
+_RUNS: Final = (
+    select(*_TOLD, run_results.c.expires_at.label("result_kept_until"))
+    .join(workspaces, workspaces.c.id == runs.c.workspace_id)
+    .outerjoin(api_keys, api_keys.c.id == runs.c.key_id)
+    .outerjoin(run_results, run_results.c.run_id == runs.c.id)
+)
+_ONE: Final = _RUNS.where(runs.c.id == bindparam("run"))
+_WEBHOOK: Final = select(webhook_deliveries).where(webhook_deliveries.c.run_id == bindparam("run"))
+
+
+class RunRows(NamedTuple):
+    """What is known of one run: itself, what was booked, what befell it, who is told of its end, and every try to.
+
+    Each oldest first; `webhook` is None where nobody is to be told.
+    """
+
+    run: dict[str, Any]
+    entries: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+    webhook: dict[str, Any] | None
+    tries: list[dict[str, Any]]
+
+
+def rows_of_run(connection: Connection, run_id: str) -> RunRows | None:
+    """Everything that is known of a run; None where there is none of this id."""
+    run = _first(connection, _ONE, run_id)
+    if run is None:
+        return None
+    booked, befell, tried = ledger_entries.c, run_events.c, webhook_tries.c
+    return RunRows(
+        run=run,
+        entries=_of_run(
+            connection,
+            ledger_entries,
+            (
+                booked.created_at,
+                booked.kind,
+                booked.balance_change,
+                booked.held_change,
+                booked.reason,
+                booked.rate_version,
+            ),
+            run_id,
+        ),
+        events=_of_run(connection, run_events, (befell.at, befell.kind, befell.attempt, befell.detail), run_id),
+        webhook=_first(connection, _WEBHOOK, run_id),
+        tries=_of_run(
+            connection,
+            webhook_tries,
+            (tried.at, tried.number, tried.status, tried.milliseconds, tried.error),
+            run_id,
+        ),
+    )
+
+
+def newest_runs(connection: Connection, workspace_id: str, state: str | None, limit: int) -> list[dict[str, Any]]:
+    """The newest runs of a workspace, in one state or in any, oldest first."""
+    # A run's id begins with the time it was made.
+    newest = _RUNS.where(runs.c.workspace_id == workspace_id).order_by(runs.c.id.desc()).limit(limit)
+    if state is not None:
+        newest = newest.where(runs.c.state == state)
+    return [dict(row) for row in reversed(connection.execute(newest).mappings().all())]
+
+
+def _first(connection: Connection, query: Select[Any], run_id: str) -> dict[str, Any] | None:
+    row = connection.execute(query, {"run": run_id}).mappings().first()
+    return None if row is None else dict(row)
+
+
+def _of_run(
+    connection: Connection, table: Table, columns: Sequence[ColumnElement[Any]], run_id: str
+) -> list[dict[str, Any]]:
+    found = select(*columns).where(table.c.run_id == run_id).order_by(table.c.id).limit(_LINES_MAX)
+    return [dict(row) for row in connection.execute(found).mappings()]

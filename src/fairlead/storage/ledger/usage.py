@@ -1,0 +1,103 @@
+"""What runs have cost, added up by day, key and model: kept in the transaction that ends a run."""
+
+import functools
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, func, select
+
+from fairlead.domain.billing.usage import Grouping, Usage, UsageQuery, UsedKey
+from fairlead.domain.days import DAY_MS, day_of
+from fairlead.storage.db.statements import Prepared, insert_in, is_sqlite
+from fairlead.storage.db.tables import api_keys, usage_days
+
+NO_KEY: Final = ""
+"""Stands for the key of runs that were called with a token."""
+_KEY: Final = (usage_days.c.workspace_id, usage_days.c.day, usage_days.c.key_id, usage_days.c.model_id)
+_SUMS: Final = (usage_days.c.runs, usage_days.c.succeeded, usage_days.c.charge)
+
+
+@functools.lru_cache(maxsize=16)
+def _text_of_day(number: int) -> str:
+    """The date of a day counted from 1970; runs end today or yesterday, so a few are remembered."""
+    return day_of(number * DAY_MS).isoformat()
+
+
+@functools.cache
+def _addition(dialect: str) -> Prepared:
+    """One statement in the words of a dialect."""
+    columns = (*_KEY, *_SUMS)
+    statement = insert_in(dialect, usage_days).values({column.name: bindparam(column.name) for column in columns})
+    more = {column.name: column + statement.excluded[column.name] for column in _SUMS}
+    upsert = statement.on_conflict_do_update(index_elements=list(_KEY), set_=more)
+    return Prepared(upsert, [column.name for column in columns])
+
+
+def day_text(connection: Connection, time: ColumnElement[int | None]) -> ColumnElement[str]:
+    """The UTC date of a time, in the words of a dialect: as `UsageBook` writes it."""
+    seconds = time // 1000
+    if is_sqlite(connection):
+        return func.date(seconds, "unixepoch")
+    return func.to_char(func.timezone("UTC", func.to_timestamp(seconds)), "YYYY-MM-DD")
+
+
+class UsageBook:
+    """What the runs that end in a batch of entries add to the usage of their day."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, str, str, str], tuple[int, int, int]] = {}
+
+    def ended(
+        self,
+        workspace_id: str,
+        key_id: str | None,
+        model_id: str,
+        finished_at: int,
+        succeeded: bool,  # noqa: FBT001 -- a figure of the run like the others
+        charge: int,
+    ) -> None:
+        """A run has ended; `key_id` None for one that was called with a token, `charge` in 10^-8 dollars."""
+        key = (workspace_id, _text_of_day(finished_at // DAY_MS), key_id or NO_KEY, model_id)
+        runs, successes, charged = self._sums.get(key, (0, 0, 0))
+        self._sums[key] = (runs + 1, successes + succeeded, charged + charge)
+
+    def write(self, connection: Connection) -> None:
+        """Write what was gathered; the workspaces are locked, so that no other server writes the same rows."""
+        if self._sums:
+            rows = [(*key, *sums) for key, sums in sorted(self._sums.items())]
+            _addition(connection.dialect.name).run(connection, rows)
+
+
+def usage_of(connection: Connection, workspace_id: str, query: UsageQuery, limit: int) -> list[Usage]:
+    """Add up what a workspace has used; at most `limit` rows, in the order of what they are told apart by."""
+    columns = {Grouping.DAY: usage_days.c.day, Grouping.MODEL: usage_days.c.model_id, Grouping.KEY: usage_days.c.key_id}
+    grouped = [columns[one] for one in query.by]
+    sums = (
+        select(*grouped, *(func.sum(column).label(column.name) for column in _SUMS))
+        .where(
+            usage_days.c.workspace_id == workspace_id,
+            usage_days.c.day.between(query.first.isoformat(), query.last.isoformat()),
+        )
+        .group_by(*grouped)
+        .order_by(*grouped)
+        .limit(limit)
+        .subquery()
+    )
+    told = select(sums)
+    if Grouping.KEY in query.by:
+        told = select(sums, api_keys.c.label, api_keys.c.hint).outerjoin(api_keys, api_keys.c.id == sums.c.key_id)
+    # Databases sort texts after their own fashion, and a join may shuffle them.
+    rows = sorted(connection.execute(told).mappings(), key=lambda row: [row[column.name] for column in grouped])
+    return [_usage(row) for row in rows]
+
+
+def _usage(row: RowMapping) -> Usage:
+    """A row of sums; PostgreSQL adds up integers to decimals."""
+    key_id = row.get("key_id")
+    return Usage(
+        runs=int(row["runs"]),
+        succeeded=int(row["succeeded"]),
+        charge=int(row["charge"]),
+        day=row.get("day"),
+        model_id=row.get("model_id"),
+        key=UsedKey(key_id, row["label"] or "", row["hint"] or "") if key_id else None,
+    )

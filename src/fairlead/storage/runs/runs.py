@@ -1,0 +1,69 @@
+"""Runs: whose they are, letting them go, and finding them again."""
+
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from fairlead.domain.runs.entries import Stray
+from fairlead.domain.runs.states import WORKING, RunState
+from fairlead.storage.db.tables import runs, servers
+from fairlead.storage.work.table import in_state
+
+_NOBODY = "nobody"
+"""Owns the runs that a server has let go; never seen alive."""
+
+
+def announce_server(connection: Connection, server_id: str, now: int, forget_before: int) -> None:
+    """Say that a server is alive: its runs are its own until it falls silent. Forgets servers long silent."""
+    if connection.execute(update(servers).where(servers.c.id == server_id).values(seen_at=now)).rowcount == 0:
+        connection.execute(insert(servers).values(id=server_id, seen_at=now))
+    owners = select(runs.c.server_id).where(in_state(runs, WORKING))
+    connection.execute(servers.delete().where(servers.c.seen_at < forget_before, servers.c.id.not_in(owners)))
+
+
+def find_stray(connection: Connection, run_id: str) -> Stray | None:
+    """A run that a server works on, as far as voiding it needs to know it; None where it has ended."""
+    row = connection.execute(
+        select(
+            runs.c.id,
+            runs.c.workspace_id,
+            runs.c.attempt,
+            runs.c.rate_version,
+            runs.c.idempotency_id,
+            runs.c.place,
+            runs.c.handle,
+        ).where(runs.c.id == run_id, in_state(runs, WORKING))
+    ).first()
+    return None if row is None else Stray(*row)
+
+
+def let_go(connection: Connection, stray: Stray, server_id: str) -> None:
+    """Make a run nobody's, so that the next takeover finds it."""
+    connection.execute(
+        update(runs)
+        .where(runs.c.id == stray.run_id, runs.c.attempt == stray.attempt, runs.c.server_id == server_id)
+        .where(in_state(runs, WORKING))
+        .values(server_id=_NOBODY)
+    )
+
+
+def operation_of_work(connection: Connection, workspace_id: str, handle: str) -> str | None:
+    """What the run was billed as whose work a partner named so (R-16); None when this workspace has no such run."""
+    found = connection.execute(
+        select(runs.c.operation)
+        .where(runs.c.workspace_id == workspace_id, runs.c.handle == handle, runs.c.operation.is_not(None))
+        .order_by(runs.c.id.desc())
+        .limit(1)
+    ).scalar()
+    return None if found is None else str(found)
+
+
+def lost_runs(connection: Connection, limit: int) -> list[dict[str, Any]]:
+    """The newest runs whose outcome could not be known: voided, and named here for an operator to look into."""
+    rows = connection.execute(
+        select(runs.c.id, runs.c.workspace_id, runs.c.model_id, runs.c.provider, runs.c.hold, runs.c.finished_at)
+        .where(runs.c.state == RunState.LOST)
+        .order_by(runs.c.finished_at.desc())
+        .limit(limit)
+    ).mappings()
+    return [dict(row) for row in rows]

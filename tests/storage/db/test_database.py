@@ -1,0 +1,320 @@
+"""What a transaction promises, and what becomes of one when the database is locked, full, replaced or gone."""
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.util import await_only
+
+from conftest import Run
+from databases import Postgres
+from fairlead.storage.db import database as databases
+from fairlead.storage.db import migrate
+from fairlead.storage.db.committer import Committer
+from fairlead.storage.db.database import (
+    Database,
+    DatabaseUnavailableError,
+    SqliteDatabase,
+    file_of,
+    open_database,
+)
+
+Attempt = Callable[[], None]
+
+
+def announce(connection: Connection, server: str = "one") -> None:
+    """Write a row."""
+    connection.execute(text("INSERT INTO servers VALUES (:id, 1)"), {"id": server})
+
+
+def servers(connection: Connection) -> int:
+    """Count the rows."""
+    return int(connection.execute(text("SELECT count(*) FROM servers")).scalar_one())
+
+
+@pytest.fixture
+def sqlite_file(sqlite_url: str) -> Path:
+    """Return the file of a migrated SQLite database."""
+    return Path(sqlite_url.removeprefix("sqlite:///"))
+
+
+@pytest.fixture
+def sqlite(sqlite_file: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteDatabase]:
+    """Return an open SQLite database that has written once, and waits for no lock."""
+    monkeypatch.setattr(databases, "_BUSY_SECONDS", 0.05)
+    opened = SqliteDatabase(sqlite_file)
+    run(opened.write(lambda c: announce(c, "first")))
+    yield opened
+    run(opened.close())
+
+
+@pytest.fixture
+def refused(sqlite: SqliteDatabase, run: Run) -> Attempt:
+    """Return a function that checks that a write is refused as unavailable."""
+
+    def check() -> None:
+        with pytest.raises(DatabaseUnavailableError):
+            run(sqlite.write(announce))
+
+    return check
+
+
+def rows_in(file: Path) -> list[str]:
+    """Read a SQLite file as somebody else would."""
+    with closing(sqlite3.connect(file)) as connection:
+        return [row[0] for row in connection.execute("SELECT id FROM servers ORDER BY id")]
+
+
+def test_work_that_raises_leaves_nothing_behind(database: Database, run: Run) -> None:
+    """A transaction whose work raises never was."""
+
+    def fail(connection: Connection) -> None:
+        announce(connection)
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        run(database.write(fail))
+    assert run(database.read(servers)) == 0
+    run(database.write(announce))
+    assert run(database.read(servers)) == 1
+
+
+def test_write_that_need_not_be_durable_is_seen_at_once_and_kept(database: Database, run: Run) -> None:
+    """It is whole or not at all, like any other, and the durable one after it follows it."""
+
+    def announce_and_fail(connection: Connection) -> None:
+        announce(connection, "two")
+        raise RuntimeError
+
+    async def write() -> list[int]:
+        await database.write(announce, durable=False)
+        seen = [await database.read(servers)]
+        with pytest.raises(RuntimeError):
+            await database.write(announce_and_fail, durable=False)
+        await database.write(lambda connection: announce(connection, "three"))
+        return [*seen, await database.read(servers)]
+
+    assert run(write()) == [1, 2]
+
+
+def test_write_that_need_not_be_durable_does_not_wait_for_the_disk(
+    sqlite: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """Only the commits of durable writes go to the thread that waits for the disk, and they are synced in full."""
+    commits: list[str] = []
+
+    def commit(committer: Committer, work: Callable[[], None]) -> asyncio.Future[None]:
+        commits.append("durable")
+        return original(committer, work)
+
+    original = Committer.run
+    monkeypatch.setattr(Committer, "run", commit)
+
+    def work(connection: Connection) -> int:
+        announce(connection, str(servers(connection)))
+        return int(connection.execute(text("PRAGMA synchronous")).scalar_one())
+
+    async def write() -> list[int]:
+        return [await sqlite.write(work, durable=durable) for durable in (True, False, False, True)]
+
+    assert run(write()) == [2, 1, 1, 2]
+    assert commits == ["durable", "durable"]
+
+
+def test_reader_sees_one_snapshot(database: Database, database_url: str, run: Run) -> None:
+    """Everything one read asks is answered from one snapshot, whatever others commit meanwhile."""
+    other = open_database(database_url)
+
+    async def read_around_a_write() -> tuple[int, int]:
+        loop = asyncio.get_running_loop()
+        if file_of(database_url) is None:
+            return await _read_around(database, other)
+
+        def work(connection: Connection) -> tuple[int, int]:
+            before = servers(connection)
+            asyncio.run_coroutine_threadsafe(other.write(announce), loop).result(5)
+            return before, servers(connection)
+
+        return await database.read(work)
+
+    assert run(read_around_a_write()) == (0, 0)
+    run(other.close())
+    assert run(database.read(servers)) == 1
+
+
+def test_unsupported_database_is_refused() -> None:
+    """Only the two kinds we speak to are opened."""
+    for url in ("mysql://localhost/x", "sqlite://"):
+        with pytest.raises(ValueError, match="not supported"):
+            open_database(url)
+
+
+def test_only_sqlite_has_a_file() -> None:
+    """Only SQLite has a file."""
+    assert file_of("sqlite:////data/fairlead.db") == Path("/data/fairlead.db")
+    assert file_of("postgresql://localhost/x") is None
+
+
+def test_database_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    """A new database and the files SQLite puts beside it are their owner's alone."""
+    file = tmp_path / "fairlead.db"
+
+    async def work() -> set[int]:
+        database = SqliteDatabase(file)
+        await database.write(migrate.upgrade)
+        modes = {stat.S_IMODE(os.stat(path).st_mode) for path in os.scandir(tmp_path)}  # noqa: PTH116 -- in async
+        await database.close()
+        return modes
+
+    assert asyncio.run(work()) == {0o600}
+
+
+def test_server_recovers_from_a_locked_file(
+    sqlite: SqliteDatabase, sqlite_file: Path, refused: Attempt, run: Run
+) -> None:
+    """While another holds the lock writes are refused and reads go on; afterwards all is well."""
+    with closing(sqlite3.connect(sqlite_file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        refused()
+        assert run(sqlite.read(servers)) == 1
+        other.execute("ROLLBACK")
+    run(sqlite.write(announce))
+    assert rows_in(sqlite_file) == ["first", "one"]
+
+
+def test_server_recovers_from_a_full_disk(sqlite: SqliteDatabase, sqlite_file: Path, run: Run) -> None:
+    """A write without room leaves nothing, and the next that fits is written."""
+
+    def fill(connection: Connection) -> None:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+        for number in range(2000):
+            announce(connection, f"server-{number:030}")
+
+    with pytest.raises(DatabaseUnavailableError, match="full"):
+        run(sqlite.write(fill))
+    run(sqlite.write(announce))
+    assert rows_in(sqlite_file) == ["first", "one"]
+
+
+def test_deleted_file_is_never_written_to(
+    sqlite: SqliteDatabase, sqlite_file: Path, refused: Attempt, run: Run, tmp_path: Path
+) -> None:
+    """Without its file the database is unavailable, makes no new one, and recovers when it is back."""
+    away = tmp_path / "away"
+    sqlite_file.rename(away)
+    for _ in range(3):
+        refused()
+        with pytest.raises(DatabaseUnavailableError):
+            run(sqlite.read(servers))
+    assert not sqlite_file.exists()
+    away.rename(sqlite_file)
+    run(sqlite.write(announce))
+    assert rows_in(sqlite_file) == ["first", "one"]
+
+
+@pytest.mark.parametrize("first_to_see", ["writer", "reader"])
+def test_replaced_file_is_noticed(
+    sqlite: SqliteDatabase, sqlite_file: Path, run: Run, tmp_path: Path, first_to_see: str
+) -> None:
+    """Anyone who sees the new file first is refused; nobody writes into the old one, and then the new one is used."""
+    run(sqlite.read(servers))
+    dead = tmp_path / "dead"
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{sqlite_file}{suffix}").rename(f"{dead}{suffix}")
+    shutil.copy(dead, sqlite_file)
+    with pytest.raises(DatabaseUnavailableError):
+        run(sqlite.write(announce) if first_to_see == "writer" else sqlite.read(servers))
+    run(sqlite.write(lambda c: announce(c, "new")))
+    assert "new" in rows_in(sqlite_file)
+    assert "new" not in rows_in(dead)
+
+
+def test_damaged_file_is_an_unavailable_database(tmp_path: Path, run: Run) -> None:
+    """A folder where the file should be is an unavailable database, not a bug."""
+    (tmp_path / "folder.db").mkdir()
+    opened = SqliteDatabase(tmp_path / "folder.db")
+    with pytest.raises(DatabaseUnavailableError):
+        run(opened.write(announce))
+    run(opened.close())
+
+
+def test_server_recovers_when_postgresql_is_back(postgresql_url: str, postgres: Postgres, run: Run) -> None:
+    """A stopped PostgreSQL is unavailable; once it is back, so are we, however many connections broke."""
+    opened = open_database(postgresql_url)
+    run(opened.write(announce))
+    postgres.stop()
+    try:
+        for _ in range(2):
+            with pytest.raises(DatabaseUnavailableError):
+                run(opened.write(announce))
+        with pytest.raises(DatabaseUnavailableError):
+            run(opened.read(servers))
+    finally:
+        postgres.start()
+    run(opened.write(lambda c: announce(c, "two")))
+    assert run(opened.read(servers)) == 2
+    run(opened.close())
+
+
+def test_broken_connection_is_an_unavailable_database(postgresql_url: str, postgres: Postgres, run: Run) -> None:
+    """A connection cut during a transaction leaves nothing behind, and the next works."""
+    opened = open_database(postgresql_url)
+
+    def cut(connection: Connection) -> None:
+        announce(connection)
+        connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+
+    with pytest.raises(DatabaseUnavailableError):
+        run(opened.write(cut))
+    assert run(opened.read(servers)) == 0
+    run(opened.close())
+    assert postgres.port
+
+
+def test_refused_connection_is_an_unavailable_database(postgresql_url: str, postgres: Postgres, run: Run) -> None:
+    """A refusal by PostgreSQL itself, before any statement, is unavailability too."""
+    name = postgresql_url.rpartition("/")[2]
+    opened = open_database(postgresql_url)
+    postgres.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    try:
+        with pytest.raises(DatabaseUnavailableError, match="not currently accepting"):
+            run(opened.write(announce))
+    finally:
+        postgres.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    run(opened.write(announce))
+    run(opened.close())
+
+
+def test_wrong_statement_is_not_called_unavailable(postgresql_url: str, run: Run) -> None:
+    """A mistake of ours does not pass by itself, and is not worth a retry."""
+    opened = open_database(postgresql_url)
+    with pytest.raises(Exception, match="does not exist") as caught:
+        run(opened.write(lambda c: c.execute(text("SELECT * FROM nowhere"))))
+    assert not isinstance(caught.value, DatabaseUnavailableError)
+    run(opened.close())
+
+
+def test_database_error_holds_no_values(database: Database, run: Run) -> None:
+    """The text of a database error goes to logs: it holds no values."""
+    run(database.write(announce))
+    with pytest.raises(Exception, match=r"(?i)unique") as caught:
+        run(database.write(lambda c: c.execute(text("INSERT INTO servers VALUES ('one', :at)"), {"at": 4711})))
+    assert "4711" not in str(caught.value)
+
+
+async def _read_around(reader: Database, writer: Database) -> tuple[int, int]:
+    """Read twice in one transaction on PostgreSQL, with a write between: work runs in a greenlet there."""
+
+    def work(connection: Connection) -> tuple[int, int]:
+        before = servers(connection)
+        await_only(writer.write(announce))
+        return before, servers(connection)
+
+    return await reader.read(work)
