@@ -26,10 +26,10 @@ from bench import measuring
 from bench.measuring import MIB, CannotMeasureError, Claim, Gateway
 from bench.sessions import request, sessions
 
+from fairlead.operations.accounts.keys import issue_key
+from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.watch import STREAMS_MAX
-from fairlead.operations.keys import issue_key
-from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
 from fairlead.storage.db.database import Database, open_database
 from fairlead.storage.db.tables import jobs
 from fairlead.storage.jobs.jobs import deflated

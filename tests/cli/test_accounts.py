@@ -16,9 +16,9 @@ from fairlead.domain.billing.budgets import NoBudgetError
 from fairlead.domain.billing.usage import BadUsageQueryError
 from fairlead.domain.days import NotADateError
 from fairlead.domain.runs.entries import RunEntry
-from fairlead.operations.keys import UnknownKeyError
-from fairlead.operations.statements import UnknownRunError
-from fairlead.operations.workspaces import UnknownWorkspaceError
+from fairlead.operations.accounts.keys import UnknownKeyError
+from fairlead.operations.accounts.workspaces import UnknownWorkspaceError
+from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.db.database import Database
 from storage.bookings import LAB, NOW, Books, admission, failure, new_key, redirection, settlement

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead.cli import commands
-from fairlead.operations.workspaces import UnknownWorkspaceError
+from fairlead.operations.accounts.workspaces import UnknownWorkspaceError
 from fairlead.server.installation import DataDirectoryError
 from fairlead.server.settings import BadSettingError, read_settings
 from fake_partner import CatalogFolder

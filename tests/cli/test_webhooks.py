@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from conftest import Run
 from fairlead.cli import commands
 from fairlead.domain.webhooks import Prospect, Try
-from fairlead.operations.workspaces import UnknownWorkspaceError
+from fairlead.operations.accounts.workspaces import UnknownWorkspaceError
 from fairlead.storage.db.database import Database
 from fairlead.storage.runs import webhooks
 from storage.bookings import LAB, NOW, Books

@@ -10,13 +10,12 @@ from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links
 from fairlead.observing.observations import Observation
-from fairlead.operations.assets import AssetSweeper
+from fairlead.operations.assets.downloads import Downloads
+from fairlead.operations.assets.files import FileLinks, WorkflowFiles
+from fairlead.operations.assets.moderation import Judge, Moderation
+from fairlead.operations.assets.records import Assets
+from fairlead.operations.assets.results import AssetSweeper
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.assets import Assets
-from fairlead.operations.jobs.downloads import Downloads
-from fairlead.operations.jobs.file_links import FileLinks
-from fairlead.operations.jobs.files import WorkflowFiles
-from fairlead.operations.jobs.moderation import Judge, Moderation
 from fairlead.storage.blobs.store import local_blobs
 from fairlead.storage.db.database import Database
 from storage.bookings import LAB, NOW

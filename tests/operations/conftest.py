@@ -10,9 +10,9 @@ import pytest
 from conftest import Run
 from fairlead.domain.billing.books import UNLIMITED
 from fairlead.domain.callers import Billing, Caller
-from fairlead.operations.authenticate import ApiKey
-from fairlead.operations.keys import issue_key
-from fairlead.operations.workspaces import WorkspaceCommand, create_workspace, credit
+from fairlead.operations.accounts.authenticate import ApiKey
+from fairlead.operations.accounts.keys import issue_key
+from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace, credit
 from fairlead.storage.db.database import Database
 from operations.servers import DOLLAR, SCHEMA, Guarded, Partner, Server, model_text
 from storage.bookings import Books

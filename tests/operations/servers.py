@@ -20,11 +20,11 @@ from fairlead.identity.master_secret import MasterSecret
 from fairlead.identity.sealing import Sealer
 from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import Observation, ProviderRests
-from fairlead.operations.assets import AssetCopier
-from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.accounts.authenticate import Authenticator
+from fairlead.operations.accounts.provider_keys import ProviderKeys
+from fairlead.operations.assets.results import AssetCopier
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
-from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
 from fairlead.operations.runs.cancel import Canceller
 from fairlead.operations.runs.collect import Collector
@@ -37,10 +37,10 @@ from fairlead.operations.runs.results import Answer, Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
 from fairlead.operations.runs.work import RunQueue, RunWork
-from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.operations.work.presence import ServerPresence
 from fairlead.operations.work.queue import WorkQueue
 from fairlead.operations.work.store import WorkStore
+from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials, Secret

@@ -11,9 +11,9 @@ from fairlead.http_client.addresses import Resolver, resolve
 from fairlead.http_client.transport import Transport
 from fairlead.identity.master_secret import MasterSecret
 from fairlead.observing.observations import Observation
+from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
 from fairlead.operations.clock import Clock
-from fairlead.operations.webhook_secrets import WebhookSecrets
-from fairlead.operations.webhooks import DeliveryLog, Webhooks, allowed_addresses
+from fairlead.operations.runs.webhooks import DeliveryLog, Webhooks, allowed_addresses
 from fairlead.storage.db.database import Database
 from fake_partner import Request
 from storage.bookings import NOW

@@ -20,11 +20,11 @@ from fairlead.identity.sealing import Sealer
 from fairlead.messaging.local.wakeups import LocalWakeups
 from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import Observation, RunEnded, RunTakenOver, UnexpectedError
-from fairlead.operations.assets import AssetCopier, AssetSweeper
+from fairlead.operations.accounts.provider_keys import ProviderKeys
+from fairlead.operations.accounts.rate_windows import RateWindows
+from fairlead.operations.assets.results import AssetCopier, AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
-from fairlead.operations.provider_keys import ProviderKeys
-from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.admit import Admitter
 from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.operations.runs.cancel import Canceller
@@ -38,11 +38,11 @@ from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
 from fairlead.operations.runs.work import RunQueue, RunWork
-from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.operations.work.places import Places
 from fairlead.operations.work.presence import ServerPresence
 from fairlead.operations.work.queue import WorkQueue
 from fairlead.operations.work.store import WorkStore
+from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials

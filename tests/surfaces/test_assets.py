@@ -25,7 +25,7 @@ from fairlead.domain.billing.books import UNLIMITED
 from fairlead.domain.callers import Billing
 from fairlead.identity.links import Links
 from fairlead.observing.observations import FaultAnswered, Observation
-from fairlead.operations.assets import AssetReader
+from fairlead.operations.assets.results import AssetReader
 from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.assets.results import Asset, insert_assets

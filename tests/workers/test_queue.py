@@ -16,14 +16,14 @@ from fairlead.domain.callers import Billing, Caller
 from fairlead.domain.runs.entries import LiveRun
 from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import DatabaseTrouble, RunEnded, RunWithdrawn, UnexpectedError
-from fairlead.operations.authenticate import ApiKey
-from fairlead.operations.keys import issue_key
+from fairlead.operations.accounts.authenticate import ApiKey
+from fairlead.operations.accounts.keys import issue_key
+from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace, credit
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.work import RunQueue
 from fairlead.operations.work.places import Places
-from fairlead.operations.workspaces import WorkspaceCommand, create_workspace, credit
 from fairlead.storage.db.database import Database
 from fairlead.workers import work
 from fairlead.workers.work import WorkLoop

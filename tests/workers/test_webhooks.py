@@ -8,7 +8,7 @@ import pytest
 
 from conftest import Run
 from fairlead.observing.observations import UnexpectedError, WebhookTried
-from fairlead.operations.webhooks import LEASE_MS
+from fairlead.operations.runs.webhooks import LEASE_MS
 from fairlead.storage.db.database import Database, Work
 from fairlead.workers import webhooks
 from fairlead.workers.webhooks import AT_ONCE, WebhookPoster

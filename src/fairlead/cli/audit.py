@@ -20,9 +20,9 @@ from fairlead.cli.output import (
     with_times,
 )
 from fairlead.cli.workspaces import settings_of
-from fairlead.operations import books as operations
+from fairlead.operations.assets.stored_files import BlobAudit, Count, Finding
 from fairlead.operations.clock import Clock
-from fairlead.operations.stored_files import BlobAudit, Count, Finding
+from fairlead.operations.ledger import books as operations
 from fairlead.server.installation import opened_database, stored_blobs
 from fairlead.server.settings import Settings
 from fairlead.storage.blobs.store import BlobsUnavailableError

@@ -21,7 +21,7 @@ from fairlead.cli.output import (
 )
 from fairlead.cli.workspaces import settings_of
 from fairlead.domain.days import DAY_MS, read_date, start_of
-from fairlead.operations import books as operations
+from fairlead.operations.ledger import books as operations
 from fairlead.server.installation import opened_database
 
 _COLUMNS = ("created_at", "kind", "balance_change", "held_change", "model_id", "reason", "rate_version", "run_id")

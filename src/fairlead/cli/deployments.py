@@ -21,9 +21,9 @@ from fairlead.domain.deployments import (
 )
 from fairlead.domain.faults import FaultError
 from fairlead.domain.token_issuers import TokenKind
+from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock
 from fairlead.operations.deployments import Deployments
-from fairlead.operations.workspaces import find_workspace
 from fairlead.server.installation import opened_database
 
 T = TypeVar("T")

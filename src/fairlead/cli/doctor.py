@@ -16,10 +16,10 @@ import click
 from fairlead.cli.output import data_option, json_option, print_json, print_table
 from fairlead.cli.workspaces import settings_of
 from fairlead.domain.jobs.subscriptions import beyond
-from fairlead.operations.books import audit
+from fairlead.operations.assets.stored_files import BlobAudit, Count
 from fairlead.operations.catalog import read_catalog
 from fairlead.operations.clock import Clock
-from fairlead.operations.stored_files import BlobAudit, Count
+from fairlead.operations.ledger.books import audit
 from fairlead.server.confinement import examine_confinement, packs_folder
 from fairlead.server.installation import (
     DataDirectoryError,

@@ -11,7 +11,7 @@ from fairlead.cli.output import data_option, json_option, print_json, print_rows
 from fairlead.cli.workspaces import names_of, organization_changes, organization_options, settings_of
 from fairlead.domain.billing.budgets import Budget, BudgetPeriod, changed_budget
 from fairlead.domain.money import as_dollars, from_dollars
-from fairlead.operations import keys as operations
+from fairlead.operations.accounts import keys as operations
 from fairlead.operations.clock import Clock
 from fairlead.server.installation import opened_database
 from fairlead.server.settings import Settings

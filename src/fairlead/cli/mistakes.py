@@ -9,9 +9,9 @@ from fairlead.domain.days import NotADateError
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.money import NotAnAmountError
 from fairlead.observing.traces import TracesUnavailableError
-from fairlead.operations.keys import UnknownKeyError
-from fairlead.operations.statements import UnknownRunError
-from fairlead.operations.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
+from fairlead.operations.accounts.keys import UnknownKeyError
+from fairlead.operations.accounts.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError
+from fairlead.operations.ledger.statements import UnknownRunError
 from fairlead.server.installation import DataDirectoryError, OldDatabaseError
 from fairlead.server.settings import BadSettingError
 from fairlead.storage.db.database import DatabaseUnavailableError

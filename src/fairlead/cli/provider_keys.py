@@ -11,9 +11,9 @@ from fairlead.cli.output import data_option, json_option, print_json, print_rows
 from fairlead.cli.workspaces import settings_of
 from fairlead.domain.faults import FaultError
 from fairlead.domain.provider_keys import DOCUMENT_BYTES_MAX, StoredKey
+from fairlead.operations.accounts.provider_keys import ProviderKeys
+from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock
-from fairlead.operations.provider_keys import ProviderKeys
-from fairlead.operations.workspaces import find_workspace
 from fairlead.server.installation import master_secret, opened_database, provider_files, provider_keys
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ import click
 from fairlead.cli.output import data_option, json_option, print_rows, with_times
 from fairlead.cli.workspaces import settings_of
 from fairlead.domain.registry import Kind
-from fairlead.operations import registry as operations
 from fairlead.operations.clock import Clock
+from fairlead.operations.registry import publishing as operations
 from fairlead.server.installation import opened_database
 
 _COLUMNS = ("at", "act", "publisher_id", "node_id", "workspace_id", "key_id", "subject")

@@ -18,7 +18,7 @@ from fairlead.cli.output import (
 )
 from fairlead.cli.workspaces import settings_of
 from fairlead.domain.runs.states import RunState
-from fairlead.operations import statements as operations
+from fairlead.operations.ledger import statements as operations
 from fairlead.server.installation import opened_database
 
 _MONEY: Final = ("least", "most", "hold", "charge", "balance_change", "held_change")

@@ -14,7 +14,7 @@ from fairlead.cli.output import data_option, json_option, print_json, print_rows
 from fairlead.cli.workspaces import settings_of
 from fairlead.identity.master_secret import BadSecretError, Secrets
 from fairlead.identity.secret_ring import RingEntry, announced, read_ring, rotated, without_former, write_ring
-from fairlead.operations import secrets as operations
+from fairlead.operations.accounts import secrets as operations
 from fairlead.operations.clock import Clock
 from fairlead.server.installation import master_secret, opened_database, secret_file
 from fairlead.server.settings import Settings

@@ -9,7 +9,7 @@ from fairlead.cli.output import data_option, json_option, print_json, print_tabl
 from fairlead.cli.workspaces import settings_of
 from fairlead.domain.billing.usage import Grouping, Usage, usage_query
 from fairlead.operations.clock import Clock
-from fairlead.operations.usage import UsageReport, report_usage
+from fairlead.operations.ledger.usage import UsageReport, report_usage
 from fairlead.server.installation import opened_database
 from fairlead.surfaces.router.documents import UsageFigures
 from fairlead.surfaces.router.usage import usage_response

@@ -10,10 +10,10 @@ from fairlead.cli.output import data_option, json_option, print_json, print_rows
 from fairlead.cli.workspaces import settings_of
 from fairlead.domain.faults import FaultError
 from fairlead.domain.webhooks import Delivery, Try
+from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, WorkspaceSecret
+from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock
-from fairlead.operations.webhook_secrets import WebhookSecrets, WorkspaceSecret
-from fairlead.operations.webhooks import DeliveryLog
-from fairlead.operations.workspaces import find_workspace
+from fairlead.operations.runs.webhooks import DeliveryLog
 from fairlead.server.installation import master_secret, opened_database
 
 T = TypeVar("T")

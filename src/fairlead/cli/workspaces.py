@@ -10,7 +10,7 @@ from fairlead.cli.output import data_option, json_option, print_json, print_rows
 from fairlead.domain.callers import ORGANIZATION_CHARACTERS_MAX, Billing, Gate, is_organization_id
 from fairlead.domain.jobs.subscriptions import first_of
 from fairlead.domain.money import UNITS_PER_DOLLAR, as_dollars, from_dollars
-from fairlead.operations import workspaces as operations
+from fairlead.operations.accounts import workspaces as operations
 from fairlead.operations.clock import Clock
 from fairlead.server.installation import opened_database
 from fairlead.server.settings import Settings, read_settings

@@ -33,15 +33,15 @@ from fairlead.observing.observations import (
     all_of,
 )
 from fairlead.observing.traces import otlp_traces
-from fairlead.operations.assets import AssetReader, AssetSweeper
-from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.accounts.authenticate import Authenticator
+from fairlead.operations.accounts.keys import IssuedKey
+from fairlead.operations.accounts.provider_keys import ProviderKeys
+from fairlead.operations.accounts.rate_windows import RateWindows
+from fairlead.operations.accounts.secrets import note_first_secret
+from fairlead.operations.accounts.workspaces import bootstrap
+from fairlead.operations.assets.results import AssetReader, AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
-from fairlead.operations.keys import IssuedKey
-from fairlead.operations.provider_keys import ProviderKeys
-from fairlead.operations.rate_windows import RateWindows
-from fairlead.operations.secrets import note_first_secret
-from fairlead.operations.workspaces import bootstrap
 from fairlead.server.installation import (
     CATALOG,
     DataDirectoryError,

@@ -4,12 +4,12 @@ from fairlead import __version__
 from fairlead.identity.links import ARCHIVE_PATH, Links
 from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
-from fairlead.operations.archives import NodeArchives
-from fairlead.operations.assets import AssetReader
+from fairlead.operations.assets.results import AssetReader
+from fairlead.operations.ledger.usage import UsageReader
 from fairlead.operations.readiness import Readiness
-from fairlead.operations.registry import Registry
-from fairlead.operations.usage import UsageReader
-from fairlead.operations.webhooks import DeliveryLog
+from fairlead.operations.registry.archives import NodeArchives
+from fairlead.operations.registry.publishing import Registry
+from fairlead.operations.runs.webhooks import DeliveryLog
 from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts
 from fairlead.server.runs import HOUR_MS, Runs
 from fairlead.server.settings import SELF_HOSTED, Settings

@@ -18,9 +18,9 @@ from fairlead.domain.identifiers import provider_setting
 from fairlead.identity.master_secret import Secrets
 from fairlead.identity.sealing import Sealer
 from fairlead.identity.secret_ring import FixedSecrets, SecretFile, secrets_of
+from fairlead.operations.accounts.keys import IssuedKey
+from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.clock import Clock
-from fairlead.operations.keys import IssuedKey
-from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.providers.credentials import Credentials, Secret
 from fairlead.providers.spec import Auth, Call, Provider, Scheme
 from fairlead.providers.spec_files import SPECS, load_providers

@@ -20,19 +20,20 @@ from fairlead.observing.observations import (
     JournalSplit,
     SubscriptionBeyondHosts,
 )
-from fairlead.operations.assets import AssetReader
+from fairlead.operations.accounts.editor import EditorDocuments
+from fairlead.operations.accounts.workspaces import DEFAULT_NAME
+from fairlead.operations.assets.downloads import Downloads
+from fairlead.operations.assets.files import FileLinks, WorkflowFiles
+from fairlead.operations.assets.moderation import Moderation
+from fairlead.operations.assets.records import Assets
+from fairlead.operations.assets.results import AssetReader
+from fairlead.operations.assets.views import FileViews
 from fairlead.operations.deployments import DeploymentKeeper, Deployments
-from fairlead.operations.editor import EditorDocuments
 from fairlead.operations.jobs.abandon import JobAbandoner
-from fairlead.operations.jobs.assets import Assets
 from fairlead.operations.jobs.cancel import JobCanceller
-from fairlead.operations.jobs.downloads import Downloads
 from fairlead.operations.jobs.execute import JobExecutor
-from fairlead.operations.jobs.file_links import FileLinks
-from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.model_files import ModelFiles
 from fairlead.operations.jobs.models import ModelRunner
-from fairlead.operations.jobs.moderation import Moderation
 from fairlead.operations.jobs.nodes import NodeCatalog
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.patience import Patience
@@ -40,14 +41,12 @@ from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.store import REFUSAL, JobStore
 from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.submit import Submitter
-from fairlead.operations.jobs.views import FileViews
 from fairlead.operations.jobs.watch import JobWatcher
 from fairlead.operations.jobs.work import JobQueue, JobWork
-from fairlead.operations.stored_documents import StoredDocuments
 from fairlead.operations.work.places import Places
 from fairlead.operations.work.queue import WorkQueue
 from fairlead.operations.work.store import WorkStore
-from fairlead.operations.workspaces import DEFAULT_NAME
+from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.processes.tree import watch_trees
 from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts, start_background
 from fairlead.server.confinement import Confinement, ready_confinement

@@ -10,9 +10,9 @@ from typing import Final
 
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import Observer
+from fairlead.operations.accounts.keys import IssuedKey
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
-from fairlead.operations.keys import IssuedKey
 from fairlead.operations.readiness import Readiness
 from fairlead.server.base import Base, Jobs, observers, ready_base, start_background
 from fairlead.server.drain import Drain

@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 
 from fairlead.moderation.pool import ModerationSettings, ModeratorNotStartedError, Moderators
 from fairlead.observing.observations import Observer
-from fairlead.operations.jobs.moderation import Moderation
+from fairlead.operations.assets.moderation import Moderation
 from fairlead.server.settings import BadSettingError, Settings
 
 

@@ -16,7 +16,8 @@ from fairlead.observing.observations import (
     JournalSplit,
     ProviderRests,
 )
-from fairlead.operations.assets import AssetCopier
+from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
+from fairlead.operations.assets.results import AssetCopier
 from fairlead.operations.clock import new_id
 from fairlead.operations.runs.admit import Admitter
 from fairlead.operations.runs.awaited import AwaitedRuns
@@ -32,14 +33,13 @@ from fairlead.operations.runs.results import Results
 from fairlead.operations.runs.resume import Resumer
 from fairlead.operations.runs.void import Voider
 from fairlead.operations.runs.watch import Watcher
+from fairlead.operations.runs.webhooks import Webhooks, allowed_addresses
 from fairlead.operations.runs.work import RunQueue, RunWork
-from fairlead.operations.stored_documents import StoredDocuments
-from fairlead.operations.webhook_secrets import WebhookSecrets
-from fairlead.operations.webhooks import Webhooks, allowed_addresses
 from fairlead.operations.work.places import Places
 from fairlead.operations.work.presence import ServerPresence
 from fairlead.operations.work.queue import WorkQueue
 from fairlead.operations.work.store import WorkStore
+from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.providers.answers import AnswerDecoder
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.credentials import Credentials

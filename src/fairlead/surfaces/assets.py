@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from fairlead.domain.faults import FaultError, Forbidden
 from fairlead.domain.media import TEXT
-from fairlead.operations.assets import AssetReader, ServedAsset
+from fairlead.operations.assets.results import AssetReader, ServedAsset
 from fairlead.surfaces.conditional import is_known
 from fairlead.surfaces.http.headers import HeaderNames
 from fairlead.surfaces.ranges import Part, UnsatisfiableRangeError, part_of

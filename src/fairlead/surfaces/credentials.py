@@ -3,7 +3,7 @@
 from typing import Final
 
 from fairlead.domain.faults import FaultError, Unauthorized
-from fairlead.operations.authenticate import ApiKey, Credential, Token
+from fairlead.operations.accounts.authenticate import ApiKey, Credential, Token
 from fairlead.surfaces.asgi import Scope, header
 
 CREDENTIAL_MAX: Final = 8 * 1024

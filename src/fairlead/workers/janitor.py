@@ -8,9 +8,9 @@ import asyncio
 from typing import Final
 
 from fairlead.observing.observations import Observer, UnexpectedError
-from fairlead.operations.assets import AssetSweeper
+from fairlead.operations.accounts.rate_windows import RateWindows
+from fairlead.operations.assets.results import AssetSweeper
 from fairlead.operations.catalog import CatalogKeeper
-from fairlead.operations.rate_windows import RateWindows
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.work import RunQueue
 from fairlead.operations.work.presence import ServerPresence

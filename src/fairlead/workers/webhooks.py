@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from fairlead.observing.observations import Observer, UnexpectedError
-from fairlead.operations.webhooks import Webhooks
+from fairlead.operations.runs.webhooks import Webhooks
 
 AT_ONCE: Final = 32
 """Tries under way at a time: a receiver that does not answer takes one of them for fifteen seconds."""

@@ -16,8 +16,8 @@ from fairlead.domain.callers import (
     refuse_policy,
 )
 from fairlead.domain.faults import ServiceUnavailable
+from fairlead.operations.accounts.workspaces import bootstrap
 from fairlead.operations.clock import Clock
-from fairlead.operations.workspaces import bootstrap
 from fairlead.storage.accounts import workspaces as callers
 from fairlead.storage.accounts.workspaces import NameTakenError, UnknownKeyError, UnknownWorkspaceError
 from fairlead.storage.db.database import Database

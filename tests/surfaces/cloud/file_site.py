@@ -22,17 +22,16 @@ from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links
 from fairlead.observing.observations import Observation, UnexpectedError
-from fairlead.operations.assets import AssetReader
-from fairlead.operations.authenticate import ApiKey, Authenticator
+from fairlead.operations.accounts.authenticate import ApiKey, Authenticator
+from fairlead.operations.accounts.keys import issue_key
+from fairlead.operations.accounts.rate_windows import RateWindows
+from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace
+from fairlead.operations.assets.downloads import Downloads
+from fairlead.operations.assets.files import FileLinks, WorkflowFiles
+from fairlead.operations.assets.moderation import Moderation
+from fairlead.operations.assets.results import AssetReader
+from fairlead.operations.assets.views import FileViews
 from fairlead.operations.clock import Clock, new_id
-from fairlead.operations.jobs.downloads import Downloads
-from fairlead.operations.jobs.file_links import FileLinks
-from fairlead.operations.jobs.files import WorkflowFiles
-from fairlead.operations.jobs.moderation import Moderation
-from fairlead.operations.jobs.views import FileViews
-from fairlead.operations.keys import issue_key
-from fairlead.operations.rate_windows import RateWindows
-from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
 from fairlead.storage.assets.files import find_file_of_id
 from fairlead.storage.blobs.store import local_blobs
 from fairlead.storage.db.database import Database, open_database

@@ -27,8 +27,8 @@ from fairlead.domain.jobs.events import (
     Succeeded,
 )
 from fairlead.messaging.event_hub import HubLimits
+from fairlead.operations.accounts.keys import revoke_key
 from fairlead.operations.clock import Clock
-from fairlead.operations.keys import revoke_key
 from fairlead.storage.db.database import open_database
 from fairlead.surfaces.cloud.wire import FEATURES
 from surfaces.cloud.watching import JOB, NOW, ServerFixture, picture, place, run_server

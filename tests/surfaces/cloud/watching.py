@@ -17,11 +17,11 @@ from fairlead.domain.jobs.events import EventEnvelope, JobEvent, Place, Preview
 from fairlead.messaging.event_hub import HubLimits
 from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.observing.observations import Observation
-from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.accounts.authenticate import Authenticator
+from fairlead.operations.accounts.keys import IssuedKey, issue_key
+from fairlead.operations.accounts.rate_windows import RateWindows
+from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace
 from fairlead.operations.clock import Clock
-from fairlead.operations.keys import IssuedKey, issue_key
-from fairlead.operations.rate_windows import RateWindows
-from fairlead.operations.workspaces import WorkspaceCommand, create_workspace
 from fairlead.server.drain import Drain
 from fairlead.server.web import WebServer
 from fairlead.storage.db.database import Database

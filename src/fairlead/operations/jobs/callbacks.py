@@ -31,8 +31,8 @@ from fairlead.domain.jobs.progress import ProgressCount
 from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.protocol import Previewed, Said
 from fairlead.messaging.event_hub import EventHub
+from fairlead.operations.assets.files import NO_SUCH_FILE, WorkflowFiles
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.files import NO_SUCH_FILE, WorkflowFiles
 from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.patience import Patience
 

@@ -24,10 +24,10 @@ from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.protocol import Execute
 from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import JobEnded, JobsUnderWay, Observer, UnexpectedError
-from fairlead.operations.authenticate import Authenticator
+from fairlead.operations.accounts.authenticate import Authenticator
+from fairlead.operations.assets.files import WorkflowFiles
 from fairlead.operations.clock import Clock
 from fairlead.operations.jobs.callbacks import JobCallbacks
-from fairlead.operations.jobs.files import WorkflowFiles
 from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.models import ModelRunner
 from fairlead.operations.jobs.patience import Patience

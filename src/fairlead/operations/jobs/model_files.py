@@ -22,7 +22,7 @@ from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
 from fairlead.http_client.replies import Reply
 from fairlead.http_client.transport import TransportError
 from fairlead.identity.links import ASSET_PATH, Links
-from fairlead.operations.assets import AssetReader, Fetch, shown_address
+from fairlead.operations.assets.results import AssetReader, Fetch, shown_address
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.model_faults import PROVIDER
 from fairlead.operations.jobs.patience import passes

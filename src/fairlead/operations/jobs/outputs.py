@@ -26,9 +26,8 @@ from fairlead.domain.jobs.outputs import (
 )
 from fairlead.domain.jobs.states import WORKING
 from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.operations.assets.files import TEXTS_KIND, FileLinks, WorkflowFiles
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.file_links import FileLinks
-from fairlead.operations.jobs.files import TEXTS_KIND, WorkflowFiles
 from fairlead.storage.assets.files import WorkflowFile, find_files
 from fairlead.storage.blobs.store import BlobsUnavailableError, FileBlobs
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work

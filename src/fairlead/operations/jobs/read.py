@@ -10,8 +10,8 @@ from fairlead.domain.jobs.jobs import Job, JobQuery, StoredEvent
 from fairlead.domain.jobs.listing import JobPage, ListQuery
 from fairlead.domain.jobs.states import WAITING, JobState
 from fairlead.observing.observations import DatabaseTrouble, Observer
-from fairlead.operations.jobs.documents import with_documents
-from fairlead.operations.stored_documents import DocumentLostError, StoredDocuments
+from fairlead.operations.jobs.store import with_documents
+from fairlead.operations.work.stored_documents import DocumentLostError, StoredDocuments
 from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
 from fairlead.storage.jobs import jobs
 

@@ -1,10 +1,35 @@
-"""The journal of jobs, as operations use it."""
+"""How jobs are kept, as operations use it: their journal, and their large workflows.
+
+A workflow and what came beside it stand in the row of its job, or together in a blob where they are large.
+"""
 
 from typing import Final, TypeAlias
 
+import msgspec
+
 from fairlead.domain.jobs.entries import JobEntry, JobVerdict
+from fairlead.domain.jobs.jobs import Job, JobDocuments
 from fairlead.operations.work.store import WorkStore
+from fairlead.operations.work.stored_documents import StoredDocuments
 
 JobStore: TypeAlias = WorkStore[JobEntry, JobVerdict]
 REFUSAL: Final = "Jobs cannot be recorded right now."
 """What callers are told while that is so."""
+
+
+async def keep_documents(stored: StoredDocuments, job_id: str, workflow: bytes, extra: bytes) -> JobDocuments | None:
+    """The blob in which the documents of a new job are now; None for small ones, which stand in its row.
+
+    FaultError(ServiceUnavailable) where the store is away.
+    """
+    if len(workflow) + len(extra) <= stored.inline_bytes:
+        return None
+    return JobDocuments(await stored.keep(job_id, workflow, extra), len(workflow))
+
+
+async def with_documents(stored: StoredDocuments, job: Job) -> Job:
+    """A job with its documents, as far as they were asked for; DocumentLostError, or FaultError."""
+    if job.documents is None:
+        return job
+    workflow, extra = await stored.read_parts(job.id, job.documents.blob, job.documents.workflow_size)
+    return msgspec.structs.replace(job, workflow=workflow, extra=extra)

@@ -11,9 +11,9 @@ from fairlead.domain.jobs.findings import findings_of, told_of_engine
 from fairlead.domain.jobs.jobs import Job, NewJob, SubmittedJob
 from fairlead.domain.runs.replays import key_id
 from fairlead.observing.observations import DatabaseTrouble, Observer
+from fairlead.operations.assets.records import Assets
 from fairlead.operations.clock import Clock
 from fairlead.operations.deployments import DeploymentKeeper
-from fairlead.operations.jobs.assets import Assets
 from fairlead.operations.jobs.nodes import NodeCatalog
 from fairlead.operations.jobs.read import JobReader
 from fairlead.operations.jobs.submit import Submitter

@@ -34,15 +34,14 @@ from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.protocol import Checked, Refused
 from fairlead.messaging.event_hub import EventHub
-from fairlead.operations.authenticate import ApiKey, Authenticator
+from fairlead.operations.accounts.authenticate import ApiKey, Authenticator
+from fairlead.operations.assets.files import WorkflowFiles
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.callbacks import CheckCallbacks
-from fairlead.operations.jobs.documents import keep_documents
 from fairlead.operations.jobs.execute import JobExecutor
-from fairlead.operations.jobs.files import WorkflowFiles
-from fairlead.operations.jobs.store import JobStore
-from fairlead.operations.stored_documents import StoredDocuments
+from fairlead.operations.jobs.store import JobStore, keep_documents
 from fairlead.operations.work.places import Reservation
+from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.storage.jobs.jobs import deflate, deflated
 
 _NO_ERRORS: Final = b"{}"

@@ -16,11 +16,11 @@ from fairlead.domain.work.entries import Claim
 from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import DatabaseTrouble, JobTakenOver, Observer
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.documents import with_documents
 from fairlead.operations.jobs.execute import JobExecution, JobExecutor
-from fairlead.operations.stored_documents import DocumentLostError, StoredDocuments
+from fairlead.operations.jobs.store import with_documents
 from fairlead.operations.work.places import Reservation
 from fairlead.operations.work.queue import WorkQueue
+from fairlead.operations.work.stored_documents import DocumentLostError, StoredDocuments
 from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.jobs import jobs
 from fairlead.storage.work.table import OwnedWork, WorkTable

@@ -32,13 +32,13 @@ from fairlead.domain.runs.selection import Selection
 from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.domain.work.entries import Superseded
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
+from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.clock import Clock
-from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.plan import LegPlan, Request, plan_leg, with_whole_body
 from fairlead.operations.runs.replay import Replayer
 from fairlead.operations.runs.requests import CallChecks, CheckedCall, check_within_card
 from fairlead.operations.runs.results import Answer, dropped_json
-from fairlead.operations.stored_documents import StoredDocuments
+from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.providers.credentials import Credential, Credentials
 from fairlead.providers.exchange import Exchange
 from fairlead.storage.accounts import workspaces

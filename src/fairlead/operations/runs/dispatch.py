@@ -28,7 +28,7 @@ from fairlead.observing.observations import (
     RunRedirected,
     UnexpectedError,
 )
-from fairlead.operations.assets import AssetCopier, CopyOrder
+from fairlead.operations.assets.results import AssetCopier, CopyOrder
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.plan import LegPlan, plan_leg, with_whole_body

@@ -3,7 +3,7 @@
 A check of an earlier row is made before those of later rows, so the first refusal is the answer. Where a stage is
 decided:
 
-- CALLER: `operations/authenticate.py`, `operations/rate_windows.py`
+- CALLER: `operations/accounts/authenticate.py`, `operations/accounts/rate_windows.py`
 - HEADERS: `requests.CallChecks.check_headers`
 - BODY: the entrance, which reads the body
 - CONTENT: `requests.CallChecks.check_content`, with what `admit.py` knows of money, prices and keys

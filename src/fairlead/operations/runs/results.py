@@ -8,7 +8,7 @@ from fairlead.domain.faults import Fault, FaultError, RequestNotFound, ServiceUn
 from fairlead.domain.runs.entries import KeptResult
 from fairlead.domain.runs.failures import read_fault, write_fault
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
-from fairlead.operations.assets import damaged
+from fairlead.operations.assets.results import damaged
 from fairlead.storage.blobs.store import BlobDamagedError, BlobMissingError, Blobs, BlobsUnavailableError
 
 INLINE_MAX: Final = 64 * 1024

@@ -14,14 +14,14 @@ from fairlead.domain.runs.entries import IdempotencyKey, LiveRun
 from fairlead.domain.runs.selection import Selection
 from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.fair_shares import FairShares
+from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
-from fairlead.operations.provider_keys import ProviderKeys
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.large_bodies import LargeBodies, ReadBody
 from fairlead.operations.runs.plan import Request, plan_leg, with_whole_body
 from fairlead.operations.runs.requests import completed_body
-from fairlead.operations.stored_documents import DocumentLostError, StoredDocuments
+from fairlead.operations.work.stored_documents import DocumentLostError, StoredDocuments
 from fairlead.providers.credentials import Credential, Credentials
 
 T = TypeVar("T")

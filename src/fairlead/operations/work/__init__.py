@@ -1,6 +1,10 @@
-"""Work that is queued, whatever it is: claimed, timed out, cancelled elsewhere.
+"""Work that is queued, whatever it is: released, claimed, timed out, cancelled elsewhere, taken over.
 
-`queue.WorkQueue` does this for runs and for jobs. What differs, which is what is executed and what is settled, is
-passed in as a `queue.WorkKind`. `store.WorkStore` makes entries durable, and `places.Places` bounds what is executed
-here at a time. Nothing here imports `operations/runs` or `operations/jobs`.
+    queue             WorkQueue: one kind of work, by what its WorkKind passes in
+    places            places for work that is executed at this server
+    presence          a server's sign of life
+    store             WorkStore: entries made durable, and told of where that cannot be done
+    stored_documents  StoredDocuments: large documents of work as blobs
+
+It imports no other noun: what differs between runs and jobs is passed in.
 """

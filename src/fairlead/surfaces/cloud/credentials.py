@@ -10,8 +10,8 @@ from starlette.requests import HTTPConnection
 
 from fairlead.domain.callers import Caller
 from fairlead.domain.faults import FaultError, Unauthorized
-from fairlead.operations.authenticate import ApiKey, Authenticator, Token
-from fairlead.operations.rate_windows import RateWindows
+from fairlead.operations.accounts.authenticate import ApiKey, Authenticator, Token
+from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.surfaces.credentials import CREDENTIAL_MAX, key_or_token
 
 _DOTS_OF_A_TOKEN: Final = 2

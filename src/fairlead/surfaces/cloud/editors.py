@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from fairlead.domain.editor_documents import DocumentInfo
 from fairlead.domain.faults import FaultError, InvalidInput
-from fairlead.operations.editor import DOCUMENT_BYTES_MAX, EditorDocuments
+from fairlead.operations.accounts.editor import DOCUMENT_BYTES_MAX, EditorDocuments
 from fairlead.surfaces.cloud.bodies import decoded, read_content, read_document
 from fairlead.surfaces.cloud.documents import SystemStats, UserFile, UserStatus, UserStorage
 from fairlead.surfaces.cloud.wire import FEATURES, answer

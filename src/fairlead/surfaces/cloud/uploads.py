@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fairlead.domain.jobs.faults import BadFile, JobFaultError
-from fairlead.operations.jobs.files import Intake, SavedName, WorkflowFiles
-from fairlead.operations.jobs.views import FileViews, Original
+from fairlead.operations.assets.files import Intake, SavedName, WorkflowFiles
+from fairlead.operations.assets.views import FileViews, Original
 from fairlead.surfaces.cloud.documents import SavedFile
 from fairlead.surfaces.forms import Form, flag, read_form
 from fairlead.surfaces.http.route import caller_of

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.domain.jobs.faults import BadFile, JobFaultError
-from fairlead.operations.assets import AssetReader, ServedAsset
-from fairlead.operations.jobs.views import FileViews, Rendering, Wanted
+from fairlead.operations.assets.results import AssetReader, ServedAsset
+from fairlead.operations.assets.views import FileViews, Rendering, Wanted
 from fairlead.surfaces.assets import content_response, signed_query
 from fairlead.surfaces.cloud.errors import error_document
 from fairlead.surfaces.forwarding import BaseUrls

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from fairlead.domain.jobs.asset_faults import AssetFaultError, BlobNotFound
 from fairlead.domain.jobs.assets import AddedAsset, Asset
-from fairlead.operations.jobs.assets import Assets
+from fairlead.operations.assets.records import Assets
 from fairlead.surfaces.forms import read_form
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.http.route import caller_of

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from fairlead.domain.callers import Caller
 from fairlead.domain.deployments import Deployment
 from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
-from fairlead.operations.authenticate import Authenticator, Credential, Token
+from fairlead.operations.accounts.authenticate import Authenticator, Credential, Token
+from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.deployments import Deployments
-from fairlead.operations.rate_windows import RateWindows
 from fairlead.surfaces.asgi import Scope, header
 from fairlead.surfaces.credentials import key_or_token
 from fairlead.surfaces.hosts import KnownHosts

@@ -20,11 +20,11 @@ from fairlead.domain.registry import (
     RegistryFaultError,
     VersionEntry,
 )
-from fairlead.operations.archives import NodeArchives
-from fairlead.operations.assets import AssetReader
-from fairlead.operations.authenticate import Authenticator
-from fairlead.operations.rate_windows import RateWindows
-from fairlead.operations.registry import Registry
+from fairlead.operations.accounts.authenticate import Authenticator
+from fairlead.operations.accounts.rate_windows import RateWindows
+from fairlead.operations.assets.results import AssetReader
+from fairlead.operations.registry.archives import NodeArchives
+from fairlead.operations.registry.publishing import Registry
 from fairlead.surfaces.assets import content_response, signed_query
 from fairlead.surfaces.credentials import key_or_token, key_or_token_of
 from fairlead.surfaces.cursors import read_cursor

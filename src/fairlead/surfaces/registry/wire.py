@@ -15,7 +15,7 @@ from fairlead.domain.registry import (
     VersionEntry,
     archive_id,
 )
-from fairlead.operations.registry import CountedPage, RegistryPage
+from fairlead.operations.registry.publishing import CountedPage, RegistryPage
 from fairlead.surfaces.cursors import make_cursor
 from fairlead.surfaces.schemas import as_time
 

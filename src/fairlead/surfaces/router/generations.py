@@ -8,8 +8,8 @@ from typing import Final
 from starlette.requests import Request
 
 from fairlead.domain.callers import Caller
-from fairlead.operations.authenticate import Authenticator, Credential
-from fairlead.operations.rate_windows import RateWindows
+from fairlead.operations.accounts.authenticate import Authenticator, Credential
+from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.surfaces.asgi import Scope
 from fairlead.surfaces.credentials import key_or_token, token_only
 

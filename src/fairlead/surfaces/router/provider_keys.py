@@ -11,7 +11,7 @@ from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_pro
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.provider_keys import StoredKey, refuse_managing
 from fairlead.domain.runs.body import read_body
-from fairlead.operations.provider_keys import ProviderKeys
+from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.surfaces.asgi import header
 from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.json_bodies import read_small_json

@@ -16,8 +16,8 @@ from fairlead.domain.runs.entries import Committed, IdempotencyKey
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.replays import KEY_MAX, fingerprint, key_id
 from fairlead.domain.runs.selection import RouteOptions
-from fairlead.operations.authenticate import Authenticator
-from fairlead.operations.rate_windows import RateWindows
+from fairlead.operations.accounts.authenticate import Authenticator
+from fairlead.operations.accounts.rate_windows import RateWindows
 from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
 from fairlead.operations.runs.execute import Executor
 from fairlead.operations.runs.results import Answer

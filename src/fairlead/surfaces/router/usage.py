@@ -11,7 +11,7 @@ from fairlead.domain.billing.usage import Grouping, Usage
 from fairlead.domain.callers import ROUTER_GATE, refuse_gate
 from fairlead.domain.faults import FaultError
 from fairlead.domain.money import as_credits, as_dollars
-from fairlead.operations.usage import UsageReader, UsageReport
+from fairlead.operations.ledger.usage import UsageReader, UsageReport
 from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.router.documents import UsageFigures, UsageRow, UsageShown
 from fairlead.surfaces.router.wire import read_query

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate
 from fairlead.domain.faults import FaultError
 from fairlead.domain.webhooks import Delivery, Try, refuse_managing_secret
-from fairlead.operations.webhook_secrets import WebhookSecrets, WorkspaceSecret
-from fairlead.operations.webhooks import DeliveryLog
+from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, WorkspaceSecret
+from fairlead.operations.runs.webhooks import DeliveryLog
 from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.router.documents import WebhookDeliveries, WebhookDelivery, WebhookSecretShown, WebhookTry
 from fairlead.surfaces.router.runs import model_id_of

@@ -1,0 +1,138 @@
+"""Workspaces: made, changed, paid for; and the first one of a new installation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairlead.domain.callers import Billing, Gate, is_workspace_name
+from fairlead.domain.jobs import subscriptions
+from fairlead.domain.money import UNITS_PER_DOLLAR
+from fairlead.domain.storage_limits import StorageLimits
+from fairlead.operations.accounts.keys import IssuedKey, issue_key
+from fairlead.operations.clock import Clock, new_id
+from fairlead.storage.accounts import storage_usage, workspaces
+from fairlead.storage.accounts.workspaces import NameTakenError, UnknownWorkspaceError, workspace_id_of
+from fairlead.storage.db.database import Database
+
+__all__ = ["NameTakenError", "UnknownWorkspaceError"]
+
+DEFAULT_NAME: Final = "default"
+DEFAULT_CAP: Final = 100 * UNITS_PER_DOLLAR
+DEFAULT_IN_FLIGHT: Final = 40
+
+
+class BadNameError(Exception):
+    """A workspace cannot have this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceCommand:
+    """A workspace to be made; money in 10^-8 dollars, `None` allows everything.
+
+    With `sso_required` its keys are governed by the single sign-on of its organization, which may be unknown (J-11).
+    """
+
+    name: str
+    billing: Billing = Billing.POSTPAID
+    cap: int = DEFAULT_CAP
+    in_flight_limit: int = DEFAULT_IN_FLIGHT
+    commitment_limit: int | None = None
+    tier: str | None = None
+    models: tuple[str, ...] | None = None
+    providers: tuple[str, ...] | None = None
+    gates: Mapping[str, Gate] | None = None
+    subscription: str = subscriptions.DEFAULT
+    jobs_limit: int = dict(subscriptions.SUBSCRIPTIONS)[subscriptions.DEFAULT]
+    organization_id: str | None = None
+    sso_required: bool = False
+
+
+async def create_workspace(database: Database, command: WorkspaceCommand, clock: Clock) -> str:
+    """Make a workspace and return its id; BadNameError, NameTakenError."""
+    if not is_workspace_name(command.name):
+        raise BadNameError(command.name)
+    new = workspaces.NewWorkspace(
+        id=new_id(),
+        name=command.name,
+        billing=command.billing,
+        cap=command.cap,
+        in_flight_limit=command.in_flight_limit,
+        commitment_limit=command.commitment_limit,
+        tier=command.tier,
+        created_at=clock.now_ms(),
+        models=command.models,
+        providers=command.providers,
+        gates=command.gates,
+        subscription=command.subscription,
+        jobs_limit=command.jobs_limit,
+        organization_id=command.organization_id,
+        sso_required=command.sso_required,
+    )
+    await database.write(lambda c: workspaces.create_workspace(c, new))
+    return new.id
+
+
+async def change_workspace(database: Database, name_or_id: str, changes: Mapping[str, Any]) -> None:
+    """Change some settings of a workspace; UnknownWorkspaceError."""
+    await database.write(
+        lambda c: workspaces.change_workspace(c, workspace_id_of(c, name_or_id), changes) if changes else None
+    )
+
+
+async def find_workspace(database: Database, name_or_id: str) -> str:
+    """The id of a workspace; UnknownWorkspaceError."""
+    return await database.read(lambda c: workspace_id_of(c, name_or_id))
+
+
+async def credit(database: Database, name_or_id: str, amount: int, reason: str, clock: Clock) -> int:
+    """Book money in, or a correction out, and return the new balance in 10^-8 dollars; UnknownWorkspaceError."""
+    now = clock.now_ms()
+    return await database.write(lambda c: workspaces.credit(c, workspace_id_of(c, name_or_id), amount, reason, now))
+
+
+async def list_workspaces(database: Database) -> list[dict[str, Any]]:
+    """Every workspace with its figures."""
+    return await database.read(workspaces.list_workspaces)
+
+
+async def list_storage(database: Database, usual: StorageLimits) -> list[dict[str, Any]]:
+    """What every workspace keeps, and may keep, in bytes and files; a limit of 0 is none."""
+    found = await database.read(storage_usage.list_usage)
+    rows = []
+    for name, usage in found:
+        limits = usage.limits(usual)
+        rows.append(
+            {
+                "name": name, "bytes": usage.bytes, "files": usage.files, "bytes_limit": limits.bytes,
+                "files_limit": limits.files, "own_limits": (usage.bytes_limit, usage.files_limit) != (None, None),
+            }
+        )  # fmt: skip
+    return rows
+
+
+async def limit_storage(database: Database, name_or_id: str, changes: dict[str, int | None]) -> None:
+    """Give a workspace limits of its own, `bytes_limit` and `files_limit`: 0 for none, None for those of the settings.
+
+    UnknownWorkspaceError.
+    """
+    await database.write(
+        lambda c: storage_usage.set_limits(c, workspace_id_of(c, name_or_id), changes) if changes else None
+    )
+
+
+async def bootstrap(
+    database: Database, key_prefix: str, subscription: tuple[str, int], clock: Clock
+) -> IssuedKey | None:
+    """Give an empty installation its `default` workspace and a first key; None when it has workspaces already.
+
+    The `subscription` of the workspace is a tier and its parallel jobs.
+    """
+    if await database.read(workspaces.has_workspaces):
+        return None
+    try:
+        tier, jobs = subscription
+        command = WorkspaceCommand(name=DEFAULT_NAME, subscription=tier, jobs_limit=jobs)
+        await create_workspace(database, command, clock)
+    except NameTakenError:  # another server started at the same moment, and was first
+        return None
+    return await issue_key(database, DEFAULT_NAME, "first key", None, key_prefix, clock)

@@ -1,0 +1,218 @@
+"""Files of workflows as they are looked at: by signed link, as pictures made of them, and masks drawn over them.
+
+Nothing is decoded here: pictures are made of pictures by an engine host, which bounds what it decodes (C-03, C-06).
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.jobs.faults import BadFile, EngineUnavailable, FileNotFound, JobFaultError
+from fairlead.domain.jobs.filenames import KINDS, leads_elsewhere, read_reference, split_name
+from fairlead.domain.media import extension, is_shown
+from fairlead.engine.hosts.faults import EngineUnavailableError
+from fairlead.engine.hosts.protocol import Render, Rendered
+from fairlead.operations.assets.files import FileLinks, Intake, SavedName, WorkflowFiles, check_new
+from fairlead.operations.assets.results import ServedAsset, damaged
+from fairlead.operations.clock import Clock, new_id
+from fairlead.storage.assets.files import WorkflowFile
+from fairlead.storage.blobs.store import (
+    AdoptedBlob,
+    BlobDamagedError,
+    BlobLostError,
+    BlobMissingError,
+    BlobsUnavailableError,
+    BlobTooLargeError,
+    FileBlobs,
+)
+
+_CHANNELS: Final = frozenset({"rgb", "a"})
+_REMEMBERED_MOST: Final = 4_096
+_PICTURE_BYTES_MAX: Final = 512 * 2**20
+"""Of a picture that is made: as much as a PNG of the largest one allowed can have."""
+_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """How a picture is to be shown instead of as it is: a channel, another format at a quality, or within an edge."""
+
+    how: Literal["rgb", "a", "webp", "jpeg", "thumbnail"]
+    quality: int = 90
+    edge: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file as it is asked for. `whole`: its own bytes, and no link to them. `rendering` is None for its own bytes."""
+
+    filename: str
+    kind: str = "output"
+    rendering: Rendering | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """The picture that a mask is drawn over, as the caller names it."""
+
+    filename: str
+    kind: str = "output"
+
+
+class FileViews:
+    """What callers see of their files. What is sent at once may be kept for as long as a link is good.
+
+    `render` has an engine host of a workspace make a picture, or raises EngineUnavailableError. `scratch` is a folder
+    for pictures that are being made, on the file system of the blobs, which is swept: the blobs' spool.
+    """
+
+    def __init__(
+        self,
+        files: WorkflowFiles,
+        blobs: FileBlobs,
+        links: FileLinks,
+        render: Callable[[str, Render], Awaitable[Rendered]],
+        clock: Clock,
+        scratch: Path,
+    ) -> None:
+        self._files = files
+        self._blobs = blobs
+        self._links = links
+        self._render = render
+        self._clock = clock
+        self._scratch = scratch
+        self._made: OrderedDict[tuple[str, Rendering], tuple[AdoptedBlob, str]] = OrderedDict()
+
+    async def view(self, caller: Caller, wanted: Wanted) -> str | ServedAsset:
+        """The path and query of a signed link to a file, or what is to be sent at once.
+
+        JobFaultError for a name that cannot be one (BadFile), a file there is not (FileNotFound), and a file that is
+        no picture where a channel of one was asked for.
+        """
+        file = await self._file(caller, wanted.filename, wanted.kind)
+        if wanted.whole:
+            await self._check(file)
+            return self._served(file, file.blob, file.size, file.content_type, file.name)
+        if wanted.rendering is None or not (
+            file.content_type.startswith("image/") or wanted.rendering.how in _CHANNELS
+        ):
+            return self._links.sign(file).path
+        made, content_type = await self._rendered(caller.workspace_id, file, wanted.rendering)
+        name = split_name(file.name)[0] + extension(content_type)
+        return self._served(file, made.name, made.size, content_type, name)
+
+    async def mask(
+        self, caller: Caller, drawn: Intake, original: Original, name: str, kind: str, *, overwrite: bool = False
+    ) -> SavedName:
+        """Keep the original with the alpha of the picture that was sent, under the name of that (C-03).
+
+        JobFaultError for an original there is not (FileNotFound), and for pictures that cannot be used (BadFile).
+        """
+        check_new(name, kind)
+        file = await self._file(caller, original.filename, original.kind)
+        sent = await drawn.store()
+        other = await self._local(sent.name, name)
+        made, _ = await self._make(caller.workspace_id, file, Rendering("rgb"), mask=other)
+        return await self._files.save(caller.workspace_id, made, name, kind, overwrite=overwrite)
+
+    async def _file(self, caller: Caller, filename: str, kind: str) -> WorkflowFile:
+        if kind not in KINDS:
+            raise JobFaultError(BadFile(f"There is no type of file {kind[:20]!r}; types are {', '.join(KINDS)}."))
+        reference = read_reference(filename)
+        if reference is None or leads_elsewhere(filename):
+            raise JobFaultError(BadFile("The file has no name that could be one."))
+        file = await self._files.look_up(caller.workspace_id, reference, kind)
+        if file is None:
+            raise JobFaultError(FileNotFound(filename))
+        return file
+
+    def _served(self, file: WorkflowFile, blob: str, size: int, content_type: str, name: str) -> ServedAsset:
+        now = self._clock.now_ms() // 1000
+        left = self._links.seconds if file.expires_at is None else max(0, file.expires_at // 1000 - now)
+        disposition = "inline" if is_shown(content_type) else "attachment"
+        return ServedAsset(blob, size, content_type, name, disposition, min(left, self._links.seconds))
+
+    async def _check(self, file: WorkflowFile) -> None:
+        """Refuse what cannot be sent whole, before the first byte is sent."""
+        with _worded(file.name):
+            await self._blobs.check(file.blob, file.size)
+
+    async def _rendered(self, workspace_id: str, file: WorkflowFile, rendering: Rendering) -> tuple[AdoptedBlob, str]:
+        """A picture made of a file. It is remembered, and its bytes stay for a day after nobody has named them."""
+        key = (file.blob, rendering)
+        if (made := self._made.get(key)) is not None:
+            self._made.move_to_end(key)
+            if await self._is_there(made[0]):
+                return made
+        made = self._made[key] = await self._make(workspace_id, file, rendering)
+        while len(self._made) > _REMEMBERED_MOST:
+            self._made.popitem(last=False)
+        return made
+
+    async def _is_there(self, made: AdoptedBlob) -> bool:
+        """Whether a picture that was made is still kept, whole; otherwise it is made again."""
+        try:
+            if not await self._blobs.exists(made.name):
+                return False
+            await self._blobs.verify(made.name, made.size)
+        except BlobLostError:
+            return False
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
+        return True
+
+    async def _make(
+        self, workspace_id: str, file: WorkflowFile, rendering: Rendering, *, mask: Path | None = None
+    ) -> tuple[AdoptedBlob, str]:
+        original = await self._local(file.blob, file.name)
+        target = self._scratch / new_id()
+        order = Render(
+            job=target.name,
+            how=rendering.how if mask is None else "mask",
+            original=str(original),
+            target=str(target),
+            other=None if mask is None else str(mask),
+            quality=rendering.quality,
+            edge=rendering.edge,
+        )
+        try:
+            async with asyncio.timeout(_SECONDS):
+                rendered = await self._render(workspace_id, order)
+            if rendered.error is not None:
+                raise JobFaultError(BadFile(rendered.error))
+            return await self._blobs.adopt(target, _PICTURE_BYTES_MAX), rendered.content_type
+        except (EngineUnavailableError, TimeoutError) as error:
+            raise JobFaultError(EngineUnavailable()) from error
+        except (ValueError, BlobTooLargeError) as error:
+            raise JobFaultError(BadFile("The picture could not be made.")) from error
+        except BlobsUnavailableError as error:
+            raise FaultError(_away()) from error
+        finally:
+            await asyncio.to_thread(target.unlink, missing_ok=True)
+
+    async def _local(self, blob: str, name: str) -> Path:
+        with _worded(name):
+            return await self._blobs.local_path(blob)
+
+
+@contextmanager
+def _worded(name: str) -> Iterator[None]:
+    try:
+        yield
+    except BlobMissingError as error:
+        raise JobFaultError(FileNotFound(name)) from error
+    except BlobDamagedError as error:
+        raise FaultError(damaged()) from error
+    except BlobsUnavailableError as error:
+        raise FaultError(_away()) from error
+
+
+def _away() -> ServiceUnavailable:
+    return ServiceUnavailable("Files cannot be read or written right now.")

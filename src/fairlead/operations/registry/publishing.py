@@ -1,0 +1,260 @@
+"""Publishing nodes: publishers, nodes and versions made, read and deleted; bans by the registry's operator."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Final, Generic, TypeVar
+
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
+from fairlead.domain.registry import (
+    NODES_MAX,
+    PUBLISHERS_MAX,
+    VERSIONS_MAX,
+    Actor,
+    BadEntry,
+    Kind,
+    NodeEntry,
+    NodeVersion,
+    NotThere,
+    PublishedNode,
+    Publisher,
+    PublisherEntry,
+    RegistryFaultError,
+    VersionEntry,
+    document_of,
+    is_registry_id,
+    is_version,
+    refuse_entry,
+    require,
+    search_text_of,
+    words_of,
+)
+from fairlead.operations.clock import Clock
+from fairlead.operations.registry.installs import InstallLimits
+from fairlead.storage import registry
+from fairlead.storage.db.database import Database, DatabaseUnavailableError, Work
+from fairlead.storage.registry import UnknownEntryError
+
+__all__ = ["UnknownEntryError"]
+
+_PLACE_DIGITS_MAX: Final = 9
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryPage(Generic[T]):
+    """Some entries of a list, and behind which position the next ones are; None on the last page."""
+
+    entries: Sequence[T]
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CountedPage(RegistryPage[PublishedNode]):
+    """A page of nodes, how many there are in all, and how many of them stand before it."""
+
+    total: int
+    before: int
+
+
+class Registry:
+    """The registry of one installation.
+
+    What is changed takes a caller, what is read is everybody's. Every method may raise RegistryFaultError, and
+    FaultError where the database is away or a position is none.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._install_limits = InstallLimits(clock)
+
+    async def create_publisher(self, caller: Caller, entry: PublisherEntry) -> Publisher:
+        """Make a publisher that belongs to the caller's workspace (G-03)."""
+        require(refuse_entry(entry))
+        actor, now = actor_of(caller), self._clock.now_ms()
+        return await self._write(
+            lambda c: registry.create_publisher(c, actor, entry.id, document_of(entry), now, PUBLISHERS_MAX)
+        )
+
+    async def change_publisher(self, caller: Caller, publisher_id: str, entry: PublisherEntry) -> Publisher:
+        """Put what a publisher says of itself in the place of what it said; its id stays."""
+        check_id(Kind.PUBLISHER, publisher_id)
+        require(refuse_entry(entry))
+        if entry.id != publisher_id:
+            raise RegistryFaultError(BadEntry("The id in the body is not the one in the address; ids do not change."))
+        actor, now = actor_of(caller), self._clock.now_ms()
+        return await self._write(lambda c: registry.change_publisher(c, actor, publisher_id, document_of(entry), now))
+
+    async def delete_publisher(self, caller: Caller, publisher_id: str) -> None:
+        """Delete a publisher with its nodes; all ids stay reserved."""
+        check_id(Kind.PUBLISHER, publisher_id)
+        actor, now = actor_of(caller), self._clock.now_ms()
+        await self._write(lambda c: registry.delete_publisher(c, actor, publisher_id, now))
+
+    async def create_node(self, caller: Caller, publisher_id: str, entry: NodeEntry) -> PublishedNode:
+        """Make a node of a publisher of the caller's (G-03); it has no versions, though numbers may be reserved."""
+        require(refuse_entry(entry))
+        check_id(Kind.PUBLISHER, publisher_id)
+        actor, now = actor_of(caller), self._clock.now_ms()
+        document, text = document_of(entry), search_text_of(entry)
+        return await self._write(
+            lambda c: registry.create_node(c, actor, publisher_id, entry.id, document, text, now, NODES_MAX)
+        )
+
+    async def delete_node(self, caller: Caller, publisher_id: str, node_id: str) -> None:
+        """Delete that node and nothing else (G-01)."""
+        check_id(Kind.PUBLISHER, publisher_id)
+        check_id(Kind.NODE, node_id)
+        actor, now = actor_of(caller), self._clock.now_ms()
+        await self._write(lambda c: registry.delete_node(c, actor, publisher_id, node_id, now))
+
+    async def publish_version(
+        self, caller: Caller, publisher_id: str, node_id: str, entry: VersionEntry
+    ) -> NodeVersion:
+        """Add a version to a node; its number must never have been one's of this node."""
+        require(refuse_entry(entry))
+        check_id(Kind.PUBLISHER, publisher_id)
+        check_id(Kind.NODE, node_id)
+        actor, now = actor_of(caller), self._clock.now_ms()
+        document = document_of(entry)
+        return await self._write(
+            lambda c: registry.publish_version(
+                c, actor, publisher_id, node_id, entry.version, document, now, VERSIONS_MAX
+            )
+        )
+
+    async def publisher(self, publisher_id: str) -> Publisher:
+        """One publisher."""
+        check_id(Kind.PUBLISHER, publisher_id)
+        return _require(
+            await self._read(lambda c: registry.find_publisher(c, publisher_id)), Kind.PUBLISHER, publisher_id
+        )
+
+    async def publishers(self, after: str | None, limit: int) -> RegistryPage[Publisher]:
+        """A page of all publishers, by id."""
+        start = _id_after(after)
+        found = await self._read(lambda c: registry.list_publishers(c, start, limit + 1))
+        return _page(found, limit, lambda publisher: publisher.id)
+
+    async def node(self, node_id: str) -> PublishedNode:
+        """One node."""
+        check_id(Kind.NODE, node_id)
+        return _require(await self._read(lambda c: registry.find_node(c, node_id)), Kind.NODE, node_id)
+
+    async def nodes(self, search: str, after: str | None, limit: int, offset: int = 0) -> CountedPage:
+        """A page of the nodes that have all words of a text in what they say of themselves, by id.
+
+        It begins behind `offset` more of them.
+        """
+        words, start = words_of(search), _id_after(after)
+
+        def work(connection: Any) -> tuple[Sequence[PublishedNode], tuple[int, int]]:
+            found = registry.list_nodes(connection, None, words, start, limit + 1, offset)
+            return found, registry.count_nodes(connection, words, start)
+
+        found, (total, before) = await self._read(work)
+        page = _page(found, limit, lambda node: node.id)
+        return CountedPage(page.entries, page.after, total, before + offset)
+
+    async def install(
+        self, node_id: str, version: str | None, address: IPv4Address | IPv6Address | None = None
+    ) -> NodeVersion:
+        """A version of a node, the one published last where none is named; its installation counts (K-08).
+
+        That of an address which has counted too many in this hour is answered and does not count.
+        """
+        check_id(Kind.NODE, node_id)
+        if version is not None and not is_version(version):
+            raise RegistryFaultError(NotThere(Kind.VERSION, version))
+        if self._install_limits.may_count(address):
+            installed = await self._write(lambda c: registry.install(c, node_id, version))
+        else:
+            installed = await self._read(lambda c: registry.find_version(c, node_id, version))
+        if installed is None:
+            raise RegistryFaultError(
+                NotThere(Kind.NODE, node_id) if version is None else NotThere(Kind.VERSION, f"{node_id}@{version}")
+            )
+        return installed
+
+    async def nodes_of(self, publisher_id: str, after: str | None, limit: int) -> RegistryPage[PublishedNode]:
+        """A page of the nodes of one publisher, by id."""
+        check_id(Kind.PUBLISHER, publisher_id)
+        start = _id_after(after)
+
+        def work(connection: Any) -> Sequence[PublishedNode]:
+            _require(registry.find_publisher(connection, publisher_id), Kind.PUBLISHER, publisher_id)
+            return registry.list_nodes(connection, publisher_id, (), start, limit + 1)
+
+        return _page(await self._read(work), limit, lambda node: node.id)
+
+    async def versions(self, node_id: str, after: str | None, limit: int) -> RegistryPage[NodeVersion]:
+        """A page of the versions of a node, the one published last first."""
+        check_id(Kind.NODE, node_id)
+        before = _place_before(after)
+
+        def work(connection: Any) -> Sequence[NodeVersion]:
+            _require(registry.find_node(connection, node_id), Kind.NODE, node_id)
+            return registry.list_versions(connection, node_id, before, limit + 1)
+
+        return _page(await self._read(work), limit, lambda version: str(version.place))
+
+    async def _read(self, work: Work[T]) -> T:
+        try:
+            return await self._database.read(work)
+        except DatabaseUnavailableError as error:
+            raise FaultError(ServiceUnavailable("The registry cannot be read right now.")) from error
+
+    async def _write(self, work: Work[T]) -> T:
+        try:
+            return await self._database.write(work)
+        except DatabaseUnavailableError as error:
+            raise FaultError(ServiceUnavailable("The registry cannot be changed right now.")) from error
+
+
+async def set_banned(database: Database, kind: Kind, id_: str, clock: Clock, *, banned: bool) -> bool:
+    """Ban a publisher or a node, or end its ban; False when nothing has changed. UnknownEntryError."""
+    now = clock.now_ms()
+    return await database.write(lambda c: registry.set_banned(c, kind, id_, now, banned=banned))
+
+
+async def list_acts(database: Database, publisher_id: str | None, limit: int) -> list[dict[str, Any]]:
+    """Who has done what, the last first: to one publisher and its nodes, or to all."""
+    return await database.read(lambda c: registry.list_acts(c, publisher_id, limit))
+
+
+def actor_of(caller: Caller) -> Actor:
+    """Who a caller is in the list of acts."""
+    return Actor(caller.workspace_id, caller.key_id, caller.subject)
+
+
+def check_id(kind: Kind, id_: str) -> None:
+    """Go no further with what nothing can be called; RegistryFaultError(NotThere)."""
+    if not is_registry_id(id_):  # nothing is called so
+        raise RegistryFaultError(NotThere(kind, id_))
+
+
+def _require(found: T | None, kind: Kind, id_: str) -> T:
+    if found is None:
+        raise RegistryFaultError(NotThere(kind, id_))
+    return found
+
+
+def _id_after(after: str | None) -> str:
+    if after is not None and not is_registry_id(after):
+        raise FaultError(InvalidInput("The cursor is malformed."))
+    return after or ""
+
+
+def _place_before(after: str | None) -> int | None:
+    if after is None:
+        return None
+    if not (after.isascii() and after.isdigit() and len(after) <= _PLACE_DIGITS_MAX):
+        raise FaultError(InvalidInput("The cursor is malformed."))
+    return int(after)
+
+
+def _page(found: Sequence[T], limit: int, position: Callable[[T], str]) -> RegistryPage[T]:
+    shown = found[:limit]
+    return RegistryPage(shown, position(shown[-1]) if len(found) > limit else None)

@@ -1,0 +1,173 @@
+"""Takeover: runs of silent servers are repeated where that is safe, polled where possible, given up otherwise."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conftest import Run
+from fairlead.domain.callers import Caller
+from fairlead.domain.runs.entries import Acceptance
+from fairlead.observing.observations import DatabaseTrouble, RunEnded, RunTakenOver
+from fairlead.operations.ledger.books import audit
+from operations.servers import CENT, DOLLAR, DONE, Partner, Server
+from storage.bookings import Books
+
+Start = Callable[[str], Server]
+Crash = Callable[..., None]
+
+
+@pytest.fixture
+def crash(server: Server, caller: Caller, run: Run) -> Crash:
+    """Return a function that admits a run and, as a crashed server would, does no more than store a handle."""
+
+    async def admit(model: str, handle: str | None, run_id: str) -> None:
+        await server.admit(caller, model, {"n": 3}, run_id)
+        if handle is not None:
+            await server.journal.write(Acceptance(run_id, 1, handle))
+
+    return lambda model, handle=None, run_id="run-1": run(admit(model, handle, run_id))
+
+
+async def take_over(server: Server) -> int:
+    """Take over what there is, and wait until it has ended."""
+    claimed = await server.queue.take_over()
+    await server.executor.drain(5)
+    return claimed
+
+
+@pytest.mark.req("R-29")
+def test_partner_that_honours_keys_is_asked_again_under_the_same_key(
+    start_server: Start, crash: Crash, partner: Partner, books: Books, run: Run
+) -> None:
+    """The same order goes out under the same key, and is billed once, at the next attempt."""
+    crash("careful-now")
+    successor = start_server("server-2")
+    assert run(take_over(successor)) == 1
+    assert (partner.calls, partner.keys) == (["POST /now"], ["run-1"])
+    row = books.state()
+    assert (row["state"], row["attempt"], row["charge"]) == ("succeeded", 2, 10 * CENT)
+    assert successor.observed(RunTakenOver) == [RunTakenOver("run-1", "acme/careful-now", 2)]
+
+
+@pytest.mark.req("R-29")
+def test_accepted_work_is_polled_and_never_ordered_again(
+    start_server: Start, crash: Crash, partner: Partner, books: Books, run: Run
+) -> None:
+    """A run with a handle is polled; the partner is never called a second time."""
+    crash("plain-later", "task-7")
+    assert run(take_over(start_server("server-2"))) == 1
+    assert partner.calls == ["GET /later/task-7"]
+    assert (books.state()["state"], books.state()["charge"]) == ("succeeded", 10 * CENT)
+
+
+@pytest.mark.req("R-29")
+def test_run_nobody_can_ask_about_is_lost(
+    start_server: Start, crash: Crash, caller: Caller, partner: Partner, books: Books, run: Run
+) -> None:
+    """Without a key or a handle the run is lost: voided, listed and counted; the partner is not called."""
+    crash("plain-now")
+    successor = start_server("server-2")
+    assert run(take_over(successor)) == 1
+    assert partner.calls == []
+    assert books.figures(caller.workspace_id) == (DOLLAR, 0, 0)
+    report = run(audit(successor.database))
+    assert (report.clean, report.totals["runs_lost"]) == (True, 1)
+    assert [row["id"] for row in report.lost] == ["run-1"]
+    assert [ended.result for ended in successor.observed(RunEnded)] == ["lost"]
+
+
+@pytest.mark.parametrize("spoiled", ["model", "card", "provider", "request"])
+def test_run_that_cannot_be_priced_again_is_given_up(
+    start_server: Start, crash: Crash, folder: Path, books: Books, partner: Partner, run: Run, spoiled: str
+) -> None:
+    """Without its model, card, provider or request a run is given up, though its partner could be asked."""
+    crash("careful-now")
+    file = folder / "careful-now.toml"
+    match spoiled:
+        case "model":
+            file.unlink()
+        case "card":
+            file.write_text(file.read_text().replace('version = "v1"', 'version = "v2"'))
+        case "provider":
+            file.write_text(file.read_text().replace('provider = "careful"', 'provider = "plain"'))
+        case _:
+            books.sql("UPDATE runs SET request = :bytes", bytes=b"not json")
+    assert run(take_over(start_server("server-2"))) == 1
+    assert (books.state()["state"], partner.calls) == ("lost", [])
+
+
+@pytest.mark.req("R-28")
+def test_old_run_is_charged_by_its_own_card(
+    start_server: Start, crash: Crash, folder: Path, books: Books, run: Run
+) -> None:
+    """A run is charged by the card it was admitted with."""
+    crash("careful-now")
+    file = folder / "careful-now.toml"
+    newer = file.read_text().partition("[[legs.rate_cards]]")[2].replace("v1", "v2").replace("2020", "2021")
+    file.write_text(file.read_text() + "\n[[legs.rate_cards]]" + newer.replace('price = "0.10"', 'price = "0.90"'))
+    run(take_over(start_server("server-2")))
+    assert (books.state()["charge"], books.state()["rate_version"]) == (10 * CENT, "v1")
+
+
+def test_server_does_not_take_over_its_own_runs(server: Server, crash: Crash, books: Books, run: Run) -> None:
+    """A server that works on a run does not mistake it for an orphan."""
+    crash("careful-now")
+    assert run(take_over(server)) == 0
+    assert books.state()["attempt"] == 1
+
+
+def test_runs_of_a_living_server_are_left_alone(start_server: Start, crash: Crash, run: Run) -> None:
+    """Where servers share a database, one that was seen lately keeps its runs."""
+    crash("careful-now")
+    first, second = start_server("server-1"), start_server("server-2")
+    shared = replace(second.queue, presence=replace(second.presence, alone=False))
+    run(first.presence.announce())
+    assert run(shared.take_over()) == 0
+    assert run(take_over(second)) == 1
+
+
+def test_takeover_survives_an_unavailable_database(start_server: Start, crash: Crash, run: Run) -> None:
+    """Takeover and announcement do nothing without their database, and say so; later they do."""
+    crash("careful-now")
+    successor = start_server("server-2")
+    successor.database.refusals = 2
+    assert run(take_over(successor)) == 0
+    run(successor.presence.announce())
+    assert [trouble.doing for trouble in successor.observed(DatabaseTrouble)] == ["take over runs", "announce"]
+    assert run(take_over(successor)) == 1
+
+
+def test_taken_run_is_charged_within_its_hold(
+    start_server: Start, crash: Crash, partner: Partner, books: Books, run: Run
+) -> None:
+    """Whatever the partner reports, the charge stays within the hold."""
+    partner.answers["/now"] = {**DONE, "used": 1000}
+    crash("careful-now")
+    run(take_over(start_server("server-2")))
+    assert books.state()["charge"] == 30 * CENT
+
+
+def test_admission_whose_answer_was_lost_is_voided(
+    server: Server, crash: Crash, partner: Partner, books: Books, run: Run
+) -> None:
+    """A run of our own that we know nothing of was never dispatched: it is voided once it is old enough."""
+    crash("plain-now")
+    assert run(server.queue.end_strays()) == 0
+    server.now_ns += 61 * 10**9
+    assert run(server.queue.end_strays()) == 1
+    row = books.state()
+    assert (row["state"], row["charge"], row["reason"], partner.calls) == ("failed", 0, "service_unavailable", [])
+
+
+def test_run_under_way_is_no_stray(server: Server, caller: Caller, run: Run) -> None:
+    """What this process works on is known to it by id, for as long as it works on it."""
+
+    async def work() -> list[set[str]]:
+        execution = server.executor.start(await server.admit(caller, "plain-now"))
+        known = [server.executor.run_ids()]
+        await execution.task
+        return [*known, server.executor.run_ids()]
+
+    assert run(work()) == [{"run-1"}, set()]
