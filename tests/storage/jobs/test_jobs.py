@@ -257,6 +257,15 @@ def test_job_is_read_as_it_was_submitted_and_as_it_ended(books: Books) -> None:
     assert [event.kind for event in books.do(lambda c: jobs.events_of(c, LAB, "a"))] == ["Started", "Succeeded"]
 
 
+@pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 70_000])
+def test_document_is_read_as_it_was_whatever_its_size(size: int) -> None:
+    """Small ones are kept as they are, with eleven bytes around them; larger ones are compressed."""
+    document = b"[1]" * (size // 3) + b"x" * (size % 3)
+    kept = jobs.deflated(document)
+    assert jobs.inflated(kept) == document
+    assert len(kept) <= min(size, 512) + 11
+
+
 def test_jobs_are_listed_by_number_and_from_any_place(books: Books) -> None:
     """Pages go on behind a number, however many jobs were added since."""
     written(books, *(submission(name) for name in "abcde"))

@@ -6,6 +6,7 @@ thousand cost little more than one. An entry is answered only when its batch is 
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from sqlalchemy import Connection
@@ -16,13 +17,20 @@ from fairlead.storage.db.database import Database, DatabaseUnavailableError
 BATCH_MAX: Final = 512
 WAITING_MAX: Final = 20_000
 _CAPACITY_RETRY_SECONDS: Final = 1
-_PACED_FROM: Final = 8
-_PACE_SECONDS: Final = 0.004
-"""Under load, batches begin no closer than this: half the commits for two milliseconds of waiting (cf. commit_delay in
-PostgreSQL). A batch smaller than _PACED_FROM is never followed by a pause, so a lone call waits for nobody."""
 
 Entry = TypeVar("Entry")
 Verdict = TypeVar("Verdict")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSpacing:
+    """Under load, batches begin no closer than `seconds`: fewer commits, as by PostgreSQL's commit_delay.
+
+    A batch of less than `least_entries` entries is never followed by a pause, so a lone call waits for nobody.
+    """
+
+    least_entries: int = 8
+    seconds: float = 0.004
 
 
 class WrittenBatch(Protocol):
@@ -41,7 +49,7 @@ class GroupCommit(Generic[Entry, Batch, Verdict]):
     """Writes entries in batches and answers each with its verdict.
 
     `work` writes a batch in one transaction. `split` is told how many entries a failed batch had and what it failed
-    for. Subclasses may tell more of what has been written.
+    for. `spacing` bounds how close batches follow each other. Subclasses may tell more of what has been written.
     """
 
     def __init__(
@@ -49,10 +57,12 @@ class GroupCommit(Generic[Entry, Batch, Verdict]):
         database: Database,
         work: Callable[[Connection, Sequence[Entry]], Batch],
         split: Callable[[int, Exception], None],
+        spacing: BatchSpacing = BatchSpacing(),
     ) -> None:
         self._database = database
         self._work = work
         self._tell_split = split
+        self._spacing = spacing
         self._waiting: list[tuple[Entry, asyncio.Future[Verdict | ServiceUnavailable]]] = []
         self._in_batch = 0
         self._writing: asyncio.Task[None] | None = None
@@ -93,8 +103,8 @@ class GroupCommit(Generic[Entry, Batch, Verdict]):
                 began = asyncio.get_running_loop().time()
                 await self._write_batch(batch)
                 self._in_batch = 0
-                if len(batch) >= _PACED_FROM:
-                    await asyncio.sleep(began + _PACE_SECONDS - asyncio.get_running_loop().time())
+                if len(batch) >= self._spacing.least_entries:
+                    await asyncio.sleep(began + self._spacing.seconds - asyncio.get_running_loop().time())
         finally:
             self._writing = None
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import operator
+import struct
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -25,6 +26,9 @@ from fairlead.storage.work.table import WorkTable, in_state
 
 _WINDOW_MIN: Final = 9
 _LARGE_BYTES: Final = 64 * 1024
+_STORED_MAX: Final = 512
+_STORED_HEAD: Final = b"\x78\x01\x01"
+"""Of a zlib stream with one block, which is the last and is not compressed."""
 _BRIEF: Final = (
     jobs.c.id,
     jobs.c.workspace_id,
@@ -65,7 +69,15 @@ class ForgottenJobs(msgspec.Struct, frozen=True):
 
 
 def deflated(document: bytes) -> bytes:
-    """A JSON document as it is kept. Most are small: to clear a window of the usual size would take the most time."""
+    """A JSON document as it is kept.
+
+    A small one is kept as it is, in the form of zlib (RFC 1950) with one stored block (RFC 1951, 3.2.4): to set up the
+    compressor takes longer than to write some hundred bytes more. For larger ones a window of the usual size would
+    take the most time to clear.
+    """
+    if len(document) <= _STORED_MAX:
+        size = struct.pack("<HH", len(document), len(document) ^ 0xFFFF)
+        return b"".join((_STORED_HEAD, size, document, struct.pack(">I", zlib.adler32(document))))
     window = min(max(len(document).bit_length(), _WINDOW_MIN), zlib.MAX_WBITS)
     return zlib.compress(document, 1, window)
 
