@@ -8,11 +8,23 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
+from sqlalchemy import func, select
 
 from conftest import Run
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.jobs.events import Ending, Executed, Executing, Failed, Failure, Place, Succeeded
+from fairlead.domain.jobs.events import (
+    Ending,
+    EventEnvelope,
+    Executed,
+    Executing,
+    Failed,
+    Failure,
+    Finished,
+    Place,
+    Succeeded,
+)
 from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX
 from fairlead.domain.work.entries import Claim
 from fairlead.engine.hosts.callbacks import DeclinedError, HostCallbacks, ModelAnswer
@@ -32,8 +44,9 @@ from fairlead.operations.work.queue import WorkQueue
 from fairlead.operations.work.store import WorkStore
 from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.storage.accounts.workspaces import create_key
-from fairlead.storage.blobs.store import BlobsUnavailableError
+from fairlead.storage.blobs.store import AdoptedBlob, BlobsUnavailableError
 from fairlead.storage.db.database import Database
+from fairlead.storage.db.tables import job_events, jobs, workflow_files
 from fairlead.storage.jobs.jobs import inflated
 from fairlead.storage.jobs.journal import JobJournal
 from fake_partner import FakePartner
@@ -83,7 +96,7 @@ class Site:
         self.store = WorkStore(self.journal, self.seen.append, REFUSAL)
         self.places = Places(2)
         patience = Patience(self.seen.append, seconds)
-        event_hub = LocalEventHub(HubLimits())
+        event_hub = self.event_hub = LocalEventHub(HubLimits())
         server_id = f"server-{number}"
         self.executor = JobExecutor(
             self.hosts, self.store, cabinet.files, Models(), Authenticator(database, None), event_hub, cabinet.clock,  # type: ignore[arg-type]
@@ -211,6 +224,88 @@ def test_file_of_a_job_is_kept_once_the_store_takes_it_again(
     assert run(site.ended()).state == "succeeded"
     assert not made.exists()
     assert run(cabinet.found("p_00001_.png [output]")) == PNG
+
+
+def test_node_goes_on_while_its_file_is_made_durable_and_nothing_is_told_before(
+    start: Callable[..., Site], cabinet: Cabinet, books: Books, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row of a file, its event and the end of its job come after its bytes are durable, in this order."""
+    site = start()
+    order: list[str] = []
+    is_durable = asyncio.Event()
+    put, keep, publish, write = cabinet.blobs.put, site.files.keep, site.event_hub.publish, site.store.write_at_last
+    name, files = "p_00001_.png", select(func.count()).select_from(workflow_files)
+
+    async def slow(content: bytes, limit: int) -> AdoptedBlob:
+        await is_durable.wait()
+        adopted = await put(content, limit)
+        order.append("durable")
+        return adopted
+
+    async def noted_keep(*arguments: Any) -> None:
+        order.append("row")
+        await keep(*arguments)
+
+    def noted_publish(envelope: EventEnvelope) -> None:
+        order.append(type(envelope.event).__name__)
+        publish(envelope)
+
+    async def noted_write(entry: Any) -> Any:
+        order.append(type(entry).__name__)
+        return await write(entry)
+
+    async def work(callbacks: HostCallbacks) -> Ending:
+        callbacks.tell([Executing(Place("1", "1"))])
+        await callbacks.keep_bytes(PNG, name, "output")
+        order.append("answered")
+        callbacks.tell([Executed(Place("1", "1"), {"images": []}), Finished(Place("1", "1"))])
+        asyncio.get_running_loop().call_later(0.1, is_durable.set)
+        return DONE
+
+    monkeypatch.setattr(cabinet.blobs, "put", slow)
+    monkeypatch.setattr(site.files, "keep", noted_keep)
+    monkeypatch.setattr(site.event_hub, "publish", noted_publish)
+    monkeypatch.setattr(site.store, "write_at_last", noted_write)
+    site.hosts.work = work
+    run(site.begin())
+    assert run(site.ended()).state == "succeeded"
+    after_claim = order[order.index("Executing") :]
+    assert after_claim == [
+        "Executing", "answered", "durable", "row", "Executed", "Finished", "JobEnding", "Succeeded"
+    ]  # fmt: skip
+    assert books.do(lambda c: c.execute(files).scalar_one()) == 1
+    assert run(cabinet.found(f"{name} [output]")) == PNG
+
+
+def test_file_that_cannot_be_kept_fails_its_node_though_that_went_on(
+    start: Callable[..., Site], books: Books, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came after it is not told, and a later question hears of it as well."""
+    site = start()
+    interrupted: list[str] = []
+
+    async def full(*_: object) -> None:
+        raise DeclinedError("TooMuchOutputError", "full")
+
+    async def work(callbacks: HostCallbacks) -> Ending:
+        callbacks.tell([Executing(Place("1", "1")), Finished(Place("1", "1")), Executing(Place("2", "2"))])
+        await callbacks.keep_bytes(PNG, "p_00001_.png", "output")
+        callbacks.tell([Executed(Place("2", "2"), {"images": []}), Finished(Place("2", "2"))])
+        with pytest.raises(DeclinedError):
+            await callbacks.find_file("p_00001_.png [output]")
+        return DONE
+
+    monkeypatch.setattr(site.files, "keep", full)
+    monkeypatch.setattr(site.hosts, "interrupt", interrupted.append)
+    site.hosts.work = work
+    run(site.begin())
+    assert run(site.ended()).exception_type == "TooMuchOutputError"
+    assert interrupted == [JOB]
+    failure = books.do(lambda c: c.execute(select(jobs.c.failure)).scalar_one())
+    ending = msgspec.json.decode(failure, type=Failed)
+    assert (ending.failure.place.node, ending.failure.message, ending.failure.executed) == ("2", "full", ["1"])
+    kinds = books.do(lambda c: c.execute(select(job_events.c.kind)).scalars().all())
+    assert "Executed" not in kinds
 
 
 def test_outage_that_lasts_is_told_as_what_it_is(start: Callable[..., Site], guarded: Guarded, run: Run) -> None:

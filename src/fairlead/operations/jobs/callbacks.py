@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,8 +17,10 @@ from fairlead.domain.jobs.events import (
     Executed,
     Executing,
     Failed,
+    Finished,
     Interrupted,
     JobEvent,
+    Place,
     Preview,
     ProgressText,
     ShownValues,
@@ -33,6 +36,7 @@ from fairlead.engine.hosts.protocol import Previewed, Said
 from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.assets.files import NO_SUCH_FILE, WorkflowFiles
 from fairlead.operations.clock import Clock
+from fairlead.operations.jobs.effects import EffectQueue
 from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.patience import Patience
 
@@ -76,11 +80,21 @@ class CheckCallbacks:
             raise declined(error.fault) from error
 
 
+class FileNotKeptError(Exception):
+    """A file that a node had made could not be kept: why, by which node, and which nodes were executed before."""
+
+    def __init__(self, cause: DeclinedError, place: Place | None, executed: Sequence[str]) -> None:
+        super().__init__(cause.message)
+        self.cause = cause
+        self.place = place
+        self.executed = executed
+
+
 class JobCallbacks:
     """Callbacks for one job that is executed. They collect what is written about it.
 
-    Questions are repeated while the database or the files are away, by `patience`. `overflow` is called, once, when the
-    nodes show more than is kept of a job.
+    Questions are repeated while the database or the files are away, by `patience`. `interrupt` is called when the nodes
+    show more than is kept of a job, and when a file that they have made cannot be kept: `settle` says so then.
     """
 
     def __init__(
@@ -92,7 +106,7 @@ class JobCallbacks:
         patience: Patience,
         run_model: RunModel,
         kept_until: Callable[[], int],
-        overflow: Callable[[], None],
+        interrupt: Callable[[], None],
     ) -> None:
         self._job = job
         self._files = files
@@ -101,21 +115,36 @@ class JobCallbacks:
         self._patience = patience
         self._run_model = run_model
         self._kept_until = kept_until
-        self._overflow = overflow
+        self._interrupt = interrupt
+        self._effects = EffectQueue(interrupt)
         self._outputs: dict[str, Any] = {}
         self._outputs_bytes = 0
         self._numbered = job.events
         self._unwritten: list[NewEvent] = []
         self._count = ProgressCount(job.nodes)
         self._executing: set[str] = set()
+        self._executed: list[str] = []
+        self._at_work: dict[str, Place] = {}
+        """The nodes that have begun and are not through, as the host has said, the latest last."""
+        self._unkept: Place | None = None
+        """The node whose file could not be kept."""
         self._shown_again: set[tuple[str, str]] = set()
         self._has_news = False
         self.overflowed = False
         """Whether the nodes have shown more than is kept."""
 
     def tell(self, events: Sequence[Event]) -> None:
-        """Take note of what has happened, and pass it on to who watches."""
+        """Take note of what has happened, and pass it on to who watches, once the files before it are kept."""
         now = self._clock.now_ms()
+        for event in events:
+            if isinstance(event, Executing):
+                self._at_work.pop(event.place.node, None)
+                self._at_work[event.place.node] = event.place
+            elif isinstance(event, Finished):
+                self._at_work.pop(event.place.node, None)
+        self._effects.act(lambda: self._tell(events, now))
+
+    def _tell(self, events: Sequence[Event], now: int) -> None:
         for event in events:
             self.note(event, now)
             self.publish(event, now)
@@ -126,6 +155,8 @@ class JobCallbacks:
         self._has_news = True
         if isinstance(event, Executing):
             self._executing.add(event.place.node)
+        if isinstance(event, Finished):
+            self._executed.append(event.place.node)
         if isinstance(event, Executed):
             shown = ShownValues.encoded(event.ui)
             if not self._has_kept(event, shown):
@@ -146,18 +177,34 @@ class JobCallbacks:
             if isinstance(shown, Previewed)
             else ProgressText(shown.place, shown.text)
         )
-        self.publish(event, self._clock.now_ms())
+        now = self._clock.now_ms()
+        self._effects.act(lambda: self.publish(event, now))
 
     async def caught_up(self) -> None:
-        """Let everybody else have a turn: what is kept of a job has a bound, and who watches has his own."""
+        """Wait for files that are kept, and let everybody have a turn: what is kept and what is watched have bounds."""
+        with suppress(Exception):  # the end of the job tells of it
+            await self._effects.settled()
         await asyncio.sleep(0)
 
+    async def settle(self) -> None:
+        """Return when all files are kept and all events told. FileNotKeptError, or what else went wrong with them."""
+        try:
+            await self._effects.settled()
+        except DeclinedError as error:
+            raise FileNotKeptError(error, self._unkept, self._executed) from error
+
+    def close(self) -> None:
+        """Keep and tell nothing more."""
+        self._effects.close()
+
     async def find_file(self, name: str) -> Path:
-        """Where a file lies that the workflow names."""
+        """Where a file lies that the workflow names; the job may have made it a moment ago."""
+        await self._effects.settled()
         return await self._ask("find a file", lambda: self._files.find(self._job.workspace_id, name, expired=True))
 
     async def list_files(self, folder: str) -> Sequence[str]:
         """The files in a folder of the inputs."""
+        await self._effects.settled()
         return await self._ask("list files", lambda: self._files.list_inputs(self._job.workspace_id, folder))
 
     async def name_file(self, name: str, extension: str, kind: str, *, exact: bool) -> str:
@@ -169,11 +216,18 @@ class JobCallbacks:
 
     async def keep_file(self, path: Path, filename: str, kind: str) -> None:
         """Keep a new file for as long as the job is kept."""
+        await self._effects.settled()
         await self._keep(path, filename, kind)
 
     async def keep_bytes(self, content: bytes, filename: str, kind: str) -> None:
-        """Keep a small new file for as long as the job is kept."""
-        await self._keep(content, filename, kind)
+        """Keep a small new file for as long as the job is kept; the nodes go on while it is made durable."""
+        place = next(reversed(self._at_work.values()), None)
+
+        async def keep() -> None:
+            self._unkept = place
+            await self._keep(content, filename, kind)
+
+        await self._effects.begin(keep)
 
     async def _keep(self, made: Path | bytes, filename: str, kind: str) -> None:
         content = await self._ask("take in a file", lambda: self._files.adopt(made, filename, kind))
@@ -182,6 +236,7 @@ class JobCallbacks:
 
     async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelAnswer:
         """Run a partner's model, paid by the key the job was submitted with."""
+        await self._effects.settled()
         answer: ModelAnswer = await self._run_model(node, turn, model, body)
         return answer
 
@@ -219,7 +274,7 @@ class JobCallbacks:
         if self._outputs_bytes + len(shown.json) > SHOWN_BYTES_MAX:
             if not self.overflowed:
                 self.overflowed = True
-                self._overflow()
+                self._interrupt()
             return False
         self._outputs_bytes += len(shown.json)
         self._outputs[event.place.node] = {"ui": shown.raw, "place": event.place}

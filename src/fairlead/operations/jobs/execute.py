@@ -19,7 +19,9 @@ from fairlead.domain.jobs.outputs import SHOWS_TOO_MUCH
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.work.entries import Superseded
 from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
+from fairlead.engine.hosts.classes import class_of
 from fairlead.engine.hosts.faults import EngineUnavailableError
+from fairlead.engine.hosts.host_failures import failed
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.protocol import Execute
 from fairlead.messaging.event_hub import EventHub
@@ -27,7 +29,7 @@ from fairlead.observing.observations import JobEnded, JobsUnderWay, Observer, Un
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.assets.files import WorkflowFiles
 from fairlead.operations.clock import Clock
-from fairlead.operations.jobs.callbacks import JobCallbacks
+from fairlead.operations.jobs.callbacks import FileNotKeptError, JobCallbacks
 from fairlead.operations.jobs.model_faults import declined
 from fairlead.operations.jobs.models import ModelRunner
 from fairlead.operations.jobs.patience import Patience
@@ -37,6 +39,8 @@ from fairlead.storage.jobs.jobs import deflate
 
 _FLUSH_SECONDS: Final = 1.0
 _HAND_BACK_SECONDS: Final = 5.0
+_SETTLE_SECONDS: Final = 5.0
+"""How long a job that did not succeed waits for the files it has made: the store of files may be away."""
 _REMEMBERED_BYTES: Final = 16 * 2**20
 _REMEMBERED_EACH: Final = 64 * 1024
 _NOWHERE: Final = Place("", "")
@@ -208,7 +212,13 @@ class JobExecutor:
             return _failed(job.start_blocker, _START_BLOCKERS[job.start_blocker])
         hidden = _hidden(job.extra)
         order = Execute(job=job.id, workflow=job.workflow, outputs=job.wanted, hidden=hidden)
-        ending = await self._hosts.execute(job.workspace_id, order, callbacks, job.packs)
+        try:
+            ending = await self._hosts.execute(job.workspace_id, order, callbacks, job.packs)
+            await _settle(callbacks, ending)
+        except FileNotKeptError as error:
+            return await _not_kept(job, error)
+        finally:
+            callbacks.close()
         if callbacks.overflowed:
             return _failed(TOO_MUCH, SHOWS_TOO_MUCH)
         return ending
@@ -334,6 +344,23 @@ def _observed(job: LiveJob, ending: Ending, state: JobState, now: int) -> JobEnd
 
 def _failed(exception_type: str, message: str) -> Failed:
     return Failed(Failure(_NOWHERE, "", exception_type, message, [], {}, []))
+
+
+async def _settle(callbacks: JobCallbacks, ending: Ending) -> None:
+    """Wait until the files of a job are durable and their events told: its end comes after. FileNotKeptError."""
+    if isinstance(ending, Succeeded):
+        await callbacks.settle()
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SETTLE_SECONDS):
+            await callbacks.settle()
+
+
+async def _not_kept(job: LiveJob, error: FileNotKeptError) -> Failed:
+    """The failure of the node whose file could not be kept."""
+    place, cause = error.place or _NOWHERE, error.cause
+    node_type = await asyncio.to_thread(class_of, job.workflow, place.real_node)
+    return failed(place, node_type, cause.exception_type, cause.message, error.executed)
 
 
 def _hidden(extra: bytes) -> bytes:
