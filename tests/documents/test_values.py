@@ -1,5 +1,6 @@
 """The limit on values of a JSON document, which is counted in its bytes."""
 
+import itertools
 import json
 import string
 import tracemalloc
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairlead.documents.values as counting
-from fairlead.documents.values import has_more_values, is_certainly_within
+from fairlead.documents.values import ValueCount, has_more_values, is_certainly_within
 
 _SCALARS = (
     st.none()
@@ -46,6 +47,18 @@ def test_count_in_bytes_is_the_count_of_values(document: Any, indent: int | None
         patch.setattr(counting, "_SLICE", size)
         assert not has_more_values(content, values)
         assert has_more_values(content, values - 1)
+
+
+@pytest.mark.req("S-02")
+@given(document=_DOCUMENTS, indent=st.sampled_from([None, 1]), data=st.data())
+def test_count_of_pieces_is_the_count_of_the_whole(document: Any, indent: int | None, data: st.DataObject) -> None:
+    """However a document is cut into pieces, they are held to the same limit as the whole."""
+    values = count(document)
+    content = json.dumps(document, indent=indent, ensure_ascii=False).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(content)), max_size=8)))
+    pieces = [content[start:end] for start, end in itertools.pairwise([0, *cuts, len(content)])]
+    count_of_pieces = ValueCount()
+    assert [count_of_pieces.add(piece) for piece in pieces][-1] == values
 
 
 @pytest.mark.req("S-02")

@@ -1,7 +1,9 @@
 """Documents of very many values: refused before anything is made of them, within a bounded answer (S-02)."""
 
 import json
+import socket
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -30,6 +32,16 @@ def test_body_of_too_many_values_is_refused(router: Server, partner: FakePartner
         "error_type": "invalid_input",
     }
     assert partner.requests() == []
+
+
+@pytest.mark.req("S-02")
+def test_body_of_too_many_values_is_refused_before_it_has_arrived(router: Server) -> None:
+    """Nothing more of it is waited for, or kept: the answer comes while the caller still sends."""
+    address = urlsplit(str(router.client.base_url))
+    head = f"POST {_RUN} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {router.key}\r\nContent-Length: 60000000\r\n\r\n"
+    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+        connection.sendall(head.encode() + nested(_VALUES + 1))
+        assert connection.recv(4096).startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.req("S-02")

@@ -15,7 +15,7 @@ LONG_BYTES: Final = 4096
 OUTLINE_BYTES: Final = 4 * 2**20
 """The most that may be left of a document."""
 _NONCE_BYTES: Final = 32
-_SLICE: Final = 256 * 1024
+_SLICE: Final = 64 * 1024
 _NAMED: Final = re.compile(rb'"[ \t\r\n]*:')
 _LINK: Final = re.compile(rb"https?:", re.IGNORECASE)
 _LINK_BYTES_MAX: Final = 64 * 1024

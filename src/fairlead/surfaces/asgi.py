@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine, MutableMapping
 from ipaddress import IPv6Address
 from typing import Any, Final, Protocol, TypeAlias
 
-from fairlead.domain.faults import BodyTooLarge, FaultError, InvalidInput
+from fairlead.documents.values import ValueCount, has_more_values
+from fairlead.domain.faults import BodyTooLarge, FaultError, InvalidInput, TooManyValues
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -77,8 +78,11 @@ class WholeExchange(Protocol):
         ...
 
 
-async def read_whole(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """Read a request body of at most `limit` bytes, within a bounded time; FaultError, or CallerLeftError."""
+async def read_whole(scope: Scope, receive: Receive, limit: int, values: int | None = None) -> bytes:
+    """Read a request body of at most `limit` bytes, within a bounded time; FaultError, or CallerLeftError.
+
+    Where `values` is given, the body is JSON, and is refused as soon as it holds more values than that (S-02).
+    """
     length = header(scope, b"content-length")
     if length is not None and length.isdigit() and int(length) > limit:
         raise FaultError(BodyTooLarge(limit))
@@ -87,15 +91,19 @@ async def read_whole(scope: Scope, receive: Receive, limit: int) -> bytes:
     if content is not None:
         if len(content) > limit:
             raise FaultError(BodyTooLarge(limit))
+        # A value takes a byte: most bodies need no counting.
+        if values is not None and len(content) >= values and has_more_values(content, values):
+            raise FaultError(TooManyValues(values))
         return content
     try:
         async with asyncio.timeout(_BODY_SECONDS):
-            return await _read_rest(receive, limit)
+            return await _read_rest(receive, limit, values)
     except TimeoutError as error:
         raise FaultError(InvalidInput(f"The request body did not arrive within {_BODY_SECONDS:g} seconds.")) from error
 
 
-async def _read_rest(receive: Receive, limit: int) -> bytes:
+async def _read_rest(receive: Receive, limit: int, values: int | None) -> bytes:
+    count = ValueCount()
     chunks, size, more = [], 0, True
     while more:
         message = await receive()
@@ -105,6 +113,8 @@ async def _read_rest(receive: Receive, limit: int) -> bytes:
         size += len(chunk)
         if size > limit:
             raise FaultError(BodyTooLarge(limit))
+        if values is not None and count.add(chunk) > values:
+            raise FaultError(TooManyValues(values))
         chunks.append(chunk)
         more = message.get("more_body", False)
     if size <= _JOINED_BYTES:

@@ -5,28 +5,19 @@ from typing import Final, cast
 from starlette.requests import Request
 
 from fairlead.document_readers import DocumentReaders, NoReaderError, UnreadableDocumentError
-from fairlead.documents.limits import TooManyValuesError, check_values
 from fairlead.documents.members import BadDocumentError, Members, Wanted
-from fairlead.domain.faults import FaultError, ServiceUnavailable, TooManyValues
-from fairlead.surfaces.asgi import Receive, Scope, read_whole
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.surfaces.asgi import Receive, read_whole
 
 _BUSY: Final = "Too many large documents are being read; try again soon."
 SMALL_VALUES: Final = 20_000
 """What a body may hold that no setting speaks of: it is of a kilobyte or two, whatever its limit."""
 
 
-async def read_json(scope: Scope, receive: Receive, limit: int, values: int) -> bytes:
-    """A body of at most `limit` bytes and `values` values, of which nothing is decoded; FaultError, CallerLeftError."""
-    content = await read_whole(scope, receive, limit)
-    if len(content) >= values:
-        await check(content, values)
-    return content
-
-
 async def read_small_json(request: Request, limit: int) -> bytes:
     """A body of at most `limit` bytes that can hold but little; FaultError, or CallerLeftError."""
     receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
-    return await read_json(request.scope, receive, limit, SMALL_VALUES)
+    return await read_whole(request.scope, receive, limit, SMALL_VALUES)
 
 
 async def read_members(readers: DocumentReaders, workspace_id: str, content: bytes, wanted: Wanted) -> Members:
@@ -37,11 +28,3 @@ async def read_members(readers: DocumentReaders, workspace_id: str, content: byt
         raise FaultError(ServiceUnavailable(_BUSY, 1)) from error
     except UnreadableDocumentError as error:
         raise BadDocumentError("it takes too long or too much memory") from error
-
-
-async def check(content: bytes, values: int) -> None:
-    """Refuse a document with too many values: FaultError(TooManyValues)."""
-    try:
-        await check_values(content, values)
-    except TooManyValuesError as error:
-        raise FaultError(TooManyValues(error.limit)) from None

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.jobs.faults import BadSubmission, JobFaultError
 from fairlead.surfaces.asgi import Receive, read_whole
-from fairlead.surfaces.json_bodies import read_json, read_small_json
+from fairlead.surfaces.json_bodies import read_small_json
 
 BODY_MAX: Final = 2**20
 """The largest body of everything that is no workflow and no file."""
@@ -26,7 +26,7 @@ async def read_content(request: Request, limit: int = BODY_MAX) -> bytes:
 async def read_document(request: Request, values: int, limit: int = BODY_MAX) -> bytes:
     """A JSON document of at most `limit` bytes and `values` values, not decoded; FaultError, or CallerLeftError."""
     receive = cast("Receive", request.receive)  # as above
-    return await read_json(request.scope, receive, limit, values)
+    return await read_whole(request.scope, receive, limit, values)
 
 
 async def read_fields(request: Request, fields: type[T]) -> T:

@@ -25,7 +25,7 @@ from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import EVENTS_MAX, JobReader
 from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.watch import JobWatcher, Watch
-from fairlead.surfaces.asgi import Receive, header
+from fairlead.surfaces.asgi import Receive, header, read_whole
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.http.route import caller_of
 from fairlead.surfaces.jobs.addresses import address_of, api_base
@@ -45,7 +45,7 @@ from fairlead.surfaces.jobs.wire import (
     page_document,
     workflow_document,
 )
-from fairlead.surfaces.json_bodies import read_json, read_members
+from fairlead.surfaces.json_bodies import read_members
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _STREAMED: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -78,7 +78,7 @@ class JobHandlers:
         """`POST /jobs`: a job is durable when this answers (J-12)."""
         caller, deployment = caller_of(request), deployment_of(request)
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
-        content = await read_json(request.scope, receive, self.body_limit, self.workflow_values)
+        content = await read_whole(request.scope, receive, self.body_limit, self.workflow_values)
         placement = None if deployment is None else placement_in(deployment)
         try:
             members = await read_members(self.readers, caller.workspace_id, content, SUBMITTED)

@@ -10,9 +10,8 @@ from starlette.responses import Response
 
 from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.requests import ESTIMATE_GATES
-from fairlead.surfaces.asgi import Receive, header
+from fairlead.surfaces.asgi import Receive, header, read_whole
 from fairlead.surfaces.http.route import caller_of
-from fairlead.surfaces.json_bodies import read_json
 from fairlead.surfaces.router.runs import check_content_type, model_id_of
 from fairlead.surfaces.router.wire import estimate_query, estimate_response
 
@@ -36,6 +35,6 @@ class EstimateHandlers:
         call = self.estimator.checks.check_headers(caller, model_id, query, ESTIMATE_GATES)
         check_content_type(header(request.scope, b"content-type"))
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
-        content = await read_json(request.scope, receive, self.body_limit, self.body_values)
+        content = await read_whole(request.scope, receive, self.body_limit, self.body_values)
         quoted = await self.estimator.estimate(call, content)
         return Response(_encode(estimate_response(quoted)), media_type="application/json")

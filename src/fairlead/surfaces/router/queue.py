@@ -19,7 +19,7 @@ from fairlead.operations.runs.collect import Collector, RequestStatus
 from fairlead.operations.runs.estimate import Estimator
 from fairlead.operations.runs.results import Answer
 from fairlead.operations.runs.watch import Watcher
-from fairlead.surfaces.asgi import REQUEST_ID, Receive, header
+from fairlead.surfaces.asgi import REQUEST_ID, Receive, header, read_whole
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.http.headers import (
     CONTENT_TYPE,
@@ -29,7 +29,6 @@ from fairlead.surfaces.http.headers import (
     HeaderNames,
 )
 from fairlead.surfaces.http.route import caller_of
-from fairlead.surfaces.json_bodies import read_json
 from fairlead.surfaces.router.runs import check_content_type, idempotency_key_of, model_id_of, traceparent_of
 from fairlead.surfaces.router.wire import (
     cancel_response,
@@ -74,7 +73,7 @@ class QueueHandlers:
             self.check_webhook(webhook)
         check_content_type(header(request.scope, b"content-type"))
         receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
-        content = await read_json(request.scope, receive, self.body_limit, self.body_values)
+        content = await read_whole(request.scope, receive, self.body_limit, self.body_values)
         named, until = header(request.scope, b"idempotency-key"), self.now_ms() + self.keys_kept_ms
         key = None if named is None else await idempotency_key_of(named, request.scope, caller, content, until)
         base = self.base_urls.of(request.scope)

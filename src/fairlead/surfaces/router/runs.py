@@ -35,7 +35,6 @@ from fairlead.surfaces.asgi import (
 )
 from fairlead.surfaces.forwarding import BaseUrls
 from fairlead.surfaces.http.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
-from fairlead.surfaces.json_bodies import check
 from fairlead.surfaces.router.errors import committed_headers
 from fairlead.surfaces.router.generations import Generation
 from fairlead.surfaces.router.wire import dropped_text, read_route_options
@@ -91,9 +90,7 @@ class RunHandler:
         call = self.admitter.checks.check_headers(caller, _model_id_at(provider, name), read_options)
         if (content_type := header(scope, b"content-type")) not in PLAIN_JSON:
             check_content_type(content_type)
-        content = await read_whole(scope, receive, self.body_limit)
-        if len(content) >= self.body_values:  # a value takes a byte: most bodies need no counting
-            await check(content, self.body_values)
+        content = await read_whole(scope, receive, self.body_limit, self.body_values)
         key = None
         if generation.has_controls and (named := header(scope, b"idempotency-key")) is not None:
             key = await idempotency_key_of(named, scope, caller, content, self.now_ms() + self.keys_kept_ms)
