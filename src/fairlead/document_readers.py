@@ -48,8 +48,9 @@ class _Reader:
         """What is found of a document, and parts of it; ConnectionError where the process does not live to answer."""
         loop = asyncio.get_running_loop()
         for message in (LENGTH.pack(len(question)), question, LENGTH.pack(len(content)), content):
+            whole = memoryview(message)
             for start in range(0, len(message), _PIECE_BYTES):
-                await loop.sock_sendall(self._line, message[start : start + _PIECE_BYTES])
+                await loop.sock_sendall(self._line, whole[start : start + _PIECE_BYTES])
                 await asyncio.sleep(0)  # a reader that keeps up leaves no other moment for others
         found = await self._message()
         return found, [await self._message() for _ in range(await self._number())]

@@ -243,6 +243,7 @@ class Connection(asyncio.Protocol):
             else:
                 transport.write(rest[:_SLICE])
                 rest = rest[_SLICE:]
+                await asyncio.sleep(0)  # a partner that keeps up leaves no other moment for others
         self._unsent = bool(rest)
 
     async def _drain_into(self, sink: Sink) -> Received:

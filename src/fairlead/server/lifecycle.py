@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +25,12 @@ from fairlead.workers.janitor import Janitor
 from fairlead.workers.loop_watch import watch_loop
 
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
+_SWITCH_SECONDS: Final = 0.0005
+"""After how long a thread gives the interpreter lock to another that waits for it.
+
+The event loop waits for the lock several times in each call. At Python's 5 ms, a thread that copies somebody's large
+document would keep everybody else waiting for as long each time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,7 @@ async def running_server(settings: Settings, clock: Clock | None = None) -> Asyn
         served = application(settings, base, runs, jobs, metrics, readiness)
         drain.tell(readiness.begin_draining)
         _settle_collector()
+        sys.setswitchinterval(_SWITCH_SECONDS)
         yield RunningServer(served, base.first_key, observe, base.catalog, base.partners.simulator, drain)
 
 
