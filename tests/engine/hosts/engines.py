@@ -135,10 +135,10 @@ class Engine:
         name = job or f"job-{self._numbers}"
         checked = await self.hosts.check(name, workspace, json.dumps(graph).encode(), None, callbacks, packs)
         assert isinstance(checked, Checked), checked
-        order = Execute(name, checked.workflow, checked.outputs)
+        order = Execute(name, checked.workflow, checked.outputs, b"{}")
         return Seen(await self.hosts.execute(workspace, order, callbacks, packs), callbacks)
 
-    def check(self, content: bytes, targets: Sequence[str] | None = None) -> Checked | Refused:
+    def check(self, content: bytes, targets: Sequence[str] | None = None) -> Checked[bytes] | Refused:
         """Check a workflow."""
         return self.run(self.hosts.check("check", "w", content, targets, FolderCallbacks(self.folder)))
 

@@ -163,7 +163,7 @@ def test_confined_host_saves_openexr(engine: Engine) -> None:
 
 async def _executed(engine: Engine, graph: dict[str, object], callbacks: FolderCallbacks) -> object:
     checked = await engine.hosts.check("p", "w", json.dumps(graph).encode(), None, callbacks)
-    return await engine.hosts.execute("w", Execute("p", checked.workflow, checked.outputs), callbacks)  # type: ignore[union-attr]
+    return await engine.hosts.execute("w", Execute("p", checked.workflow, checked.outputs, b"{}"), callbacks)  # type: ignore[union-attr]
 
 
 @pytest.mark.req("C-12")
@@ -239,7 +239,7 @@ def test_workflow_with_a_missing_class_fails_alone(engine: Engine) -> None:
     """A workflow that cannot be executed any more is an error of the workflow."""
     ending = engine.run(
         engine.hosts.execute(
-            "w", Execute("x", b'{"1":{"class_type":"Gone","inputs":{}}}', ["1"]), FolderCallbacks(engine.folder)
+            "w", Execute("x", b'{"1":{"class_type":"Gone","inputs":{}}}', ["1"], b"{}"), FolderCallbacks(engine.folder)
         )
     )
     assert isinstance(ending, Failed)

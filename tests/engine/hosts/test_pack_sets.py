@@ -76,7 +76,7 @@ def _described(engine: Engine, packs: PackSet) -> set[str]:
     return {name for name in described if name.startswith("Of ")}
 
 
-def _checked(engine: Engine, graph: dict[str, Any], packs: PackSet, workspace: str = "w") -> Checked | Refused:
+def _checked(engine: Engine, graph: dict[str, Any], packs: PackSet, workspace: str = "w") -> Checked[bytes] | Refused:
     content, callbacks = json.dumps(graph).encode(), FolderCallbacks(engine.folder)
     return engine.run(wait_for(engine.hosts.check("c", workspace, content, None, callbacks, packs)))
 
@@ -160,7 +160,7 @@ def test_job_fails_where_its_nodes_are_not(node_packs: Path) -> None:
     with _engine(node_packs) as engine:
         checked = _checked(engine, _of("a"), ("a",))
         assert isinstance(checked, Checked)
-        order = Execute("j", checked.workflow, checked.outputs)
+        order = Execute("j", checked.workflow, checked.outputs, b"{}")
         ending = engine.run(wait_for(engine.hosts.execute("w", order, FolderCallbacks(engine.folder), ("b",))))
         assert isinstance(ending, Failed)
         assert "Of a" in ending.failure.message
@@ -396,7 +396,7 @@ def test_vanished_pack_is_named_by_what_needs_it(node_packs: Path, *, is_killed:
         else:
             engine.hosts.set_partner_nodes(b"[]")
         engine.run(wait_for(until(lambda: of_a in engine.ended)))
-        order = Execute("j", checked.workflow, checked.outputs)
+        order = Execute("j", checked.workflow, checked.outputs, b"{}")
         ending = engine.run(wait_for(engine.hosts.execute("w", order, FolderCallbacks(engine.folder), ("a",))))
         assert isinstance(ending, Failed)
         assert ending.failure.message == "an engine host could not be started: there is no node pack 'a'"

@@ -104,7 +104,7 @@ def test_host_that_floods_with_questions_is_ended(engine: Engine) -> None:
             "flood", "w", json.dumps(trouble("Garbage", said.hex())).encode(), None, callbacks
         )
         assert isinstance(checked, Checked)
-        return await engine.hosts.execute("w", Execute("flood", checked.workflow, checked.outputs), callbacks)
+        return await engine.hosts.execute("w", Execute("flood", checked.workflow, checked.outputs, b"{}"), callbacks)
 
     ending = engine.run(wait_for(flood()))
     assert isinstance(ending, Failed)
@@ -147,7 +147,7 @@ async def _interrupted(engine: Engine, graph: dict[str, object]) -> object:
     callbacks = Impatient(engine.folder)
     checked = await engine.hosts.check("endless", "w", json.dumps(graph).encode(), None, callbacks)
     assert isinstance(checked, Checked)
-    return await engine.hosts.execute("w", Execute("endless", checked.workflow, checked.outputs), callbacks)
+    return await engine.hosts.execute("w", Execute("endless", checked.workflow, checked.outputs, b"{}"), callbacks)
 
 
 @pytest.mark.req("C-12")
@@ -354,7 +354,7 @@ def test_hosts_end_with_their_server(tmp_path: Path) -> None:
             await hosts.begin()
             for name in ("Endless", "Gripping"):
                 workflow = json.dumps({{"1": {{"class_type": name, "inputs": {{"how": ""}}}}}}).encode()
-                asyncio.ensure_future(hosts.execute(name, Execute(name, workflow, ["1"]), Callbacks()))
+                asyncio.ensure_future(hosts.execute(name, Execute(name, workflow, ["1"], b"{{}}"), Callbacks()))
             while sum(getattr(note, "kind", "") == "execute" for note in notes) < 2:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.2)

@@ -68,7 +68,9 @@ class Hosts:
         """Begin with jobs that never end."""
         self.work: Work = lambda _: asyncio.Event().wait()  # type: ignore[assignment,return-value]
 
-    async def execute(self, _workspace_id: str, _order: Execute, callbacks: HostCallbacks, _packs: object) -> Ending:
+    async def execute(
+        self, _workspace_id: str, _order: Execute[bytes], callbacks: HostCallbacks, _packs: object
+    ) -> Ending:
         """Do what the test says."""
         return await self.work(callbacks)
 

@@ -7,9 +7,9 @@ from fairlead.domain.jobs.errors import TIMEOUT
 from fairlead.domain.jobs.events import Ending, Failed, Interrupted, Place
 from fairlead.engine.hosts.callbacks import HostCallbacks
 from fairlead.engine.hosts.classes import class_of
-from fairlead.engine.hosts.frames import FrameTooLargeError
+from fairlead.engine.hosts.document_files import Document
 from fairlead.engine.hosts.host_call import HostCall
-from fairlead.engine.hosts.host_failures import failed, host_failure
+from fairlead.engine.hosts.host_failures import failed, host_failure, not_started
 from fairlead.engine.hosts.process import EngineProcess
 from fairlead.engine.hosts.protocol import Ended, Execute, Interrupt
 from fairlead.processes.exits import Exit
@@ -21,7 +21,7 @@ _NOWHERE: Final = Place("", "")
 class HostedExecution:
     """One job at a host. After `seconds` we request a stop; the host is killed `grace` seconds after any request."""
 
-    def __init__(self, order: Execute, callbacks: HostCallbacks, seconds: float, grace: float) -> None:
+    def __init__(self, order: Execute[bytes], callbacks: HostCallbacks, seconds: float, grace: float) -> None:
         self.cancellation: Final[asyncio.Future[None]] = asyncio.get_running_loop().create_future()
         """Set when the job is cancelled."""
         self.descriptors = 0
@@ -42,14 +42,14 @@ class HostedExecution:
             return Interrupted(None, None, [])
         call = host.open(self._order.job, (Ended,), self._callbacks)
         try:
-            host.send(self._order)
+            host.send(await _handed_over(self._order, host))
             await _first(call.result, host.lost, self.cancellation, seconds=self._seconds)
             if not call.result.done() and not host.lost.done():
                 return await self._stopped(host, call)
             return _told(call) or host.lost.result()
-        except FrameTooLargeError as error:
-            host.kill("it was given an order that is too large")
-            return failed(_NOWHERE, "", "ValidationError", str(error))
+        except OSError as error:
+            host.kill("it could not be given its order")
+            return not_started(f"the workflow could not be given to an engine host: {error.strerror}")
         finally:
             self.executing, self.executed = _last(call), list(call.executed)
             self.descriptors = _descriptors(call)
@@ -84,6 +84,11 @@ class HostedExecution:
         if place is None:
             return ""
         return await asyncio.to_thread(class_of, self._order.workflow, place.real_node)
+
+
+async def _handed_over(order: Execute[bytes], host: EngineProcess) -> Execute[Document]:
+    workflow, hidden = await host.hand_over(order.workflow), await host.hand_over(order.hidden)
+    return Execute(order.job, workflow, order.outputs, hidden)
 
 
 async def _first(*futures: "asyncio.Future[Any]", seconds: float) -> None:

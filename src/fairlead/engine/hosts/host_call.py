@@ -16,6 +16,7 @@ from fairlead.engine.hosts.callbacks import (
     DeclinedError,
     HostCallbacks,
 )
+from fairlead.engine.hosts.document_files import Document
 from fairlead.engine.hosts.frames import BadFrameError, FrameTooLargeError
 from fairlead.engine.hosts.notes import AnswerFailed, TakeNote
 from fairlead.engine.hosts.protocol import (
@@ -34,7 +35,7 @@ from fairlead.engine.hosts.protocol import (
 )
 from fairlead.engine.hosts.rpc import BadArgumentsError
 
-Result: TypeAlias = Ended | Checked | Refused | Rendered | Surveyed
+Result: TypeAlias = Ended | Checked[Document] | Refused | Rendered | Surveyed
 _QUESTIONS_MAX: Final = 1_000
 _IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png"})
 _CLOSE_SECONDS: Final = 10.0

@@ -25,6 +25,7 @@ from fairlead.engine.hosts.protocol import (
 )
 
 _TOLD_AHEAD_BYTES: Final = 2**20
+_LONG_READ_BYTES: Final = 2**16
 
 
 class HostConnection(asyncio.Protocol):
@@ -70,10 +71,6 @@ class HostConnection(asyncio.Protocol):
         """Whether nothing that is said is heard any more, or nothing more is said."""
         return self.is_deaf or self.closed.done()
 
-    def take_frames_of(self, bytes_max: int) -> None:
-        """Have frames of so many bytes taken from now on."""
-        self._reader.bytes_max = bytes_max
-
     def abort(self) -> None:
         """Close the socket, whatever is under way."""
         if self._transport is not None:
@@ -115,6 +112,8 @@ class HostConnection(asyncio.Protocol):
             self._kill(f"it said what it may not: {error}")
         for call in told.values():
             call.flush()
+        if len(data) >= _LONG_READ_BYTES:
+            self._let_others_run()
         if self._told_bytes > _TOLD_AHEAD_BYTES and self._pausing is None and told:
             self._pausing = asyncio.ensure_future(self._pause(list(told.values())))
 
@@ -141,6 +140,11 @@ class HostConnection(asyncio.Protocol):
         finally:
             self._told_bytes, self._pausing = 0, None
             self._release()
+
+    def _let_others_run(self) -> None:
+        """Read on in the next round of the event loop: it would else read megabytes of one process at a time."""
+        self._hold()
+        asyncio.get_running_loop().call_soon(self._release)
 
     def pause_writing(self) -> None:
         """The process does not read what it is answered: hear no more questions until it does."""

@@ -19,6 +19,7 @@ from fairlead.engine.graph.graph import BadGraphError, Graph, read_graph, write_
 from fairlead.engine.graph.validation import InvalidGraphError, validate
 from fairlead.engine.hosts.classes import classes_of
 from fairlead.engine.hosts.descriptors import open_descriptors
+from fairlead.engine.hosts.document_files import Document, hand_over, take
 from fairlead.engine.hosts.event_sender import EventSender
 from fairlead.engine.hosts.loading import Loaded
 from fairlead.engine.hosts.plain import WRITTEN, plain
@@ -49,12 +50,13 @@ class HostService:
     def __init__(self, order: Serve, loaded: Loaded, connection: RpcConnection) -> None:
         self._loaded = loaded
         self._connection = connection
-        self._scratch = Scratch(Path(order.folder))
+        self._folder = Path(order.folder)
+        self._scratch = Scratch(self._folder)
         self._executor = Executor(loaded.registry, ResultCache(order.cache), is_spare=True)
         self._one_at_a_time = asyncio.Lock()
         self._own = threading.local()
 
-    async def execute(self, order: Execute, stop: Stop) -> None:
+    async def execute(self, order: Execute[Document], stop: Stop) -> None:
         """Execute a workflow and tell its end; always in the same event loop."""
         async with self._one_at_a_time:
             connection = JobConnection(self._connection, order.job, stop)
@@ -64,17 +66,17 @@ class HostService:
                 ending = Failed(failure(_NOBODY, "", error, {}, []))
             _end(connection, ending)
 
-    async def _ending(self, order: Execute, connection: JobConnection, stop: Stop) -> Ending:
-        graph = read_graph(jiter.from_json(order.workflow))
+    async def _ending(self, order: Execute[Document], connection: JobConnection, stop: Stop) -> Ending:
+        graph = read_graph(jiter.from_json(take(order.workflow, self._folder)))
         self._refuse_unknown(graph, order)
         sender = EventSender(graph, connection, stop)
         files, outside = FilesClient(connection, self._scratch), OutsideClient(connection)
-        work = Work(graph, order.outputs, files, jiter.from_json(order.hidden), outside)
+        work = Work(graph, order.outputs, files, jiter.from_json(take(order.hidden, self._folder)), outside)
         outcome = await self._executor.run(work, sender.emit, stop)
         sender.flush(is_last=True)
         return sender.fault or outcome.ending
 
-    def _refuse_unknown(self, graph: Graph, order: Execute) -> None:
+    def _refuse_unknown(self, graph: Graph, order: Execute[Document]) -> None:
         """The workflow was checked by another process, whose packs and catalog may have been older."""
         for node in graph.values():
             if node.class_type not in self._loaded.registry:
@@ -83,7 +85,7 @@ class HostService:
             if output not in graph:
                 raise InvalidGraphError(Fault(_INVALID_PROMPT, f"There is no node {output[:100]!r}."))
 
-    def check(self, order: Check) -> Checked | Refused:
+    def check(self, order: Check[Document]) -> Checked[Document] | Refused:
         """Validate a workflow, in an event loop of the calling thread."""
         stop = Stop()
         connection = JobConnection(self._connection, order.job, stop)
@@ -100,23 +102,23 @@ class HostService:
         finally:
             stop.set()
 
-    async def _checked(self, order: Check, connection: JobConnection) -> Checked:
-        graph = read_document(order.workflow).graph
+    async def _checked(self, order: Check[Document], connection: JobConnection) -> Checked[Document]:
+        graph = read_document(take(order.workflow, self._folder)).graph
         context = looking_context(FilesClient(connection, self._scratch))
         validated = await validate(graph, self._loaded.registry, order.targets, context)
         faults = {node: found.as_dict() for node, found in validated.node_faults.items()}
         return Checked(
             order.job,
-            _written(validated.graph),
+            hand_over(_written(validated.graph), self._folder),
             validated.outputs,
             len(validated.graph),
             sum(node.class_type in self._loaded.partner_nodes for node in validated.graph.values()),
             _told(faults),
         )
 
-    def survey(self, order: Survey) -> Surveyed:
+    def survey(self, order: Survey[Document]) -> Surveyed:
         """The classes a workflow names; what is wrong with it is for a check to say."""
-        return Surveyed(order.job, sorted(classes_of(order.workflow)))
+        return Surveyed(order.job, sorted(classes_of(take(order.workflow, self._folder))))
 
     def _runner(self) -> asyncio.Runner:
         """An event loop for each thread that checks: making one takes longer than most checks."""
@@ -126,7 +128,7 @@ class HostService:
         return runner
 
 
-def _refused(order: Check, fault: Fault) -> Refused:
+def _refused(order: Check[Document], fault: Fault) -> Refused:
     return Refused(order.job, _told(fault.as_dict()))
 
 

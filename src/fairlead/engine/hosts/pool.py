@@ -19,6 +19,7 @@ from fairlead.domain.deployments import PackSet, is_copy, title_of
 from fairlead.domain.jobs.events import Ending, Interrupted
 from fairlead.engine.hosts.callbacks import CheckQuestions, HostCallbacks
 from fairlead.engine.hosts.classes import classes_of
+from fairlead.engine.hosts.document_files import Document
 from fairlead.engine.hosts.execution import HostedExecution
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.host_failures import not_started
@@ -29,7 +30,6 @@ from fairlead.engine.hosts.places import Place, Places, Start
 from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
 from fairlead.engine.hosts.protocol import (
-    FRAME_BYTES_MAX,
     Begin,
     Check,
     Checked,
@@ -55,7 +55,7 @@ _PREPARE_SECONDS: Final = 150.0
 _READ_HERE_BYTES: Final = 64 * 1024
 """A larger workflow takes too long to be read in the event loop."""
 _REMEMBERED_MAX: Final = 10_000
-_CHECK: Final = Service("check", frame_bytes=FRAME_BYTES_MAX)
+_CHECK: Final = Service("check")
 _RENDER: Final = Service("render", niceness=10)
 
 
@@ -283,7 +283,7 @@ class Hosts:
         targets: Sequence[str] | None,
         callbacks: CheckQuestions,
         packs: PackSet = None,
-    ) -> Checked | Refused:
+    ) -> Checked[bytes] | Refused:
         """Check a workflow, the graph in the API format, with those of some packs that it needs.
 
         `callbacks` find the files that it names. EngineUnavailableError.
@@ -292,21 +292,31 @@ class Hosts:
         if packs and (refusal := await self._catalog.refuse(packs)) is not None:
             raise EngineUnavailableError(refusal)  # who names packs wants each of them, whatever the graph needs
         needed = await self._packs_of(workspace_id, workflow, packs)
-        kinds: tuple[type[Checked | Refused], ...] = (Checked, Refused)
-        result = await self._checking.ask(
-            workspace_id, needed, lambda name, _: Check(name, workflow, targets), kinds, callbacks
-        )
+        asked: list[EngineProcess] = []
+
+        async def ordered(name: str, host: EngineProcess) -> Check[Document]:
+            asked.append(host)
+            return Check(name, await host.hand_over(workflow), targets)
+
+        kinds: tuple[type[Checked[Document] | Refused], ...] = (Checked, Refused)
+        result = await self._checking.ask(workspace_id, needed, ordered, kinds, callbacks)
         self._needed[job_id] = needed
         if len(self._needed) > _REMEMBERED_MAX:
             self._needed.popitem(last=False)
-        return msgspec.structs.replace(result, job=job_id)
+        if isinstance(result, Refused):
+            return result
+        try:
+            checked = await asked[-1].take(result.workflow)
+        except (OSError, ValueError) as error:
+            raise EngineUnavailableError("the checked workflow was lost on its way") from error
+        return Checked(job_id, checked, result.outputs, result.nodes, result.partner_nodes, result.node_errors)
 
     async def render(self, workspace_id: str, order: Render) -> Rendered:
         """Have a picture rendered; the order's `job` is any name. EngineUnavailableError."""
         self._refuse_if_closed()
         made = Path()
 
-        def ordered(name: str, host: EngineProcess) -> Render:
+        async def ordered(name: str, host: EngineProcess) -> Render:
             nonlocal made
             made = host.connection.folder / f"render-{name}"  # a host writes nowhere else
             return msgspec.structs.replace(order, job=name, target=str(made))
@@ -322,7 +332,7 @@ class Hosts:
     # Jobs.
 
     async def execute(
-        self, workspace_id: str, order: Execute, callbacks: HostCallbacks, packs: PackSet = None
+        self, workspace_id: str, order: Execute[bytes], callbacks: HostCallbacks, packs: PackSet = None
     ) -> Ending:
         """Execute a workflow that was checked with these packs, as soon as there is a place; returns how it ended.
 
@@ -378,9 +388,11 @@ class Hosts:
         if len(workflow) <= _READ_HERE_BYTES:
             names = classes_of(workflow)
         else:
-            surveyed = await self._checking.ask(
-                workspace_id, (), lambda name, _: Survey(name, workflow), (Surveyed,), None
-            )
+
+            async def ordered(name: str, host: EngineProcess) -> Survey[Document]:
+                return Survey(name, await host.hand_over(workflow))
+
+            surveyed = await self._checking.ask(workspace_id, (), ordered, (Surveyed,), None)
             names = frozenset(surveyed.classes)
         foreign = names - await self._classes.own()
         if not foreign <= self._catalog.owners(allowed).keys():

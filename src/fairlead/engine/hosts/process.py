@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead.engine.hosts.callbacks import CheckQuestions
+from fairlead.engine.hosts.document_files import INLINE_BYTES, Document, hand_over, take
 from fairlead.engine.hosts.frames import BadFrameError
 from fairlead.engine.hosts.hellos import hear_hello, named_pair, readable
 from fairlead.engine.hosts.host_call import HostCall
@@ -203,6 +204,18 @@ class EngineProcess:
     def send(self, record: ToHost) -> None:
         """Say something; a process that is gone hears nothing. FrameTooLargeError for too much."""
         self.connection.send(record)
+
+    async def hand_over(self, content: bytes) -> Document:
+        """Make a document ready to be sent to the process. OSError."""
+        if len(content) <= INLINE_BYTES:
+            return content
+        return await asyncio.to_thread(hand_over, content, self.connection.folder)
+
+    async def take(self, document: Document) -> bytes:
+        """The content of a document that the process has sent. OSError, or ValueError for what is none."""
+        if isinstance(document, bytes):
+            return document
+        return await asyncio.to_thread(take, document, self.connection.folder)
 
     def beat(self, *, counts: bool) -> None:
         """Ask for a sign of life; end the process when it has given none for too long."""

@@ -18,6 +18,7 @@ import msgspec
 
 from fairlead.engine.hosts import rendering
 from fairlead.engine.hosts.descriptors import open_descriptors
+from fairlead.engine.hosts.document_files import Document
 from fairlead.engine.hosts.host_service import HostService
 from fairlead.engine.hosts.loading import Loaded
 from fairlead.engine.hosts.protocol import (
@@ -121,17 +122,17 @@ class _Host:
         finally:
             os._exit(_BROKEN)
 
-    def _begin(self, order: Execute, stop: Stop) -> None:
+    def _begin(self, order: Execute[Document], stop: Stop) -> None:
         task = self._loop.create_task(self._execute(order, stop))
         self._executions.add(task)
         task.add_done_callback(self._executions.discard)
 
-    async def _execute(self, order: Execute, stop: Stop) -> None:
+    async def _execute(self, order: Execute[Document], stop: Stop) -> None:
         with _last_resort():
             await self._service.execute(order, stop)
         self._stops.pop(order.job, None)
 
-    def _reply(self, work: Callable[[Any], FromHost], order: Check | Survey | Render) -> None:
+    def _reply(self, work: Callable[[Any], FromHost], order: Check[Document] | Survey[Document] | Render) -> None:
         """Send what came of an order."""
         with _last_resort():
             self._connection.send(work(order))

@@ -9,7 +9,8 @@ is forked. To have it forked, the server sends a message over a second socket, w
 two sockets and its standard error. The first byte that a new process sends is HELLO, which names it to the server.
 
 A frame is four bytes of length, big-endian, and the record in MessagePack. `job` names an order; the answer to it and
-everything told in between carry the same name. `question` numbers a host's questions, each answered once.
+everything told in between carry the same name. A large document is in a file (`document_files`). `question` numbers a
+host's questions, each answered once.
 """
 
 from collections.abc import Sequence
@@ -18,12 +19,15 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from fairlead.domain.jobs.events import Ending, Event, Place
+from fairlead.engine.hosts.document_files import Document
 from fairlead.processes.confinement.policy import Policy
 
 A = TypeVar("A")
+D = TypeVar("D")
+"""A document: its bytes on either side, and on the way perhaps the file that holds it."""
 
 FRAME_BYTES_MAX: Final = 320 * 2**20
-"""A whole workflow fits (256 MiB), with what comes beside it."""
+"""The largest answers of partners' models fit."""
 HELLO: Final = b"\x01"
 TOLD_BYTES_MAX: Final = 32 * 2**20
 """What a host may say at once: a preview, a call of a model. Of what nodes show there is less (SHOWN_BYTES_MAX)."""
@@ -83,31 +87,31 @@ class Reap(msgspec.Struct, frozen=True, tag=True):
     pid: int
 
 
-class Survey(msgspec.Struct, frozen=True, tag=True):
+class Survey(msgspec.Struct, Generic[D], frozen=True, tag=True):
     """Tell which classes of nodes a workflow names; answered with Surveyed."""
 
     job: str
-    workflow: bytes
+    workflow: D
 
 
-class Check(msgspec.Struct, frozen=True, tag=True):
+class Check(msgspec.Struct, Generic[D], frozen=True, tag=True):
     """Validate a workflow (the graph in the API format, as JSON); answered with Checked or Refused."""
 
     job: str
-    workflow: bytes
+    workflow: D
     targets: Sequence[str] | None = None
 
 
-class Execute(msgspec.Struct, frozen=True, tag=True):
+class Execute(msgspec.Struct, Generic[D], frozen=True, tag=True):
     """Execute a workflow that was checked; answered with Ended.
 
     `hidden` is a JSON object of the values of hidden inputs by their kinds, such as EXTRA_PNGINFO.
     """
 
     job: str
-    workflow: bytes
+    workflow: D
     outputs: Sequence[str]
-    hidden: bytes = b"{}"
+    hidden: D
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag=True):
@@ -155,9 +159,9 @@ ToHost: TypeAlias = (
     | Serve
     | Ping
     | Reap
-    | Survey
-    | Check
-    | Execute
+    | Survey[Document]
+    | Check[Document]
+    | Execute[Document]
     | Interrupt
     | Render
     | Answer[msgspec.Raw]
@@ -216,7 +220,7 @@ class Surveyed(msgspec.Struct, frozen=True, tag=True):
     classes: Sequence[str]
 
 
-class Checked(msgspec.Struct, frozen=True, tag=True):
+class Checked(msgspec.Struct, Generic[D], frozen=True, tag=True):
     """A workflow that can be executed: its graph with constants as they are taken, and the outputs to make.
 
     `node_errors` is a JSON object of what is wrong with outputs that are left out. `partner_nodes` says how
@@ -224,7 +228,7 @@ class Checked(msgspec.Struct, frozen=True, tag=True):
     """
 
     job: str
-    workflow: bytes
+    workflow: D
     outputs: Sequence[str]
     nodes: int
     partner_nodes: int
@@ -294,7 +298,7 @@ FromHost: TypeAlias = (
     | Pong
     | ChildEnded
     | Surveyed
-    | Checked
+    | Checked[Document]
     | Refused
     | Rendered
     | Told

@@ -55,7 +55,6 @@ class Service:
     kind: str
     cache: int = 0
     niceness: int = NICENESS
-    frame_bytes: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -149,8 +148,6 @@ class Templates:
             loaded = ""
         process.connection.folder = folder
         process.child.tree.give_way(service.niceness)
-        if service.frame_bytes:
-            process.connection.take_frames_of(service.frame_bytes)
         ready = await process.order(Serve(str(folder), loaded, service.cache), _START_SECONDS)
         process.descriptors = ready.descriptors
         return process

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from fairlead.engine.hosts.callbacks import CheckQuestions
+from fairlead.engine.hosts.document_files import Document
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.host_call import Result
 from fairlead.engine.hosts.kept import KeptProcess
@@ -22,7 +23,7 @@ from fairlead.engine.hosts.templates import Packs
 from fairlead.fair_shares import FairShares, NoRoomError
 
 R = TypeVar("R", bound=Result)
-Order: TypeAlias = Callable[[str, EngineProcess], Check | Render | Survey]
+Order: TypeAlias = Callable[[str, EngineProcess], Awaitable[Check[Document] | Render | Survey[Document]]]
 """What is asked, given the name it goes by and the host that is asked."""
 Start: TypeAlias = Callable[[Packs, str], Awaitable[EngineProcess]]
 _WAITING_MAX: Final = 1_000
@@ -157,9 +158,12 @@ class ValidatorPool:
         name = str(next(self._numbers))
         call = process.open(name, expected, callbacks)
         try:
-            process.send(order(name, process))
+            process.send(await order(name, process))
             waits: set[asyncio.Future[Any]] = {call.result, process.lost}
             await asyncio.wait(waits, timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+        except OSError as error:
+            process.kill("it could not be given a question")
+            raise EngineUnavailableError("the workflow could not be given to the engine") from error
         finally:
             await call.close()
         if call.result.done():

@@ -127,7 +127,7 @@ class Submitter:
             self._event_hub.publish(EventEnvelope(caller.workspace_id, job_id, new.chosen_id or job_id, at, _NO_SLOT))
         return SubmittedJob(new.chosen_id or job_id, submitted.number, checked.node_errors)
 
-    async def _checked(self, caller: Caller, job_id: str, new: NewJob) -> Checked:
+    async def _checked(self, caller: Caller, job_id: str, new: NewJob) -> Checked[bytes]:
         callbacks = CheckCallbacks(self._files, caller.workspace_id)
         try:
             found = await self._hosts.check(
@@ -143,7 +143,7 @@ class Submitter:
             raise JobFaultError(_invalid(_LEFT_OUT, found.node_errors, callbacks))
         return found
 
-    async def _payer(self, caller: Caller, new: NewJob, checked: Checked) -> Caller | None:
+    async def _payer(self, caller: Caller, new: NewJob, checked: Checked[bytes]) -> Caller | None:
         """Who pays for partner nodes (C-11, K-07): the key that was named, else the caller. None without such nodes."""
         if not checked.partner_nodes:
             return None
@@ -185,7 +185,7 @@ def _invalid(error: bytes, node_errors: bytes, callbacks: CheckCallbacks) -> Inv
     return InvalidWorkflow(msgspec.json.decode(error), msgspec.json.decode(node_errors), frozenset(callbacks.missing))
 
 
-def _live(submission: Submission, checked: Checked, new: NewJob) -> LiveJob:
+def _live(submission: Submission, checked: Checked[bytes], new: NewJob) -> LiveJob:
     return LiveJob(
         id=submission.job_id,
         public_id=submission.chosen_id or submission.job_id,
