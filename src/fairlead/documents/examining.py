@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import jiter
 import msgspec
@@ -184,7 +184,7 @@ def _characters(text: bytes) -> int:
     return len(msgspec.json.decode(b'"%b"' % text, type=str))
 
 
-def _has_long_number(value: Any) -> bool:
+def _has_long_number(value: object) -> bool:
     """Whether an integer has over a thousand digits: each would take as long as thousands of others."""
     if isinstance(value, int):
         return value.bit_length() > _NUMBER_BITS

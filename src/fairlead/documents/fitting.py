@@ -1,6 +1,6 @@
 """Documents that we write about what others have sent, within a bound: an error may repeat a part of it, not all."""
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -27,7 +27,7 @@ _STEPS: Final = (
 )
 
 
-def fitted(document: Any, most: int = ERROR_BYTES) -> bytes:
+def fitted(document: object, most: int = ERROR_BYTES) -> bytes:
     """A document as JSON of at most `most` bytes, which are no fewer than 12 KiB.
 
     Where it is longer, its texts are cut, then its lists and objects: each keeps its kind and what comes first.
@@ -40,7 +40,7 @@ def fitted(document: Any, most: int = ERROR_BYTES) -> bytes:
     return content
 
 
-def _cut_value(value: Any, bounds: _Bounds, depth: int) -> Any:
+def _cut_value(value: object, bounds: _Bounds, depth: int) -> object:
     match value:
         case str():
             return value if len(value) <= bounds.characters else f"{value[: bounds.characters]}…"

@@ -59,7 +59,7 @@ class LongText(str):
     def __len__(self) -> int:
         return self._characters
 
-    def __deepcopy__(self, _memo: dict[int, Any]) -> "LongText":
+    def __deepcopy__(self, _memo: dict[int, object]) -> "LongText":
         return self
 
     def __getitem__(self, key: SupportsIndex | slice) -> str:
@@ -122,7 +122,7 @@ def outlined(content: bytes, spans: Sequence[Span], nonce: str) -> bytes:
     return b"".join([*parts, content[done:]])
 
 
-def _with_long_texts(value: Any, texts: dict[str, LongText]) -> Any:
+def _with_long_texts(value: object, texts: dict[str, LongText]) -> object:
     """A decoded outline with its long texts for their marks."""
     if isinstance(value, str):
         return texts.get(value, value)
@@ -139,7 +139,7 @@ class LargeDocument(NamedTuple):
     spans: Sequence[Span]
     nonce: str
 
-    def with_texts(self, value: Any, kind: type[LongText] = LongText) -> Any:
+    def with_texts(self, value: object, kind: type[LongText] = LongText) -> Any:
         """The decoded outline, with a long text of a kind for each of its marks."""
         texts = (kind(_mark(self.nonce, number), self.content, span) for number, span in enumerate(self.spans))
         return _with_long_texts(value, {text.mark: text for text in texts})
@@ -158,7 +158,7 @@ class LargeDocument(NamedTuple):
         return b"".join(parts)
 
 
-def mark_of(value: Any) -> str:
+def mark_of(value: object) -> str:
     """What an encoder writes for a long text; TypeError for anything else that it does not know."""
     if isinstance(value, LongText):
         return value.mark

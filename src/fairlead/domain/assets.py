@@ -18,7 +18,7 @@ _LINK: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
 
 
-def links_in(rules: Assets, answer: Any) -> dict[Pointer, str]:
+def links_in(rules: Assets, answer: object) -> dict[Pointer, str]:
     """The links that a model's rules list, by the place where each stands; inline bytes are none."""
     return {
         pointer: value
@@ -28,7 +28,7 @@ def links_in(rules: Assets, answer: Any) -> dict[Pointer, str]:
     }
 
 
-def exchange_links(content: bytes, answer: Any, links: Mapping[Pointer, str]) -> bytes:
+def exchange_links(content: bytes, answer: object, links: Mapping[Pointer, str]) -> bytes:
     """Put new links in the place of old ones. `answer` is what `content` says.
 
     A place that is not found in the bytes (they may be in an encoding of their own) makes the document be written
@@ -82,7 +82,7 @@ def _text(token: bytes) -> str:
         return ""
 
 
-def _replace(answer: Any, links: Mapping[Pointer, str]) -> Any:
+def _replace(answer: Any, links: Mapping[Pointer, str]) -> object:
     changed = copy.deepcopy(answer)
     for pointer, link in links.items():
         *parents, last = pointer

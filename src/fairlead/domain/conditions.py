@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -42,7 +42,7 @@ class Condition:
     above: Decimal | None = None
     present: bool = True
 
-    def holds(self, document: Any) -> bool:
+    def holds(self, document: object) -> bool:
         """Whether it is so in a document."""
         found = (value for _, value in find_all(document, self.at))
         if self.equals is not None:
@@ -74,12 +74,12 @@ def conditions(read: Sequence[ConditionFile]) -> tuple[Condition, ...]:
     return tuple(condition(entry) for entry in read)
 
 
-def all_hold(wanted: Iterable[Condition], document: Any) -> bool:
+def all_hold(wanted: Iterable[Condition], document: object) -> bool:
     """Whether every one of some conditions is so in a document."""
     return all(one.holds(document) for one in wanted)
 
 
-def text_of(value: Any) -> str | None:
+def text_of(value: object) -> str | None:
     """A scalar as JSON writes it, a text as it is; None for everything else.
 
     A whole number is written without its decimals: to a schema and to a partner `10.0` is `10`, so it costs the same.
@@ -93,10 +93,10 @@ def text_of(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) else None
 
 
-def exact_text_of(value: Any) -> str | None:
+def exact_text_of(value: object) -> str | None:
     """The same, but None for a text that spells a boolean: some partners take the text "false" for true."""
     return None if isinstance(value, str) and value.lower() in ("true", "false") else text_of(value)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

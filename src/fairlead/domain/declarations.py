@@ -48,7 +48,7 @@ def _parts_of(error: msgspec.ValidationError) -> tuple[str, list[str]]:
     return reason, [name or index for name, index in _STEP.findall(path.rstrip("`"))]
 
 
-def _with_names(document: Any, kind: Any, steps: list[str], reason: str) -> list[str]:
+def _with_names(document: object, kind: object, steps: list[str], reason: str) -> list[str]:
     """Find the table name that msgspec hides behind `[...]`: the one that fails the same way when it stands alone."""
     if "..." not in steps:
         return steps
@@ -68,7 +68,7 @@ def _at(document: Any, steps: list[str]) -> Any:
     return document
 
 
-def _alone(document: Any, steps: list[str], name: str) -> Any:
+def _alone(document: Any, steps: list[str], name: str) -> object:
     """A copy of a document in which the table at `steps` holds only `name`."""
     if not steps:
         return {name: document[name]}
@@ -110,10 +110,10 @@ def _table_path(names: list[str], entries: dict[tuple[str, ...], int], *, is_ent
     return path
 
 
-def read_json(text: str, file: str) -> Any:
+def read_json(text: str, file: str) -> object:
     """Read JSON text, refusing duplicate names; BadFileError with the line of the mistake."""
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         names = [name for name, _ in pairs]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise BadFileError(file, _line_of_second(text, twice), f"the name {twice!r} occurs twice")

@@ -62,7 +62,7 @@ class Violation(msgspec.Struct, frozen=True):
     msg: str
     type: str
     ctx: dict[str, Any] | None = None
-    input: Any = None
+    input: object = None
     has_input: bool = False
 
 

@@ -43,7 +43,7 @@ def is_plural(pointer: Pointer) -> bool:
     return any(part.startswith("*") for part in pointer)
 
 
-def find(document: Any, pointer: Pointer) -> Any:
+def find(document: object, pointer: Pointer) -> object:
     """Follow a pointer through objects and arrays; MISSING where the path ends early."""
     for part in pointer:
         if isinstance(document, dict):
@@ -55,7 +55,7 @@ def find(document: Any, pointer: Pointer) -> Any:
     return document
 
 
-def find_all(document: Any, pointer: Pointer, above: Pointer = ()) -> Iterator[tuple[Pointer, Any]]:
+def find_all(document: object, pointer: Pointer, above: Pointer = ()) -> Iterator[tuple[Pointer, Any]]:
     """Every place a pointer leads to, in the order of the document: where, and what stands there."""
     for depth, part in enumerate(pointer):
         if (wanted := _FILTER.fullmatch(part)) and isinstance(document, list):
@@ -69,7 +69,7 @@ def find_all(document: Any, pointer: Pointer, above: Pointer = ()) -> Iterator[t
     yield (*above, *pointer), document
 
 
-def first(document: Any, pointer: Pointer) -> Any:
+def first(document: object, pointer: Pointer) -> object:
     """The first value a pointer leads to, MISSING where it leads nowhere."""
     found = find(document, pointer)
     if found is not MISSING or not is_plural(pointer):
@@ -77,18 +77,18 @@ def first(document: Any, pointer: Pointer) -> Any:
     return next((value for _, value in find_all(document, pointer)), MISSING)
 
 
-def _passes(item: Any, wanted: re.Match[str]) -> bool:
+def _passes(item: object, wanted: re.Match[str]) -> bool:
     if wanted["name"] is None:
         return True
     return isinstance(item, dict) and item.get(wanted["name"], "") == wanted["value"]
 
 
-def put(document: dict[str, Any], pointer: Pointer, value: Any) -> None:
+def put(document: dict[str, Any], pointer: Pointer, value: object) -> None:
     """Set a place in a document, making the objects and array items on the way; a number grows an array.
 
     ValueError where the way is blocked by something that is neither, or would leave a hole in an array.
     """
-    place: Any = document
+    place: object = document
     for part, following in zip(pointer, (*pointer[1:], None), strict=True):
         fresh = value if following is None else ([] if _INDEX.fullmatch(following) else {})
         if isinstance(place, list) and _INDEX.fullmatch(part) and int(part) <= len(place):

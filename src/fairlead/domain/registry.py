@@ -320,9 +320,9 @@ def refuse_entry(entry: Entry, *, without_address: bool = False) -> BadEntry | N
     return None
 
 
-def document_of(entry: Entry) -> dict[str, Any]:
+def document_of(entry: Entry) -> dict[str, object]:
     """What is told of an entry beside what it is called; what was not said is absent."""
-    told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(entry))
+    told: dict[str, object] = msgspec.json.decode(msgspec.json.encode(entry))
     return {name: value for name, value in told.items() if name not in _KEYS}
 
 
@@ -369,7 +369,7 @@ def refuse_node_id(before: PublishedNode, publisher_id: str) -> RegistryFault | 
     return None if before.banned_at is None else Banned(Kind.NODE, before.id)
 
 
-def _without_empty(said: SaidOfNode | SaidOfVersion) -> dict[str, Any]:
+def _without_empty(said: SaidOfNode | SaidOfVersion) -> dict[str, object]:
     """What was said at all: released clients send empty texts for what they do not know."""
     return {name: value for name, value in msgspec.to_builtins(said).items() if value not in (None, "")}
 

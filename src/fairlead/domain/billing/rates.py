@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -244,8 +244,8 @@ class Pricing(msgspec.Struct, frozen=True):
     own form, which has no such defaults, and is read by the strict pointers of a card.
     """
 
-    body: Mapping[str, Any]
-    defaults: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    body: Mapping[str, object]
+    defaults: Mapping[str, object] = msgspec.field(default_factory=dict)
     size: int = 0
     operation: str | None = None
     is_strict: bool = False
@@ -321,7 +321,7 @@ def quote_of(card: RateCard, lines: Sequence[Line]) -> Quote:
     return Quote(card, tuple(lines), amount, least)
 
 
-def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> Charge:
+def charge(held: Quote, answer: object, headers: Mapping[str, str]) -> Charge:
     """Price a completed generation from what the partner reports (R-28, R-29), never above the hold.
 
     `answer` is the partner's decoded JSON, or None where it answered bytes; `headers` are asked for lower-case names.
@@ -338,7 +338,7 @@ def charge(held: Quote, answer: Any, headers: Mapping[str, str]) -> Charge:
     return Charge(amount, amount + beyond)
 
 
-def _due(line: Line, answer: Any, headers: Mapping[str, str]) -> int:
+def _due(line: Line, answer: object, headers: Mapping[str, str]) -> int:
     """What the partner's report of a component comes to; what was held where it reports nothing."""
     component, measured = line.component, line.component.measured
     quantity = line.quantity if measured is None else _measured_quantity(component, measured, answer, headers)
@@ -429,7 +429,7 @@ def _value(factor: Factor, asked: Pricing) -> Decimal | int | None:
 
 
 def _measured_quantity(
-    component: Component, measured: Measured, answer: Any, headers: Mapping[str, str]
+    component: Component, measured: Measured, answer: object, headers: Mapping[str, str]
 ) -> Decimal | int | None:
     """The quantity the partner reports; None where it reports none."""
     if measured.counted and answer is not None:
@@ -449,7 +449,7 @@ def billable(component: Component, quantity: Decimal) -> Decimal:
     return left.to_integral_value(ROUND_CEILING) if component.whole else left
 
 
-def _number(value: Any) -> Decimal | int | None:
+def _number(value: object) -> Decimal | int | None:
     """Read a non-negative finite number out of JSON or a header; None for anything else, booleans included."""
     if type(value) is int and 0 <= value < _PLAIN_MAX:
         return value  # most quantities are, and a Decimal multiplies with them as they are

@@ -8,7 +8,7 @@ a whole number above zero, or one of the `values` where a file lists them. Whate
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 from fairlead.domain.billing.rates import (
     Component,
@@ -100,7 +100,7 @@ def _is_for(operations: frozenset[str] | None, asked: Pricing) -> bool:
     return operations is None or asked.operation in operations
 
 
-def _surely_holds(condition: Condition, body: Any) -> bool:
+def _surely_holds(condition: Condition, body: object) -> bool:
     """Whether a condition holds however a partner may read the body: every place fits, spelled as its type is."""
     if condition.equals is None:
         return condition.holds(body)
@@ -123,13 +123,13 @@ def _factor(factor: Factor, asked: Pricing) -> Decimal | int | None:
             return factor.values.get(exact_text_of(found) or "") if factor.values else _whole_number(found)
 
 
-def _length(factor: Factor, body: Any) -> int | None:
+def _length(factor: Factor, body: object) -> int | None:
     """How many characters the texts at a place have; None where something else stands there."""
     found = [value for _, value in find_all(body, factor.at)]
     return sum(map(len, found)) if all(isinstance(value, str) for value in found) else None
 
 
-def _whole_number(value: Any) -> int | None:
+def _whole_number(value: object) -> int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, str):

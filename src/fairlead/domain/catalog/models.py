@@ -4,7 +4,7 @@ import datetime
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from fairlead.domain.billing.markups import Markups
 from fairlead.domain.billing.rates import RateCard
@@ -41,7 +41,7 @@ class Leg:
     calls: Mapping[str, str]
     names: Mapping[str, str]
     rate_cards: tuple[RateCard, ...]
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict)
     translation: Translation | None = None
     strict: StrictForm | None = None
 
@@ -98,18 +98,18 @@ class Model:
         """The leg of a provider, None when it does not serve this model."""
         return next((leg for leg in self.legs if leg.provider == provider), None)
 
-    def operation(self, body: Any) -> Operation:
+    def operation(self, body: object) -> Operation:
         """What a body asks for (R-16); the last operation where no conditions single out another."""
         operations = self.operations
         return operations[0] if len(operations) == 1 else meant(operations, body)
 
-    def billed_operation(self, body: Any, operation: Operation) -> str | None:
+    def billed_operation(self, body: object, operation: Operation) -> str | None:
         """What a body is priced as; None for a model whose prices know no operations."""
         if self.billed_as:
             return meant(self.billed_as, body).name
         return operation.name if len(self.operations) > 1 else None
 
-    def draft(self, body: Any) -> str | None:
+    def draft(self, body: object) -> str | None:
         """The provider's name of the earlier work a body goes on with, if it names one."""
         if self.draft_of is None:
             return None

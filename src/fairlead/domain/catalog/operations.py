@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from fairlead.domain.conditions import Condition, all_hold
 
@@ -24,6 +24,6 @@ SOLE: Final = Operation("run")
 """The operation of a model that has only one."""
 
 
-def meant(operations: Sequence[Operation], body: Any) -> Operation:
+def meant(operations: Sequence[Operation], body: object) -> Operation:
     """The first operation whose conditions a body meets; the last where no other is meant."""
     return next((one for one in operations if all_hold(one.when, body)), operations[-1])

@@ -65,14 +65,14 @@ class InputSchema:
     @property
     def document(self) -> dict[str, Any]:
         """The schema as it was written, in a copy of the caller's own."""
-        document: dict[str, Any] = msgspec.json.decode(self._text)
+        document: dict[str, object] = msgspec.json.decode(self._text)
         return document
 
     @functools.cached_property
     def _validator(self) -> jsonschema_rs.Draft202012Validator:
         return _compile(self.document)
 
-    def violations(self, body: Any) -> tuple[Violation, ...]:
+    def violations(self, body: object) -> tuple[Violation, ...]:
         """Every failing field of a body, at most VIOLATIONS_MAX of them; empty for a valid body."""
         if self._validator.is_valid(body):
             return ()
@@ -83,14 +83,14 @@ class InputSchema:
                 break
         return tuple(found[:VIOLATIONS_MAX])
 
-    def unknown_fields(self, body: Mapping[str, Any]) -> tuple[Violation, ...]:
+    def unknown_fields(self, body: Mapping[str, object]) -> tuple[Violation, ...]:
         """Top-level fields the schema does not declare (R-15); none for a schema that says it takes others."""
         if self._is_open:
             return ()
         return tuple(_unexpected_field(("body", name[:_ECHO_MAX])) for name in body if name not in self._declared)
 
 
-def _compile(document: Mapping[str, Any]) -> jsonschema_rs.Draft202012Validator:
+def _compile(document: Mapping[str, object]) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(
         dict(document), validate_formats=True, offline=True, pattern_options=jsonschema_rs.RegexOptions()
     )
@@ -127,7 +127,7 @@ def _unexpected_field(path: tuple[str | int, ...]) -> Violation:
     return Violation(path, "Extra inputs are not permitted", "extra_forbidden")
 
 
-def echo(value: Any) -> Any:
+def echo(value: object) -> object:
     """Echo a small scalar back; long texts (prompts, inline images) and containers stay out of the answer."""
     is_number = isinstance(value, bool | float) or (isinstance(value, int) and value.bit_length() <= _ECHO_MAX)
     if is_number or (isinstance(value, str) and len(value) <= _ECHO_MAX):

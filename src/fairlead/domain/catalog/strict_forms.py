@@ -57,7 +57,7 @@ class StrictForm:
                 node = node.inside.setdefault(part, _Node())
             node.field = one
 
-    def operation(self, body: Any) -> Operation:
+    def operation(self, body: object) -> Operation:
         """What a body asks for; the last operation where no conditions single out another."""
         return meant(self.operations, body)
 
@@ -68,7 +68,7 @@ class StrictForm:
             node = None if node is None else node.inside.get(part, node.inside.get("*") if part.isdecimal() else None)
         return node is not None
 
-    def violations(self, body: Mapping[str, Any], fixed: Mapping[str, Any]) -> tuple[Violation, ...]:
+    def violations(self, body: Mapping[str, object], fixed: Mapping[str, object]) -> tuple[Violation, ...]:
         """Every reason to refuse a body, at most VIOLATIONS_MAX of them; `fixed` as the leg has them."""
         found = list(_fixed_violations(body, fixed))
         counts: dict[StrictField, int] = {}
@@ -78,7 +78,7 @@ class StrictForm:
         return tuple(found[:VIOLATIONS_MAX])
 
 
-def _fixed_violations(body: Mapping[str, Any], fixed: Mapping[str, Any]) -> Iterator[Violation]:
+def _fixed_violations(body: Mapping[str, object], fixed: Mapping[str, object]) -> Iterator[Violation]:
     """The fixed fields that a body lacks, or has with another value."""
     for name, value in fixed.items():
         told = value.replace(RUN_ID, "<a UUID>") if isinstance(value, str) else value
@@ -91,7 +91,7 @@ def _fixed_violations(body: Mapping[str, Any], fixed: Mapping[str, Any]) -> Iter
             yield Violation(("body", name), message, "const", {"expected": told})
 
 
-def _is_fixed(value: Any, given: Any) -> bool:
+def _is_fixed(value: object, given: object) -> bool:
     """Whether a body has the value of a fixed field: the same JSON, with any UUID where the run's id would stand."""
     if isinstance(value, str) and RUN_ID in value:
         pattern = _UUID.join(re.escape(part) for part in value.split(RUN_ID))
@@ -124,7 +124,7 @@ def _strangers(
 
 
 def _of_container(
-    known: _Node, inner: dict[str, Any] | list[Any], place: tuple[str | int, ...], counts: dict[StrictField, int]
+    known: _Node, inner: dict[str, object] | list[object], place: tuple[str | int, ...], counts: dict[StrictField, int]
 ) -> Iterator[Violation]:
     is_array = "*" in known.inside
     if not known.inside or isinstance(inner, list) is not is_array:

@@ -8,7 +8,7 @@ import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from fairlead.domain.conditions import text_of
 from fairlead.domain.pointers import Pointer, as_text, find_all, is_plural, put
@@ -29,7 +29,7 @@ class Move:
 
     sources: tuple[Pointer, ...]
     targets: tuple[Pointer, ...]
-    values: Mapping[str, Any] | None = None
+    values: Mapping[str, object] | None = None
     kind: str | None = None
     form: str | None = None
     glue: str | None = None
@@ -45,11 +45,11 @@ class Translation:
     """
 
     moves: tuple[Move, ...]
-    constants: tuple[tuple[Pointer, Any], ...] = ()
+    constants: tuple[tuple[Pointer, object], ...] = ()
     dropped: Mapping[str, str] = field(default_factory=dict)
     implied: tuple[Pointer, ...] = (("model",),)
     answer: tuple[Move, ...] = ()
-    answer_constants: tuple[tuple[Pointer, Any], ...] = ()
+    answer_constants: tuple[tuple[Pointer, object], ...] = ()
     require: tuple[Pointer, ...] = ()
 
 
@@ -57,7 +57,7 @@ class Translation:
 class Translated:
     """A body in a provider's words, and what could not be said in them: `field: reason` each."""
 
-    body: dict[str, Any]
+    body: dict[str, object]
     dropped: tuple[str, ...]
 
 
@@ -65,9 +65,9 @@ class CannotExpressError(Exception):
     """A value has no counterpart on the other side."""
 
 
-def translate(translation: Translation, body: Mapping[str, Any]) -> Translated:
+def translate(translation: Translation, body: Mapping[str, object]) -> Translated:
     """Say a native body in a provider's words."""
-    target: dict[str, Any] = {}
+    target: dict[str, object] = {}
     for pointer, value in translation.constants:
         put(target, pointer, copy.deepcopy(value))
     carried: set[Pointer] = {place for one in translation.implied for place, _ in find_all(body, one)}
@@ -81,11 +81,11 @@ def translate(translation: Translation, body: Mapping[str, Any]) -> Translated:
     return Translated(target, tuple(f"{_spelled(at)}: {_reason(translation, at, reasons)}" for at in left))
 
 
-def translate_back(translation: Translation, answer: Any) -> dict[str, Any] | None:
+def translate_back(translation: Translation, answer: object) -> dict[str, object] | None:
     """A provider's answer in the native form, with what it says beyond that; None where that cannot be done."""
     if not translation.answer or not isinstance(answer, dict):
         return None
-    native: dict[str, Any] = {}
+    native: dict[str, object] = {}
     for pointer, value in translation.answer_constants:
         put(native, pointer, copy.deepcopy(value))
     carried: set[Pointer] = set()
@@ -100,7 +100,7 @@ def translate_back(translation: Translation, answer: Any) -> dict[str, Any] | No
     return native
 
 
-def _carry(move: Move, source: Mapping[str, Any], target: dict[str, Any]) -> Iterator[Pointer]:
+def _carry(move: Move, source: Mapping[str, object], target: dict[str, object]) -> Iterator[Pointer]:
     """Move one field where it is present; the places it was read from. CannotExpressError."""
     found = [list(find_all(source, pointer)) for pointer in move.sources]
     if not all(found):
@@ -119,7 +119,7 @@ def _carry(move: Move, source: Mapping[str, Any], target: dict[str, Any]) -> Ite
     yield from _filter_pointers(move, found[0])
 
 
-def _filter_pointers(move: Move, found: Sequence[tuple[Pointer, Any]]) -> Iterator[Pointer]:
+def _filter_pointers(move: Move, found: Sequence[tuple[Pointer, object]]) -> Iterator[Pointer]:
     """What a source's filter looked at: `role` of `*[role=first_frame]` has said what it had to."""
     for depth, part in enumerate(move.sources[0]):
         name = part[2:].partition("=")[0] if part.startswith("*[") else None
@@ -127,7 +127,7 @@ def _filter_pointers(move: Move, found: Sequence[tuple[Pointer, Any]]) -> Iterat
             yield from ((*place[: depth + 1], name) for place, _ in found)
 
 
-def _covering(move: Move, found: tuple[Pointer, Any], target: dict[str, Any]) -> Iterator[Pointer]:
+def _covering(move: Move, found: tuple[Pointer, object], target: dict[str, object]) -> Iterator[Pointer]:
     place, value = found
     parts = _scalar(value).split(move.glue) if move.glue else [_scalar(value)]
     if len(parts) != len(move.targets):
@@ -138,7 +138,7 @@ def _covering(move: Move, found: tuple[Pointer, Any], target: dict[str, Any]) ->
     yield place
 
 
-def _set(move: Move, found: Sequence[tuple[Pointer, Any]], target: dict[str, Any]) -> Iterator[Pointer]:
+def _set(move: Move, found: Sequence[tuple[Pointer, object]], target: dict[str, object]) -> Iterator[Pointer]:
     if not is_plural(move.targets[0]):
         place, value = found[0]
         put(target, move.targets[0], _spell(move, value))
@@ -150,7 +150,7 @@ def _set(move: Move, found: Sequence[tuple[Pointer, Any]], target: dict[str, Any
         yield place
 
 
-def _spell(move: Move, value: Any) -> Any:
+def _spell(move: Move, value: object) -> object:
     if move.values is not None:
         text = text_of(value)
         if text is None or text not in move.values:
@@ -162,7 +162,7 @@ def _spell(move: Move, value: Any) -> Any:
     return copy.deepcopy(value) if move.form is None else move.form.replace("{}", _scalar(value))
 
 
-def _as_kind(kind: str, value: Any) -> Any:
+def _as_kind(kind: str, value: object) -> object:
     text = _scalar(value)
     try:
         match kind:
@@ -183,19 +183,19 @@ def _finite(number: float) -> float:
     return number
 
 
-def _scalar(value: Any) -> str:
+def _scalar(value: object) -> str:
     text = text_of(value)
     if text is None:
         raise CannotExpressError
     return text
 
 
-def _places(move: Move, body: Mapping[str, Any]) -> Iterator[Pointer]:
+def _places(move: Move, body: Mapping[str, object]) -> Iterator[Pointer]:
     for pointer in move.sources:
         yield from (place for place, _ in find_all(body, pointer))
 
 
-def _uncarried(document: Any, carried: set[Pointer], above: Pointer = ()) -> Iterator[Pointer]:
+def _uncarried(document: object, carried: set[Pointer], above: Pointer = ()) -> Iterator[Pointer]:
     """The places nothing was carried from, each named at the highest level at which that is so."""
     members = _members(document)
     for name, value in members:
@@ -208,9 +208,9 @@ def _uncarried(document: Any, carried: set[Pointer], above: Pointer = ()) -> Ite
             yield place
 
 
-def _remainder(document: Any, carried: set[Pointer]) -> dict[str, Any]:
+def _remainder(document: object, carried: set[Pointer]) -> dict[str, object]:
     """What an answer says beyond what was carried over: unknown fields survive the way back."""
-    rest: dict[str, Any] = {}
+    rest: dict[str, object] = {}
     for name, value in _members(document):
         touched = {one[1:] for one in carried if one[:1] == (name,)}
         if not touched:
@@ -220,7 +220,7 @@ def _remainder(document: Any, carried: set[Pointer]) -> dict[str, Any]:
     return rest
 
 
-def _add(native: dict[str, Any], rest: Mapping[str, Any]) -> None:
+def _add(native: dict[str, object], rest: Mapping[str, object]) -> None:
     """Add what an answer says beyond, beside what was carried over and never over it."""
     for name, value in rest.items():
         known = native.setdefault(name, value)
@@ -228,7 +228,7 @@ def _add(native: dict[str, Any], rest: Mapping[str, Any]) -> None:
             _add(known, value)
 
 
-def _members(document: Any) -> Iterable[tuple[str, Any]]:
+def _members(document: object) -> Iterable[tuple[str, object]]:
     if isinstance(document, dict):
         return document.items()
     return ((str(index), item) for index, item in enumerate(document)) if isinstance(document, list) else ()

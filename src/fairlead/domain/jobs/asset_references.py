@@ -5,7 +5,7 @@ list of such values. Everything else of a workflow stays as it was sent.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -76,12 +76,16 @@ def with_names(workflow: bytes, names: Mapping[str, str]) -> bytes:
 
 def told_of_assets(missing: Sequence[AssetReference]) -> SubmissionRefused:
     """The refusal of a workflow that names assets there are not: fifty nodes of it."""
-    nodes: dict[str, Any] = {}
+    nodes: dict[str, dict[str, object]] = {}
+    found: dict[str, list[dict[str, str]]] = {}
     for reference in missing:
         shown = (reference.id or "an asset without an id")[:100]
         error = {"type": "missing_asset", "message": f"There is no such asset: {shown}.", "details": ""}
-        nodes.setdefault(reference.node_id, {"class_type": reference.class_type, "errors": []})["errors"].append(error)
-    details: dict[str, Any] = {"node_errors": dict(list(nodes.items())[:NODES_MAX])}
+        errors = found.setdefault(reference.node_id, [])
+        if not errors:
+            nodes[reference.node_id] = {"class_type": reference.class_type, "errors": errors}
+        errors.append(error)
+    details: dict[str, object] = {"node_errors": dict(list(nodes.items())[:NODES_MAX])}
     if len(nodes) > NODES_MAX:
         details["node_errors_truncated"] = True
     return SubmissionRefused("missing_asset", "The workflow names assets that there are not.", details)

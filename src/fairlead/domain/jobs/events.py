@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 import msgspec
 
 
-class ShownValues(dict[str, Any]):
+class ShownValues(dict[str, object]):
     """What a node shows, with the `json` of it: encoded once, for everyone who keeps it, measures it or sends it."""
 
     __slots__ = ("json",)
@@ -18,7 +18,7 @@ class ShownValues(dict[str, Any]):
     json: bytes
 
     @classmethod
-    def encoded(cls, values: Mapping[str, Any]) -> Self:
+    def encoded(cls, values: Mapping[str, object]) -> Self:
         """The same values with their JSON; TypeError, ValueError or RecursionError for what JSON does not have."""
         if isinstance(values, cls):
             return values
@@ -54,7 +54,7 @@ class Failure(msgspec.Struct, frozen=True):
     exception_type: str
     message: str
     traceback: Sequence[str]
-    current_inputs: Mapping[str, Sequence[Any]]
+    current_inputs: Mapping[str, Sequence[object]]
     executed: Sequence[str]
 
 

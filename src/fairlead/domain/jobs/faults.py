@@ -15,8 +15,8 @@ class InvalidWorkflow:
     `missing` are the names it has of files that there are not.
     """
 
-    error: Mapping[str, Any]
-    node_errors: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, object]
+    node_errors: Mapping[str, object] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
 
 

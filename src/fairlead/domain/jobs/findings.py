@@ -66,7 +66,7 @@ def told_of_engine(fault: InvalidWorkflow) -> SubmissionRefused:
     errors = list(_engine_errors(fault.node_errors))
     message = str(fault.error.get("message", "The workflow cannot be executed."))
     shown = {node_id: told for node_id, told, _ in errors[:NODES_MAX]}
-    details: dict[str, Any] = {"node_errors": shown} if shown else {}
+    details: dict[str, object] = {"node_errors": shown} if shown else {}
     if len(errors) > NODES_MAX:
         details["node_errors_truncated"] = True
     values = [value for _, _, given in errors for value in given]
@@ -77,7 +77,7 @@ def told_of_engine(fault: InvalidWorkflow) -> SubmissionRefused:
     return SubmissionRefused("invalid_workflow", message, details)
 
 
-def _engine_errors(node_errors: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], Sequence[Any]]]:
+def _engine_errors(node_errors: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, object], Sequence[object]]]:
     """Each node with what is wrong with it, and the values that its own check has refused (None for another fault)."""
     for node_id, told in node_errors.items():
         errors = [
@@ -144,8 +144,8 @@ def _first(most: int, names: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _details(findings: Sequence[Finding], count: str) -> dict[str, Any]:
-    details: dict[str, Any] = {
+def _details(findings: Sequence[Finding], count: str) -> dict[str, object]:
+    details: dict[str, object] = {
         "node_errors": {
             finding.node_id: {
                 "class_type": finding.class_type,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from fairlead.domain.jobs.faults import BadLabels
 
@@ -24,14 +24,14 @@ def is_label_text(text: str) -> bool:
     return _FORBIDDEN.search(text) is None
 
 
-def fault_of_labels(labels: Mapping[str, Any]) -> BadLabels | None:
+def fault_of_labels(labels: Mapping[str, object]) -> BadLabels | None:
     """The first rule that labels break; None for labels that may be kept."""
     if len(labels) > LABELS_MAX:
         return BadLabels(f"A job may have {LABELS_MAX} labels.")
     return next((fault for key, value in labels.items() if (fault := _fault(key, value))), None)
 
 
-def _fault(key: str, value: Any) -> BadLabels | None:
+def _fault(key: str, value: object) -> BadLabels | None:
     shown = key[:_KEY_SHOWN]
     if not is_label_key(key):
         return BadLabels("The key of a label has 1 to 40 letters, digits, underscores, dots and dashes.", shown)

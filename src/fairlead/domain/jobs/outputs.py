@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -70,7 +70,7 @@ class JobOutput(msgspec.Struct, frozen=True):
 
 
 class _Shown(msgspec.Struct, frozen=True):
-    ui: dict[str, Any]
+    ui: dict[str, object]
     place: Place
 
 
@@ -99,7 +99,7 @@ def shown_by_events(events: Sequence[Event]) -> Sequence[ShownFile | ShownText]:
     return list(itertools.islice(found, OUTPUTS_MAX))
 
 
-def shown_by_node(node_id: str, ui: Mapping[str, Any]) -> Iterator[ShownFile | ShownText]:
+def shown_by_node(node_id: str, ui: Mapping[str, object]) -> Iterator[ShownFile | ShownText]:
     """What a node has shown. Whatever else its user interface is told is passed by."""
     for name, items in ui.items():
         for item in items if isinstance(items, list | tuple) else ():

@@ -20,12 +20,12 @@ class BadInputError(ValueError):
     """What the inputs of a node were given makes no body."""
 
 
-def body_of(node: PartnerNode, model: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def body_of(node: PartnerNode, model: str, values: Mapping[str, object]) -> dict[str, object]:
     """The body for a variant; media are given as lists of spelled texts. BadInputError says which input is wrong.
 
     Media come first: a prompt after its pictures is what all partners take.
     """
-    body: dict[str, Any] = copy.deepcopy(dict(node.start))
+    body: dict[str, object] = copy.deepcopy(dict(node.start))
     for input_ in sorted(node.inputs, key=lambda one: one.media is None):
         value = values.get(input_.name)
         if value is None or input_.name == EXTRA_BODY or input_.at == "":
@@ -38,7 +38,7 @@ def body_of(node: PartnerNode, model: str, values: Mapping[str, Any]) -> dict[st
     return _merge(body, _extra(values.get(EXTRA_BODY)))
 
 
-def _give(body: dict[str, Any], input_: NodeInput, value: Any) -> None:
+def _give(body: dict[str, object], input_: NodeInput, value: Any) -> None:
     if input_.media is None:
         value = _plain(input_, value)
         if not any(_is_same(value, omitted) for omitted in input_.omitted):
@@ -50,7 +50,7 @@ def _give(body: dict[str, Any], input_: NodeInput, value: Any) -> None:
         _place(body, input_, text)
 
 
-def _plain(input_: NodeInput, value: Any) -> Any:
+def _plain(input_: NodeInput, value: Any) -> object:
     """A value as JSON has it, whatever number or text a link brought. BadInputError."""
     try:
         match input_.type:
@@ -69,11 +69,11 @@ def _plain(input_: NodeInput, value: Any) -> Any:
         _refuse(input_, value)
 
 
-def _refuse(input_: NodeInput, value: Any) -> NoReturn:
+def _refuse(input_: NodeInput, value: object) -> NoReturn:
     raise BadInputError(f"{input_.name}: {str(value)[:100]!r} is no {input_.type}.")
 
 
-def _place(body: dict[str, Any], input_: NodeInput, value: Any) -> None:
+def _place(body: dict[str, object], input_: NodeInput, value: object) -> None:
     if input_.template is not None:
         template = copy.deepcopy(input_.template)
         put(template, parse_pointer(input_.value_at), value)
@@ -86,16 +86,16 @@ def _place(body: dict[str, Any], input_: NodeInput, value: Any) -> None:
     items.insert(0 if last == _IN_FRONT else len(items), value)
 
 
-def _list_at(body: dict[str, Any], at: Pointer) -> list[Any]:
+def _list_at(body: dict[str, object], at: Pointer) -> list[object]:
     """The list at a place, made where there is none."""
     place: Any = body
     for part in at[:-1]:
         place = place[int(part)] if isinstance(place, list) else place.setdefault(part, {})
-    found: list[Any] = place.setdefault(at[-1], [])
+    found: list[object] = place.setdefault(at[-1], [])
     return found
 
 
-def _extra(text: Any) -> dict[str, Any]:
+def _extra(text: object) -> dict[str, object]:
     if text is None or not str(text).strip():
         return {}
     try:
@@ -106,7 +106,7 @@ def _extra(text: Any) -> dict[str, Any]:
         raise BadInputError(f"{EXTRA_BODY} must be a JSON object: {told}") from None
 
 
-def _merge(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(body: dict[str, object], extra: Mapping[str, object]) -> dict[str, object]:
     """A body with more fields: objects are merged, everything else is replaced."""
     for name, value in extra.items():
         known = body.get(name)
@@ -114,6 +114,6 @@ def _merge(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     return body
 
 
-def _is_same(value: Any, other: Any) -> bool:
+def _is_same(value: object, other: object) -> bool:
     """Whether two values are the same JSON: true is not 1, but 1.0 is."""
     return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)

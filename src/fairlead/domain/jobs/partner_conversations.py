@@ -24,10 +24,10 @@ class Opening:
     """Inputs, and what a body begins as by its top-level fields."""
 
     inputs: Sequence[NodeInput] = ()
-    start: Mapping[str, Any] = field(default_factory=dict)
+    start: Mapping[str, object] = field(default_factory=dict)
 
 
-def opening_of(name: str, at: Pointer, schema: Mapping[str, Any], *, is_required: bool) -> Opening | None:
+def opening_of(name: str, at: Pointer, schema: Mapping[str, object], *, is_required: bool) -> Opening | None:
     """The inputs of a field that is a conversation; None for any other field."""
     for made in (_messages, _contents, _instruction, _parts, _interaction, _media_list):
         opening = made(name, at, schema, is_required)
@@ -36,7 +36,7 @@ def opening_of(name: str, at: Pointer, schema: Mapping[str, Any], *, is_required
     return None
 
 
-def _messages(name: str, at: Pointer, schema: Mapping[str, Any], is_required: bool) -> Opening | None:  # noqa: FBT001 -- the readers share one signature
+def _messages(name: str, at: Pointer, schema: Mapping[str, object], is_required: bool) -> Opening | None:  # noqa: FBT001 -- the readers share one signature
     """`messages` with roles: a prompt of the user's, pictures, and where there is such a role, the system's words."""
     items = _items(schema)
     roles = _choices(_property(items, "role"))
@@ -45,7 +45,7 @@ def _messages(name: str, at: Pointer, schema: Mapping[str, Any], is_required: bo
     parts = (*at, "0", "content", "-")
     told = str(items)
     if "'image'" in told and "'image_url'" not in told and "'source'" not in told:
-        prompt: dict[str, Any] = {"text": ""}
+        prompt: dict[str, object] = {"text": ""}
         most = _property(items, "content").get("maxItems", _IMAGES_MAX + 1) - 1  # one is the text
         image = _picture(parts, {"image": ""}, "/image", Spelling.DATA_URI, most)
     elif "'image_url'" in told:
@@ -63,7 +63,7 @@ def _messages(name: str, at: Pointer, schema: Mapping[str, Any], is_required: bo
     return Opening(inputs, _nest(at, [{"role": "user", "content": []}]))
 
 
-def _contents(name: str, at: Pointer, schema: Mapping[str, Any], is_required: bool) -> Opening | None:  # noqa: FBT001 -- as above
+def _contents(name: str, at: Pointer, schema: Mapping[str, object], is_required: bool) -> Opening | None:  # noqa: FBT001 -- as above
     """`contents` of `parts`: a prompt and pictures."""
     if name != "contents" or "parts" not in _properties(_items(schema)) or not is_required:
         return None
@@ -73,14 +73,14 @@ def _contents(name: str, at: Pointer, schema: Mapping[str, Any], is_required: bo
     return Opening([_prompt(parts, {"text": ""}), image], _nest(at, [{"role": "user", "parts": []}]))
 
 
-def _instruction(name: str, at: Pointer, schema: Mapping[str, Any], _required: bool) -> Opening | None:  # noqa: FBT001 -- as above
+def _instruction(name: str, at: Pointer, schema: Mapping[str, object], _required: bool) -> Opening | None:  # noqa: FBT001 -- as above
     """`systemInstruction`, a text in one part."""
     if name != "systemInstruction" or "parts" not in _properties(schema):
         return None
     return Opening([_words("system", at, {"parts": [{"text": ""}]}, "/parts/0/text", is_optional=True)])
 
 
-def _parts(_name: str, at: Pointer, schema: Mapping[str, Any], is_required: bool) -> Opening | None:  # noqa: FBT001 -- as above
+def _parts(_name: str, at: Pointer, schema: Mapping[str, object], is_required: bool) -> Opening | None:  # noqa: FBT001 -- as above
     """A list of texts and media by `type`, each picture, clip and sound perhaps with a `role`."""
     items = _items(schema)
     types = _choices(_property(items, "type"))
@@ -109,7 +109,7 @@ def _interaction(name: str, at: Pointer, schema: Mapping[str, Any], is_required:
     return Opening(inputs, _nest(at, []))
 
 
-def _media_list(_name: str, at: Pointer, schema: Mapping[str, Any], is_required: bool) -> Opening | None:  # noqa: FBT001 -- as above
+def _media_list(_name: str, at: Pointer, schema: Mapping[str, object], is_required: bool) -> Opening | None:  # noqa: FBT001 -- as above
     """A list of media with a `type` and a `url`, no texts. Where it must not be empty, the first kind must be given."""
     items = _items(schema)
     types = _choices(_property(items, "type"))
@@ -127,50 +127,50 @@ def _media_list(_name: str, at: Pointer, schema: Mapping[str, Any], is_required:
     return Opening(inputs, _nest(at, []) if is_required else {}) if inputs else None
 
 
-def _prompt(at: Pointer, template: Mapping[str, Any]) -> NodeInput:
+def _prompt(at: Pointer, template: Mapping[str, object]) -> NodeInput:
     return _words("prompt", at, template, "/text", is_optional=False)
 
 
-def _words(name: str, at: Pointer, template: Mapping[str, Any], value_at: str, *, is_optional: bool) -> NodeInput:
+def _words(name: str, at: Pointer, template: Mapping[str, object], value_at: str, *, is_optional: bool) -> NodeInput:
     options = {"default": "", "multiline": True}
     omitted = ("",) if is_optional else ()
     return NodeInput(name, "STRING", as_text(at), options, is_optional, template, value_at, None, omitted)
 
 
 def _picture(
-    at: Pointer, template: Mapping[str, Any], value_at: str, spelling: Spelling, most: int = _IMAGES_MAX
+    at: Pointer, template: Mapping[str, object], value_at: str, spelling: Spelling, most: int = _IMAGES_MAX
 ) -> NodeInput:
     return _socket("images", "IMAGE", at, template, value_at, spelling, most=most)
 
 
 def _socket(
-    name: str, type_: str, at: Pointer, template: Mapping[str, Any], value_at: str, spelling: Spelling, most: int = 0
+    name: str, type_: str, at: Pointer, template: Mapping[str, object], value_at: str, spelling: Spelling, most: int = 0
 ) -> NodeInput:
     many = _IMAGES_MAX if type_ == "IMAGE" and name.startswith(("reference", "image")) else 1
     media = Media(spelling, most or many, or_link=spelling is Spelling.DATA_URI)
     return NodeInput(name, type_, as_text(at), {}, True, template, value_at, media)  # noqa: FBT003 -- is_optional
 
 
-def _nest(at: Pointer, value: Any) -> dict[str, Any]:
+def _nest(at: Pointer, value: Any) -> dict[str, object]:
     for part in reversed(at):
         value = {part: value}
     return dict(value)
 
 
-def _items(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _items(schema: Mapping[str, object]) -> Mapping[str, object]:
     items = schema.get("items")
     return items if isinstance(items, Mapping) else {}
 
 
-def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _properties(schema: Mapping[str, object]) -> Mapping[str, object]:
     properties = schema.get("properties")
     return properties if isinstance(properties, Mapping) else {}
 
 
-def _property(schema: Mapping[str, Any], name: str) -> Any:
+def _property(schema: Mapping[str, object], name: str) -> Any:
     return _properties(schema).get(name)
 
 
-def _choices(schema: Any) -> Sequence[str]:
+def _choices(schema: object) -> Sequence[str]:
     choices = schema.get("enum") if isinstance(schema, Mapping) else None
     return [one for one in choices if isinstance(one, str)] if isinstance(choices, list) else []

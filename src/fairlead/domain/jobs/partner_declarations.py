@@ -82,7 +82,7 @@ class NodeInput(msgspec.Struct, frozen=True, omit_defaults=True):
     template: Any = None
     value_at: str = ""
     media: Media | None = None
-    omitted: Sequence[Any] = ()
+    omitted: Sequence[object] = ()
     models: Sequence[str] | None = None
 
 
@@ -114,5 +114,5 @@ class PartnerNode(msgspec.Struct, frozen=True, omit_defaults=True):
     inputs: Sequence[NodeInput]
     outputs: Sequence[NodeOutput]
     places: Sequence[Place]
-    start: Mapping[str, Any] = {}
+    start: Mapping[str, object] = {}
     description: str = ""

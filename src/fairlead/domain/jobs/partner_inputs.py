@@ -51,7 +51,7 @@ class Field:
 
     name: str
     at: Pointer
-    schema: Mapping[str, Any]
+    schema: Mapping[str, object]
     is_required: bool
     above: str | None = None
 
@@ -62,10 +62,10 @@ class Field:
         return {"tooltip": words} if isinstance(words, str) and words else {}
 
 
-def inputs_of(schema: Mapping[str, Any] | None) -> Opening:
+def inputs_of(schema: Mapping[str, object] | None) -> Opening:
     """The inputs of a node for a schema, and what its bodies begin as; without a schema the body is all extra."""
     inputs: list[NodeInput] = []
-    start: dict[str, Any] = {}
+    start: dict[str, object] = {}
     for field in _fields(schema or {}, (), None):
         opening = _read(field, 0)
         inputs += opening.inputs
@@ -100,7 +100,7 @@ def _laid_open(field: Field, schema: Mapping[str, Any], depth: int) -> Opening:
         return Opening()
     above = None if field.name in _OPEN else field.name
     inputs: list[NodeInput] = []
-    start: dict[str, Any] = {}
+    start: dict[str, object] = {}
     for inner in _fields(schema, at, above, is_needed=field.is_required):
         opening = _read(inner, depth + 1)
         inputs += opening.inputs
@@ -108,7 +108,7 @@ def _laid_open(field: Field, schema: Mapping[str, Any], depth: int) -> Opening:
     return Opening(inputs, start)
 
 
-def _fields(schema: Mapping[str, Any], at: Pointer, above: str | None, *, is_needed: bool = True) -> Iterator[Field]:
+def _fields(schema: Mapping[str, object], at: Pointer, above: str | None, *, is_needed: bool = True) -> Iterator[Field]:
     properties = schema.get("properties")
     required = schema.get("required") if is_needed else ()
     for name, one in properties.items() if isinstance(properties, Mapping) else ():
@@ -118,14 +118,14 @@ def _fields(schema: Mapping[str, Any], at: Pointer, above: str | None, *, is_nee
         yield Field(name, (*at, name), found, isinstance(required, Sequence) and name in required, above)
 
 
-def _by_pattern(schema: Mapping[str, Any], name: str) -> Any:
+def _by_pattern(schema: Mapping[str, object], name: str) -> object:
     """The schema of a field whose own is plain true, and which only a pattern tells about."""
     patterns = schema.get("patternProperties")
     found = patterns.get(f"^{name}$") if isinstance(patterns, Mapping) else None
     return found if isinstance(found, Mapping) else None
 
 
-def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _plain(schema: Mapping[str, Any]) -> Mapping[str, object]:
     """A schema without its alternatives: of several forms a node shows the text, else the first that is not null."""
     forms = [form for form in schema.get("anyOf") or schema.get("oneOf") or () if isinstance(form, Mapping)]
     if "type" in schema or not forms:
@@ -135,7 +135,7 @@ def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**schema, **(texts or others or [{}])[0]}
 
 
-def _widget(field: Field, schema: Mapping[str, Any]) -> NodeInput | None:
+def _widget(field: Field, schema: Mapping[str, object]) -> NodeInput | None:
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((one for one in kind if one != "null"), None)
@@ -160,8 +160,8 @@ def _choice(field: Field, schema: Mapping[str, Any]) -> NodeInput | None:
     choices = [one for one in schema["enum"] if isinstance(one, str | int | float) and not isinstance(one, bool)]
     if not choices:
         return None
-    options: dict[str, Any] = {"options": choices}
-    omitted: list[Any] = []
+    options: dict[str, object] = {"options": choices}
+    omitted: list[object] = []
     if "default" in schema:
         options["default"] = schema["default"]
         omitted = [] if field.is_required else [schema["default"]]
@@ -173,7 +173,7 @@ def _choice(field: Field, schema: Mapping[str, Any]) -> NodeInput | None:
     return _input(field, "COMBO", options, omitted)
 
 
-def _number_or_boolean(field: Field, type_: str, schema: Mapping[str, Any], options: dict[str, Any]) -> NodeInput:
+def _number_or_boolean(field: Field, type_: str, schema: Mapping[str, object], options: dict[str, object]) -> NodeInput:
     """A number or a yes or no; one that need not be there and has no default is a socket, which may stay empty."""
     is_seed = _SEED.search(field.name) is not None
     if is_seed:
@@ -186,7 +186,7 @@ def _number_or_boolean(field: Field, type_: str, schema: Mapping[str, Any], opti
     return _input(field, type_, {**options, "forceInput": True}, [])
 
 
-def _beginning(field: Field, type_: str, options: Mapping[str, Any]) -> Any:
+def _beginning(field: Field, type_: str, options: Mapping[str, Any]) -> object:
     """What a number begins at that must be there and of which the schema says nothing."""
     if type_ == "BOOLEAN":
         return False
@@ -202,14 +202,14 @@ def _bounds(field: Field, schema: Mapping[str, Any]) -> dict[str, Any]:
     least += [form["exclusiveMinimum"] + _LEAST_STEP for form in forms if _is_number(form.get("exclusiveMinimum"))]
     most = [form[key] for form in forms for key in ("maximum", "const") if _is_number(form.get(key))]
     unbounded = _SEED_MAX if _SEED.search(field.name) else _INTEGER_MAX
-    bounds: dict[str, Any] = {
+    bounds: dict[str, object] = {
         "min": min(least) if least else (0 if unbounded == _SEED_MAX else -unbounded),
         "max": max(most) if most else unbounded,
     }
     return {**bounds, "step": schema["multipleOf"]} if _is_number(schema.get("multipleOf")) else bounds
 
 
-def _text(field: Field, schema: Mapping[str, Any]) -> NodeInput:
+def _text(field: Field, schema: Mapping[str, object]) -> NodeInput:
     longest = schema.get("maxLength", _LONG_TEXT)
     is_long = isinstance(longest, int) and longest >= _LONG_TEXT and _PROSE.search(field.name) is not None
     default = schema.get("default", "")
@@ -218,7 +218,7 @@ def _text(field: Field, schema: Mapping[str, Any]) -> NodeInput:
     return _input(field, "STRING", options, omitted)
 
 
-def _input(field: Field, type_: str, options: Mapping[str, Any], omitted: Sequence[Any]) -> NodeInput:
+def _input(field: Field, type_: str, options: Mapping[str, object], omitted: Sequence[object]) -> NodeInput:
     name = field.name if field.above is None else f"{field.above}_{field.name}"
     return NodeInput(
         name=_LABEL.sub("_", name),
@@ -240,5 +240,5 @@ def _named_apart(inputs: Sequence[NodeInput]) -> Iterator[NodeInput]:
             yield one if name == one.name else msgspec.structs.replace(one, name=name)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -32,7 +32,7 @@ _MASK: Final = "mask"
 """A field of this name is spelled as the picture beside it where it says nothing of its own."""
 
 
-def media_field(name: str, at: Pointer, schema: Mapping[str, Any], *, is_required: bool) -> NodeInput | None:
+def media_field(name: str, at: Pointer, schema: Mapping[str, object], *, is_required: bool) -> NodeInput | None:
     """The socket for a field that takes media; None for any other field."""
     one, most = _item(schema)
     kind = _kind(name, schema, one)
@@ -66,7 +66,7 @@ def media_field(name: str, at: Pointer, schema: Mapping[str, Any], *, is_require
     )
 
 
-def _item(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], int | None]:
+def _item(schema: Mapping[str, Any]) -> tuple[Mapping[str, object], int | None]:
     """What one picture is put as, and how many there may be where they stand in a list."""
     forms = [form for form in schema.get("anyOf") or schema.get("oneOf") or () if isinstance(form, Mapping)]
     objects = [form for form in forms if form.get("type") == "object"]
@@ -84,11 +84,11 @@ def _item(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], int | None]:
     return schema, None
 
 
-def _is_text(schema: Any) -> bool:
+def _is_text(schema: object) -> bool:
     return isinstance(schema, Mapping) and schema.get("type") == "string"
 
 
-def _kind(name: str, schema: Mapping[str, Any], one: Mapping[str, Any]) -> str | None:
+def _kind(name: str, schema: Mapping[str, object], one: Mapping[str, object]) -> str | None:
     words = " ".join(str(found.get("description", "")) for found in (schema, one))
     if _EITHER.search(words):
         return "IMAGE,VIDEO"
@@ -101,7 +101,7 @@ def _kind(name: str, schema: Mapping[str, Any], one: Mapping[str, Any]) -> str |
     return "AUDIO" if _SOUND.search(words) else None
 
 
-def _unwrap(one: Mapping[str, Any], kind: str) -> tuple[Any, str, Mapping[str, Any]] | None:
+def _unwrap(one: Mapping[str, Any], kind: str) -> tuple[object, str, Mapping[str, object]] | None:
     """The template around a picture, where it stands in that, and its own schema; None where it is no mere wrapping."""
     if _is_text(one):
         return None, "", one
@@ -119,7 +119,7 @@ def _unwrap(one: Mapping[str, Any], kind: str) -> tuple[Any, str, Mapping[str, A
     leaf = leaf or next(iter(inline), None) or next(iter(links), None)
     if leaf is None:
         return None
-    template: dict[str, Any] = {**fixed, leaf: ""}
+    template: dict[str, object] = {**fixed, leaf: ""}
     if leaf in inline:
         template |= {field: _CONTENT_TYPES[kind] for field in _TYPE_FIELDS if field in properties}
     for field in one.get("required") or ():
@@ -129,7 +129,7 @@ def _unwrap(one: Mapping[str, Any], kind: str) -> tuple[Any, str, Mapping[str, A
     return template, f"/{leaf}", properties[leaf]
 
 
-def _spelling(leaf: Mapping[str, Any], schema: Mapping[str, Any]) -> Spelling | None:
+def _spelling(leaf: Mapping[str, object], schema: Mapping[str, object]) -> Spelling | None:
     """How the text is to be spelled; None for a text that takes no media at all."""
     pattern = str(leaf.get("pattern", ""))
     words = f"{leaf.get('description', '')} {schema.get('description', '')}".lower()
@@ -144,7 +144,7 @@ def _spelling(leaf: Mapping[str, Any], schema: Mapping[str, Any]) -> Spelling | 
     return Spelling.LINK if re.search(r"\blinks?\b", words) else None
 
 
-def _mask(schema: Mapping[str, Any], leaf: Mapping[str, Any]) -> MaskColour:
+def _mask(schema: Mapping[str, object], leaf: Mapping[str, object]) -> MaskColour:
     words = f"{schema.get('description', '')} {leaf.get('description', '')}"
     if _TRANSPARENT.search(words):
         return MaskColour.ALPHA

@@ -8,7 +8,7 @@ class is made of names alone, never of what else is in the catalog, so that save
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -47,7 +47,7 @@ class _Shown(msgspec.Struct, frozen=True):
 
     models: Sequence[Model]
     inputs: Sequence[NodeInput]
-    start: Mapping[str, Any]
+    start: Mapping[str, object]
     places: Sequence[Place]
 
     @property

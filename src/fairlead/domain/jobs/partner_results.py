@@ -6,7 +6,7 @@ then the names of model, operations and inputs decide between pictures, clips an
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -59,7 +59,7 @@ def places_of(model: Model) -> tuple[Place, ...]:
     places = list(_link_places(model, schema))
     places += [Place(as_text(at), kind, Found.BASE64) for at in _inline(schema) for kind in _kinds(model, at)]
     found = schema.get("properties")
-    properties: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    properties: Mapping[str, object] = found if isinstance(found, Mapping) else {}
     known = _TALKING.keys() & properties.keys()
     is_pictured = _PICTURE_MODEL.search(model.name) is not None
     for name in sorted(known):
@@ -79,7 +79,7 @@ def outputs_of(places: Sequence[Place]) -> tuple[NodeOutput, ...]:
     return tuple(NodeOutput(kind, _NAMES[kind]) for kind in kinds) or (NodeOutput(Kind.STRING, "json"),)
 
 
-def links_of(places: Sequence[Place], answer: Any) -> tuple[str, ...]:
+def links_of(places: Sequence[Place], answer: object) -> tuple[str, ...]:
     """The web links an answer has as results, each once."""
     found = (
         value
@@ -96,7 +96,7 @@ def main_kind(places: Sequence[Place]) -> Kind:
     return outputs_of(places)[0].kind
 
 
-def _answer(model: Model) -> tuple[str | None, Any]:
+def _answer(model: Model) -> tuple[str | None, object]:
     """The media type of a model's answers and their schema, as its OpenAPI document has them."""
     try:
         document = msgspec.json.decode(model.openapi.content)
@@ -112,7 +112,7 @@ def _kind_of_type(media_type: str) -> Kind | None:
     return Kind(major) if major in {"IMAGE", "VIDEO", "AUDIO"} else None
 
 
-def _link_places(model: Model, schema: Mapping[str, Any]) -> Iterator[Place]:
+def _link_places(model: Model, schema: Mapping[str, object]) -> Iterator[Place]:
     """The links: those the model lists, or where it lists none the addresses of its output schema."""
     listed = model.assets.at or tuple(at for at, one in _strings(schema, ()) if one.get("format") == "uri")
     unclear = 0
@@ -127,7 +127,7 @@ def _link_places(model: Model, schema: Mapping[str, Any]) -> Iterator[Place]:
             yield Place(as_text(at), kind, Found.LINK)
 
 
-def _inline(schema: Mapping[str, Any]) -> Iterator[Pointer]:
+def _inline(schema: Mapping[str, object]) -> Iterator[Pointer]:
     for at, one in _strings(schema, ()):
         if one.get("contentEncoding") == "base64" or at[-1] in _INLINE:
             yield at
@@ -161,7 +161,7 @@ def _of_model(model: Model) -> tuple[Kind, ...]:
     return (Kind.VIDEO,) if _MAKES_CLIPS.search(told) else (Kind.IMAGE,)
 
 
-def _input_words(schema: Mapping[str, Any]) -> Iterator[str]:
+def _input_words(schema: Mapping[str, object]) -> Iterator[str]:
     properties = schema.get("properties")
     for name, one in properties.items() if isinstance(properties, Mapping) else ():
         yield name
@@ -171,7 +171,7 @@ def _input_words(schema: Mapping[str, Any]) -> Iterator[str]:
             yield "video"
 
 
-def _strings(schema: Any, above: Pointer) -> Iterator[tuple[Pointer, Mapping[str, Any]]]:
+def _strings(schema: object, above: Pointer) -> Iterator[tuple[Pointer, Mapping[str, object]]]:
     """Every text of a schema by its place."""
     if not isinstance(schema, Mapping) or len(above) > _DEPTH_MAX:
         return
@@ -185,7 +185,7 @@ def _strings(schema: Any, above: Pointer) -> Iterator[tuple[Pointer, Mapping[str
         yield above, schema
 
 
-def _is_array_of_objects(schema: Any) -> bool:
+def _is_array_of_objects(schema: object) -> bool:
     if not isinstance(schema, Mapping) or schema.get("type") != "array":
         return False
     items = schema.get("items")

@@ -11,7 +11,7 @@ _REASON_MAX: Final = 200
 _FINITE: Final = frozenset({str, int, bool, type(None)})
 
 
-def read_body(content: bytes) -> dict[str, Any]:
+def read_body(content: bytes) -> dict[str, object]:
     """Read a caller's body; FaultError(InvalidInput) for anything but one clean JSON object.
 
     Refused: bad UTF-8, duplicate names, NaN and infinities, nesting beyond the reader's bound (200 levels). A partner

@@ -1,12 +1,12 @@
 """Failures as JSON, for what is kept of a run that failed (R-18): any fault, written and read by its name."""
 
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import msgspec
 
 from fairlead.domain.faults import Fault, InternalError
 
-_KINDS: Final[dict[str, Any]] = {kind.__name__: kind for kind in get_args(Fault)}
+_KINDS: Final[dict[str, object]] = {kind.__name__: kind for kind in get_args(Fault)}
 
 
 def write_fault(fault: Fault) -> bytes:

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias, final
+from typing import Protocol, TypeAlias, final
 
 import msgspec
 
@@ -17,7 +17,7 @@ class Outlined(Protocol):
         """The bytes of the answer with marks in the place of its long texts."""
         ...
 
-    def decoded(self, outline: bytes) -> Any:
+    def decoded(self, outline: bytes) -> object:
         """What an outline says, perhaps a changed one, with the long texts."""
         ...
 
@@ -35,7 +35,7 @@ class Completed(msgspec.Struct, frozen=True):
     content: bytes
     content_type: str
     upstream_status: int
-    answer: Any = None
+    answer: object = None
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     large: Outlined | None = None
 

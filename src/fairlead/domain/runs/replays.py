@@ -1,7 +1,7 @@
 """What an idempotency key may tell again (R-18), and for how long."""
 
 import hashlib
-from typing import Any, Final
+from typing import Final
 
 from fairlead.domain.faults import (
     ContentPolicyViolation,
@@ -56,7 +56,7 @@ def _is_of_the_partner(failed: Failed) -> bool:
     return isinstance(fault, InvalidInput | InputRejected | ContentPolicyViolation)
 
 
-def names_links(answer: Any, ours: str | None) -> bool:
+def names_links(answer: object, ours: str | None) -> bool:
     """Whether a result names links that are not ours (`ours` begins those): they die when their owner says so.
 
     A result of more values than are looked at is taken to name one.

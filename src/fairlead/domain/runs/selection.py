@@ -5,7 +5,7 @@ a later one would. What a check needs is given as a value; a gate that cannot be
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -53,7 +53,7 @@ class Facts(msgspec.Struct, frozen=True):
     options: RouteOptions
     operation: Operation
     alternates: Collection[str]
-    body: Mapping[str, Any] = {}
+    body: Mapping[str, object] = {}
 
 
 Check = Callable[[Facts], Fault | None]
