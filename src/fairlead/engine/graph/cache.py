@@ -4,7 +4,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,8 +19,8 @@ _COUNTED_ITEMS_MAX: Final = 100_000
 class Entry:
     """What a node gave: a list of values for each output, and what it showed."""
 
-    outputs: Sequence[Sequence[Any]]
-    ui: Mapping[str, Any]
+    outputs: Sequence[Sequence[object]]
+    ui: Mapping[str, object]
 
 
 class ResultCache:
@@ -62,7 +62,7 @@ class ResultCache:
         self.bytes = 0
 
 
-def size_of(value: Any) -> int:
+def size_of(value: object) -> int:
     """The bytes a value holds, as far as they can be told; one with very many parts is taken to be endless."""
     total, seen, waiting = 0, set[int](), [value]
     while waiting:
@@ -77,14 +77,14 @@ def size_of(value: Any) -> int:
     return total
 
 
-def _own_bytes(value: Any) -> int:
+def _own_bytes(value: object) -> int:
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
     many = getattr(value, "nbytes", None)  # a tensor, and whatever else knows
     return many if isinstance(many, int) else sys.getsizeof(value, 0)
 
 
-def _parts(value: Any) -> Sequence[Any]:
+def _parts(value: object) -> Sequence[object]:
     match value:
         case list() | tuple() | set() | frozenset():
             return list(value)
@@ -96,6 +96,6 @@ def _parts(value: Any) -> Sequence[Any]:
             return [getattr(value, name, None) for name in _slots(value)]
 
 
-def _slots(value: Any) -> Sequence[str]:
+def _slots(value: object) -> Sequence[str]:
     slots = getattr(type(value), "__slots__", ())
     return (slots,) if isinstance(slots, str) else tuple(slots)

@@ -26,7 +26,7 @@ class Step:
     """A node with the values of each input that is known; those in `missing` are lazy and not known yet."""
 
     node: LiveNode
-    inputs: Mapping[str, Sequence[Any]]
+    inputs: Mapping[str, Sequence[object]]
     missing: Sequence[str]
     context: NodeContext
 
@@ -48,7 +48,7 @@ class Raised:
     """The node, or a call of it, has failed; `inputs` are those of the call."""
 
     error: BaseException
-    inputs: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ async def perform_concurrently(step: Step) -> Performed:
 
 
 def _performed(step: Step) -> Performed:
-    call: Mapping[str, Any] = {}
+    call: Mapping[str, object] = {}
     results = []
     try:
         wanted = _wanted(step)
@@ -119,10 +119,10 @@ async def _performed_concurrently(step: Step) -> Performed:
 
 
 def merged(
-    definition: Definition, results: Sequence[Result | Blocked], resolve: Callable[[Link], Sequence[Any]]
-) -> list[list[Any]]:
+    definition: Definition, results: Sequence[Result | Blocked], resolve: Callable[[Link], Sequence[object]]
+) -> list[list[object]]:
     """The values of all calls as one list for each output; links are followed by `resolve`."""
-    outputs: list[list[Any]] = [[] for _ in definition.outputs]
+    outputs: list[list[object]] = [[] for _ in definition.outputs]
     for result in results:
         values = result.values if isinstance(result, Result) else (result,) * len(outputs)
         for gathered, declared, value in zip(outputs, definition.outputs, values, strict=False):
@@ -137,7 +137,7 @@ def merged(
     return outputs
 
 
-def merged_ui(results: Sequence[Result | Blocked]) -> dict[str, Any]:
+def merged_ui(results: Sequence[Result | Blocked]) -> dict[str, object]:
     """What all calls show, their lists joined by key."""
     shown: dict[str, Any] = {}
     for result in results:
@@ -146,7 +146,7 @@ def merged_ui(results: Sequence[Result | Blocked]) -> dict[str, Any]:
     return shown
 
 
-def _protect(values: Sequence[Any]) -> None:
+def _protect(values: Sequence[object]) -> None:
     """A value goes to many nodes and into the cache: none of them may change it for the others."""
     for value in values:
         for item in value if isinstance(value, list | tuple) else (value,):
@@ -162,7 +162,7 @@ def _returned(step: Step, results: Sequence[Result | Blocked]) -> Returned:
     return Returned(results, list(dict.fromkeys(said)))
 
 
-def _calls(step: Step) -> Iterator[dict[str, Any]]:
+def _calls(step: Step) -> Iterator[dict[str, object]]:
     """The inputs of each call by path. Shorter lists repeat their last item; an empty one leaves nothing to call for.
 
     A class that takes lists is called once, with all of them.
@@ -194,16 +194,16 @@ def _wanted(step: Step) -> list[str]:
     return [name for name in names if name in step.missing]
 
 
-def _unknown(step: Step) -> dict[str, Any]:
+def _unknown(step: Step) -> dict[str, object]:
     """What stands for the lazy inputs that were not worked out."""
     return dict.fromkeys(step.missing, [None] if step.definition.is_input_list else None)
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
+async def _awaited(value: Awaitable[object]) -> Any:
     return await value
 
 
-def _call(step: Step, call: Mapping[str, Any]) -> Any:
+def _call(step: Step, call: Mapping[str, object]) -> Any:
     """What the function gives, or what to await, for the inputs of one call."""
     flat = {**call, **_unknown(step)}
     arguments = step.node.interface.nested(flat, step.node.expected)
@@ -212,7 +212,9 @@ def _call(step: Step, call: Mapping[str, Any]) -> Any:
     return step.definition.run(**arguments)
 
 
-async def _call_concurrently(step: Step, call: Mapping[str, Any], room: asyncio.Semaphore) -> Result | Blocked | Raised:
+async def _call_concurrently(
+    step: Step, call: Mapping[str, object], room: asyncio.Semaphore
+) -> Result | Blocked | Raised:
     try:
         async with room:
             step.context.check()
@@ -223,7 +225,7 @@ async def _call_concurrently(step: Step, call: Mapping[str, Any], room: asyncio.
         return Raised(error, call)
 
 
-def _blocked_values(call: Mapping[str, Any]) -> Iterator[Blocked]:
+def _blocked_values(call: Mapping[str, object]) -> Iterator[Blocked]:
     """The blockers among the inputs of a call, also within the lists of a class that takes lists."""
     for value in call.values():
         for item in value if isinstance(value, list) else (value,):
@@ -231,11 +233,11 @@ def _blocked_values(call: Mapping[str, Any]) -> Iterator[Blocked]:
                 yield item
 
 
-def _blocker(call: Mapping[str, Any]) -> Blocked | None:
+def _blocker(call: Mapping[str, object]) -> Blocked | None:
     return next(_blocked_values(call), None)
 
 
-def _as_result(definition: Definition, given: Any) -> Result | Blocked:
+def _as_result(definition: Definition, given: object) -> Result | Blocked:
     """A tuple holds the outputs; anything else is the only one. A Result without values has only something to show."""
     declared = len(definition.outputs)
     match given:

@@ -9,13 +9,13 @@ from fairlead.engine.graph.faults import At, Fault
 from fairlead.engine.nodes.interface import DYNAMIC_COMBO
 from fairlead.engine.nodes.node import Declared
 
-_READERS: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
+_READERS: Final[Mapping[str, Callable[[Any], object]]] = MappingProxyType(
     {"INT": int, "FLOAT": float, "STRING": str, "BOOLEAN": bool}
 )
 _ANY: Final = frozenset({"*", "COMFY_MATCHTYPE_V3"})
 
 
-def converted(value: Any, at: At, declared: Declared) -> tuple[Any, Fault | None]:
+def converted(value: object, at: At, declared: Declared) -> tuple[object, Fault | None]:
     """The constant as the input's type, as Python reads it: the text "false" is true, and "5" is 5."""
     reader = _READERS.get(declared.type) if declared.choices is None else None
     if reader is None:
@@ -26,7 +26,7 @@ def converted(value: Any, at: At, declared: Declared) -> tuple[Any, Fault | None
         return value, faults.invalid_input_type(at, value, declared.type, error)
 
 
-def limits_fault(value: Any, at: At, declared: Declared) -> Fault | None:
+def limits_fault(value: object, at: At, declared: Declared) -> Fault | None:
     """What is wrong with a converted constant: below or above its bound, or none of its choices."""
     if isinstance(value, int | float):
         least, most = declared.options.get("min"), declared.options.get("max")
@@ -43,7 +43,7 @@ def limits_fault(value: Any, at: At, declared: Declared) -> Fault | None:
     return None
 
 
-def types_match(received: Any, declared: Declared) -> bool:
+def types_match(received: object, declared: Declared) -> bool:
     """Whether what an output gives may go into an input.
 
     Types are lists separated by commas, any of which may match. The comparison is by `!=`, because node packs make
@@ -58,7 +58,7 @@ def types_match(received: Any, declared: Declared) -> bool:
     return not _ANY.isdisjoint(offered) or not offered.isdisjoint(part.strip() for part in expected.split(","))
 
 
-def _choices(declared: Declared) -> list[Any]:
+def _choices(declared: Declared) -> list[object]:
     """The choices there are; none when they are known elsewhere: to a folder, to a route, or to the editor."""
     if declared.type == DYNAMIC_COMBO:
         return [option["key"] for option in declared.options.get("options", ())]

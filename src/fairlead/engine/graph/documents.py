@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import jiter
 
@@ -17,7 +17,7 @@ class Document:
     """A graph, and what came with it for hidden inputs, by their kinds."""
 
     graph: Mapping[str, Node]
-    hidden: Mapping[str, Any] = field(default_factory=dict)
+    hidden: Mapping[str, object] = field(default_factory=dict)
 
 
 def read_document(content: bytes) -> Document:
@@ -42,6 +42,6 @@ def read_document(content: bytes) -> Document:
             return Document(read_graph(document))
 
 
-def _hidden(extra: Any) -> dict[str, Any]:
+def _hidden(extra: object) -> dict[str, object]:
     known = extra.get("extra_pnginfo") if isinstance(extra, dict) else None
     return {"EXTRA_PNGINFO": known} if isinstance(known, dict) else {}

@@ -52,7 +52,7 @@ class Work:
     graph: Graph
     outputs: Sequence[str]
     files: Files
-    hidden: Mapping[str, Any] = field(default_factory=dict)
+    hidden: Mapping[str, object] = field(default_factory=dict)
     outside: Outside = ALONE
 
 
@@ -103,15 +103,15 @@ class _Execution:
         self._live = LiveGraph(work.graph, executor.registry)
         self._schedule = Schedule()
         self._signatures: dict[str, Signature | None] = {}
-        self._values: dict[str, Sequence[Sequence[Any]]] = {}
+        self._values: dict[str, Sequence[Sequence[object]]] = {}
         self._claims: Counter[str] = Counter()
         self._claimed: dict[str, Sequence[str]] = {}
         self._expanded: dict[str, Sequence[Result | Blocked]] = {}
-        self._tasks: dict[asyncio.Future[Any], Step] = {}
+        self._tasks: dict[asyncio.Future[object], Step] = {}
         self._at_hand: Step | None = None
         self._thread = threading.get_ident()
         self._executed: list[str] = []
-        self._ui: dict[str, Mapping[str, Any]] = {}
+        self._ui: dict[str, Mapping[str, object]] = {}
         self._places: dict[str, Place] = {}
         self._ending: Ending | None = None
         self._holds_all = False
@@ -236,7 +236,7 @@ class _Execution:
             self._fail(node, error)
 
     def _start(self, node: LiveNode) -> None:
-        inputs: dict[str, Sequence[Any]] = {path: [value] for path, value in node.constants.items()}
+        inputs: dict[str, Sequence[object]] = {path: [value] for path, value in node.constants.items()}
         inputs |= {path: [[link.node, link.slot]] for path, link in node.raw.items()}
         missing = [path for path, link in node.links.items() if link.node not in self._values]
         inputs |= {path: self._value(link) for path, link in node.links.items() if link.node in self._values}
@@ -326,13 +326,13 @@ class _Execution:
             self._show(node, entry.ui)
         self._release(node.id)
 
-    def _show(self, node: LiveNode, ui: Mapping[str, Any]) -> None:
+    def _show(self, node: LiveNode, ui: Mapping[str, object]) -> None:
         self._ui[node.id], self._places[node.id] = ui, node.place
         self._emit(events.Executed(node.place, ui))
 
     # Values, for as long as they are wanted.
 
-    def _value(self, link: Link) -> Sequence[Any]:
+    def _value(self, link: Link) -> Sequence[object]:
         outputs = self._values[link.node]
         if not 0 <= link.slot < len(outputs):
             raise IndexError(f"node {link.node} has {len(outputs)} outputs, and none with the number {link.slot}")
@@ -355,7 +355,7 @@ class _Execution:
 
     # The end, and the world outside.
 
-    def _fail(self, node: LiveNode, error: BaseException, inputs: Mapping[str, Any] | None = None) -> None:
+    def _fail(self, node: LiveNode, error: BaseException, inputs: Mapping[str, object] | None = None) -> None:
         name = node.interface.definition.name
         self._end(Failed(failure(node.place, name, error, inputs or {}, self._executed)))
 
@@ -388,10 +388,10 @@ class _Execution:
         else:
             self._loop.call_soon_threadsafe(self._emit, progress)
 
-    def _hidden(self, node: LiveNode) -> dict[str, Any]:
+    def _hidden(self, node: LiveNode) -> dict[str, object]:
         return {name: self._hidden_value(kind, node) for name, kind in node.interface.hidden.items()}
 
-    def _hidden_value(self, kind: str, node: LiveNode) -> Any:
+    def _hidden_value(self, kind: str, node: LiveNode) -> object:
         match kind:
             case "PROMPT":
                 return self._prompt
@@ -403,5 +403,5 @@ class _Execution:
                 return self._work.hidden.get(kind)
 
     @cached_property
-    def _prompt(self) -> dict[str, Any]:
+    def _prompt(self) -> dict[str, object]:
         return write_graph(self._work.graph)

@@ -4,7 +4,7 @@ import errno
 import math
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -28,7 +28,7 @@ _INTEGER_BITS_MAX: Final = 53
 
 
 def failure(
-    place: Place, node_type: str, error: BaseException, inputs: Mapping[str, Any], executed: Sequence[str]
+    place: Place, node_type: str, error: BaseException, inputs: Mapping[str, object], executed: Sequence[str]
 ) -> Failure:
     """The record of an error that a node raised, or that came of it."""
     lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_FRAMES_MAX)
@@ -43,7 +43,7 @@ def failure(
     )
 
 
-def shown_text(value: Any) -> str:
+def shown_text(value: object) -> str:
     """A text of a node as it can be told: no longer than a message, and nothing but characters."""
     return _shortened(str(value), _TEXT_LENGTH_MAX)
 
@@ -86,12 +86,12 @@ def _message(error: BaseException) -> str:
         return ""
 
 
-def _shown_list(value: Any) -> list[Any]:
+def _shown_list(value: object) -> list[object]:
     values = value if isinstance(value, list) else [value]
     return [_shown(item) for item in values[:_VALUES_MAX]]
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     """Small values as they are, arrays by their shape, anything else by its type: it may be endless."""
     match value:
         case None | bool():

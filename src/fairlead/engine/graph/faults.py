@@ -17,7 +17,7 @@ class Fault:
     details: str = ""
     extra_info: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The fault as editors read it."""
         return {
             "type": self.type,
@@ -35,7 +35,7 @@ class NodeFaults:
     faults: Sequence[Fault]
     dependent_outputs: Sequence[str]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The faults of the node as editors read them."""
         return {
             "errors": [fault.as_dict() for fault in self.faults],
@@ -49,9 +49,9 @@ class At:
     """An input of a node, as its faults name it; `config` is how it is declared, for editors."""
 
     path: str
-    config: list[Any]
+    config: list[object]
 
-    def info(self, **more: Any) -> dict[str, Any]:
+    def info(self, **more: object) -> dict[str, object]:
         """The facts every fault of an input has, and more."""
         return {"input_name": self.path, "input_config": self.config, **more}
 
@@ -81,39 +81,39 @@ def required_input_missing(path: str) -> Fault:
     return Fault("required_input_missing", "Required input is missing", path, {"input_name": path})
 
 
-def bad_linked_input(at: At, value: list[Any]) -> Fault:
+def bad_linked_input(at: At, value: list[object]) -> Fault:
     """A list stands where a link was meant."""
     words = "Bad linked input, must be a length-2 list of [node_id, slot_index]"
     return Fault("bad_linked_input", words, at.path, at.info(received_value=value))
 
 
-def return_type_mismatch(at: At, received: Any, link: Sequence[Any]) -> Fault:
+def return_type_mismatch(at: At, received: object, link: Sequence[object]) -> Fault:
     """What comes through a link is of another type than the input takes."""
     details = f"{at.path}, received_type({received}) mismatch input_type({at.config[0]})"
     info = at.info(received_type=received, linked_node=list(link))
     return Fault("return_type_mismatch", "Return type mismatch between linked nodes", details, info)
 
 
-def invalid_input_type(at: At, value: Any, type_: str, error: Exception) -> Fault:
+def invalid_input_type(at: At, value: object, type_: str, error: Exception) -> Fault:
     """A constant cannot be read as what the input takes."""
     words = f"Failed to convert an input value to a {type_} value"
     info = at.info(received_value=value, exception_message=shortened(str(error)))
     return Fault("invalid_input_type", words, f"{at.path}, {shown(value)}, {shortened(str(error))}", info)
 
 
-def value_smaller_than_min(at: At, value: Any, least: Any) -> Fault:
+def value_smaller_than_min(at: At, value: object, least: object) -> Fault:
     """A number is below its bound."""
     words = f"Value {shown(value)} smaller than min of {least}"
     return Fault("value_smaller_than_min", words, at.path, at.info(received_value=value))
 
 
-def value_bigger_than_max(at: At, value: Any, most: Any) -> Fault:
+def value_bigger_than_max(at: At, value: object, most: object) -> Fault:
     """A number is above its bound."""
     words = f"Value {shown(value)} bigger than max of {most}"
     return Fault("value_bigger_than_max", words, at.path, at.info(received_value=value))
 
 
-def value_not_in_list(at: At, value: Any, choices: Sequence[Any]) -> Fault:
+def value_not_in_list(at: At, value: object, choices: Sequence[object]) -> Fault:
     """A choice is none of those there are; a long list of them is not repeated."""
     is_long = len(choices) > _SHOWN_CHOICES_MAX
     listed = f"(list of length {len(choices)})" if is_long else str(list(choices))
@@ -121,7 +121,7 @@ def value_not_in_list(at: At, value: Any, choices: Sequence[Any]) -> Fault:
     return Fault("value_not_in_list", "Value not in list", f"{at.path}: '{shown(value)}' not in {listed}", info)
 
 
-def custom_validation_failed(at: At, value: Any, words: str) -> Fault:
+def custom_validation_failed(at: At, value: object, words: str) -> Fault:
     """The node's own check refuses an input."""
     details = f"{at.path} - {shortened(words)}" if words else at.path
     info = at.info(received_value=value)
@@ -134,7 +134,7 @@ def dependency_cycle(node: str, way: Sequence[str], details: str) -> Fault:
     return Fault("dependency_cycle", "Dependency cycle detected", details, info)
 
 
-def exception_during_validation(error: BaseException, *, is_output: bool, **info: Any) -> Fault:
+def exception_during_validation(error: BaseException, *, is_output: bool, **info: object) -> Fault:
     """A check broke, or a link leads nowhere."""
     facts = {**info, "exception_type": type(error).__name__, "exception_message": shortened(str(error))}
     if is_output:
@@ -143,7 +143,7 @@ def exception_during_validation(error: BaseException, *, is_output: bool, **info
     return Fault("exception_during_inner_validation", words, shortened(str(error)), facts)
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A constant as a message repeats it."""
     return shortened(str(value))
 

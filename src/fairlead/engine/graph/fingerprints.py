@@ -11,7 +11,7 @@ from fairlead.engine.nodes.interface import accepted
 from fairlead.engine.nodes.node_context import current
 
 
-def fingerprints(nodes: Iterable[LiveNode], context_of: Callable[[LiveNode], Any]) -> dict[str, bytes | None]:
+def fingerprints(nodes: Iterable[LiveNode], context_of: Callable[[LiveNode], object]) -> dict[str, bytes | None]:
     """The fingerprint of each node whose class makes one, given its constants; links are None to it.
 
     It is None, which equals nothing, where the class fails to make it or gives NaN. Meant for a thread.
@@ -36,5 +36,5 @@ def _fingerprint(node: LiveNode, context: Any) -> bytes | None:
         return None
 
 
-async def _awaited(value: Any) -> Any:
+async def _awaited(value: Any) -> object:
     return await value

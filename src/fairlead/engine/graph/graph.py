@@ -20,7 +20,7 @@ class Link(NamedTuple):
 class BadLink(NamedTuple):
     """A list where a link was meant, but that is none; what it was is kept for who reports it."""
 
-    value: list[Any]
+    value: list[object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Node:
 
     id: str
     class_type: str | None
-    inputs: Mapping[str, Any]
+    inputs: Mapping[str, object]
     title: str | None = None
 
 
@@ -40,7 +40,7 @@ class BadGraphError(ValueError):
     """A document that is no graph in the API format; its words say where and why."""
 
 
-def read_graph(document: Any) -> dict[str, Node]:
+def read_graph(document: object) -> dict[str, Node]:
     """Read a whole graph, `{id: {class_type, inputs, _meta?}}`; other members of a node are passed by.
 
     BadGraphError when the document is of another shape, or larger than NODES_MAX and INPUTS_MAX allow.
@@ -67,7 +67,7 @@ def write_graph(graph: Graph) -> dict[str, Any]:
     }
 
 
-def as_link(value: Any) -> Link | None:
+def as_link(value: object) -> Link | None:
     """The link a list is, if it is one."""
     match value:
         case [str(node), int(slot)] if not isinstance(slot, bool):
@@ -76,7 +76,7 @@ def as_link(value: Any) -> Link | None:
             return None
 
 
-def _read_node(id_: str, node: Any) -> Node:
+def _read_node(id_: str, node: object) -> Node:
     if len(id_) > NAME_LENGTH_MAX:
         raise BadGraphError(f"the id of a node has at most {NAME_LENGTH_MAX} characters")
     if not isinstance(node, dict):
@@ -91,7 +91,7 @@ def _read_node(id_: str, node: Any) -> Node:
     return Node(id_, class_type, read, title if isinstance(title, str) else None)
 
 
-def _read_value(value: Any) -> Any:
+def _read_value(value: object) -> object:
     """A list is meant as a link; one that is meant as itself, or any other value, may come in a wrapping."""
     if isinstance(value, list):
         return as_link(value) or BadLink(value)
@@ -100,7 +100,7 @@ def _read_value(value: Any) -> Any:
     return value
 
 
-def _write_value(value: Any) -> Any:
+def _write_value(value: object) -> object:
     match value:
         case Link(node=node, slot=slot):
             return [node, slot]

@@ -29,7 +29,7 @@ class LiveNode:
     place: Place
     interface: Interface
     expected: Mapping[str, Expected]
-    constants: Mapping[str, Any]
+    constants: Mapping[str, object]
     links: Mapping[str, Link]
     raw: Mapping[str, Link]
     lazy: frozenset[str]
@@ -83,7 +83,7 @@ class LiveGraph:
         order, _ = ordered((root for root in roots if root not in beyond), sources)
         return [self[node] for node in order]
 
-    def expand(self, parent: LiveNode, call: int, document: Mapping[str, Any]) -> dict[str, str]:
+    def expand(self, parent: LiveNode, call: int, document: Mapping[str, object]) -> dict[str, str]:
         """Add a graph that a node gave in one of its calls; returns the new ids by those it used.
 
         An id that begins with `<node>.<call>.` stays as it is, for node packs may number their graphs themselves.
@@ -99,7 +99,7 @@ class LiveGraph:
         self._refuse_loose_links(ids.values())
         return ids
 
-    def linked(self, value: Any, ids: Mapping[str, str]) -> Any:
+    def linked(self, value: object, ids: Mapping[str, str]) -> object:
         """A value of a node that gave a graph: a link, if it leads to a node there is, or what it was."""
         link = _linked(value, ids)
         return link if isinstance(link, Link) and link.node in self else value
@@ -141,7 +141,7 @@ class LiveGraph:
         return LiveNode(place, interface, expected, constants, links, raw or _NO_LINKS, lazy, sources, depth)
 
 
-def _linked(value: Any, ids: Mapping[str, str]) -> Any:
+def _linked(value: object, ids: Mapping[str, str]) -> object:
     """An input of a node's graph: a link, by the new id of what it links to, or what it was."""
     link = value if isinstance(value, Link) else as_link(value)
     return value if link is None else Link(ids.get(link.node, link.node), link.slot)

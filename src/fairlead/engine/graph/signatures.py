@@ -6,7 +6,7 @@ not matter, and each node is looked at once, so that the work grows with nodes a
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from fairlead.engine.graph.graph import Link
 
@@ -17,7 +17,7 @@ _DIGEST_BYTES: Final = 16
 def signature(
     class_type: str,
     fingerprint: bytes,
-    constants: Mapping[str, Any],
+    constants: Mapping[str, object],
     links: Mapping[str, Link],
     known: Mapping[str, Signature | None],
 ) -> Signature | None:
@@ -39,10 +39,10 @@ def signature(
     return digest.digest()
 
 
-def encode(value: Any) -> bytes | None:
+def encode(value: object) -> bytes | None:
     """A value as bytes that no other value has; None for one that equals nothing, as NaN, or cannot be compared."""
     parts: list[bytes] = []
-    waiting: list[Iterator[Any]] = [iter((value,))]
+    waiting: list[Iterator[object]] = [iter((value,))]
     while waiting:
         item = next(waiting[-1], waiting)
         if item is waiting:
@@ -64,7 +64,7 @@ _DEPTH_MAX: Final = 10_000
 """Deeper values may hold themselves."""
 
 
-def _scalar(value: Any) -> bytes | None:
+def _scalar(value: object) -> bytes | None:
     match value:
         case None | bool():
             return repr(value).encode()
@@ -80,7 +80,7 @@ def _scalar(value: Any) -> bytes | None:
             return None
 
 
-def _inner(value: Any) -> tuple[bytes, Iterable[Any]] | None:
+def _inner(value: object) -> tuple[bytes, Iterable[object]] | None:
     """The head of a container, which tells how many items follow, and the items."""
     match value:
         case list() | tuple():

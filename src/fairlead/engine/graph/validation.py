@@ -46,7 +46,7 @@ class InvalidGraphError(Exception):
 
 
 async def validate(
-    graph: Graph, registry: Registry, targets: Iterable[str] | None = None, context: Any = None
+    graph: Graph, registry: Registry, targets: Iterable[str] | None = None, context: object = None
 ) -> Validated:
     """Find the outputs that can be made, of all or of some targets; `context` is given to nodes' own checks.
 
@@ -70,7 +70,7 @@ async def validate(
 class _Validation:
     """The state of one validation."""
 
-    def __init__(self, graph: Graph, registry: Registry, outputs: Sequence[str], context: Any) -> None:
+    def __init__(self, graph: Graph, registry: Registry, outputs: Sequence[str], context: object) -> None:
         self._graph = graph
         self._registry = registry
         self._outputs = outputs
@@ -123,11 +123,11 @@ class _Validation:
         if checker.has_converted:
             self._good[node.id] = replace(node, inputs=checker.values)
 
-    def _types(self, node: Node) -> dict[str, Any]:
+    def _types(self, node: Node) -> dict[str, object]:
         """The type that comes through each link, or why none does, as the error a look-up would be."""
         return {path: self._type(value) for path, value in node.inputs.items() if isinstance(value, Link)}
 
-    def _type(self, link: Link) -> Any:
+    def _type(self, link: Link) -> object:
         if link.node not in self._graph:
             return KeyError(link.node)
         outputs = self._interface(link.node).definition.outputs
@@ -173,7 +173,7 @@ class _NodeCheck:
     """The checks of one node; `values` are its inputs with the constants converted."""
 
     def __init__(self, node: Node, interface: Interface, expected: Mapping[str, Expected], *, is_output: bool) -> None:
-        self.values: dict[str, Any] = dict(node.inputs)
+        self.values: dict[str, object] = dict(node.inputs)
         self.has_converted = False
         """Whether a constant is of another type now. Its value may be equal: 7 is 7.0, and a node divides otherwise."""
         self._interface = interface
@@ -182,7 +182,7 @@ class _NodeCheck:
         self._own = _parameters(interface.definition.validate)
         self._takes_types = self._own is not None and _TYPES in self._own
 
-    def check_inputs(self, types: Mapping[str, Any]) -> list[Fault]:
+    def check_inputs(self, types: Mapping[str, object]) -> list[Fault]:
         """What is wrong with the inputs, one by one."""
         found = []
         for path, input_ in self._expected.items():
@@ -196,7 +196,7 @@ class _NodeCheck:
                 found.append(fault)
         return found
 
-    async def check_by_itself(self, types: Mapping[str, Any], context: Any) -> list[Fault]:
+    async def check_by_itself(self, types: Mapping[str, object], context: Any) -> list[Fault]:
         """What the class's own check says, if it names anything known; a link is None to it.
 
         `input_types` are the types that come through links.
@@ -221,7 +221,7 @@ class _NodeCheck:
         words = said if isinstance(said, str) else ""
         return [faults.custom_validation_failed(self._at(path), given.get(path), words) for path in named or [""]]
 
-    def _input_fault(self, path: str, input_: Expected, types: Mapping[str, Any]) -> Fault | None:
+    def _input_fault(self, path: str, input_: Expected, types: Mapping[str, object]) -> Fault | None:
         value, at = self.values[path], At(path, spec_of(input_.declared))
         if isinstance(value, BadLink):
             return faults.bad_linked_input(at, value.value)
@@ -233,7 +233,7 @@ class _NodeCheck:
             return fault
         return limits_fault(self.values[path], at, input_.declared)
 
-    def _link_fault(self, at: At, input_: Expected, link: Link, received: Any) -> Fault | None:
+    def _link_fault(self, at: At, input_: Expected, link: Link, received: object) -> Fault | None:
         if isinstance(received, Exception):
             info = at.info(linked_node=list(link))
             return faults.exception_during_validation(received, is_output=self._is_output, **info)
@@ -249,7 +249,7 @@ class _NodeCheck:
         return At(path, spec_of(self._expected[path].declared) if path else [])
 
 
-def _parameters(function: Callable[..., Any] | None) -> frozenset[str] | None:
+def _parameters(function: Callable[..., object] | None) -> frozenset[str] | None:
     """The names of what a function takes; None when it takes anything."""
     if function is None:
         return frozenset()

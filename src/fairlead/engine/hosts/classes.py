@@ -1,6 +1,6 @@
 """Which classes of nodes a workflow names, without reading anything else of it."""
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -8,7 +8,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class _Node(msgspec.Struct):
-    class_type: Any = None
+    class_type: object = None
 
 
 class _Submitted(msgspec.Struct):

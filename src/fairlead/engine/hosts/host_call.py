@@ -4,7 +4,7 @@ import asyncio
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import msgspec
 
@@ -68,7 +68,7 @@ class HostCall:
         self._answering: set[asyncio.Task[None]] = set()
         self._told: list[Event] = []
 
-    def hear(self, record: Any, reply: Callable[[ToHost | Answer[object]], None]) -> None:
+    def hear(self, record: object, reply: Callable[[ToHost | Answer[object]], None]) -> None:
         """Take in what the host says. BadFrameError for what it may not say."""
         if self.result.done():
             raise BadFrameError("something about an order that has ended")
@@ -176,14 +176,14 @@ class HostCall:
         return path
 
 
-def _shown(ui: Mapping[str, Any]) -> ShownValues:
+def _shown(ui: Mapping[str, object]) -> ShownValues:
     try:
         return ShownValues.encoded(ui)
     except _NO_JSON as error:
         raise BadFrameError(_NOT_IN_JSON) from error
 
 
-def _check_json(value: Any) -> None:
+def _check_json(value: object) -> None:
     """Refuse what only MessagePack can hold: these values are later read as JSON."""
     try:
         msgspec.json.encode(value)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -56,6 +55,6 @@ def load(order: Load, folders: Sequence[str], announce: Callable[[str], None]) -
     return Loaded(registry, frozenset(definition.name for definition in partners), packs, is_left, own)
 
 
-def as_json(value: Any) -> bytes:
+def as_json(value: object) -> bytes:
     """As JSON: what packs declare may hold anything."""
     return msgspec.json.encode(plain(value, FRAME_BYTES_MAX // 2, WRITTEN))

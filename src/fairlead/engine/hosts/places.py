@@ -48,7 +48,7 @@ class Places:
         self._idle: list[Place] = []
         """Those that wait for their workspaces' next jobs, the longest idle first."""
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._endings: set[asyncio.Future[Any]] = set()
+        self._endings: set[asyncio.Future[object]] = set()
         self._is_closed = False
 
     async def close(self, reason: str) -> None:

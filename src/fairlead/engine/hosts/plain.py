@@ -1,7 +1,7 @@
 """What nodes show, as JSON can hold it: nodes give numbers of numpy, sets, paths, and what nobody foresees."""
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,7 +14,7 @@ WRITTEN: Final = range(-(2**1_000), 2**1_000)
 """Those that are written as JSON at once, which has all."""
 
 
-def plain(value: Any, bytes_max: int, integers: range = PACKED) -> Any:
+def plain(value: object, bytes_max: int, integers: range = PACKED) -> object:
     """A value as JSON has it: numbers stay numbers, lists lists; what is none of it becomes a text.
 
     Numbers that are none become null, other integers than the given ones texts. TooManyBytesError when it would take
@@ -35,11 +35,11 @@ class PlainValues:
         self._bytes_max = bytes_max
         self._left = bytes_max
 
-    def add(self, value: Any) -> Any:
+    def add(self, value: object) -> object:
         """The value as JSON has it; TooManyBytesError, which leaves no room for others either."""
         return self._of(value, 0)
 
-    def _of(self, value: Any, depth: int) -> Any:
+    def _of(self, value: object, depth: int) -> object:
         self._take(_ITEM_BYTES)
         value = value.item() if isinstance(value, np.generic) else value
         match value:
@@ -66,7 +66,7 @@ class PlainValues:
             raise TooManyBytesError(f"a node shows at most {self._bytes_max} bytes at once")
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     """A value in words: arrays by their shape, long words shortened; words may even fail."""
     if isinstance(value, str):
         return value

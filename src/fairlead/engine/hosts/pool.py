@@ -7,11 +7,11 @@ no pack sees a graph, a file or a name of a workspace that has not submitted one
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Coroutine, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -133,7 +133,7 @@ class Hosts:
         self._executions: dict[str, HostedExecution] = {}
         self._needed: OrderedDict[str, Packs] = OrderedDict()
         """The packs of jobs that were checked here."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._is_closed = False
 
     async def begin(self) -> None:
@@ -456,12 +456,12 @@ class Hosts:
             settings.room_seconds,
         )
 
-    def _keep(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
+    def _keep(self, work: Coroutine[object, object, object]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
-    def _done(self, task: "asyncio.Task[Any]") -> None:
+    def _done(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, EngineUnavailableError | HostNotStartedError):

@@ -72,7 +72,7 @@ class ValidatorPool:
         self._validators: dict[tuple[str, Packs], _Validator] = {}
         """By workspace and packs, the longest idle first."""
         self._numbers = itertools.count()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._closed_for: str | None = None
 
     async def close(self, reason: str) -> None:
@@ -173,7 +173,7 @@ class ValidatorPool:
         process.kill(f"it worked for more than {self._limits.seconds:g} seconds on one question")
         raise EngineUnavailableError(f"the engine took more than {self._limits.seconds:g} seconds")
 
-    def _forget(self, task: asyncio.Task[Any]) -> None:
+    def _forget(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # who has left does not ask for it

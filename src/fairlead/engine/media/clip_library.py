@@ -120,7 +120,7 @@ def _picture_stream(
     return stream
 
 
-def _frame(av: Any, image: Array, pixel_format: str, bit_depth: int) -> Any:
+def _frame(av: Any, image: Array, pixel_format: str, bit_depth: int) -> object:
     if bit_depth == 8:  # noqa: PLR2004 -- what bytes hold
         pixels: NDArray[Any] = np.clip(image * np.float32(255), 0, 255).astype(np.uint8)
         return av.VideoFrame.from_ndarray(pixels, "rgb24").reformat(format=pixel_format)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Components:
     images: Array
     audio: Sound | None
     frame_rate: Fraction
-    metadata: Mapping[str, Any] | None = None
+    metadata: Mapping[str, object] | None = None
     bit_depth: int = 8
     note: str | None = None
     """Why there is no sound, when the video has one that cannot be decoded."""
@@ -84,7 +84,7 @@ class Clip(Protocol):
         path: Path,
         format: str = "auto",  # noqa: A002 -- its name
         codec: str = "auto",
-        metadata: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, object] | None = None,
         check: Check = _go_on,
     ) -> None:
         """Write it to a file. ValueError for what cannot be written."""
@@ -140,7 +140,7 @@ class MadeClip:
         path: Path,
         format: str = "auto",  # noqa: A002, ARG002 -- there is only one
         codec: str = "auto",
-        metadata: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, object] | None = None,
         check: Check = _go_on,
     ) -> None:
         """Write it as MP4: in H.264 and AAC with the optional library, otherwise in VP9 and Opus."""
@@ -214,7 +214,7 @@ class FileClip:
         path: Path,
         format: str = "auto",  # noqa: A002 -- its name
         codec: str = "auto",
-        metadata: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, object] | None = None,
         check: Check = _go_on,
     ) -> None:
         """Copy the file, with its sound, when it is wanted as it is; otherwise decode it and encode it again."""
@@ -285,7 +285,7 @@ def _cut(given: Sound | None, start: float, end: float) -> Sound | None:
     return sound(part, rate) if part.shape[-1] else None
 
 
-def _write_mp4(path: Path, given: Components, codec: str, metadata: Mapping[str, Any], check: Check) -> None:
+def _write_mp4(path: Path, given: Components, codec: str, metadata: Mapping[str, object], check: Check) -> None:
     if given.note is not None:
         raise ValueError(f"The video cannot be encoded again with its sound. {given.note}")
     rate = Fraction(round(given.frame_rate * _RATE_STEPS), _RATE_STEPS)
@@ -321,7 +321,7 @@ def _heard(given: Components, rate: Fraction) -> tuple[Array, int] | None:
 
 
 def write_webm(
-    path: Path, images: Array, fps: float, codec: str, crf: float, metadata: Mapping[str, Any], check: Check
+    path: Path, images: Array, fps: float, codec: str, crf: float, metadata: Mapping[str, object], check: Check
 ) -> None:
     """Write images as WebM in VP9 or AV1; of VP9 the quality can only be chosen with the optional library."""
     rate = Fraction(round(fps * _RATE_STEPS), _RATE_STEPS)

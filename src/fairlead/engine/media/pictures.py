@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import BinaryIO, Final, TypeAlias
 
 import cv2
 import numpy as np
@@ -171,7 +171,7 @@ def as_picture(image: Array) -> Image.Image:
     return Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
 
 
-def write_png(target: Path | BinaryIO, image: Array, texts: Mapping[str, Any], compression: int) -> None:
+def write_png(target: Path | BinaryIO, image: Array, texts: Mapping[str, object], compression: int) -> None:
     """Save an image [H,W,C] in 8 bits a channel, with texts as JSON."""
     info = PngInfo()
     for name, value in _writable(texts):
@@ -179,14 +179,14 @@ def write_png(target: Path | BinaryIO, image: Array, texts: Mapping[str, Any], c
     as_picture(image).save(target, "PNG", pnginfo=info, compress_level=compression)
 
 
-def encode_png(image: Array, texts: Mapping[str, Any], compression: int) -> bytes:
+def encode_png(image: Array, texts: Mapping[str, object], compression: int) -> bytes:
     """The same as bytes."""
     target = io.BytesIO()
     write_png(target, image, texts, compression)
     return target.getvalue()
 
 
-def encode_png_16(image: Array, texts: Mapping[str, Any], compression: int) -> bytes:
+def encode_png_16(image: Array, texts: Mapping[str, object], compression: int) -> bytes:
     """An image [H,W,C] as a PNG of 16 bits a channel, with texts as JSON."""
     channels = image.shape[2]
     if channels not in (1, 3, 4):
@@ -199,7 +199,7 @@ def encode_png_16(image: Array, texts: Mapping[str, Any], compression: int) -> b
     return png[:_PNG_HEADER_BYTES] + chunks + png[_PNG_HEADER_BYTES:]
 
 
-def write_animated_png(path: Path, images: Array, fps: float, texts: Mapping[str, Any], compression: int) -> None:
+def write_animated_png(path: Path, images: Array, fps: float, texts: Mapping[str, object], compression: int) -> None:
     """Save a batch as frames of one PNG, each shown for the same whole number of milliseconds."""
     info = PngInfo()
     for name, value in _writable(texts):
@@ -213,7 +213,7 @@ def write_animated_png(path: Path, images: Array, fps: float, texts: Mapping[str
 
 
 def write_animated_webp(
-    path: Path, images: Array, fps: float, texts: Mapping[str, Any], *, lossless: bool, quality: int, method: int
+    path: Path, images: Array, fps: float, texts: Mapping[str, object], *, lossless: bool, quality: int, method: int
 ) -> None:
     """Save a batch as frames of one WebP; texts go into Exif tags, Model and those below it, where editors look."""
     first, *others = [as_picture(image) for image in images]
@@ -231,12 +231,12 @@ def write_animated_webp(
     )  # fmt: skip
 
 
-def as_json(texts: Mapping[str, Any]) -> Mapping[str, str]:
+def as_json(texts: Mapping[str, object]) -> Mapping[str, str]:
     """The texts a file can hold, as JSON in ASCII."""
     return dict(_writable(texts))
 
 
-def _writable(texts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _writable(texts: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Texts by name as JSON in ASCII; a name that no file can hold is left out."""
     for name, value in texts.items():
         if name.isascii() and name.isprintable() and 1 <= len(name) <= _PNG_KEYWORD_MAX:

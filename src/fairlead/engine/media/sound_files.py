@@ -64,7 +64,7 @@ def _samples(file: soundfile.SoundFile) -> Array:
     return np.concatenate(blocks, axis=1)
 
 
-def write_flac(path: Path, samples: Array, rate: int, texts: Mapping[str, Any]) -> None:
+def write_flac(path: Path, samples: Array, rate: int, texts: Mapping[str, object]) -> None:
     """Save samples [channels, samples] in 16 bits without loss; texts as JSON among the Vorbis comments."""
     _check_channels(samples, _CHANNELS_MAX)
     _write(path, samples, rate, format="FLAC", subtype="PCM_16")
@@ -74,11 +74,11 @@ def write_flac(path: Path, samples: Array, rate: int, texts: Mapping[str, Any]) 
         path.write_bytes(_with_flac_comments(made, comments))
 
 
-def write_mp3(path: Path, samples: Array, rate: int, texts: Mapping[str, Any], quality: str) -> None:
+def write_mp3(path: Path, samples: Array, rate: int, texts: Mapping[str, object], quality: str) -> None:
     """Save samples as MP3 of a constant bit rate (`128k`), or of a varying one (`V0`); texts in an ID3 tag."""
     _check_channels(samples, 2)
     wanted = _next_rate(rate, _MP3_RATES)
-    options: dict[str, Any] = {"bitrate_mode": "VARIABLE", "compression_level": 0.0}
+    options: dict[str, object] = {"bitrate_mode": "VARIABLE", "compression_level": 0.0}
     if quality.endswith("k"):
         low, high = next(_MP3_BIT_RATES[least] for least in (32_000, 16_000, 8_000) if wanted >= least)
         level = (high - min(max(int(quality[:-1]), low), high)) / (high - low)
@@ -89,7 +89,7 @@ def write_mp3(path: Path, samples: Array, rate: int, texts: Mapping[str, Any], q
     path.write_bytes(tag + made)
 
 
-def write_opus(path: Path, samples: Array, rate: int, texts: Mapping[str, Any], quality: str) -> None:
+def write_opus(path: Path, samples: Array, rate: int, texts: Mapping[str, object], quality: str) -> None:
     """Save samples as Opus in Ogg at a bit rate such as `128k`; texts as JSON among the comments."""
     made = opus(path, samples, rate, quality)
     head, _, *body = ogg.packets(made)

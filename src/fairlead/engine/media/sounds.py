@@ -18,7 +18,7 @@ _ROLLOFF: Final = 0.99
 _CHUNK: Final = 65_536
 
 
-def sound(waveform: Array, rate: int) -> dict[str, Any]:
+def sound(waveform: Array, rate: int) -> dict[str, object]:
     """A sound of samples [batch, channels, samples], which nobody may change from now on: it goes to many nodes."""
     waveform.flags.writeable = False
     return {"waveform": waveform, "sample_rate": rate}

@@ -43,12 +43,12 @@ def load_audio(context: Context, audio: Annotated[str, combo(audio_upload=True, 
     return sound(found[0][None], found[1])
 
 
-def _refused(audio: Any = None) -> str:  # noqa: ARG001 -- whatever was recorded
+def _refused(audio: object = None) -> str:  # noqa: ARG001 -- whatever was recorded
     return "A sound is recorded in a browser, not here. Upload it, and load it with LoadAudio."
 
 
 @node("RecordAudio", "Record Audio", "audio", outputs=(Output("AUDIO"),), validate=_refused)
-def record_audio(audio: Annotated[Any, socket("AUDIO_RECORD")]) -> Sound:
+def record_audio(audio: Annotated[object, socket("AUDIO_RECORD")]) -> Sound:
     """Refused: there is no microphone here."""
     raise ValueError(_refused(audio))
 
@@ -102,7 +102,7 @@ def save_audio_advanced(
     context: Context,
     audio: Annotated[Sound, socket("AUDIO")],
     filename_prefix: Annotated[str, text("audio/ComfyUI", multiline=False)],
-    format: Annotated[Mapping[str, Any], socket("COMFY_DYNAMICCOMBO_V3", options=_FORMATS)],  # noqa: A002 -- its name
+    format: Annotated[Mapping[str, object], socket("COMFY_DYNAMICCOMBO_V3", options=_FORMATS)],  # noqa: A002 -- its name
 ) -> Result:
     """Save each sound as FLAC, MP3 or Opus."""
     return _saved(context, audio, filename_prefix, format)
@@ -130,7 +130,7 @@ def _saved(context: Context, audio: Sound, prefix: str, wanted: Mapping[str, Any
     return Result((audio,), {"audio": files})
 
 
-def _writer(wanted: Mapping[str, Any], texts: Mapping[str, Any]) -> Callable[[Path, Array, int], None]:
+def _writer(wanted: Mapping[str, Any], texts: Mapping[str, object]) -> Callable[[Path, Array, int], None]:
     match wanted["format"]:
         case "mp3":
             return lambda path, samples, rate: sound_files.write_mp3(path, samples, rate, texts, wanted["quality"])

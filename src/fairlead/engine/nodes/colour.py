@@ -122,7 +122,7 @@ def image_histogram(
 @node("CurveEditor", "Curve Editor", "utilities", outputs=(Output("CURVE", "curve"),))
 def curve_editor(
     curve: Annotated[
-        Any,
+        object,
         socket(
             "CURVE",
             default={"points": [[0.0, 0.0], [1.0, 1.0]], "interpolation": "monotone_cubic"},
@@ -143,7 +143,7 @@ def color_transfer(
     image_ref: Annotated[Array, socket("IMAGE")],
     method: Annotated[str, combo("reinhard_lab", "mkl_lab", "histogram", multiselect=False)],
     source_stats: Annotated[
-        Mapping[str, Any],
+        Mapping[str, object],
         socket(
             "COMFY_DYNAMICCOMBO_V3",
             options=[
@@ -198,7 +198,7 @@ def _counts(values: Array) -> NDArray[np.int64]:
     return np.bincount(to_bytes(values).ravel(), minlength=_LEVELS)
 
 
-def _curve(value: Any) -> dict[str, Any]:
+def _curve(value: Any) -> dict[str, object]:
     """The curve as workflows hold it, or from the older form, which is its points alone."""
     value = value if isinstance(value, Mapping) else {"points": value}
     try:

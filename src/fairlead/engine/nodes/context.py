@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Context(Protocol):
     """The hand a node is given. Every method may be called from a thread."""
 
     @property
-    def hidden(self) -> Mapping[str, Any]:
+    def hidden(self) -> Mapping[str, object]:
         """The hidden inputs the node has declared: prompt, extra_pnginfo, unique_id …, by their declared names."""
         ...
 

@@ -211,7 +211,7 @@ def preview_image(context: Context, images: Annotated[Array, bare_socket("IMAGE"
 )  # fmt: skip
 def image_compare(
     context: Context,
-    compare_view: Annotated[Any, socket("IMAGECOMPARE", socketless=True)],  # noqa: ARG001 -- where editors draw
+    compare_view: Annotated[object, socket("IMAGECOMPARE", socketless=True)],  # noqa: ARG001 -- where editors draw
     image_a: Annotated[Array | None, socket("IMAGE")] = None,
     image_b: Annotated[Array | None, socket("IMAGE")] = None,
 ) -> Result:
@@ -232,7 +232,7 @@ _SPACE_PNG: Final = combo("sRGB", advanced=True, default="sRGB", multiselect=Fal
 _SPACE_EXR: Final = combo("sRGB", "HDR", "linear", advanced=True, default="sRGB", multiselect=False)
 
 
-def _format(key: str, bit_depth: Declared, space: Declared) -> dict[str, Any]:
+def _format(key: str, bit_depth: Declared, space: Declared) -> dict[str, object]:
     inputs = {"bit_depth": bit_depth, "input_color_space": space}
     return {"key": key, "inputs": {"required": {name: [of.type, dict(of.options)] for name, of in inputs.items()}}}
 
@@ -260,7 +260,7 @@ def save_image_advanced(
     return Result((images,), {"images": saved})
 
 
-def metadata(context: Context) -> dict[str, Any]:
+def metadata(context: Context) -> dict[str, object]:
     """What is written into a file about where it comes from: the prompt, and what the caller has added."""
     prompt, extra = context.hidden.get("prompt"), context.hidden.get("extra_pnginfo")
     return {**({} if prompt is None else {"prompt": prompt}), **(extra if isinstance(extra, Mapping) else {})}
@@ -354,7 +354,7 @@ def save_svg(
     return Result((svg,), {"images": saved})
 
 
-def _described(document: bytes, texts: Mapping[str, Any]) -> bytes:
+def _described(document: bytes, texts: Mapping[str, object]) -> bytes:
     # Each attempt may read to the end of the document, so their number is bounded.
     starts = islice(_SVG_START.finditer(document), _SVG_STARTS_MAX)
     opening = next(filter(None, (_SVG_OPENING.match(document, start.start()) for start in starts)), None)

@@ -50,11 +50,11 @@ class Interface:
         self.wants_live_graph: Final = "DYNPROMPT" in self.hidden.values()
         self._static: Final = {} if self.is_dynamic else self._expected({})
 
-    def expected(self, given: Mapping[str, Any]) -> Mapping[str, Expected]:
+    def expected(self, given: Mapping[str, object]) -> Mapping[str, Expected]:
         """Every input a node with these constants and links may have, by path, in the order of the declaration."""
         return self._expected(given) if self.is_dynamic else self._static
 
-    def nested(self, values: Mapping[str, Any], expected: Mapping[str, Expected]) -> dict[str, Any]:
+    def nested(self, values: Mapping[str, object], expected: Mapping[str, Expected]) -> dict[str, object]:
         """The values by path as the function takes them; the choice of a combo is in its dict under its own name."""
         if not self.is_dynamic:
             return dict(values)
@@ -72,7 +72,7 @@ class Interface:
                 place[last] = values[path]
         return arguments
 
-    def _expected(self, given: Mapping[str, Any]) -> dict[str, Expected]:
+    def _expected(self, given: Mapping[str, object]) -> dict[str, Expected]:
         found: dict[str, Expected] = {}
         waiting = [
             Expected(input_.name, (input_.name,), input_.declared, input_.is_optional)
@@ -85,13 +85,13 @@ class Interface:
         return found
 
 
-def spec_of(declared: Declared) -> list[Any]:
+def spec_of(declared: Declared) -> list[object]:
     """A declared input as editors read it: its type, or the list of its choices, and its options."""
-    type_: Any = declared.type if declared.choices is None else list(declared.choices)
+    type_: object = declared.type if declared.choices is None else list(declared.choices)
     return [type_] if declared.bare else [type_, dict(declared.options)]
 
 
-def accepted(function: Callable[..., Any], arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
+def accepted(function: Callable[..., object], arguments: Mapping[str, object], context: object) -> dict[str, object]:
     """Those of the arguments that a function names, or all if it takes any; and the context if it names one.
 
     An input that is called so goes before.
@@ -102,12 +102,12 @@ def accepted(function: Callable[..., Any], arguments: Mapping[str, Any], context
     return {_CONTEXT: context, **chosen} if _CONTEXT in parameters else chosen
 
 
-def _hidden_kind(kind: Any) -> str:
+def _hidden_kind(kind: object) -> str:
     """`"PROMPT"` as older nodes declare it, or `["PROMPT"]`."""
     return str(kind[0] if isinstance(kind, list | tuple) else kind)
 
 
-def _below(input_: Expected, given: Mapping[str, Any]) -> Iterator[Expected]:
+def _below(input_: Expected, given: Mapping[str, object]) -> Iterator[Expected]:
     if input_.declared.type == AUTOGROW:
         yield from _grown(input_, given)
     elif input_.declared.type == DYNAMIC_COMBO:
@@ -117,7 +117,7 @@ def _below(input_: Expected, given: Mapping[str, Any]) -> Iterator[Expected]:
                 yield from _children(input_, option["inputs"])
 
 
-def _grown(input_: Expected, given: Mapping[str, Any]) -> Iterator[Expected]:
+def _grown(input_: Expected, given: Mapping[str, object]) -> Iterator[Expected]:
     """Of the many that might be there, only those that must be, that are, and that something may be below of."""
     template = input_.declared.options["template"]
     names = template.get("names")
@@ -134,13 +134,13 @@ def _grown(input_: Expected, given: Mapping[str, Any]) -> Iterator[Expected]:
                     yield child
 
 
-def _children(input_: Expected, inputs: Mapping[str, Mapping[str, Any]]) -> Iterator[Expected]:
+def _children(input_: Expected, inputs: Mapping[str, Mapping[str, object]]) -> Iterator[Expected]:
     for section in ("required", "optional"):
         for name, spec in inputs.get(section, {}).items():
             yield _child(input_, name, spec, is_optional=input_.is_optional or section == "optional")
 
 
-def _child(input_: Expected, name: str, spec: Any, *, is_optional: bool) -> Expected:
+def _child(input_: Expected, name: str, spec: object, *, is_optional: bool) -> Expected:
     return Expected(f"{input_.path}.{name}", (*input_.keys, name), _declared(spec), is_optional)
 
 

@@ -1,7 +1,7 @@
 """Nodes that decide: and, or, not, and the switch that works out only the side it takes."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fairlead.engine.nodes.node import Output, boolean, node, socket
 
@@ -11,24 +11,24 @@ _SWITCHED: Final = {"template_id": "switch", "allowed_types": "*"}
 
 
 @node("ComfyAndNode", "And", _CATEGORY, outputs=(Output("BOOLEAN"),))
-def both(values: Annotated[Mapping[str, Any], socket("COMFY_AUTOGROW_V3", template=_ANY_TEMPLATE)]) -> bool:
+def both(values: Annotated[Mapping[str, object], socket("COMFY_AUTOGROW_V3", template=_ANY_TEMPLATE)]) -> bool:
     """Whether all values are true, as Python has it: zero and empty are not."""
     return all(values.values())
 
 
 @node("ComfyOrNode", "Or", _CATEGORY, outputs=(Output("BOOLEAN"),))
-def either(values: Annotated[Mapping[str, Any], socket("COMFY_AUTOGROW_V3", template=_ANY_TEMPLATE)]) -> bool:
+def either(values: Annotated[Mapping[str, object], socket("COMFY_AUTOGROW_V3", template=_ANY_TEMPLATE)]) -> bool:
     """Whether any value is true."""
     return any(values.values())
 
 
 @node("ComfyNotNode", "Not", _CATEGORY, outputs=(Output("BOOLEAN"),))
-def negate(value: Annotated[Any, socket("*")]) -> bool:
+def negate(value: Annotated[object, socket("*")]) -> bool:
     """Whether the value is not true."""
     return not value
 
 
-def _taken(switch: Any, on_false: Any = None, on_true: Any = None) -> list[str]:
+def _taken(switch: object, on_false: object = None, on_true: object = None) -> list[str]:
     name, value = ("on_true", on_true) if switch else ("on_false", on_false)
     return [name] if value is None else []
 
@@ -43,9 +43,9 @@ def _taken(switch: Any, on_false: Any = None, on_true: Any = None) -> list[str]:
 )
 def switched(
     switch: Annotated[bool, boolean()],
-    on_false: Annotated[Any, socket("COMFY_MATCHTYPE_V3", lazy=True, template=_SWITCHED)],
-    on_true: Annotated[Any, socket("COMFY_MATCHTYPE_V3", lazy=True, template=_SWITCHED)],
-) -> Any:
+    on_false: Annotated[object, socket("COMFY_MATCHTYPE_V3", lazy=True, template=_SWITCHED)],
+    on_true: Annotated[object, socket("COMFY_MATCHTYPE_V3", lazy=True, template=_SWITCHED)],
+) -> object:
     """The value of the side that is taken; the other is not worked out."""
     return on_true if switch else on_false
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, get_args, get_type_hints
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
-_NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
+_NO_OPTIONS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Declared:
 
     type: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    choices: tuple[Any, ...] | None = None
+    choices: tuple[object, ...] | None = None
     bare: bool = False
 
 
@@ -66,14 +66,14 @@ class Definition:
     category: str
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
-    run: Callable[..., Any]
+    run: Callable[..., object]
     hidden: Mapping[str, Any] = field(default_factory=dict)
     is_output: bool = False
     is_input_list: bool = False
     is_experimental: bool = False
     is_deprecated: bool = False
     takes_context: bool = False
-    fingerprint: Callable[..., Any] | None = None
+    fingerprint: Callable[..., object] | None = None
     """What the result depends on beside the inputs, such as the bytes of a file.
 
     It and `validate` are given the constants they name, and the Context where they have a parameter `context`.
@@ -92,7 +92,7 @@ class Definition:
     """Whether what a node has shown is shown again when its result is known, though it is no output."""
     is_own: bool = False
     """Whether the node is one of ours, which keep no event loop for themselves and heed a request to stop."""
-    told: Mapping[str, Any] = field(default_factory=dict)
+    told: Mapping[str, object] = field(default_factory=dict)
     """What else editors are told of the class, by the names they know, such as `description` (engine-wire, 2.4)."""
 
 
@@ -106,7 +106,7 @@ class Result:
 
     values: tuple[Any, ...] = ()
     ui: Mapping[str, Any] = field(default_factory=dict)
-    expand: Mapping[str, Any] | None = None
+    expand: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Blocked:
     message: str | None = None
 
 
-def socket(type_: str, **options: Any) -> Declared:
+def socket(type_: str, **options: object) -> Declared:
     """An input that takes a value of a type from another node."""
     return Declared(type_, options)
 
@@ -126,34 +126,34 @@ def bare_socket(type_: str) -> Declared:
     return Declared(type_, bare=True)
 
 
-def integer(default: int | None = None, low: int | None = None, high: int | None = None, **options: Any) -> Declared:
+def integer(default: int | None = None, low: int | None = None, high: int | None = None, **options: object) -> Declared:
     """A whole number within bounds."""
     return Declared("INT", _given(default=default, min=low, max=high) | options)
 
 
 def number(
-    default: float | None = None, low: float | None = None, high: float | None = None, **options: Any
+    default: float | None = None, low: float | None = None, high: float | None = None, **options: object
 ) -> Declared:
     """A number within bounds."""
     return Declared("FLOAT", _given(default=default, min=low, max=high) | options)
 
 
-def text(default: str | None = None, **options: Any) -> Declared:
+def text(default: str | None = None, **options: object) -> Declared:
     """A text."""
     return Declared("STRING", _given(default=default) | options)
 
 
-def boolean(default: bool | None = None, **options: Any) -> Declared:  # noqa: FBT001 -- reads as the others do
+def boolean(default: bool | None = None, **options: object) -> Declared:  # noqa: FBT001 -- reads as the others do
     """Yes or no."""
     return Declared("BOOLEAN", _given(default=default) | options)
 
 
-def combo(*choices: Any, **options: Any) -> Declared:
+def combo(*choices: object, **options: object) -> Declared:
     """One of some choices."""
     return Declared("COMBO", {**options, "options": list(choices)})
 
 
-def old_combo(*choices: Any, **options: Any) -> Declared:
+def old_combo(*choices: object, **options: object) -> Declared:
     """One of some choices, as older nodes declare it: its type is the list itself."""
     return Declared("COMBO", options, tuple(choices), bare=not options)
 
@@ -164,14 +164,14 @@ def node(
     category: str,
     *,
     outputs: tuple[Output, ...] = (),
-    hidden: Mapping[str, Any] = _NO_OPTIONS,
+    hidden: Mapping[str, object] = _NO_OPTIONS,
     is_output: bool = False,
     is_input_list: bool = False,
     is_experimental: bool = False,
     is_deprecated: bool = False,
-    fingerprint: Callable[..., Any] | None = None,
-    validate: Callable[..., Any] | None = None,
-    needed: Callable[..., Any] | None = None,
+    fingerprint: Callable[..., object] | None = None,
+    validate: Callable[..., object] | None = None,
+    needed: Callable[..., object] | None = None,
 ) -> Callable[[F], F]:
     """Declare a node by its function.
 
@@ -191,13 +191,13 @@ def node(
     return declare
 
 
-def definition_of(run: Callable[..., Any]) -> Definition:
+def definition_of(run: Callable[..., object]) -> Definition:
     """The definition of a function that was declared as a node."""
     found: Definition = run.definition  # type: ignore[attr-defined]
     return found
 
 
-def _inputs(run: Callable[..., Any]) -> tuple[tuple[Input, ...], bool]:
+def _inputs(run: Callable[..., object]) -> tuple[tuple[Input, ...], bool]:
     hints = get_type_hints(run, include_extras=True)
     inputs, takes_context = [], False
     for parameter in inspect.signature(run).parameters.values():
@@ -211,5 +211,5 @@ def _inputs(run: Callable[..., Any]) -> tuple[tuple[Input, ...], bool]:
     return tuple(inputs), takes_context
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def _given(**options: object) -> dict[str, object]:
     return {name: value for name, value in options.items() if value is not None}

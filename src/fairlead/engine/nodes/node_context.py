@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from fairlead.domain.jobs.events import Place, Progress
 from fairlead.engine.nodes.context import InterruptedByCallerError, ModelReply, NamedFaultError, SavedFile
@@ -125,7 +125,7 @@ class NodeContext:
         self,
         place: Place,
         files: Files,
-        hidden: Mapping[str, Any],
+        hidden: Mapping[str, object],
         is_wanted: Callable[[], bool],
         report: Callable[[Progress], None],
         outside: Outside = ALONE,

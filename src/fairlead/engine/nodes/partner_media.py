@@ -32,7 +32,7 @@ class UnusableMediaError(ValueError):
     """A value cannot be sent to a model, or what a model gave cannot be read."""
 
 
-def spelled(input_: NodeInput, value: Any) -> list[str]:
+def spelled(input_: NodeInput, value: object) -> list[str]:
     """The values of a socket as texts of a body, one for each picture of a batch. UnusableMediaError."""
     media = input_.media
     if media is None:
@@ -63,7 +63,7 @@ def _is_longer(text: str, longest: int | None) -> bool:
     return longest is not None and len(text) > longest
 
 
-def _encoded(input_: NodeInput, value: Any) -> Iterator[bytes]:
+def _encoded(input_: NodeInput, value: object) -> Iterator[bytes]:
     type_ = input_.type
     if type_ == _EITHER:
         type_ = "IMAGE" if hasattr(value, "shape") else "VIDEO"
@@ -81,7 +81,7 @@ def _encoded(input_: NodeInput, value: Any) -> Iterator[bytes]:
             yield clip_file(value)
 
 
-def _batch(input_: NodeInput, value: Any, dimensions: int) -> Array:
+def _batch(input_: NodeInput, value: object, dimensions: int) -> Array:
     values = np.asarray(value, np.float32)
     if values.ndim == dimensions - 1:
         values = values[None]
@@ -143,7 +143,7 @@ def sound_file(value: Any) -> bytes:
     return file.getvalue()
 
 
-def read_sound(path: Path) -> dict[str, Any]:
+def read_sound(path: Path) -> dict[str, object]:
     """A file as a sound. UnusableMediaError."""
     try:
         samples, rate = sound_files.read(path)
@@ -152,7 +152,7 @@ def read_sound(path: Path) -> dict[str, Any]:
     return sounds.sound(samples[None], rate)
 
 
-def clip_file(value: Any) -> bytes:
+def clip_file(value: object) -> bytes:
     """A clip as MP4. UnusableMediaError."""
     if not hasattr(value, "save_to"):
         raise UnusableMediaError("A video has to be one that can be saved.")

@@ -47,7 +47,7 @@ def partner_nodes(document: bytes) -> Sequence[Definition]:
 
 
 def _definition(node: PartnerNode) -> Definition:
-    async def run(context: Context, **given: Any) -> Result:
+    async def run(context: Context, **given: object) -> Result:
         return await _run(node, context, given)
 
     has_files = any(output.kind is Kind.FILE for output in node.outputs)
@@ -83,7 +83,7 @@ async def _run(node: PartnerNode, context: Context, given: Mapping[str, Any]) ->
     return await asyncio.to_thread(lambda: _Answer(node, reply, context).result())
 
 
-def _content(node: PartnerNode, variant: str, given: Mapping[str, Any]) -> bytes:
+def _content(node: PartnerNode, variant: str, given: Mapping[str, object]) -> bytes:
     """The body of a call as JSON. NamedFaultError for inputs of which none can be made."""
     values = dict(given)
     try:
@@ -113,8 +113,8 @@ class _Answer:
         self._node = node
         self._reply = reply
         self._context = context
-        self._document: Any = None
-        self._ui: dict[str, list[Any]] = {}
+        self._document: object = None
+        self._ui: dict[str, list[object]] = {}
 
     def result(self) -> Result:
         """The values of all outputs. An output the model made nothing for blocks who consumes it."""
@@ -131,7 +131,7 @@ class _Answer:
             raise NamedFaultError(_PROVIDER, "The provider answered without a result that can be used.")
         return Result(values, self._ui)
 
-    def _value(self, kind: Kind, name: str) -> Any:
+    def _value(self, kind: Kind, name: str) -> object:
         places = [place for place in self._node.places if place.kind is kind]
         if kind is Kind.STRING:
             return self._text(places)
@@ -151,7 +151,7 @@ class _Answer:
         return ""
 
     def _read(self, place: Place) -> Iterator[Any]:
-        readers: Mapping[Kind, Callable[[_File], Any]] = {
+        readers: Mapping[Kind, Callable[[_File], object]] = {
             Kind.IMAGE: lambda file: read_pictures(file.path),
             Kind.AUDIO: lambda file: read_sound(file.path),
             Kind.VIDEO: lambda file: read_clip(file.path),

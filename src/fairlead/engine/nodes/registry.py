@@ -10,7 +10,7 @@ from fairlead.engine.nodes.node import Definition, Input, definition_of
 class Registry:
     """Classes of nodes by name, made of the functions that were declared as nodes."""
 
-    def __init__(self, *families: Iterable[Callable[..., Any]]) -> None:
+    def __init__(self, *families: Iterable[Callable[..., object]]) -> None:
         """ValueError when two nodes have one name: the later would hide the earlier."""
         self._interfaces: dict[str, Interface] = {}
         for family in families:
@@ -70,5 +70,5 @@ def described(definition: Definition) -> dict[str, Any]:
     }
 
 
-def _specs(inputs: Iterable[Input]) -> dict[str, list[Any]]:
+def _specs(inputs: Iterable[Input]) -> dict[str, list[object]]:
     return {input_.name: spec_of(input_.declared) for input_ in inputs}

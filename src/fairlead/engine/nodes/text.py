@@ -3,7 +3,7 @@
 import json
 import string as alphabets
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fairlead.engine.nodes.node import Output, boolean, combo, integer, node, socket, text
 from fairlead.engine.texts.bounds import as_json, check_length
@@ -196,7 +196,7 @@ def replace_pattern(
 
 @node("StringFormat", "Format Text", _CATEGORY, outputs=_TEXT)
 def fill_template(
-    values: Annotated[Mapping[str, Any], socket("COMFY_AUTOGROW_V3", template=_VALUES_TEMPLATE)],
+    values: Annotated[Mapping[str, object], socket("COMFY_AUTOGROW_V3", template=_VALUES_TEMPLATE)],
     f_string: Annotated[str, text("{a}", multiline=True)],
 ) -> str:
     """A text with places for values, `{a}` to `{z}`."""
@@ -218,14 +218,14 @@ def extract_from_json(
     return "" if found is None else str(found)
 
 
-def _json_in(written: str) -> Any:
+def _json_in(written: str) -> object:
     try:
         return json.loads(written)
     except (ValueError, RecursionError):
         return next(_objects_in(written), None)
 
 
-def _objects_in(written: str) -> Iterator[Any]:
+def _objects_in(written: str) -> Iterator[object]:
     decoder, start = json.JSONDecoder(), -1
     # Each attempt may read to the end, so their number is bounded.
     for _ in range(_MOST_ATTEMPTS):
@@ -240,7 +240,7 @@ def _objects_in(written: str) -> Iterator[Any]:
 
 @node("ConvertArrayToString", "Convert Array to String", _CATEGORY, outputs=_TEXT)
 def array_to_text(
-    array: Annotated[Sequence[Any], socket("ARRAY")],
+    array: Annotated[Sequence[object], socket("ARRAY")],
     indent: Annotated[int, integer(2, 0, 8)],
 ) -> str:
     """A list as JSON, on one line with an indent of 0."""
@@ -249,7 +249,7 @@ def array_to_text(
 
 @node("ConvertDictionaryToString", "Convert Dictionary to String", _CATEGORY, outputs=_TEXT)
 def dictionary_to_text(
-    dictionary: Annotated[Mapping[str, Any], socket("DICT")],
+    dictionary: Annotated[Mapping[str, object], socket("DICT")],
     indent: Annotated[int, integer(2, 0, 8)],
 ) -> str:
     """A dictionary as JSON, on one line with an indent of 0."""

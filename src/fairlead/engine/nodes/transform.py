@@ -253,7 +253,7 @@ def resize_and_pad_image(
 
 _SIDE: Final = ["INT", {"default": 512, "min": 0, "max": _EDGE, "step": 1}]
 _CROP: Final = ["COMBO", {"default": "center", "multiselect": False, "options": ["disabled", "center"]}]
-_RESIZE_TYPES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+_RESIZE_TYPES: Final[Mapping[str, Mapping[str, object]]] = MappingProxyType(
     {
         "scale dimensions": {"width": _SIDE, "height": _SIDE, "crop": _CROP},
         "scale by multiplier": {"multiplier": ["FLOAT", {"default": 1.0, "min": 0.01, "max": 8.0, "step": 0.01}]},
@@ -277,7 +277,7 @@ _IMAGE_DIMENSIONS: Final = 4
 def resize_image_mask(
     input: Annotated[Array, socket("COMFY_MATCHTYPE_V3", template=_MATCHTYPE)],  # noqa: A002 -- its name in workflows
     resize_type: Annotated[
-        Mapping[str, Any],
+        Mapping[str, object],
         socket(
             "COMFY_DYNAMICCOMBO_V3",
             options=[{"key": key, "inputs": {"required": dict(inputs)}} for key, inputs in _RESIZE_TYPES.items()],

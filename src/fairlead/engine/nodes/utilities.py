@@ -113,7 +113,7 @@ def seed(seed: Annotated[int, integer(None, 0, (1 << 63) - 1, control_after_gene
     return seed
 
 
-def _any_choice(choice: Any) -> bool:  # noqa: ARG001 -- that it is named is what lifts the check against the list
+def _any_choice(choice: object) -> bool:  # noqa: ARG001 -- that it is named is what lifts the check against the list
     return True
 
 
@@ -138,22 +138,22 @@ def custom_combo(choice: Annotated[str, combo(multiselect=False)], **others: Any
     is_input_list=True,
 )
 def create_list(
-    inputs: Annotated[Mapping[str, Sequence[Any]], socket("COMFY_AUTOGROW_V3", template=_LIST_TEMPLATE)],
-) -> list[Any]:
+    inputs: Annotated[Mapping[str, Sequence[object]], socket("COMFY_AUTOGROW_V3", template=_LIST_TEMPLATE)],
+) -> list[object]:
     """All values of all inputs, one after another in the order of the inputs."""
     in_order = sorted(inputs, key=lambda name: (len(name), name))  # input2 before input10
     return [value for name in in_order for value in inputs[name]]
 
 
 @node("PreviewAny", "Preview as Text", _CATEGORY, outputs=(Output("STRING"),), is_output=True)
-def preview_any(source: Annotated[Any, socket("*")]) -> Result:
+def preview_any(source: Annotated[object, socket("*")]) -> Result:
     """Any value as text, shown to who watches: lists and dictionaries as JSON, others as they write themselves."""
     shown = _written(source)
     check_length(len(shown))
     return Result((shown,), ui={"text": [shown]})
 
 
-def _written(source: Any) -> str:
+def _written(source: object) -> str:
     if isinstance(source, (list, tuple, dict)):
         try:
             return as_json(source, indent=4)

@@ -108,7 +108,7 @@ def save_webm(
     return Result((images,), _shown(file))
 
 
-def _shown(file: SavedFile) -> dict[str, Any]:
+def _shown(file: SavedFile) -> dict[str, object]:
     """A saved video as it is shown: editors look among the images for it, the specification has it among videos."""
     return {"images": [file.as_ui()], "animated": (True,), "video": [file.as_ui()]}
 

@@ -5,7 +5,6 @@ import concurrent.futures
 import contextvars
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from fairlead.engine.graph.live import LiveGraph
 from fairlead.engine.nodes.node import Input
@@ -15,14 +14,14 @@ from fairlead.engine.packs.shims.prompts import view_of
 from fairlead.engine.packs.tensors import for_pack, holds_tensors
 
 
-def hidden_values(names: Mapping[str, Any]) -> dict[str, Any]:
+def hidden_values(names: Mapping[str, object]) -> dict[str, object]:
     """The values of the hidden inputs of the node that is being called; None where nobody knows them."""
     context = current_context()
     known = {} if context is None else context.hidden
     return {name: _hidden(known.get(name)) for name in names}
 
 
-def converter(inputs: tuple[Input, ...]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+def converter(inputs: tuple[Input, ...]) -> Callable[[Mapping[str, object]], dict[str, object]]:
     """A function that makes the values of inputs into what the pack takes; those not declared may be anything."""
     untouched = frozenset(
         input_.name
@@ -32,7 +31,7 @@ def converter(inputs: tuple[Input, ...]) -> Callable[[Mapping[str, Any]], dict[s
         and "VIDEO" not in input_.declared.type
     )
 
-    def converted(values: Mapping[str, Any]) -> dict[str, Any]:
+    def converted(values: Mapping[str, object]) -> dict[str, object]:
         return {
             name: value if name in untouched else videos.for_pack(for_pack(value)) for name, value in values.items()
         }
@@ -40,19 +39,19 @@ def converter(inputs: tuple[Input, ...]) -> Callable[[Mapping[str, Any]], dict[s
     return converted
 
 
-def with_hidden(function: Callable[..., Any], hidden: Mapping[str, Any]) -> Callable[..., Any]:
+def with_hidden(function: Callable[..., object], hidden: Mapping[str, object]) -> Callable[..., object]:
     """A check of a class that is given the hidden inputs it names as well. It shows the parameters of the check."""
     signature = inspect.signature(function)
     named = {name: kind for name, kind in hidden.items() if name in signature.parameters}
 
-    def checked(**values: Any) -> Any:
+    def checked(**values: object) -> object:
         return function(**{**hidden_values(named), **values})
 
     checked.__signature__ = signature  # type: ignore[attr-defined]
     return checked
 
 
-def completed(value: Any) -> Any:
+def completed(value: object) -> object:
     """What a coroutine gives, where nobody awaits: in a thread of its own when an event loop is running here."""
     if not inspect.isawaitable(value):
         return value
@@ -65,7 +64,7 @@ def completed(value: Any) -> Any:
         return thread.submit(context.run, asyncio.run, awaited(value)).result()
 
 
-async def awaited(value: Any) -> Any:
+async def awaited(value: object) -> object:
     """A coroutine of anything that can be awaited, or of what is there already."""
     return await value if inspect.isawaitable(value) else value
 
@@ -75,5 +74,5 @@ def node_id(context: NodeContext | None) -> str:
     return "" if context is None else context.place.node
 
 
-def _hidden(value: Any) -> Any:
+def _hidden(value: object) -> object:
     return view_of(value) if isinstance(value, LiveGraph) else value

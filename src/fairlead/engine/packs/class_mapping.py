@@ -76,7 +76,7 @@ class _OldClass:
         kind: Any,
         inputs: tuple[Input, ...],
         outputs: tuple[Output, ...],
-        hidden: Mapping[str, Any],
+        hidden: Mapping[str, object],
         folders: PackFolders,
     ) -> None:
         self._kind = kind
@@ -85,31 +85,31 @@ class _OldClass:
         self._folders = folders
         self._uploads = [input_.name for input_ in inputs if _UPLOADS.intersection(input_.declared.options)]
         self._converted = converter(inputs)
-        self._instances: OrderedDict[str, Any] = OrderedDict()
+        self._instances: OrderedDict[str, object] = OrderedDict()
         self.is_input_list: Final = bool(getattr(kind, "INPUT_IS_LIST", False))
 
-    def run(self, **inputs: Any) -> Result | Blocked:
+    def run(self, **inputs: object) -> Result | Blocked:
         """Call the method for the node that is being executed."""
         context = current_context()
         with numbered_graphs():
             given = completed(self._method(context)(**self._arguments(inputs, context)))
         return as_result(given, self._outputs, self._folders, context)
 
-    async def run_concurrently(self, **inputs: Any) -> Result | Blocked:
+    async def run_concurrently(self, **inputs: object) -> Result | Blocked:
         """The same for a method that is a coroutine."""
         context = current_context()
         with numbered_graphs():
             given = await self._method(context)(**self._arguments(inputs, context))
         return as_result(given, self._outputs, self._folders, context)
 
-    def needed(self, function: Callable[..., Any], static: Any) -> Callable[..., Any]:
+    def needed(self, function: Callable[..., object], static: object) -> Callable[..., object]:
         """The class's word on which lazy inputs it needs, asked of the node's instance."""
         signature = inspect.signature(function)
         if inspect.isfunction(static):  # an ordinary method, seen from the class
             signature = signature.replace(parameters=list(signature.parameters.values())[1:])
         takes_any = _takes_any(function)
 
-        def asked(**values: Any) -> Any:
+        def asked(**values: object) -> object:
             known = {**self._hidden_values(), **self._converted(values)}
             chosen = {name: value for name, value in known.items() if takes_any or name in signature.parameters}
             return self._instance(current_context()).check_lazy_status(**chosen)
@@ -118,7 +118,7 @@ class _OldClass:
         return asked
 
     def _method(self, context: NodeContext | None) -> Callable[..., Any]:
-        found: Callable[..., Any] = getattr(self._instance(context), self._kind.FUNCTION)
+        found: Callable[..., object] = getattr(self._instance(context), self._kind.FUNCTION)
         return found
 
     def _instance(self, context: NodeContext | None) -> Any:
@@ -129,13 +129,13 @@ class _OldClass:
                 self._instances.popitem(last=False)
         return self._instances[id_]
 
-    def _arguments(self, inputs: Mapping[str, Any], context: NodeContext | None) -> dict[str, Any]:
+    def _arguments(self, inputs: Mapping[str, Any], context: NodeContext | None) -> dict[str, object]:
         for name in self._uploads:
             if context is not None and isinstance(inputs.get(name), str):
                 self._stage(inputs[name], context)
         return {**self._converted(inputs), **self._hidden_values()}
 
-    def _hidden_values(self) -> dict[str, Any]:
+    def _hidden_values(self) -> dict[str, object]:
         values = hidden_values(self._hidden)
         return {name: [value] for name, value in values.items()} if self.is_input_list else values
 
@@ -147,7 +147,7 @@ class _OldClass:
             return  # the node says so itself when it looks: it may know the name otherwise
 
 
-def _check(kind: Any, name: str, hidden: Mapping[str, Any]) -> Callable[..., Any] | None:
+def _check(kind: object, name: str, hidden: Mapping[str, object]) -> Callable[..., object] | None:
     """A check of a class. Some forget to say that it is none of an instance, and are given the class in its place."""
     function = getattr(kind, name, None)
     if not callable(function):
@@ -158,12 +158,12 @@ def _check(kind: Any, name: str, hidden: Mapping[str, Any]) -> Callable[..., Any
     return with_hidden(function, hidden)
 
 
-def _takes_any(function: Callable[..., Any]) -> bool:
+def _takes_any(function: Callable[..., object]) -> bool:
     parameters = inspect.signature(function).parameters.values()
     return any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
 
 
-def _outputs(kind: Any) -> tuple[Output, ...]:
+def _outputs(kind: object) -> tuple[Output, ...]:
     types = getattr(kind, "RETURN_TYPES", ())
     if not isinstance(types, list | tuple):
         raise BadClassError("its RETURN_TYPES is no tuple; one type needs a comma behind it")
@@ -179,7 +179,7 @@ def _outputs(kind: Any) -> tuple[Output, ...]:
     )
 
 
-def _hidden(section: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Input, ...]]:
+def _hidden(section: Mapping[str, object]) -> tuple[dict[str, Any], tuple[Input, ...]]:
     """The hidden inputs that are filled in for every node, and those that are inputs like others, only not seen.
 
     The latter are set by packs in the graphs they make, such as the turns of a loop.
@@ -189,7 +189,7 @@ def _hidden(section: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Input, ..
     return filled, inputs_of({"optional": others})
 
 
-def _sections(inputs: tuple[Input, ...], hidden: Mapping[str, Any], unseen: tuple[Input, ...]) -> dict[str, Any]:
+def _sections(inputs: tuple[Input, ...], hidden: Mapping[str, Any], unseen: tuple[Input, ...]) -> dict[str, object]:
     """The inputs as editors are told of them where some are not seen."""
     names = {input_.name for input_ in unseen}
     sections = {
@@ -204,15 +204,15 @@ def _sections(inputs: tuple[Input, ...], hidden: Mapping[str, Any], unseen: tupl
     return {"input": sections, "input_order": {section: list(found) for section, found in sections.items()}}
 
 
-def _sequence(value: Any) -> Sequence[Any]:
+def _sequence(value: object) -> Sequence[object]:
     """A tuple of values where one may stand for itself: `("name")` is no tuple."""
     if value is None:
         return ()
     return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
 
 
-def _told(kind: Any, module: str) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _told(kind: object, module: str) -> dict[str, object]:
+    told: dict[str, object] = {
         "description": plain(getattr(kind, "DESCRIPTION", "")),
         "python_module": module,
         "has_intermediate_output": bool(getattr(kind, "HAS_INTERMEDIATE_OUTPUT", False)),

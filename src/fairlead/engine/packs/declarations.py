@@ -14,7 +14,7 @@ class BadClassError(ValueError):
     """A class of nodes is not of the shape it must have; the words say where."""
 
 
-def declared_of(spec: Any) -> Declared:
+def declared_of(spec: object) -> Declared:
     """The declaration of an input, `(type,)` or `(type, options)`; a type may be the list of choices itself.
 
     BadClassError when it is neither.
@@ -47,7 +47,7 @@ def type_name(type_: str) -> str:
     return str.__str__(type_) if type_ != _NO_TYPE else ANY
 
 
-def output_type(type_: Any) -> Any:
+def output_type(type_: object) -> Any:
     """The type of an output; a list of choices stays one. BadClassError for anything else."""
     if isinstance(type_, str):
         return type_name(type_)
@@ -56,7 +56,7 @@ def output_type(type_: Any) -> Any:
     raise BadClassError(f"{type_!r:.100} is no type of an output")
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def plain(value: object, depth: int = 0) -> object:
     """A value that can be told as JSON: containers and numbers of other libraries as Python's, the rest as text."""
     if depth > _DEPTH_MAX:
         return None
@@ -71,7 +71,7 @@ def plain(value: Any, depth: int = 0) -> Any:
             return _plain_scalar(value)
 
 
-def _plain_scalar(value: Any) -> Any:
+def _plain_scalar(value: Any) -> object:
     if value is None or isinstance(value, bool):
         return value
     own = next((kind for kind in (int, float) if isinstance(value, kind)), str)

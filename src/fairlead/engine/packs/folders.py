@@ -59,12 +59,12 @@ class PackFolders:
                 return kind, name.removesuffix(f"[{kind}]").rstrip()
         return "input", name
 
-    def kept(self, ui: Mapping[str, Any], context: NodeContext) -> Mapping[str, Any]:
+    def kept(self, ui: Mapping[str, object], context: NodeContext) -> Mapping[str, object]:
         """Hand over every file that is shown, once each; what is shown then names it as the job does."""
         kept: dict[Path, Mapping[str, str]] = {}
         return {key: self._kept(value, context, kept, 0) for key, value in ui.items()}
 
-    def _kept(self, value: Any, context: NodeContext, kept: dict[Path, Mapping[str, str]], depth: int) -> Any:
+    def _kept(self, value: Any, context: NodeContext, kept: dict[Path, Mapping[str, str]], depth: int) -> object:
         if depth > _DEPTH_MAX:
             return value
         match value:

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from fairlead.domain.deployments import PackSet
 from fairlead.engine.hosts.protocol import PackReport
@@ -120,8 +120,8 @@ class _Loading:
         return module
 
     def _take(self, module: ModuleType) -> None:
-        classes: Any = getattr(module, "NODE_CLASS_MAPPINGS", None)
-        entrypoint: Any = getattr(module, "comfy_entrypoint", None)
+        classes: object = getattr(module, "NODE_CLASS_MAPPINGS", None)
+        entrypoint: object = getattr(module, "comfy_entrypoint", None)
         if getattr(module, "WEB_DIRECTORY", None) is not None:
             self._notes.append("its scripts for editors are not served")
         elif classes is None and entrypoint is None:
@@ -131,13 +131,13 @@ class _Loading:
         if callable(entrypoint):
             self._take_extension(entrypoint)
 
-    def _take_mapping(self, classes: Any, titles: Mapping[str, Any]) -> None:
+    def _take_mapping(self, classes: object, titles: Mapping[str, object]) -> None:
         if not isinstance(classes, Mapping):
             raise BadPackError("its NODE_CLASS_MAPPINGS is no dict")
         for name, kind in classes.items():
             self._add(str(name), kind, str(titles.get(name) or name))
 
-    def _take_extension(self, entrypoint: Callable[[], Any]) -> None:
+    def _take_extension(self, entrypoint: Callable[[], object]) -> None:
         extension = completed(entrypoint())
         if not hasattr(extension, "get_node_list"):
             raise BadPackError("its comfy_entrypoint gives no extension")
@@ -152,7 +152,7 @@ class _Loading:
                 continue
             self._add(kind.__name__, kind, "")
 
-    def _add(self, name: str, kind: Any, title: str) -> None:
+    def _add(self, name: str, kind: object, title: str) -> None:
         try:
             definition = self._definition(name, kind, title)
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- as above
@@ -166,7 +166,7 @@ class _Loading:
         self._nodes.NODE_CLASS_MAPPINGS.setdefault(definition.name, kind)
         self._nodes.NODE_DISPLAY_NAME_MAPPINGS.setdefault(definition.name, definition.title)
 
-    def _definition(self, name: str, kind: Any, title: str) -> Definition:
+    def _definition(self, name: str, kind: object, title: str) -> Definition:
         module = f"{PACKAGE}.{self._pack.title}"
         if inspect.isclass(kind) and issubclass(kind, ComfyNode):
             return definition_of_schema(kind, module, self._folders)

@@ -1,7 +1,7 @@
 """What the code of packs gives, in all the shapes they know, as a Result of ours."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from fairlead.engine.nodes.node import Blocked, Output, Result
 from fairlead.engine.nodes.node_context import NodeContext
@@ -12,20 +12,20 @@ from fairlead.engine.packs.tensors import from_pack, holds_tensors
 class ShownFiles(Protocol):
     """Where files lie that packs have written and show."""
 
-    def kept(self, ui: Mapping[str, Any], context: NodeContext) -> Mapping[str, Any]:
+    def kept(self, ui: Mapping[str, object], context: NodeContext) -> Mapping[str, object]:
         """Hand the files over to the job; what is shown then names them as the job does."""
         ...
 
 
 def as_result(
-    given: Any, outputs: Sequence[Output], files: ShownFiles, context: NodeContext | None
+    given: object, outputs: Sequence[Output], files: ShownFiles, context: NodeContext | None
 ) -> Result | Blocked:
     """A tuple or list holds the outputs; a dict may hold `result`, `ui` and `expand`; anything else is the only one.
 
     Too many values are cut off, as packs rely on it. An output without a value blocks every node that would take it.
     """
-    ui: Mapping[str, Any] = {}
-    expand: Mapping[str, Any] | None = None
+    ui: Mapping[str, object] = {}
+    expand: Mapping[str, object] | None = None
     if isinstance(given, Mapping) and not {"ui", "result", "expand"}.isdisjoint(given):
         ui, expand = given.get("ui") or {}, given.get("expand")
         given = given.get("result")
@@ -37,9 +37,9 @@ def as_result(
 
 
 def made_result(
-    given: Any,
-    ui: Mapping[str, Any],
-    expand: Mapping[str, Any] | None,
+    given: object,
+    ui: Mapping[str, object],
+    expand: Mapping[str, object] | None,
     outputs: Sequence[Output],
     files: ShownFiles,
     context: NodeContext | None,
@@ -56,7 +56,7 @@ def made_result(
     return Result(tuple(converted), shown, None if expand is None else dict(expand))
 
 
-def _values(given: Any, count: int) -> list[Any]:
+def _values(given: object, count: int) -> list[object]:
     if count == 0:
         return []
     match given:
@@ -70,7 +70,7 @@ def _values(given: Any, count: int) -> list[Any]:
     return [*values, *missing]
 
 
-def _shown(ui: Any, files: ShownFiles, context: NodeContext | None) -> Mapping[str, Any]:
+def _shown(ui: object, files: ShownFiles, context: NodeContext | None) -> Mapping[str, object]:
     if not isinstance(ui, Mapping):
         return {}
     return ui if context is None else files.kept(ui, context)

@@ -20,7 +20,7 @@ def definition_of_schema(kind: type[ComfyNode], module: str, folders: PackFolder
     schema = kind.GET_SCHEMA()
     if not isinstance(schema, Schema):
         raise BadClassError("its define_schema gives no Schema")
-    name: Any = schema.node_id
+    name: object = schema.node_id
     if not isinstance(name, str) or not name:
         raise BadClassError("its node_id is no name")
     inputs = inputs_of(sections_of(schema.inputs or ()))
@@ -59,10 +59,10 @@ class _NewClass:
     def __init__(
         self,
         kind: type[ComfyNode],
-        hidden: Mapping[str, Any],
+        hidden: Mapping[str, object],
         outputs: tuple[Output, ...],
         folders: PackFolders,
-        converted: Callable[[Mapping[str, Any]], dict[str, Any]],
+        converted: Callable[[Mapping[str, object]], dict[str, object]],
     ) -> None:
         self._kind = kind
         self._hidden = hidden
@@ -70,23 +70,23 @@ class _NewClass:
         self._folders = folders
         self._converted = converted
 
-    def run(self, **inputs: Any) -> Result | Blocked:
+    def run(self, **inputs: object) -> Result | Blocked:
         """Execute a node."""
         with numbered_graphs():
             return self._result(completed(self._copy().execute(**self._converted(inputs))))
 
-    async def run_concurrently(self, **inputs: Any) -> Result | Blocked:
+    async def run_concurrently(self, **inputs: object) -> Result | Blocked:
         """The same for a method that is a coroutine."""
         with numbered_graphs():
             return self._result(await self._copy().execute(**self._converted(inputs)))
 
-    def check(self, name: str) -> Callable[..., Any] | None:
+    def check(self, name: str) -> Callable[..., object] | None:
         """A check of the class; None when it has none."""
         function = getattr(self._kind, name, None)
         if function is None:
             return None
 
-        def checked(**values: Any) -> Any:
+        def checked(**values: object) -> object:
             return getattr(self._copy(), name)(**self._converted(values))
 
         checked.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
@@ -96,7 +96,7 @@ class _NewClass:
         """Nodes keep nothing on their class: what they set is set on a copy that goes with the call."""
         return type(self._kind.__name__, (self._kind,), {"hidden": HiddenHolder(hidden_values(self._hidden))})
 
-    def _result(self, given: Any) -> Result | Blocked:
+    def _result(self, given: object) -> Result | Blocked:
         context = current_context()
         if not isinstance(given, NodeOutput):
             return as_result(given, self._outputs, self._folders, context)
@@ -115,7 +115,7 @@ def _hidden_of(schema: Schema) -> list[Hidden]:
     return [*asked, *([Hidden.prompt, Hidden.extra_pnginfo] if schema.is_output_node else [])]
 
 
-def _told(schema: Schema, module: str) -> dict[str, Any]:
+def _told(schema: Schema, module: str) -> dict[str, object]:
     return {
         "display_name": schema.display_name,
         "description": plain(schema.description or ""),

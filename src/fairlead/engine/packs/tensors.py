@@ -15,12 +15,12 @@ _TENSOR_TYPES: Final = frozenset({"IMAGE", "MASK", "LATENT", "AUDIO", ANY, "COMF
 _DEPTH_MAX: Final = 8
 
 
-def holds_tensors(type_: Any) -> bool:
+def holds_tensors(type_: object) -> bool:
     """Whether values of a type are, or hold, tensors."""
     return isinstance(type_, str) and any(part.strip() in _TENSOR_TYPES for part in type_.split(","))
 
 
-def for_pack(value: Any, depth: int = 0) -> Any:
+def for_pack(value: object, depth: int = 0) -> Any:
     """A value as a pack takes it. A tensor has its own memory: packs may write into it, and we share ours."""
     torch = sys.modules.get("torch")
     if torch is None or depth > _DEPTH_MAX:
@@ -36,7 +36,7 @@ def for_pack(value: Any, depth: int = 0) -> Any:
             return value
 
 
-def from_pack(value: Any, depth: int = 0) -> Any:
+def from_pack(value: object, depth: int = 0) -> Any:
     """A value as our nodes take it."""
     if depth > _DEPTH_MAX:
         return value
@@ -51,7 +51,7 @@ def from_pack(value: Any, depth: int = 0) -> Any:
             return _array(value)
 
 
-def _array(value: Any) -> Any:
+def _array(value: object) -> object:
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor):
         return value

@@ -35,12 +35,12 @@ class VideoCodec(StrEnum):
 class VideoComponents:
     """What a video consists of, as packs know it."""
 
-    images: Any
+    images: object
     frame_rate: Fraction
-    audio: Any = None
-    metadata: Mapping[str, Any] | None = None
+    audio: object = None
+    metadata: Mapping[str, object] | None = None
     bit_depth: int = 8
-    alpha: Any = None
+    alpha: object = None
 
 
 class Video:
@@ -88,10 +88,10 @@ class Video:
     def save_to(
         self,
         path: Any,
-        format: Any = VideoContainer.AUTO,  # noqa: A002 -- packs call it so
-        codec: Any = VideoCodec.AUTO,
-        metadata: Mapping[str, Any] | None = None,
-        **_: Any,
+        format: object = VideoContainer.AUTO,  # noqa: A002 -- packs call it so
+        codec: object = VideoCodec.AUTO,
+        metadata: Mapping[str, object] | None = None,
+        **_: object,
     ) -> None:
         """Write it to a file, by its path or into an open one. ValueError for what cannot be written."""
         if isinstance(path, str | Path):
@@ -116,7 +116,7 @@ class Video:
 class VideoFromFile(Video):
     """A video in a file, or in bytes."""
 
-    def __init__(self, file: Any, *, start_time: float = 0.0, duration: float = 0.0, **_: Any) -> None:
+    def __init__(self, file: object, *, start_time: float = 0.0, duration: float = 0.0, **_: object) -> None:
         path = Path(file) if isinstance(file, str | Path) else _written(file)
         super().__init__(FileClip(path, start_time, duration))
 
@@ -131,14 +131,14 @@ class VideoFromComponents(Video):
         super().__init__(MadeClip(Components(images, sound, rate, components.metadata, components.bit_depth)))
 
 
-def for_pack(value: Any) -> Any:
+def for_pack(value: object) -> object:
     """A video of ours, or a list of them, as a pack takes it; anything else as it is."""
     if isinstance(value, list) and any(isinstance(item, MadeClip | FileClip) for item in value):
         return [for_pack(item) for item in value]
     return Video(value) if isinstance(value, MadeClip | FileClip) else value
 
 
-def from_pack(value: Any) -> Any:
+def from_pack(value: object) -> object:
     """A video of a pack, or a list of them, as our nodes take it; anything else as it is."""
     if isinstance(value, list) and any(isinstance(item, Video) for item in value):
         return [from_pack(item) for item in value]
@@ -159,7 +159,7 @@ def _check() -> None:
 
 
 API: Final = {
-    "Input": {"Video": Video, "Image": Any, "Audio": dict[str, Any], "Mask": Any, "Latent": dict[str, Any]},
+    "Input": {"Video": Video, "Image": object, "Audio": dict[str, object], "Mask": object, "Latent": dict[str, object]},
     "InputImpl": {"VideoFromFile": VideoFromFile, "VideoFromComponents": VideoFromComponents},
     "Types": {"VideoComponents": VideoComponents, "VideoContainer": VideoContainer, "VideoCodec": VideoCodec},
 }

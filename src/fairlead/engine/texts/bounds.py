@@ -5,7 +5,7 @@ A few nodes that double a text are enough to fill any memory, so code that makes
 
 import json
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 MOST_CHARACTERS: Final = 10_000_000
 """The most characters a node may make; a text of that length is some ten thousand pages."""
@@ -17,7 +17,7 @@ def check_length(characters: int) -> None:
         raise ValueError(f"The text would have {characters:,} characters, and {MOST_CHARACTERS:,} is the most.")
 
 
-def as_json(value: Any, indent: int, *, otherwise: Callable[[Any], Any] | None = None) -> str:
+def as_json(value: object, indent: int, *, otherwise: Callable[[object], object] | None = None) -> str:
     """A value as JSON, on one line when `indent` is 0.
 
     `otherwise` turns what JSON cannot hold into something it can; without it such a value is a TypeError. ValueError

@@ -75,8 +75,8 @@ class _Evaluation:
         self._expression = expression
         self._names = names
 
-    def value_of(self, node: ast.expr) -> Any:
-        result: Any
+    def value_of(self, node: ast.expr) -> object:
+        result: object
         match node:
             case ast.Constant(value=bool() | int() | float() as number):
                 result = number
@@ -108,9 +108,9 @@ class _Evaluation:
             raise ExpressionError(f"There is no value {name[:200]}; there are: {known}.")
         return self._names[name]
 
-    def _deciding(self, decides: bool, parts: Sequence[ast.expr]) -> Any:  # noqa: FBT001 -- a truth value
+    def _deciding(self, decides: bool, parts: Sequence[ast.expr]) -> object:  # noqa: FBT001 -- a truth value
         """The first part that decides an `and` or an `or`, else the last, as Python has it."""
-        value: Any = None
+        value: object = None
         for part in parts:
             value = self.value_of(part)
             if bool(value) is decides:
@@ -128,14 +128,14 @@ class _Evaluation:
             left = right
         return True
 
-    def _called(self, name: str, arguments: Sequence[ast.expr]) -> Any:
+    def _called(self, name: str, arguments: Sequence[ast.expr]) -> object:
         if name not in _FUNCTIONS:
             known = ", ".join(_FUNCTIONS)
             raise ExpressionError(f"There is no function {name[:200]}; there are: {known}.")
         return _worked_out(_FUNCTIONS[name], *(self.value_of(argument) for argument in arguments))
 
 
-def _worked_out(work: Callable[..., Any], *values: Any) -> Any:
+def _worked_out(work: Callable[..., object], *values: object) -> object:
     try:
         result = work(*values)
     except ExpressionError:
@@ -171,7 +171,7 @@ def _sum(left: Value, right: Value) -> Number:
     return left + right
 
 
-def _power(base: Number, exponent: Number) -> Any:
+def _power(base: Number, exponent: Number) -> object:
     if abs(exponent) > _MOST_EXPONENT:
         raise ExpressionError(f"The expression has an exponent above {_MOST_EXPONENT}.")
     if isinstance(base, int) and isinstance(exponent, int):
@@ -194,13 +194,13 @@ def _total(*values: Any) -> Number:
     return sum(values[0]) if len(values) == 1 and isinstance(values[0], Sequence) else sum(values)
 
 
-_UNARY: Final[Mapping[type[ast.unaryop], Callable[..., Any]]] = {
+_UNARY: Final[Mapping[type[ast.unaryop], Callable[..., object]]] = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
     ast.Not: operator.not_,
     ast.Invert: operator.invert,
 }
-_BINARY: Final[Mapping[type[ast.operator], Callable[..., Any]]] = {
+_BINARY: Final[Mapping[type[ast.operator], Callable[..., object]]] = {
     ast.Add: _sum,
     ast.Sub: operator.sub,
     ast.Mult: _product,
@@ -224,7 +224,7 @@ _COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[..., bool]]] = {
     ast.In: lambda value, values: value in values,
     ast.NotIn: lambda value, values: value not in values,
 }
-_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+_FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "abs": abs,
     "ceil": math.ceil,
     "cos": math.cos,

@@ -33,7 +33,7 @@ def main() -> None:
         sys.stdout.flush()
 
 
-def _answer(question: dict[str, Any]) -> dict[str, Any]:
+def _answer(question: dict[str, Any]) -> dict[str, object]:
     try:
         pattern = re.compile(question["pattern"], question["flags"])
     except (re.error, OverflowError, RecursionError) as reason:
@@ -48,7 +48,7 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
         return {"long": True}
 
 
-def _asked(pattern: re.Pattern[str], question: dict[str, Any]) -> dict[str, Any]:
+def _asked(pattern: re.Pattern[str], question: dict[str, Any]) -> dict[str, object]:
     text, most = question["text"], question["most"]
     match question["ask"]:
         case "search":
@@ -70,7 +70,7 @@ def _found(pattern: re.Pattern[str], text: str, group: int | None) -> Iterator[s
         yield match[group] or ""
 
 
-def _bounded(found: Iterator[str], count: int, most: int) -> dict[str, Any]:
+def _bounded(found: Iterator[str], count: int, most: int) -> dict[str, object]:
     pieces, length = [], 0
     for piece in found:
         pieces.append(piece)

@@ -58,7 +58,7 @@ class Pattern:
             raise ValueError(f"The replacement has {len(replacement):,} characters, and {_LONGEST_TEXT:,} is the most.")
         return str(self._ask("replace", text, replacement=replacement, count=count))
 
-    def _ask(self, ask: str, text: str, **details: Any) -> Any:
+    def _ask(self, ask: str, text: str, **details: object) -> Any:
         if len(self.source) > _LONGEST_PATTERN:
             raise ValueError(f"The pattern has {len(self.source):,} characters, and {_LONGEST_PATTERN:,} is the most.")
         if len(text) > _LONGEST_TEXT:
@@ -93,7 +93,7 @@ class _Matcher:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
-    def ask(self, question: dict[str, Any]) -> Any:
+    def ask(self, question: dict[str, object]) -> object:
         """The answer, or None when the question took too long and the process was ended for it."""
         line = json.dumps(question) + "\n"
         with self._lock:

@@ -7,7 +7,7 @@ it is shown (`{a:.2f}`, `{a:>{b}}`). It may not ask for attributes, which lead f
 import re
 from collections.abc import Callable, Mapping
 from string import Formatter
-from typing import Any, Final
+from typing import Final
 
 from fairlead.engine.texts.bounds import check_length
 
@@ -17,10 +17,10 @@ _WIDEST: Final = 1000
 _NESTED_MOST: Final = 1
 _QUOTED: Final = 500
 """The most characters of a place, which its errors repeat."""
-_CONVERSIONS: Final[Mapping[str, Callable[[Any], str]]] = {"r": repr, "s": str, "a": ascii}
+_CONVERSIONS: Final[Mapping[str, Callable[[object], str]]] = {"r": repr, "s": str, "a": ascii}
 
 
-def fill(template: str, values: Mapping[str, Any]) -> str:
+def fill(template: str, values: Mapping[str, object]) -> str:
     """The template with its places filled in.
 
     ValueError says which place cannot be filled, for a template that is no template, and for a text too long.
@@ -28,7 +28,7 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
     return _filled(template, values, nested=0)
 
 
-def _filled(template: str, values: Mapping[str, Any], nested: int) -> str:
+def _filled(template: str, values: Mapping[str, object], nested: int) -> str:
     pieces, length = [], 0
     for literal, place, shown_as, conversion in Formatter().parse(template):
         pieces.append(literal)
@@ -39,7 +39,7 @@ def _filled(template: str, values: Mapping[str, Any], nested: int) -> str:
     return "".join(pieces)
 
 
-def _shown(place: str, shown_as: str, conversion: str | None, values: Mapping[str, Any], nested: int) -> str:
+def _shown(place: str, shown_as: str, conversion: str | None, values: Mapping[str, object], nested: int) -> str:
     if len(place) > _QUOTED:
         raise ValueError(f"The place {{{place[:_QUOTED]}}} is longer than {_QUOTED} characters.")
     if "{" in shown_as:
@@ -59,7 +59,7 @@ def _shown(place: str, shown_as: str, conversion: str | None, values: Mapping[st
         raise ValueError(f"The value of {{{place}}} cannot be shown as '{shown_as[:_QUOTED]}': {reason}.") from None
 
 
-def _found(place: str, values: Mapping[str, Any]) -> Any:
+def _found(place: str, values: Mapping[str, object]) -> object:
     match = _PLACE.fullmatch(place)
     if match is None:
         raise ValueError(f"The place {{{place}}} is none: write {{a}}, or {{a[0]}} for a part of a list.")
@@ -72,7 +72,7 @@ def _found(place: str, values: Mapping[str, Any]) -> Any:
     return value
 
 
-def _part(value: Any, index: int | str, place: str) -> Any:
+def _part(value: object, index: int | str, place: str) -> object:
     if isinstance(value, (list, tuple, dict, str)):
         try:
             return value[index]  # type: ignore[index]

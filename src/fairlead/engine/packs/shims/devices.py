@@ -1,7 +1,7 @@
 """`comfy.model_management` as packs import it: whether to go on, and where tensors live."""
 
 import sys
-from typing import Any, Final
+from typing import Final
 
 from fairlead.engine.nodes.context import InterruptedByCallerError
 from fairlead.engine.nodes.node_context import current_context
@@ -31,7 +31,7 @@ def interrupt_current_processing(value: bool = True) -> None:  # noqa: FBT001, F
         raise InterruptedByCallerError("a node has ended the execution")
 
 
-def device(*_: Any, **__: Any) -> Any:
+def device(*_: object, **__: object) -> object:
     """Where tensors live: on the first GPU where there is one, otherwise in memory."""
     torch = sys.modules.get("torch")
     if torch is None:
@@ -39,13 +39,13 @@ def device(*_: Any, **__: Any) -> Any:
     return torch.device("cuda" if torch.cuda.is_available() else _CPU)
 
 
-def memory(*_: Any, **__: Any) -> Any:
+def memory(*_: object, **__: object) -> object:
     """Where tensors are kept meanwhile."""
     torch = sys.modules.get("torch")
     return _CPU if torch is None else torch.device(_CPU)
 
 
-def nothing(*_: Any, **__: Any) -> None:
+def nothing(*_: object, **__: object) -> None:
     """There are no models to load or to forget."""
 
 

@@ -22,7 +22,7 @@ class ExecutionSync:
     """What a node says of its execution."""
 
     def set_progress(
-        self, value: float, max_value: float, node_id: str | None = None, preview_image: Any = None, **_: Any
+        self, value: float, max_value: float, node_id: str | None = None, preview_image: object = None, **_: object
     ) -> None:
         """Say how far the node is, perhaps with a picture of it."""
         del node_id  # it is the node that is being executed
@@ -40,7 +40,7 @@ class Execution(ExecutionSync):
 class NodeReplacement:
     """Which nodes take the place of others: a matter of editors."""
 
-    async def register(self, *_: Any, **__: Any) -> None:
+    async def register(self, *_: object, **__: object) -> None:
         """Take a replacement, which nobody asks for."""
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from fairlead.engine.nodes.context import NoSuchFileError
 from fairlead.engine.nodes.files import filled
@@ -39,7 +39,7 @@ class FolderPaths:
             name: ([str(root / name) for root in folders.models], set(MODEL_EXTENSIONS)) for name in _MODEL_FOLDERS
         }
 
-    def members(self) -> dict[str, Any]:
+    def members(self) -> dict[str, object]:
         """Everything the module has, by name."""
         functions = {name: getattr(self, name) for name in dir(self) if not name.startswith("_") and name != "members"}
         roots = [str(root) for root in self._folders.models]

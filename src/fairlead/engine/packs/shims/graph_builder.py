@@ -27,24 +27,24 @@ def numbered_graphs() -> Iterator[None]:
 class GraphNode:
     """A node of a graph that is being built."""
 
-    def __init__(self, id_: str, class_type: str, inputs: Mapping[str, Any]) -> None:
+    def __init__(self, id_: str, class_type: str, inputs: Mapping[str, object]) -> None:
         self.id = id_
         self.class_type = class_type
-        self.inputs: dict[str, Any] = dict(inputs)
+        self.inputs: dict[str, object] = dict(inputs)
         self.override_display_id: str | None = None
 
-    def out(self, index: int) -> list[Any]:
+    def out(self, index: int) -> list[object]:
         """A link to an output."""
         return [self.id, index]
 
-    def set_input(self, key: str, value: Any) -> None:
+    def set_input(self, key: str, value: object) -> None:
         """Set an input; None takes it away."""
         if value is None:
             self.inputs.pop(key, None)
         else:
             self.inputs[key] = value
 
-    def get_input(self, key: str) -> Any:
+    def get_input(self, key: str) -> object:
         """The value of an input, or None."""
         return self.inputs.get(key)
 
@@ -52,7 +52,7 @@ class GraphNode:
         """Have editors show the node as another."""
         self.override_display_id = override_display_id
 
-    def serialize(self) -> dict[str, Any]:
+    def serialize(self) -> dict[str, object]:
         """The node in the API format."""
         told = {} if self.override_display_id is None else {"override_display_id": self.override_display_id}
         return {"class_type": self.class_type, "inputs": self.inputs, **told}
@@ -81,7 +81,7 @@ class GraphBuilder:
     def set_default_prefix(cls, prefix_root: str, call_index: int, graph_index: int = 0) -> None:
         """Prefixes are given out by the executor; packs that set them themselves change nothing."""
 
-    def node(self, class_type: str, id: str | None = None, **kwargs: Any) -> GraphNode:  # noqa: A002 -- packs call it so
+    def node(self, class_type: str, id: str | None = None, **kwargs: object) -> GraphNode:  # noqa: A002 -- packs call it so
         """Add a node, or return the one with this id; without an id it gets a number."""
         name = f"{self.prefix}{next(self._made) if id is None else id}"
         if name not in self.nodes:
@@ -92,11 +92,11 @@ class GraphBuilder:
         """The node with an id, or None."""
         return self.nodes.get(f"{self.prefix}{id}")
 
-    def finalize(self) -> dict[str, Any]:
+    def finalize(self) -> dict[str, object]:
         """The graph in the API format."""
         return {id_: node.serialize() for id_, node in self.nodes.items()}
 
-    def replace_node_output(self, node_id: str, index: int, new_value: Any) -> None:
+    def replace_node_output(self, node_id: str, index: int, new_value: object) -> None:
         """Put something else wherever an output is linked to; None takes those inputs away."""
         replaced = as_link([f"{self.prefix}{node_id}", index])
         for node in self.nodes.values():
@@ -108,17 +108,17 @@ class GraphBuilder:
         del self.nodes[f"{self.prefix}{id}"]
 
 
-def is_link(obj: Any) -> bool:
+def is_link(obj: object) -> bool:
     """Whether a value is a link to an output: the id of a node, and a number."""
     return isinstance(obj, list) and as_link(obj) is not None
 
 
 def add_graph_prefix(
-    graph: Mapping[str, Mapping[str, Any]], outputs: Sequence[Any], prefix: str
-) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    graph: Mapping[str, Mapping[str, Any]], outputs: Sequence[object], prefix: str
+) -> tuple[dict[str, Any], tuple[object, ...]]:
     """A graph and the links into it with a prefix before all ids."""
 
-    def prefixed(value: Any) -> Any:
+    def prefixed(value: Any) -> object:
         return [f"{prefix}{value[0]}", value[1]] if is_link(value) and value[0] in graph else value
 
     made = {

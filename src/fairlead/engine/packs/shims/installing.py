@@ -58,7 +58,7 @@ def install(registry: Registry, custom_nodes: Sequence[str], folders: PackFolder
     return sys.modules["nodes"]
 
 
-def _put(name: str, members: Mapping[str, Any]) -> None:
+def _put(name: str, members: Mapping[str, object]) -> None:
     module = ModuleType(name, "What node packs import by this name.")
     module.__path__ = []  # others may be below it, and those that are not are missing by their own names
     vars(module).update(members)
@@ -87,7 +87,7 @@ def _comfy() -> dict[str, dict[str, Any]]:
     }
 
 
-def _api() -> dict[str, dict[str, Any]]:
+def _api() -> dict[str, dict[str, object]]:
     """The package `comfy_api`, each of whose versions is the same."""
     extension = {
         "ComfyExtension": extension_api.ComfyExtension,
@@ -108,7 +108,7 @@ def _api() -> dict[str, dict[str, Any]]:
     return tables
 
 
-def _aiohttp() -> dict[str, dict[str, Any]]:
+def _aiohttp() -> dict[str, dict[str, object]]:
     if importlib.util.find_spec("aiohttp") is not None:
         return {}
     return {"aiohttp": {"__getattr__": web.attribute}, "aiohttp.web": {"__getattr__": web.attribute}}

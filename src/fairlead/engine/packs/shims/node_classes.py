@@ -3,7 +3,7 @@
 import secrets
 import string
 from collections.abc import Iterable
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from fairlead.engine.nodes.node import Blocked, Definition, Result
 from fairlead.engine.nodes.node_context import current_context
@@ -22,12 +22,12 @@ class OwnNode:
     FUNCTION: ClassVar[str] = "call"
 
     @classmethod
-    def INPUT_TYPES(cls) -> dict[str, Any]:  # noqa: N802 -- packs call it so
+    def INPUT_TYPES(cls) -> dict[str, object]:  # noqa: N802 -- packs call it so
         """The inputs as editors read them."""
-        inputs: dict[str, Any] = described(cls.DEFINITION)["input"]
+        inputs: dict[str, object] = described(cls.DEFINITION)["input"]
         return inputs
 
-    def call(self, **inputs: Any) -> Any:
+    def call(self, **inputs: object) -> object:
         """Call the node, from within another."""
         converted = {name: from_pack(value) for name, value in inputs.items()}
         given = completed(self.DEFINITION.run(**converted, **self._context()))
@@ -35,7 +35,7 @@ class OwnNode:
         results = tuple(value if isinstance(value, Blocked) else for_pack(value) for value in values)
         return {"ui": dict(given.ui), "result": results} if isinstance(given, Result) and given.ui else results
 
-    def _context(self) -> dict[str, Any]:
+    def _context(self) -> dict[str, object]:
         return {"context": current_context()} if self.DEFINITION.takes_context else {}
 
 
@@ -50,8 +50,8 @@ class SavingNode(OwnNode):
         self.compress_level = 4
 
     def save_images(
-        self, images: Any, filename_prefix: str = "ComfyUI", prompt: Any = None, extra_pnginfo: Any = None
-    ) -> dict[str, Any]:
+        self, images: object, filename_prefix: str = "ComfyUI", prompt: object = None, extra_pnginfo: object = None
+    ) -> dict[str, object]:
         """Save each image as a PNG; the texts in it are those of the node's hidden inputs."""
         del prompt, extra_pnginfo
         prefix = f"{filename_prefix}{self.prefix_append}"
@@ -73,7 +73,7 @@ class LoadingNode(OwnNode):
 
     FUNCTION = "load_image"
 
-    def load_image(self, image: str) -> Any:
+    def load_image(self, image: str) -> object:
         """The images of a file, and as their mask what is transparent."""
         return self.call(image=image)
 
@@ -99,10 +99,10 @@ def class_of(definition: Definition) -> type[OwnNode]:
     return type(definition.name, (_BASES.get(definition.name, OwnNode),), members)
 
 
-def members(definitions: Iterable[Definition]) -> dict[str, Any]:
+def members(definitions: Iterable[Definition]) -> dict[str, object]:
     """Everything the module has, by name; packs are added to its mappings as they are loaded."""
     listed = list(definitions)
-    classes: dict[str, Any] = {definition.name: class_of(definition) for definition in listed}
+    classes: dict[str, object] = {definition.name: class_of(definition) for definition in listed}
     return {
         "NODE_CLASS_MAPPINGS": classes,
         "NODE_DISPLAY_NAME_MAPPINGS": {definition.name: definition.title for definition in listed},

@@ -1,7 +1,7 @@
 """How far a node is, as packs tell it: `comfy.utils.ProgressBar`, and what the schema form has for it."""
 
 import io
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from PIL import Image
@@ -23,7 +23,7 @@ class ProgressBar:
         self.current: float = 0
         self._context = current_context()
 
-    def update_absolute(self, value: float, total: float | None = None, preview: Any = None) -> None:
+    def update_absolute(self, value: float, total: float | None = None, preview: object = None) -> None:
         """Say how far it is, of how much; `preview` is a format, a picture and the longest edge it is shown with."""
         if total is not None:
             self.total = total
@@ -35,7 +35,7 @@ class ProgressBar:
         self.update_absolute(self.current + value)
 
 
-def tell_progress(value: float, most: float, preview: Any, context: NodeContext | None) -> None:
+def tell_progress(value: float, most: float, preview: object, context: NodeContext | None) -> None:
     """Tell who watches, if a node is executed; InterruptedByCallerError when it is not wanted any more."""
     if context is None:
         return
@@ -44,7 +44,7 @@ def tell_progress(value: float, most: float, preview: Any, context: NodeContext 
         show_preview(preview, context)
 
 
-def show_preview(preview: Any, context: NodeContext) -> None:
+def show_preview(preview: object, context: NodeContext) -> None:
     """Show a picture, an image or a tensor; in a tuple its format comes first and its longest edge last."""
     format_, picture, edge = "JPEG", preview, _PREVIEW_EDGE
     if isinstance(preview, tuple) and len(preview) >= 2:  # noqa: PLR2004 -- the format and the picture
@@ -61,7 +61,7 @@ def show_preview(preview: Any, context: NodeContext) -> None:
     context.preview("image/png" if is_png else "image/jpeg", file.getvalue())
 
 
-def _picture(picture: Any) -> Image.Image:
+def _picture(picture: object) -> Image.Image:
     """A picture of its own, of the first image where there are several. TypeError for anything else."""
     if isinstance(picture, Image.Image):
         return picture.copy()
@@ -71,5 +71,5 @@ def _picture(picture: Any) -> Image.Image:
     return as_picture(np.asarray(array[0] if array.ndim == 4 else array, np.float32))  # noqa: PLR2004 -- a batch
 
 
-def _size(picture: Any) -> tuple[int, int]:
+def _size(picture: object) -> tuple[int, int]:
     return picture.size if isinstance(picture, Image.Image) else (_PREVIEW_EDGE, _PREVIEW_EDGE)

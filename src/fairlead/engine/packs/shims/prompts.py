@@ -1,6 +1,5 @@
 """The graph that is being executed, as packs look at it: the hidden input DYNPROMPT."""
 
-from typing import Any
 from weakref import WeakKeyDictionary, proxy
 
 from fairlead.engine.graph.graph import write_graph
@@ -12,9 +11,9 @@ class DynamicPrompt:
 
     def __init__(self, live: LiveGraph) -> None:
         self._live = live
-        self._told: dict[str, dict[str, Any]] = {}
+        self._told: dict[str, dict[str, object]] = {}
 
-    def get_node(self, node_id: str) -> dict[str, Any]:
+    def get_node(self, node_id: str) -> dict[str, object]:
         """A node in the API format, the same dict each time: packs leave words for each other in it.
 
         KeyError for a node there is not.
@@ -36,7 +35,7 @@ class DynamicPrompt:
         """The ids of all nodes, submitted or made."""
         return set(self._live)
 
-    def get_original_prompt(self) -> dict[str, Any]:
+    def get_original_prompt(self) -> dict[str, object]:
         """The graph as it was submitted."""
         return write_graph(self._live.submitted)
 

@@ -1,14 +1,12 @@
 """`comfy.utils.common_upscale` as packs import it, by the kernels of our own nodes."""
 
-from typing import Any
-
 import numpy as np
 
 from fairlead.engine.nodes.resampling import scale
 from fairlead.engine.packs.tensors import for_pack, from_pack
 
 
-def common_upscale(samples: Any, width: int, height: int, upscale_method: str, crop: str) -> Any:
+def common_upscale(samples: object, width: int, height: int, upscale_method: str, crop: str) -> object:
     """Scale images [B,C,H,W] to a size; with crop `center` what would be out of proportion is cut off before.
 
     ValueError for a method there is not.

@@ -15,13 +15,13 @@ class ComfyType:
     """A type of values: its name, what it is in Python, its inputs and outputs."""
 
     io_type: ClassVar[str] = "*"
-    Type: ClassVar[Any] = Any
+    Type: ClassVar[object] = object
     Input: ClassVar[type[Input]] = Input
     Output: ClassVar[type[Output]] = Output
 
 
 def made_type(
-    io_type: str, input_: type[Input] = Input, output: type[Output] = Output, **members: Any
+    io_type: str, input_: type[Input] = Input, output: type[Output] = Output, **members: object
 ) -> type[ComfyType]:
     """A type of a name, with the inputs and outputs of a kind."""
     name = {"io_type": io_type}
@@ -35,7 +35,7 @@ def custom(io_type: str) -> type[ComfyType]:
     return made_type(io_type)
 
 
-def comfytype(io_type: str, **_: Any) -> Callable[[type], type]:
+def comfytype(io_type: str, **_: object) -> Callable[[type], type]:
     """Make a class of a pack a type of a name; what it has itself stays."""
 
     def named(kind: type) -> type:
@@ -87,12 +87,12 @@ class ControlAfterGenerate(StrEnum):
 class RemoteOptions:
     """Choices that an editor asks for at a route."""
 
-    def __init__(self, route: str, refresh_button: bool, control_after_refresh: str = "first", **more: Any) -> None:  # noqa: FBT001 -- packs may give it by place
+    def __init__(self, route: str, refresh_button: bool, control_after_refresh: str = "first", **more: object) -> None:  # noqa: FBT001 -- packs may give it by place
         self._told = {
             "route": route, "refresh_button": refresh_button, "control_after_refresh": control_after_refresh, **more
         }  # fmt: skip
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The choices as editors read them."""
         return {name: value for name, value in self._told.items() if value is not None}
 
@@ -111,10 +111,10 @@ class Hidden(StrEnum):
 class HiddenHolder:
     """The values of hidden inputs by name; those a class has not asked for are None."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, object]) -> None:
         self._values = values
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
         return self._values.get(name)
@@ -143,14 +143,18 @@ class Schema:
     accept_all_inputs: bool = False
     essentials_category: str | None = None
     has_intermediate_output: bool = False
-    price_badge: Any = None
+    price_badge: object = None
 
 
 class NodeOutput:
     """What a node gives: values, something to show, a graph in its place, or why it blocks the nodes after it."""
 
     def __init__(
-        self, *args: Any, ui: Any = None, expand: Mapping[str, Any] | None = None, block_execution: str | None = None
+        self,
+        *args: object,
+        ui: Any = None,
+        expand: Mapping[str, object] | None = None,
+        block_execution: str | None = None,
     ) -> None:
         self.args = args
         self.ui = ui
@@ -158,18 +162,18 @@ class NodeOutput:
         self.block_execution = block_execution
 
     @property
-    def result(self) -> Any:
+    def result(self) -> object:
         """The values; None when there are none."""
         return self.args or None
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> object:
         return self.args[index]
 
 
 class UIOutput:
     """Something to show; packs derive from it."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """It as it is shown."""
         raise NotImplementedError(f"{type(self).__name__} has no as_dict")
 
@@ -185,12 +189,12 @@ class ComfyNode:
         raise NotImplementedError(f"{cls.__name__} has no define_schema")
 
     @classmethod
-    def execute(cls, **kwargs: Any) -> Any:
+    def execute(cls, **kwargs: object) -> object:
         """Execute a node."""
         raise NotImplementedError(f"{cls.__name__} has no execute")
 
     @classmethod
-    def check_lazy_status(cls, **kwargs: Any) -> list[str]:
+    def check_lazy_status(cls, **kwargs: object) -> list[str]:
         """Name the lazy inputs that are needed: all, unless a class knows better."""
         return [name for name, value in kwargs.items() if value is None]
 
@@ -216,7 +220,7 @@ _SOCKETS: Final = {
 }  # fmt: skip
 
 
-def _members() -> dict[str, Any]:
+def _members() -> dict[str, object]:
     """Everything `io` has, by name."""
     types = {name: made_type(io_type, WidgetInput) for name, io_type in _WIDGETS.items()}
     types |= {name: custom(io_type) for name, io_type in _SOCKETS.items()}

@@ -43,7 +43,7 @@ class Input:
         """The type as editors know it."""
         return str(self.io_type)
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> dict[str, object]:
         """The options as editors know them; those that say nothing are left out."""
         extra = self._options.get("extra_dict") or {}
         options = {name: value for name, value in self._options.items() if value is not None and name != "extra_dict"}
@@ -52,7 +52,7 @@ class Input:
             options[str(_value(upload))] = True
         return {**{_TOLD_AS.get(name, name): _value(value) for name, value in options.items()}, **extra}
 
-    def spec(self) -> tuple[str, dict[str, Any]]:
+    def spec(self) -> tuple[str, dict[str, object]]:
         """The declaration as editors read it."""
         return (self.get_io_type(), self.told())
 
@@ -98,7 +98,7 @@ class ComboInput(WidgetInput):
         self.options = [_value(choice) for choice in options] if is_enum or options is not None else None
         super().__init__(id, *args, **more)
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> dict[str, object]:
         """The choices are among the options."""
         options = {} if self.options is None else {"options": self.options}
         return {**super().told(), "multiselect": self.is_multiple, **options}
@@ -126,7 +126,7 @@ class MultiTypeInput(Input):
         """All the types, with commas between them."""
         return self._names
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> dict[str, object]:
         """With the options of the input that shows how it is filled in."""
         if self._shown is None:
             return super().told()
@@ -154,7 +154,7 @@ class MatchTypeInput(Input):
         self.template = template
         super().__init__(id, *args, **options)
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> dict[str, object]:
         """With the template."""
         return {**super().told(), "template": self.template.told()}
 
@@ -175,11 +175,11 @@ class MatchTypeOutput(Output):
 class AutogrowTemplate:
     """An input that there are more of the more are connected; numbered, or by the names there are."""
 
-    def __init__(self, input: Input, prefix: str | None = None, **bounds: Any) -> None:  # noqa: A002 -- as above
+    def __init__(self, input: Input, prefix: str | None = None, **bounds: object) -> None:  # noqa: A002 -- as above
         self.input = input
         self._told = {"prefix": prefix, **bounds}
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> dict[str, object]:
         """The template as editors read it."""
         given = {name: value for name, value in self._told.items() if value is not None}
         return {"input": sections_of([self.input]), **given}
@@ -206,7 +206,7 @@ class AutogrowInput(Input):
         self.template = template
         super().__init__(id, *args, **options)
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> dict[str, object]:
         """With the template."""
         return {**super().told(), "template": self.template.told()}
 
@@ -218,7 +218,7 @@ class DynamicOption:
     key: str
     inputs: Sequence[Input]
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> dict[str, object]:
         """The choice as editors read it."""
         return {"key": self.key, "inputs": sections_of(self.inputs)}
 
@@ -230,20 +230,20 @@ class DynamicComboInput(Input):
         self.options = options
         super().__init__(id, *args, **more)
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> dict[str, object]:
         """With the choices."""
         return {**super().told(), "options": [option.told() for option in self.options]}
 
 
-def sections_of(inputs: Iterable[Input]) -> dict[str, dict[str, Any]]:
+def sections_of(inputs: Iterable[Input]) -> dict[str, dict[str, object]]:
     """Inputs as editors read them, required and optional ones apart."""
-    sections: dict[str, dict[str, Any]] = {"required": {}, "optional": {}}
+    sections: dict[str, dict[str, object]] = {"required": {}, "optional": {}}
     for input_ in inputs:
         sections["optional" if input_.optional else "required"][input_.id] = list(input_.spec())
     return {section: found for section, found in sections.items() if found or section == "required"}
 
 
-def _value(option: Any) -> Any:
+def _value(option: object) -> object:
     """An option as it is told: the value of an enumeration's member, an object that can tell itself as a dict."""
     if isinstance(option, Enum):
         return option.value

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 from fairlead.engine.nodes.node_context import current_context
 from fairlead.engine.packs.shims.progress import show_preview, tell_progress
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 _PREVIEW_EVENTS: Final = frozenset({1, 2, 4})
 
 
@@ -25,21 +25,21 @@ class Routes:
     def __init__(self) -> None:
         self.count = 0
 
-    def _route(self, path: str, **options: Any) -> Callable[[F], F]:
+    def _route(self, path: str, **options: object) -> Callable[[F], F]:
         del path, options
         self.count += 1
         return lambda handler: handler
 
     get = post = put = patch = delete = head = options = view = _route
 
-    def static(self, prefix: str, path: Any, **options: Any) -> None:
+    def static(self, prefix: str, path: object, **options: object) -> None:
         """A folder of files, not served either."""
         del prefix, path, options
         self.count += 1
 
     add_get = add_post = add_static = static
 
-    def add_route(self, method: str, path: str, handler: Any, **options: Any) -> None:
+    def add_route(self, method: str, path: str, handler: object, **options: object) -> None:
         """A route, not served either."""
         del method, path, handler, options
         self.count += 1
@@ -50,7 +50,7 @@ class Application:
 
     def __init__(self, routes: Routes) -> None:
         self.router: Final = routes
-        self.middlewares: Final[list[Any]] = []
+        self.middlewares: Final[list[object]] = []
 
     def add_routes(self, routes: Any) -> None:
         """Take routes."""
@@ -80,10 +80,10 @@ class PromptServer:
         """A node knows nothing of its job."""
         return None
 
-    def add_on_prompt_handler(self, handler: Callable[..., Any]) -> None:
+    def add_on_prompt_handler(self, handler: Callable[..., object]) -> None:
         """Take a function that would change workflows as they are submitted; workflows are executed as they are."""
 
-    def send_sync(self, event: Any, data: Any, sid: str | None = None) -> None:
+    def send_sync(self, event: object, data: object, sid: str | None = None) -> None:
         """Tell who watches: progress, previews and text get there, and messages for a pack's own scripts do not."""
         del sid
         context = current_context()
@@ -94,7 +94,7 @@ class PromptServer:
         elif event in _PREVIEW_EVENTS and isinstance(data, tuple):
             show_preview(data[0] if event == BinaryEventTypes.PREVIEW_IMAGE_WITH_METADATA else data, context)
 
-    async def send(self, event: Any, data: Any, sid: str | None = None) -> None:
+    async def send(self, event: object, data: object, sid: str | None = None) -> None:
         """The same, to be awaited."""
         self.send_sync(event, data, sid)
 

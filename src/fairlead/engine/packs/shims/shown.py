@@ -21,7 +21,7 @@ _PREVIEW_FPS: Final = 6.0
 class SavedResult(dict[str, str]):
     """A file that was written, as it is shown."""
 
-    def __init__(self, filename: str, subfolder: str, type: Any) -> None:  # noqa: A002 -- packs call it so
+    def __init__(self, filename: str, subfolder: str, type: object) -> None:  # noqa: A002 -- packs call it so
         super().__init__(filename=filename, subfolder=subfolder, type=str(getattr(type, "value", type)))
 
     filename = property(lambda self: self["filename"])
@@ -32,11 +32,11 @@ class SavedResult(dict[str, str]):
 class Shown(UIOutput):
     """Something to show, by its key."""
 
-    def __init__(self, key: str, values: Sequence[Any], **more: Any) -> None:
+    def __init__(self, key: str, values: Sequence[object], **more: object) -> None:
         self.values = list(values)
         self._told = {key: self.values, **more}
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """It as it is shown."""
         return self._told
 
@@ -58,7 +58,7 @@ class SavedAudios(Shown):
 class PreviewImage(SavedImages):
     """Images that are shown and not kept."""
 
-    def __init__(self, image: Any, animated: bool = False, cls: Any = None, **_: Any) -> None:  # noqa: FBT001, FBT002 -- as above
+    def __init__(self, image: object, animated: bool = False, cls: object = None, **_: object) -> None:  # noqa: FBT001, FBT002 -- as above
         del cls
         images = _images(image)
         if animated:
@@ -71,7 +71,7 @@ class PreviewImage(SavedImages):
 class PreviewMask(PreviewImage):
     """Masks that are shown and not kept."""
 
-    def __init__(self, mask: Any, animated: bool = False, cls: Any = None, **_: Any) -> None:  # noqa: FBT001, FBT002 -- as above
+    def __init__(self, mask: object, animated: bool = False, cls: object = None, **_: object) -> None:  # noqa: FBT001, FBT002 -- as above
         array = np.asarray(from_pack(mask), np.float32)
         masks = array.reshape(-1, *array.shape[-2:])
         super().__init__(np.repeat(masks[..., None], 3, axis=-1), animated, cls)
@@ -80,28 +80,28 @@ class PreviewMask(PreviewImage):
 class PreviewText(Shown):
     """A text that is shown."""
 
-    def __init__(self, value: str, **_: Any) -> None:
+    def __init__(self, value: str, **_: object) -> None:
         super().__init__("text", [value])
 
 
 class PreviewVideo(Shown):
     """Videos that were written, and are shown."""
 
-    def __init__(self, values: Sequence[Mapping[str, str]], **_: Any) -> None:
+    def __init__(self, values: Sequence[Mapping[str, str]], **_: object) -> None:
         super().__init__("images", values, animated=[True])
 
 
 class PreviewAudio(SavedAudios):
     """Sounds that are shown and not kept."""
 
-    def __init__(self, audio: Any, cls: Any = None, **_: Any) -> None:
+    def __init__(self, audio: object, cls: object = None, **_: object) -> None:
         super().__init__(AudioSaveHelper.save_audio(audio, "preview", FolderType.temp, cls))
 
 
 class PreviewUI3D(Shown):
     """A model in three dimensions that is shown."""
 
-    def __init__(self, model_file: str, camera_info: Any = None, **_: Any) -> None:
+    def __init__(self, model_file: str, camera_info: object = None, **_: object) -> None:
         super().__init__("result", [model_file, camera_info])
 
 
@@ -110,7 +110,11 @@ class ImageSaveHelper:
 
     @staticmethod
     def save_images(
-        images: Any, filename_prefix: str, folder_type: Any, cls: Any = None, compress_level: int = _COMPRESSION
+        images: object,
+        filename_prefix: str,
+        folder_type: object,
+        cls: object = None,
+        compress_level: int = _COMPRESSION,
     ) -> list[SavedResult]:
         """Write each image as a PNG."""
         del cls
@@ -123,14 +127,14 @@ class ImageSaveHelper:
 
     @staticmethod
     def get_save_images_ui(
-        images: Any, filename_prefix: str, cls: Any = None, compress_level: int = _COMPRESSION
+        images: object, filename_prefix: str, cls: object = None, compress_level: int = _COMPRESSION
     ) -> SavedImages:
         """Write each image as a PNG, to be shown and kept."""
         return SavedImages(ImageSaveHelper.save_images(images, filename_prefix, FolderType.output, cls, compress_level))
 
     @staticmethod
     def save_animated_png(
-        images: Any, filename_prefix: str, folder_type: Any, cls: Any, fps: float, compress_level: int
+        images: object, filename_prefix: str, folder_type: object, cls: object, fps: float, compress_level: int
     ) -> SavedResult:
         """Write all images as an animated PNG."""
         del cls
@@ -141,8 +145,8 @@ class ImageSaveHelper:
 
     @staticmethod
     def save_animated_webp(
-        images: Any, filename_prefix: str, folder_type: Any, cls: Any, fps: float, lossless: bool, quality: int,  # noqa: FBT001 -- packs may give it by place
-        method: int,
+        images: object, filename_prefix: str, folder_type: object, cls: object, fps: float,
+        lossless: bool, quality: int, method: int,  # noqa: FBT001 -- packs may give it by place
     ) -> SavedResult:  # fmt: skip
         """Write all images as an animated WebP."""
         del cls
@@ -159,10 +163,10 @@ class AudioSaveHelper:
     def save_audio(
         audio: Any,
         filename_prefix: str,
-        folder_type: Any,
-        cls: Any = None,
+        folder_type: object,
+        cls: object = None,
         format: str = "flac",  # noqa: A002 -- packs call it so
-        **_: Any,
+        **_: object,
     ) -> list[SavedResult]:
         """Write each sound of a batch."""
         del cls
@@ -177,7 +181,7 @@ class AudioSaveHelper:
         return saved
 
     @staticmethod
-    def get_save_audio_ui(audio: Any, filename_prefix: str, cls: Any = None, **options: Any) -> SavedAudios:
+    def get_save_audio_ui(audio: object, filename_prefix: str, cls: object = None, **options: Any) -> SavedAudios:
         """Write each sound of a batch, to be shown and kept."""
         return SavedAudios(AudioSaveHelper.save_audio(audio, filename_prefix, FolderType.output, cls, **options))
 
@@ -189,17 +193,17 @@ def _context() -> NodeContext:
     return context
 
 
-def _images(images: Any) -> Any:
+def _images(images: object) -> Any:
     array = np.asarray(from_pack(images), np.float32)
     return array[None] if array.ndim == 3 else array  # noqa: PLR2004 -- one image is a batch of one
 
 
-def _place(prefix: str, extension: str, folder_type: Any, image: Any) -> tuple[Path, SavedFile]:
+def _place(prefix: str, extension: str, folder_type: object, image: Any) -> tuple[Path, SavedFile]:
     height, width = image.shape[:2]
     return _context().new_file(prefix, extension, _kind(folder_type), width=width, height=height)
 
 
-def _kind(folder_type: Any) -> str:
+def _kind(folder_type: object) -> str:
     return str(getattr(folder_type, "value", folder_type))
 
 

@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
-InputTypeDict: TypeAlias = dict[str, Any]
+InputTypeDict: TypeAlias = dict[str, object]
 
 
 class IO(StrEnum):
@@ -62,7 +62,7 @@ class ComfyNodeABC(ABC):
 class CheckLazyMixin:
     """A check of lazy inputs that needs all of them."""
 
-    def check_lazy_status(self, **kwargs: Any) -> list[str]:
+    def check_lazy_status(self, **kwargs: object) -> list[str]:
         """Name those that are not known yet."""
         return [name for name, value in kwargs.items() if value is None]
 
@@ -71,5 +71,5 @@ MEMBERS: Final = {
     "IO": IO,
     "ComfyNodeABC": ComfyNodeABC,
     "CheckLazyMixin": CheckLazyMixin,
-    **dict.fromkeys(("InputTypeDict", "InputTypeOptions", "HiddenInputTypeDict", "FileLocator"), dict[str, Any]),
+    **dict.fromkeys(("InputTypeDict", "InputTypeOptions", "HiddenInputTypeDict", "FileLocator"), dict[str, object]),
 }
