@@ -282,11 +282,13 @@ def read_key_set(text: bytes) -> tuple[VerificationKey, ...]:
             raise KeySetError("it has no list of keys")
 
 
-def _read_key(entry: Any) -> VerificationKey | None:
+def _read_key(entry: object) -> VerificationKey | None:
     """Read one key, or None when it is not a public key for signatures that we know how to verify.
 
     A key that comes with its private half is left out: anyone who could read the set could have signed the token.
     """
+    if not isinstance(entry, dict):
+        return None
     match entry:
         case {"d": _}:
             return None
@@ -303,7 +305,7 @@ def _read_key(entry: Any) -> VerificationKey | None:
     return None if material is None else VerificationKey(kid, algorithm, material)
 
 
-def _read_material(algorithm: str, entry: dict[str, Any]) -> Any:
+def _read_material(algorithm: str, entry: dict[str, object]) -> object:
     """Build the public key of an entry; None when its numbers make no key, or a weak one."""
     from jwt import PyJWTError  # noqa: PLC0415 -- a server without tokens must not pay for PyJWT
     from jwt.algorithms import ECAlgorithm, RSAAlgorithm  # noqa: PLC0415 -- same

@@ -105,7 +105,7 @@ class TokenVerifier:
         self._remember(digest, claims)
         return claims
 
-    def is_named_by(self, payload: Mapping[str, Any]) -> bool:
+    def is_named_by(self, payload: Mapping[str, object]) -> bool:
         """Whether a token that says this claims to be of this issuer, for an audience of ours."""
         return payload.get("iss") == self._issuer.issuer and _is_meant_for(self._issuer.audience, payload.get("aud"))
 
@@ -113,7 +113,7 @@ class TokenVerifier:
         """Release what the source of keys holds."""
         await self._keys.close()
 
-    async def _check_signature(self, token: str, header: Mapping[str, Any]) -> None:
+    async def _check_signature(self, token: str, header: Mapping[str, object]) -> None:
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in self._keys.algorithms:
             raise InvalidTokenError("the algorithm is not accepted")
@@ -136,7 +136,7 @@ class TokenVerifier:
             return False
         return True
 
-    def _read_claims(self, payload: Mapping[str, Any]) -> Claims:
+    def _read_claims(self, payload: Mapping[str, object]) -> Claims:
         expires_at = self._check_times(payload)
         if payload.get("iss") != self._issuer.issuer:
             raise InvalidTokenError("the issuer is another")
@@ -148,7 +148,7 @@ class TokenVerifier:
             raise InvalidTokenError("the name of the workspace is too long")
         return Claims(subject, workspace, _models(payload, self._models_claim), expires_at, self._issuer.kind)
 
-    def _check_times(self, payload: Mapping[str, Any]) -> int:
+    def _check_times(self, payload: Mapping[str, object]) -> int:
         now = self._now()
         expires_at = _time(payload, "exp")
         if expires_at is None:
@@ -206,7 +206,7 @@ def _decode(segment: str) -> bytes:
     return data
 
 
-def _read_object(text: bytes, part: str) -> dict[str, Any]:
+def _read_object(text: bytes, part: str) -> dict[str, object]:
     try:
         document = jiter.from_json(text, allow_inf_nan=False, catch_duplicate_keys=True)
     except ValueError as error:
@@ -216,7 +216,7 @@ def _read_object(text: bytes, part: str) -> dict[str, Any]:
     return document
 
 
-def _time(payload: Mapping[str, Any], claim: str) -> float | None:
+def _time(payload: Mapping[str, object], claim: str) -> float | None:
     """Read a time in seconds since 1970; None when the token does not say."""
     if claim not in payload:
         return None
@@ -226,11 +226,11 @@ def _time(payload: Mapping[str, Any], claim: str) -> float | None:
     return value
 
 
-def _is_meant_for(audience: str, claimed: Any) -> bool:
+def _is_meant_for(audience: str, claimed: object) -> bool:
     return claimed == audience or (isinstance(claimed, list) and audience in claimed)
 
 
-def _text(payload: Mapping[str, Any], claim: str) -> str:
+def _text(payload: Mapping[str, object], claim: str) -> str:
     """Read a claim that must be there and that ends up in logs and queries: no control characters."""
     value = payload.get(claim)
     if not isinstance(value, str) or not value or not value.isprintable():

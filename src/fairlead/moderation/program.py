@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -18,7 +18,7 @@ from fairlead.domain.media import HEAD_BYTES, media_type
 from fairlead.moderation.protocol import WORDS_CHARACTERS_MAX, Content, Failure, Question, Ready, Said, Verdict, line_of
 from fairlead.processes.confinement.limits import bound, die_with_parent
 
-Judge: TypeAlias = Callable[[Content], Any]
+Judge: TypeAlias = Callable[[Content], object]
 _MODULE: Final = "moderation_callable"
 
 

@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -95,7 +95,7 @@ class _RunLine(msgspec.Struct, frozen=True):
 class _Writer(Protocol):
     """Writes one observation: its level, its name, what it tells, and the error that it is about."""
 
-    def write(self, level: str, event: str, told: Mapping[str, Any], error: BaseException | None = None) -> None: ...
+    def write(self, level: str, event: str, told: Mapping[str, object], error: BaseException | None = None) -> None: ...
 
     def flush(self) -> None: ...
 
@@ -110,7 +110,7 @@ class _Lines:
         self._waiting: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def write(self, level: str, event: str, told: Mapping[str, Any], error: BaseException | None = None) -> None:
+    def write(self, level: str, event: str, told: Mapping[str, object], error: BaseException | None = None) -> None:
         line = {**told, "event": event, "level": level, "timestamp": datetime.now(UTC)}
         if error is not None:
             line["exception"] = "".join(traceback.format_exception(error)).removesuffix("\n")
@@ -142,7 +142,7 @@ class _Console:
     def __init__(self) -> None:
         import structlog  # noqa: PLC0415 -- 2 to 6 MB and 60 ms, which no server without a terminal must pay
 
-        self._log: Any = structlog.wrap_logger(
+        self._log: object = structlog.wrap_logger(
             structlog.PrintLoggerFactory(sys.stderr)(),
             processors=[
                 structlog.processors.add_log_level,
@@ -153,7 +153,7 @@ class _Console:
             wrapper_class=structlog.make_filtering_bound_logger(LEVELS["debug"]),
         ).bind()
 
-    def write(self, level: str, event: str, told: Mapping[str, Any], error: BaseException | None = None) -> None:
+    def write(self, level: str, event: str, told: Mapping[str, object], error: BaseException | None = None) -> None:
         shown = {name: value for name, value in told.items() if name not in _OF_EVERY_LINE}
         getattr(self._log, level)(event, **shown, **({} if error is None else {"exc_info": error}))
 
@@ -199,7 +199,7 @@ class Logs:
             self._writer.write(line.level, line.event, msgspec.structs.asdict(line))
 
 
-def _encode_line(record: Mapping[str, Any]) -> bytes:
+def _encode_line(record: Mapping[str, object]) -> bytes:
     """A line of JSON. Callers choose some of what is in it, and none of that may make a line look like another."""
     line = _encode(record)
     return line if line.isascii() else _ODD.sub(lambda odd: f"\\u{ord(odd[0]):04x}", line.decode()).encode()

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from fairlead.processes.environment import child_environment
 from fairlead.processes.exits import Exit, exit_of
@@ -44,7 +44,11 @@ class Child:
     """A process that was started. `exited` is set when it has ended and nothing it has started is left."""
 
     def __init__(
-        self, tree: ProcessTree, status: Coroutine[Any, Any, int | None], errors: IO[bytes] | None, folder: Path | None
+        self,
+        tree: ProcessTree,
+        status: Coroutine[object, object, int | None],
+        errors: IO[bytes] | None,
+        folder: Path | None,
     ) -> None:
         """Watch a process. `status` waits for its end; `errors` is where its standard error goes, and becomes ours."""
         self.tree: Final = tree
@@ -107,7 +111,7 @@ class Child:
         await asyncio.shield(self._watching)
         return self.exited.result()
 
-    async def _watch(self, status: Coroutine[Any, Any, int | None]) -> None:
+    async def _watch(self, status: Coroutine[object, object, int | None]) -> None:
         code = await status
         ran_out = self.tree.ran_out_of_memory
         await asyncio.to_thread(self.tree.clear)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 import jiter
@@ -28,7 +28,7 @@ class Addressed:
 
 def address_fields(call: Call, body: bytes) -> Addressed | Failed:
     """Take the fields that a call has in its address out of a body; a failure where one is missing or unusable."""
-    document: dict[str, Any] = jiter.from_json(body)
+    document: dict[str, object] = jiter.from_json(body)
     path: dict[str, str] = {}
     query: list[tuple[str, str]] = []
     for name in call.in_path:

@@ -33,7 +33,7 @@ class LargeAnswer(LargeDocument):
 
     __slots__ = ()
 
-    def decoded(self, outline: bytes) -> Any:
+    def decoded(self, outline: bytes) -> object:
         """What an outline says, perhaps a changed one, with the long texts."""
         return self.with_texts(_decode(outline), _AnswerText)
 
@@ -94,7 +94,7 @@ class AnswerDecoder:
         return ReadReply(clean.status, clean.headers, clean.content, large.decoded(large.outline), large)
 
 
-def _decode(content: bytes) -> Any:
+def _decode(content: bytes) -> object:
     """The decoded bytes, MISSING where they are no JSON; of several members of one name the last counts."""
     try:
         return jiter.from_json(content, allow_inf_nan=False, cache_mode="keys")

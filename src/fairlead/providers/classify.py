@@ -5,7 +5,7 @@ The signs of the provider file are looked for first, in their order; what no sig
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -138,7 +138,7 @@ def _failed_poll(reply: ReadReply) -> Failed:
     return Failed(ProviderError(upstream=Upstream(reply.status)), reply.status, Reached.ACCEPTED)
 
 
-def sanitized(text: Any) -> str | None:
+def sanitized(text: object) -> str | None:
     """A partner's words made safe to show: one line, no control characters, no URLs with their queries, bounded."""
     if not isinstance(text, str):
         return None
@@ -153,7 +153,7 @@ def _without_query(word: str) -> str:
 
 
 def _read_sign(
-    provider: Provider, call: Call, reply: ReadReply, answer: Any, *, is_taken: bool = True
+    provider: Provider, call: Call, reply: ReadReply, answer: object, *, is_taken: bool = True
 ) -> Failed | None:
     """What the first sign that matches says; work that was not taken yet cannot have been cancelled."""
     for sign in provider.signs:
@@ -162,7 +162,7 @@ def _read_sign(
     return None
 
 
-def _matches(sign: Sign, call: Call, reply: ReadReply, answer: Any) -> bool:
+def _matches(sign: Sign, call: Call, reply: ReadReply, answer: object) -> bool:
     if sign.status is not None and reply.status not in sign.status:
         return False
     if sign.calls is not None and call.name not in sign.calls:
@@ -175,7 +175,7 @@ def _how_far(reply: ReadReply) -> Reached:
     return Reached.UNKNOWN if reply.status in _OUT_OF_TIME else Reached.REFUSED
 
 
-def _meant(sign: Sign, reply: ReadReply, answer: Any) -> Fault:
+def _meant(sign: Sign, reply: ReadReply, answer: object) -> Fault:
     reason = _text_at(answer, sign.reason)
     match sign.means:
         case Meaning.INVALID:
@@ -192,7 +192,7 @@ def _meant(sign: Sign, reply: ReadReply, answer: Any) -> Fault:
             return Cancelled()
 
 
-def _invalid(sign: Sign, reply: ReadReply, answer: Any, reason: str | None) -> Fault:
+def _invalid(sign: Sign, reply: ReadReply, answer: object, reason: str | None) -> Fault:
     """A refusal of the input: per field where the partner names one (R-21), with its reason otherwise (R-20)."""
     named = _text_at(answer, sign.field)
     if named is not None:
@@ -204,7 +204,7 @@ def _invalid(sign: Sign, reply: ReadReply, answer: Any, reason: str | None) -> F
     return InvalidInput(reason or "The provider rejected the input.", Upstream(reply.status, reason))
 
 
-def _subject(sign: Sign, answer: Any) -> str | None:
+def _subject(sign: Sign, answer: object) -> str | None:
     """The refused side, in the closed vocabulary of R-20 only; never the partner's own words."""
     code = MISSING if sign.subject is None else first(answer, sign.subject)
     return sign.side if code is MISSING else sign.subjects.get(text_of(code) or "", sign.side)
@@ -239,7 +239,7 @@ def _bytes_result(call: Call, reply: ReadReply) -> Completed | Failed:
     return Completed(reply.content, content_type, reply.status, None, reply.headers)
 
 
-def _json_result(call: Call, reply: ReadReply, answer: Any) -> Completed | Failed:
+def _json_result(call: Call, reply: ReadReply, answer: object) -> Completed | Failed:
     if not isinstance(answer, dict):
         return _unreadable(reply)
     for pointer in call.require:
@@ -251,11 +251,11 @@ def _json_result(call: Call, reply: ReadReply, answer: Any) -> Completed | Faile
     return Completed(reply.content, _JSON, reply.status, answer, reply.headers, reply.large)
 
 
-def _is_link(found: Any) -> bool:
+def _is_link(found: object) -> bool:
     return isinstance(found, str) and found[:8].lower().startswith(("http://", "https://"))
 
 
-def _handle(call: Call, reply: ReadReply, answer: Any) -> Accepted | Failed:
+def _handle(call: Call, reply: ReadReply, answer: object) -> Accepted | Failed:
     parts: dict[str, str] = {}
     for name, pointer in call.handle.items():
         found = first(answer, pointer)
@@ -289,5 +289,5 @@ def _unreadable(reply: ReadReply) -> Failed:
     return Failed(ProviderError(_UNREADABLE, Upstream(reply.status)), reply.status)
 
 
-def _text_at(answer: Any, pointer: Pointer | None) -> str | None:
+def _text_at(answer: object, pointer: Pointer | None) -> str | None:
     return None if pointer is None else sanitized(first(answer, pointer))

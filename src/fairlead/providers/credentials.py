@@ -98,17 +98,17 @@ class Credential:
         """A token of ours, renewed a minute before the last one expires."""
         if now < self._token_until:
             return self._token
-        claims: dict[str, Any] = {"nbf": int(now) - _NOT_BEFORE_SLACK, "exp": int(now) + self.auth.lifetime}
+        claims: dict[str, object] = {"nbf": int(now) - _NOT_BEFORE_SLACK, "exp": int(now) + self.auth.lifetime}
         if self.auth.audience is not None:
             claims["aud"] = self.auth.audience
         self._token = self._by_account(claims, now) if self.auth.algorithm == "RS256" else self._by_secret(claims)
         self._token_until = now + self.auth.lifetime - _RENEW_BEFORE
         return self._token
 
-    def _by_secret(self, claims: dict[str, Any]) -> str:
+    def _by_secret(self, claims: dict[str, object]) -> str:
         return _encode({"iss": self._part(0), **claims}, self._part(1), "HS256", None)
 
-    def _by_account(self, claims: dict[str, Any], now: float) -> str:
+    def _by_account(self, claims: dict[str, object], now: float) -> str:
         try:
             account = msgspec.json.decode(self.text, type=_ServiceAccount)
             claims = {"iss": account.client_email, "sub": account.client_email, "iat": int(now), **claims}
@@ -213,7 +213,7 @@ def _secrets(known: Sequence[Credential]) -> tuple[str, ...]:
     return tuple(text for one in known for text in one.secrets())
 
 
-def _encode(claims: dict[str, Any], key: str, algorithm: str, headers: dict[str, Any] | None) -> str:
+def _encode(claims: dict[str, object], key: str, algorithm: str, headers: dict[str, Any] | None) -> str:
     """Sign a token; ValueError for a key it cannot be signed with."""
     import jwt  # noqa: PLC0415 -- a server whose partners want no tokens must not pay 9 MB for PyJWT
 

@@ -4,7 +4,7 @@ import base64
 import binascii
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import jiter
 import msgspec
@@ -28,7 +28,7 @@ class UnusableFileError(Exception):
 
 async def write_form(form: Form, body: bytes, download: Download) -> tuple[str, bytes] | Failed:
     """The content type and the bytes of a form; a failure when a file cannot be had."""
-    document: dict[str, Any] = jiter.from_json(body)
+    document: dict[str, object] = jiter.from_json(body)
     boundary = secrets.token_hex(16)
     pieces: list[bytes] = []
     taken: set[str] = set()
@@ -51,7 +51,7 @@ async def write_form(form: Form, body: bytes, download: Download) -> tuple[str, 
     return f"multipart/form-data; boundary={boundary}", content
 
 
-def _fields(document: Mapping[str, Any], taken: set[str]) -> Iterator[tuple[str, bytes]]:
+def _fields(document: Mapping[str, object], taken: set[str]) -> Iterator[tuple[str, bytes]]:
     """What is not a file: scalars as JSON writes them, containers as JSON."""
     for name, value in document.items():
         if name in taken or value is None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -75,14 +75,14 @@ class _SignFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _ResultFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: _AskText
     method: Literal["GET", "POST"] = "GET"
-    body: Any = None
+    body: object = None
     headers: dict[_HeaderName, _HeaderText] = {}
 
 
 class _CancelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: _AskText
     method: Literal["POST", "PUT", "DELETE"] = "POST"
-    body: Any = None
+    body: object = None
     headers: dict[_HeaderName, _HeaderText] = {}
 
 
@@ -97,7 +97,7 @@ class _PollFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retried_status: list[_Status] = []
     otherwise: _PathText | None = None
     method: Literal["GET", "POST"] = "GET"
-    body: Any = None
+    body: object = None
     headers: dict[_HeaderName, _HeaderText] = {}
     every: _Seconds = 1.0
     slower_by: Annotated[float, msgspec.Meta(ge=1, le=4)] = 1.3

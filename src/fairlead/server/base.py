@@ -3,11 +3,10 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from fairlead.document_readers import DocumentReaders
@@ -107,7 +106,7 @@ class Jobs:
     """What has workflows executed, as the rest of the server sees it; one without the engine has none."""
 
     surfaces: tuple[OtherSurface, ...]
-    confinement: Mapping[str, Any]
+    confinement: Mapping[str, object]
     """How the engine's processes are confined, for an operator's tools."""
     entries_waiting: Callable[[], int]
     """How many entries of jobs are not durable yet."""
@@ -162,7 +161,7 @@ def observers(settings: Settings, metrics: Metrics, stack: AsyncExitStack) -> Ob
     return all_of(listening)
 
 
-def start_background(stack: AsyncExitStack, work: Any) -> None:
+def start_background(stack: AsyncExitStack, work: Coroutine[object, object, object]) -> None:
     """Run something in the background until the server stops."""
     task = asyncio.get_running_loop().create_task(work)
 

@@ -5,7 +5,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -39,10 +39,10 @@ class Confinement:
     packs: Path | None = None
     refusal: str | None = None
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """What an operator's tools are told; nothing of it is secret."""
         mechanisms = {mechanism.name: mechanism.is_held for mechanism in self.report.mechanisms}
-        told: dict[str, Any] = {"mode": self.mode, "mechanisms": mechanisms}
+        told: dict[str, object] = {"mode": self.mode, "mechanisms": mechanisms}
         return told if self.refusal is None else {**told, "node_packs_refused": self.refusal}
 
     def tell(self, observe: Observer) -> None:

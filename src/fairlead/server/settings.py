@@ -23,6 +23,7 @@ from fairlead.domain.registry import path_prefix
 from fairlead.domain.storage_limits import StorageLimits
 
 T = TypeVar("T", int, float)
+V = TypeVar("V")
 _DEFAULT_DATA: Final = Path("fairlead-data")
 _PREFIX: Final = "FAIRLEAD_"
 _PROVIDER_PREFIX: Final = "FAIRLEAD_PROVIDER_"
@@ -55,7 +56,7 @@ class Setting:
 
     name: str
     sentence: str
-    read: Callable[[str], Any]
+    read: Callable[[str], object]
 
     @property
     def env(self) -> str:
@@ -185,7 +186,7 @@ def _database_url(text: str) -> str:
     return text
 
 
-def _option(default: Any, /, sentence: str, read: Callable[[str], Any] = str, *, shown: bool = True) -> Any:
+def _option(default: V, /, sentence: str, read: Callable[[str], object] = str, *, shown: bool = True) -> V:
     return field(default=default, metadata={"sentence": sentence, "read": read}, repr=shown)
 
 
@@ -466,7 +467,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
 )
 
 
-def read_settings(environment: Mapping[str, str] = os.environ, **given: Any) -> Settings:
+def read_settings(environment: Mapping[str, str] = os.environ, **given: object) -> Settings:
     """Read the options: those given (and not None) first, then the environment, then the defaults. BadSettingError."""
     values: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
@@ -488,11 +489,11 @@ def read_settings(environment: Mapping[str, str] = os.environ, **given: Any) -> 
     return settings
 
 
-def _read(setting: Setting, text: str) -> Any:
+def _read(setting: Setting, text: str) -> object:
     return _read_as(setting.env, setting.read, text)
 
 
-def _read_as(variable: str, read: Callable[[str], Any], text: str) -> Any:
+def _read_as(variable: str, read: Callable[[str], V], text: str) -> V:
     try:
         return read(text)
     except ValueError as error:

@@ -9,7 +9,8 @@ import itertools
 import math
 import socket
 import weakref
-from typing import Any, Final, NoReturn, cast
+from types import FrameType
+from typing import Final, NoReturn, cast
 from urllib.parse import unquote
 
 import httptools
@@ -373,9 +374,9 @@ class WebServer(uvicorn.Server):
         super().__init__(config)
         self.drain: Drain | None = None
         self._patience = patience
-        self._silent: dict[Any, tuple[Any, float]] = {}
+        self._silent: dict[object, tuple[object, float]] = {}
 
-    def handle_exit(self, sig: int, frame: Any) -> None:
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop in good order; uvicorn would raise the signal again afterwards, as if we had died of it."""
         super().handle_exit(sig, frame)
         self._captured_signals.clear()
@@ -409,7 +410,7 @@ class WebServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _close_silent(self, now: float) -> None:
-        silent: dict[Any, tuple[Any, float]] = {}
+        silent: dict[object, tuple[object, float]] = {}
         for connection in list(self.server_state.connections):
             if isinstance(connection, SocketProtocol) and connection.is_open:
                 continue
