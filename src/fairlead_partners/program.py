@@ -47,7 +47,7 @@ def parser(program: str, description: str | None) -> argparse.ArgumentParser:
     return made
 
 
-def run(app: Any, arguments: argparse.Namespace, **options: Any) -> None:
+def run(app: object, arguments: argparse.Namespace, **options: object) -> None:
     """Serve an ASGI application until SIGTERM, SIGINT or, when asked, the end of stdin.
 
     `options` go to uvicorn's configuration.
@@ -89,7 +89,7 @@ def _await_stdin_end(loop: asyncio.AbstractEventLoop, abandon: Callable[[], None
     os._exit(1)
 
 
-def _config(app: Any, options: dict[str, Any]) -> uvicorn.Config:
+def _config(app: Any, options: dict[str, object]) -> uvicorn.Config:
     defaults: dict[str, Any] = {
         "loop": "uvloop",
         "http": "httptools",

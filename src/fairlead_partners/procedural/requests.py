@@ -5,11 +5,11 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Self
 
 from .wire import Problem
 
-Body = Mapping[str, Any]
+Body = Mapping[str, object]
 
 PROMPT_CHARACTERS_MAX = 2000
 SEED_MAX = 4294967295

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import Any, Literal
+from typing import Literal
 
 from .replays import conflict
 from .requests import VideoRequest
@@ -189,11 +189,11 @@ class Tasks:
                 task.file.unlink()
 
 
-def task_json(task: Task, base_url: str) -> dict[str, Any]:
+def task_json(task: Task, base_url: str) -> dict[str, object]:
     """Describe a task as PROTOCOL.md says; `base_url` is this server as the poller knows it."""
     request = task.request
-    result: dict[str, Any] | None = None
-    usage: dict[str, Any] | None = None
+    result: dict[str, object] | None = None
+    usage: dict[str, object] | None = None
     if task.file is not None:
         result = {
             "url": f"{base_url}/v1/files/{task.file.name}",

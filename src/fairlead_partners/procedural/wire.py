@@ -8,7 +8,7 @@ from typing import Any
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Send = Callable[[MutableMapping[str, object]], Awaitable[None]]
 
 BODY_BYTES_MAX = 24 * 1024 * 1024
 BODY_SECONDS_MAX = 60.0
@@ -113,7 +113,7 @@ def require_json(scope: Scope) -> None:
         raise Problem(415, "unsupported_media_type", "Send the body as application/json.")
 
 
-def parse_object(body: bytes) -> Mapping[str, Any]:
+def parse_object(body: bytes) -> Mapping[str, object]:
     """Parse a JSON object, refusing NaN, duplicate names and bad UTF-8 (Problem 400 invalid_json)."""
     try:
         value = json.loads(body.decode("utf-8"), object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
@@ -125,14 +125,14 @@ def parse_object(body: bytes) -> Mapping[str, Any]:
     return value
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name appears twice in one object")
     return found
 
 
-def _refuse_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not a JSON number")
 
 

@@ -4,7 +4,6 @@ import contextlib
 import json
 import re
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -101,7 +100,7 @@ class Control:
         """List the providers and the faults."""
         return JSONResponse({"providers": sorted(self.providers), "faults": sorted(NAMES)})
 
-    def _order(self, document: dict[str, Any]) -> Order:
+    def _order(self, document: dict[str, object]) -> Order:
         provider, fault = document.get("provider"), document.get("fault")
         times, argument = document.get("times", 1), document.get("argument")
         if provider not in self.providers:
@@ -116,7 +115,7 @@ class Control:
         return Order(provider, fault, "" if argument is None else str(argument)[:100], times, path)
 
 
-async def _small_object(request: Request) -> dict[str, Any]:
+async def _small_object(request: Request) -> dict[str, object]:
     body = b""
     async for chunk in request.stream():
         body += chunk

@@ -5,7 +5,6 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 CALLS_MAX = 2000
 BODY_BYTES_MAX = 16 * 1024
@@ -19,7 +18,7 @@ class Calls:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._calls: deque[dict[str, Any]] = deque(maxlen=CALLS_MAX)
+        self._calls: deque[dict[str, object]] = deque(maxlen=CALLS_MAX)
 
     def note(
         self,
@@ -30,7 +29,7 @@ class Calls:
         headers: Mapping[str, str],
         body: bytes,
         faults: Iterable[str],
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Remember a call and return its entry, to which the status is added later."""
         entry = {
             "provider": provider,
@@ -46,7 +45,7 @@ class Calls:
         self._calls.append(entry)
         return entry
 
-    def documents(self, provider: str | None) -> list[dict[str, Any]]:
+    def documents(self, provider: str | None) -> list[dict[str, object]]:
         """Return the calls of one provider, or of all."""
         return [call for call in self._calls if provider in (None, call["provider"])]
 
@@ -68,7 +67,7 @@ def _hash(value: str) -> str:
     return "sha256:" + hashlib.sha256(value.encode()).hexdigest()[:12]
 
 
-def _small_json(body: bytes) -> Any:
+def _small_json(body: bytes) -> object:
     if not body or len(body) > BODY_BYTES_MAX:
         return None
     try:

@@ -1,7 +1,6 @@
 """Chat completions as OpenAI shaped them, which several vendors answer with."""
 
 import time
-from typing import Any
 
 ANSWER = "This answer was made by a simulator."
 
@@ -11,10 +10,10 @@ def tokens(words: object) -> int:
     return max(1, len(str(words)) // 4)
 
 
-def completion(id_: str, model: str, messages: object, *, filtered: bool) -> dict[str, Any]:
+def completion(id_: str, model: str, messages: object, *, filtered: bool) -> dict[str, object]:
     """Make a completion; when `filtered`, the answer is withheld and the finish reason says so."""
     refusal = "I'm sorry, but I can't assist with that request." if filtered else None
-    message: dict[str, Any] = {
+    message: dict[str, object] = {
         "role": "assistant",
         "content": None if filtered else ANSWER,
         "refusal": refusal,

@@ -10,9 +10,9 @@ from typing import Any
 from .vendor import Problem
 
 
-def at(body: Mapping[str, Any], name: str) -> Any:
+def at(body: Mapping[str, object], name: str) -> Any:
     """Return a field by its dotted name, or None."""
-    value: Any = body
+    value: object = body
     for part in name.split("."):
         if not isinstance(value, Mapping):
             return None
@@ -20,14 +20,14 @@ def at(body: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def present(body: Mapping[str, Any], *names: str) -> None:
+def present(body: Mapping[str, object], *names: str) -> None:
     """Require fields, empty strings and arrays excepted."""
     for name in names:
         if at(body, name) in (None, "", [], {}):
             raise Problem("invalid", f"Missing required parameter: '{name}'.", field=name, code="missing")
 
 
-def text(body: Mapping[str, Any], name: str, limit: int = 1_000_000, *, required: bool = False) -> str:
+def text(body: Mapping[str, object], name: str, limit: int = 1_000_000, *, required: bool = False) -> str:
     """Return a string of at most `limit` characters, or the empty one."""
     value = at(body, name)
     if required:
@@ -41,7 +41,7 @@ def text(body: Mapping[str, Any], name: str, limit: int = 1_000_000, *, required
     return value
 
 
-def one_of(body: Mapping[str, Any], name: str, allowed: Collection[Any], default: Any = None) -> Any:
+def one_of(body: Mapping[str, object], name: str, allowed: Collection[object], default: object = None) -> Any:
     """Return one of some values."""
     value = at(body, name)
     if value is None:
@@ -54,7 +54,7 @@ def one_of(body: Mapping[str, Any], name: str, allowed: Collection[Any], default
     return value
 
 
-def number(body: Mapping[str, Any], name: str, low: float, high: float, default: float = 0) -> float:
+def number(body: Mapping[str, object], name: str, low: float, high: float, default: float = 0) -> float:
     """Return a number within bounds, both included."""
     value = at(body, name)
     if value is None:
@@ -66,7 +66,7 @@ def number(body: Mapping[str, Any], name: str, low: float, high: float, default:
     return value
 
 
-def integer(body: Mapping[str, Any], name: str, low: int, high: int, default: int = 0) -> int:
+def integer(body: Mapping[str, object], name: str, low: int, high: int, default: int = 0) -> int:
     """Return a whole number within bounds, both included."""
     value = number(body, name, low, high, default)
     if value != int(value):
@@ -74,7 +74,7 @@ def integer(body: Mapping[str, Any], name: str, low: int, high: int, default: in
     return int(value)
 
 
-def items(body: Mapping[str, Any], name: str, most: int = 10_000, *, required: bool = False) -> list[Any]:
+def items(body: Mapping[str, object], name: str, most: int = 10_000, *, required: bool = False) -> list[Any]:
     """Return an array of at most `most` elements, or the empty one."""
     value = at(body, name)
     if required:

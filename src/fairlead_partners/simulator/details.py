@@ -1,7 +1,5 @@
 """Validation errors as FastAPI writes them, which several vendors never changed: `{"detail": [{type, loc, msg}]}`."""
 
-from typing import Any
-
 from .vendor import Problem
 
 _TYPES = {
@@ -14,7 +12,7 @@ _TYPES = {
 }
 
 
-def details(problem: Problem) -> list[dict[str, Any]]:
+def details(problem: Problem) -> list[dict[str, object]]:
     """Return the one element of `detail` for a problem."""
     place = ["body", *problem.field.split(".")] if problem.field else ["body"]
     message = "Field required" if problem.code == "missing" else problem.message

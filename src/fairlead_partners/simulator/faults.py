@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 ORDERS_MAX = 1000
 FAULTS_PER_CALL_MAX = 8
@@ -32,7 +32,7 @@ class Order:
     times: int
     path: str
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Describe it as it was ordered."""
         return {
             "provider": self.provider,
@@ -60,7 +60,7 @@ class Orders:
         """Forget all, or those of one provider."""
         self._orders = [order for order in self._orders if provider not in (None, order.provider)]
 
-    def documents(self) -> list[dict[str, Any]]:
+    def documents(self) -> list[dict[str, object]]:
         """Describe those that are left."""
         return [order.document() for order in self._orders]
 

@@ -4,14 +4,13 @@ import json
 import re
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any
 
 PROMPT_CHARACTERS_MAX = 2000
 DEPTH_MAX = 24
 _NAMES = ("prompt", "positiveprompt", "prompttext", "textprompt", "text", "content", "parts", "prompts")
 _IN_A_FORM = re.compile(rb'name="(?:text_)?prompt"(?:\r\n[^\r\n]+)*\r\n\r\n([^\r]{1,2000})')
 
-asked: ContextVar[bytes | Mapping[str, Any]] = ContextVar("asked", default=b"")
+asked: ContextVar[bytes | Mapping[str, object]] = ContextVar("asked", default=b"")
 """The body of the call that is answered, or the request of the task that it asks about."""
 
 

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.convertors import Convertor
@@ -189,7 +188,7 @@ def _origin(scope: Scope, headers: Mapping[str, str]) -> str:
     return f"{scope.get('scheme', 'http')}://{host}"
 
 
-def _convert(groups: Mapping[str, str], convertors: Mapping[str, Convertor[Any]]) -> dict[str, str]:
+def _convert(groups: Mapping[str, str], convertors: Mapping[str, Convertor[object]]) -> dict[str, str]:
     return {name: str(convertors[name].convert(value)) for name, value in groups.items()}
 
 

@@ -86,7 +86,7 @@ class Task:
         return True
 
 
-def shortened(value: Any) -> Any:
+def shortened(value: object) -> Any:
     """Cut the strings in a JSON value to 8192 characters."""
     match value:
         case str():

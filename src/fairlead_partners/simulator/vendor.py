@@ -90,7 +90,7 @@ class Call:
     body: bytes
     faults: Mapping[str, str]
     memory: Memory
-    made: list[dict[str, Any]] = field(default_factory=list)
+    made: list[dict[str, object]] = field(default_factory=list)
     """What this call makes the vendor do, as the log of calls tells it."""
 
     def value(self) -> Any:
@@ -136,7 +136,7 @@ class Call:
                 task.links[name] = path
         return self.origin + path
 
-    def submit(self, id_: str, request: Mapping[str, Any], **facts: Any) -> Task:
+    def submit(self, id_: str, request: Mapping[str, object], **facts: object) -> Task:
         """Begin a task that inherits the faults of this call; `facts` is what the vendor wants to remember."""
         return self.memory.tasks.add(Task(self.vendor, id_, request, self.faults, facts, self.memory.clock))
 

@@ -8,7 +8,7 @@ true: anyone who prices a body before it is sent must not count on a vendor to r
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from . import checks
 from .vendor import Problem
@@ -56,7 +56,7 @@ class Work:
     clips: int = 0
     extras: tuple[str, ...] = ()
 
-    def document(self, model: str) -> dict[str, Any]:
+    def document(self, model: str) -> dict[str, object]:
         """Return it as JSON, with the vendor's name of the model."""
         return {"model": model, **asdict(self)}
 
@@ -79,7 +79,7 @@ class App:
     clips: tuple[str, ...] = ()
     extras: tuple[str, ...] = ()
 
-    def work(self, body: Mapping[str, Any]) -> Work:
+    def work(self, body: Mapping[str, object]) -> Work:
         """Return what a body asks for; Problem `invalid` naming the field."""
         checks.present(body, *self.needs)
         width, height = self._size(body)
@@ -96,7 +96,7 @@ class App:
             tuple(name for name in self.extras if checks.at(body, name)),
         )
 
-    def _size(self, body: Mapping[str, Any]) -> tuple[int, int]:
+    def _size(self, body: Mapping[str, object]) -> tuple[int, int]:
         given = body if not self.size else checks.at(body, self.size)
         if isinstance(given, str) and self.sizes is not None and given in self.sizes:
             return self.sizes[given]
@@ -105,7 +105,7 @@ class App:
         width, height = self.default_size
         return amount(given, Range("width", 64, 4096, width)), amount(given, Range("height", 64, 4096, height))
 
-    def _seconds(self, body: Mapping[str, Any]) -> int:
+    def _seconds(self, body: Mapping[str, object]) -> int:
         if self.seconds is None:
             return 0
         shots = checks.at(body, self.shots) if self.shots else None
@@ -117,7 +117,7 @@ class App:
         return whole
 
 
-def amount(body: Mapping[str, Any], wanted: Range) -> int:
+def amount(body: Mapping[str, object], wanted: Range) -> int:
     """Read a number leniently, rounded up."""
     value = checks.at(body, wanted.name)
     if isinstance(value, str) and value.strip().lower() == "auto" and wanted.auto:
@@ -136,13 +136,13 @@ def amount(body: Mapping[str, Any], wanted: Range) -> int:
     return math.ceil(number)
 
 
-def flag(body: Mapping[str, Any], name: str, default: bool) -> bool:  # noqa: FBT001 -- it is what stands in the body
+def flag(body: Mapping[str, object], name: str, default: bool) -> bool:  # noqa: FBT001 -- it is what stands in the body
     """Read a switch leniently: a text is true unless it is empty or says `off`."""
     value = checks.at(body, name)
     return default if value is None else bool(value) and value != "off"
 
 
-def word(body: Mapping[str, Any], wanted: Choice) -> str:
+def word(body: Mapping[str, object], wanted: Choice) -> str:
     """Read one of some words leniently, in any case."""
     value = checks.at(body, wanted.name)
     if value is None or value == "":
@@ -154,7 +154,7 @@ def word(body: Mapping[str, Any], wanted: Choice) -> str:
     raise Problem("invalid", f"'{wanted.name}' must be one of {choices}.", field=wanted.name, code="enum")
 
 
-def count(body: Mapping[str, Any], name: str) -> int:
+def count(body: Mapping[str, object], name: str) -> int:
     """Count what is given: the items of an array, or one."""
     value = checks.at(body, name)
     if isinstance(value, list):

@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import retry_headers
@@ -51,7 +50,7 @@ def _messages(call: Call) -> Reply:
     return _answer(call, model, messages, limit)
 
 
-def _answer(call: Call, model: str, messages: Any, limit: int) -> Reply:
+def _answer(call: Call, model: str, messages: object, limit: int) -> Reply:
     refused = call.has("refused")
     made = 0 if refused else min(limit, len(ANSWER) // 4)
     stop = "refusal" if refused else "end_turn"

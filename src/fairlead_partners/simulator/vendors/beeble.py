@@ -1,7 +1,5 @@
 """Beeble (api.beeble.ai): SwitchX jobs, with a code of its own for every mistake."""
 
-from typing import Any
-
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp
 from fairlead_partners.simulator.media import clip, picture
@@ -57,9 +55,9 @@ def _get(call: Call) -> Reply:
     return json_reply(200, _document(call, call.task(call.parameters["id"])))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
+def _document(call: Call, task: Task) -> dict[str, object]:
     ended = task.stage == "ended"
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "id": task.id,
         "status": _STATUSES[task.stage],
         "progress": round(task.progress * 100),

@@ -115,8 +115,8 @@ def _result(call: Call) -> Reply:
     return json_reply(200, _document(call, task))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _document(call: Call, task: Task) -> dict[str, object]:
+    document: dict[str, object] = {
         "id": task.id,
         "status": "Pending",
         "result": None,
@@ -137,7 +137,7 @@ def _document(call: Call, task: Task) -> dict[str, Any]:
     return document | {"cost": _cost(task)} if task.facts["model"].startswith(("flux-3", "flux-tools/")) else document
 
 
-def _outcome(call: Call, task: Task) -> dict[str, Any]:
+def _outcome(call: Call, task: Task) -> dict[str, object]:
     if "video" in task.facts["model"]:
         media = clip()
     else:

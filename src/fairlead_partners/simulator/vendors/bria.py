@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, status_of
@@ -112,7 +111,7 @@ def _accept(call: Call, body: JsonObject, kind: str) -> Reply:
 
 def _status(call: Call) -> Reply:
     task = call.task(call.parameters["id"])
-    document: dict[str, Any] = {"status": "IN_PROGRESS", "request_id": task.id}
+    document: dict[str, object] = {"status": "IN_PROGRESS", "request_id": task.id}
     if task.stage != "ended":
         return json_reply(200, document)
     match rejection(task):
@@ -126,7 +125,7 @@ def _status(call: Call) -> Reply:
             return json_reply(200, document | {"status": "COMPLETED", "result": _outcome(call, task)})
 
 
-def _outcome(call: Call, task: Task) -> dict[str, Any]:
+def _outcome(call: Call, task: Task) -> dict[str, object]:
     seed, kind = task.facts["seed"], task.facts["kind"]
     structured = json.dumps({"short_description": "A simulated picture."})
     if kind == "video":

@@ -3,7 +3,6 @@
 import secrets
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import retry_headers
@@ -73,7 +72,7 @@ def _images(call: Call) -> Reply:
     return json_reply(200, {"model": body["model"], "created": int(time.time()), "data": data, "usage": usage})
 
 
-def _check_images(body: Mapping[str, Any]) -> None:
+def _check_images(body: Mapping[str, object]) -> None:
     checks.text(body, "model", 200, required=True)
     checks.text(body, "prompt", 20_000, required=True)
     image = body.get("image")
@@ -111,7 +110,7 @@ def _submit(call: Call) -> Reply:
     return json_reply(200, {"id": task.id})
 
 
-def _check_task(body: Mapping[str, Any]) -> None:
+def _check_task(body: Mapping[str, object]) -> None:
     checks.text(body, "model", 200, required=True)
     for number, part in enumerate(checks.items(body, "content", 50, required=True)):
         if not isinstance(part, Mapping) or part.get("type") not in _PARTS:
@@ -135,10 +134,10 @@ def _query(call: Call) -> Reply:
     return json_reply(200, _document(call, call.task(call.parameters["id"])))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
+def _document(call: Call, task: Task) -> dict[str, object]:
     request = task.request
     statuses = {"queued": "queued", "running": "running", "cancelled": "cancelled", "ended": "succeeded"}
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "id": task.id,
         "model": request["model"],
         "status": statuses[task.stage],
@@ -162,7 +161,7 @@ def _failure(task: Task) -> dict[str, str]:
     return {"code": "InternalServiceError", "message": "The service encountered an unexpected internal error."}
 
 
-def _outcome(call: Call, task: Task) -> dict[str, Any]:
+def _outcome(call: Call, task: Task) -> dict[str, object]:
     request = task.request
     seconds = request.get("duration") or 5
     seconds = 5 if seconds == -1 else seconds

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks
 from fairlead_partners.simulator.answers import error_reply, identifier, said
@@ -40,7 +39,7 @@ def problem(problem: Problem) -> Reply:
     return error_reply(problem, {"code": code, "message": message, "request_id": identifier()})
 
 
-def size(parameters: Mapping[str, Any], default: tuple[int, int]) -> tuple[int, int]:
+def size(parameters: Mapping[str, object], default: tuple[int, int]) -> tuple[int, int]:
     """Return the width and height of `parameters.size`, written as `1280*720`."""
     text = checks.text(parameters, "parameters.size", 20)
     if not text:
@@ -51,7 +50,7 @@ def size(parameters: Mapping[str, Any], default: tuple[int, int]) -> tuple[int, 
     return int(match[1]), int(match[2])
 
 
-def parameters(body: Mapping[str, Any]) -> None:
+def parameters(body: Mapping[str, object]) -> None:
     """Check what every model takes under `parameters`."""
     for name in ("input", "parameters"):
         if not isinstance(body.get(name, {}), Mapping):

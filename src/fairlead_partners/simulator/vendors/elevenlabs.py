@@ -3,7 +3,6 @@
 import re
 import secrets
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks
 from fairlead_partners.simulator.answers import retry_headers
@@ -73,7 +72,7 @@ def _speech(call: Call) -> Reply:
     return _speak(call, len(words))
 
 
-def _check(body: Mapping[str, Any]) -> None:
+def _check(body: Mapping[str, object]) -> None:
     checks.text(body, "model_id", 100)
     checks.text(body, "language_code", 10)
     checks.integer(body, "seed", 0, _SEED_MAX)

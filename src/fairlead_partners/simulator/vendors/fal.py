@@ -140,7 +140,7 @@ def _submit(call: Call) -> Reply:
     return json_reply(200, {"status": "IN_QUEUE", **_addresses(call, task), "queue_position": 0})
 
 
-def _addresses(call: Call, task: Task) -> dict[str, Any]:
+def _addresses(call: Call, task: Task) -> dict[str, object]:
     owner, name = task.facts["app"].split("/")[:2]
     base = f"/{owner}/{name}/requests/{task.id}"
     return {
@@ -202,7 +202,7 @@ def _billed_units(task: Task) -> tuple[tuple[str, str], ...]:
     return (("x-fal-billable-units", f"{units:.6f}"),)
 
 
-def _failure(task: Task) -> tuple[int, dict[str, Any]] | None:
+def _failure(task: Task) -> tuple[int, dict[str, object]] | None:
     request = task.request
     if task.has("invalid") or ("prompt" in request and not isinstance(request["prompt"], str)):
         return 422, _detail("prompt", "Input should be a valid string", "string_type", request)
@@ -216,13 +216,13 @@ def _failure(task: Task) -> tuple[int, dict[str, Any]] | None:
     return None
 
 
-def _detail(field: str, message: str, kind: str, request: Any) -> dict[str, Any]:
+def _detail(field: str, message: str, kind: str, request: Any) -> dict[str, object]:
     place = ["body", field] if field else ["body"]
     address = f"https://docs.fal.ai/errors#{kind}"
     return {"loc": place, "msg": message, "type": kind, "url": address, "input": dict(request)}
 
 
-def _result(call: Call, task: Task) -> dict[str, Any]:
+def _result(call: Call, task: Task) -> dict[str, object]:
     seed = task.request.get("seed", task.facts["seed"])
     match task.facts["kind"]:
         case "video":
@@ -231,7 +231,7 @@ def _result(call: Call, task: Task) -> dict[str, Any]:
             return _images(call, task, seed)
 
 
-def _images(call: Call, task: Task, seed: object) -> dict[str, Any]:
+def _images(call: Call, task: Task, seed: object) -> dict[str, object]:
     format_ = task.request.get("output_format")
     work = task.facts["work"]
     width, height, count = work.width, work.height, work.outputs
@@ -252,13 +252,13 @@ def _images(call: Call, task: Task, seed: object) -> dict[str, Any]:
     }
 
 
-def _maps(request: Mapping[str, Any]) -> tuple[str, ...]:
+def _maps(request: Mapping[str, object]) -> tuple[str, ...]:
     """Return the maps of a material that are asked for: all, unless they are named."""
     named = request.get("maps")
     return tuple(str(name) for name in named) if isinstance(named, list) and named else _MAPS
 
 
-def _file(call: Call, task: Task, media: Media, name: str = "") -> dict[str, Any]:
+def _file(call: Call, task: Task, media: Media, name: str = "") -> dict[str, object]:
     name = name or f"output.{media.extension}"
     return {
         "url": call.link(media, name, task),
@@ -268,8 +268,8 @@ def _file(call: Call, task: Task, media: Media, name: str = "") -> dict[str, Any
     }
 
 
-def _webhook(call: Call, task: Task) -> dict[str, Any]:
-    document: dict[str, Any] = {"request_id": task.id, "gateway_request_id": task.id}
+def _webhook(call: Call, task: Task) -> dict[str, object]:
+    document: dict[str, object] = {"request_id": task.id, "gateway_request_id": task.id}
     failure = _failure(task)
     if failure is not None:
         status, detail = failure

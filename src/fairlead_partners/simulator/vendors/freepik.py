@@ -25,7 +25,7 @@ def _problem(problem: Problem) -> Reply:
             "server_error": "Internal Server Error",
         },
     )
-    body: dict[str, Any] = {"message": message}
+    body: dict[str, object] = {"message": message}
     if problem.kind == "invalid":
         body["invalid_params"] = [{"name": problem.field or "body", "reason": problem.message}]
     return error_reply(problem, body)
@@ -66,8 +66,8 @@ def _get(call: Call) -> Reply:
     return json_reply(200, {"data": _document(call, task)})
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
-    document: dict[str, Any] = {"task_id": task.id, "status": _STATUSES[task.stage], "generated": []}
+def _document(call: Call, task: Task) -> dict[str, object]:
+    document: dict[str, object] = {"task_id": task.id, "status": _STATUSES[task.stage], "generated": []}
     match rejection(task):
         case "refused" | "refused-output":
             return document | {"status": "FAILED", "has_nsfw": [True]}

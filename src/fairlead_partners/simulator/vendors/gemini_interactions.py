@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp, status_of
@@ -72,7 +71,7 @@ def _check_input(given: object) -> None:
             raise Problem("invalid", f"Invalid value at 'input' (type): {kind!r}.", field="input")
 
 
-def _format(body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _format(body: Mapping[str, object]) -> Mapping[str, object]:
     format_ = body.get("response_format") or {}
     first = format_[0] if isinstance(format_, list) and format_ else format_
     if not isinstance(first, Mapping):
@@ -80,7 +79,7 @@ def _format(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return first
 
 
-def _check_format(body: Mapping[str, Any]) -> None:
+def _check_format(body: Mapping[str, object]) -> None:
     format_ = _format(body)
     checks.one_of(format_, "aspect_ratio", {"16:9", "9:16"})
     checks.one_of(format_, "resolution", {"360p", "720p", "1080p", "4k"})
@@ -102,7 +101,7 @@ def _get(call: Call) -> Reply:
     return json_reply(200, _document(task) | {"status": status})
 
 
-def _document(task: Task) -> dict[str, Any]:
+def _document(task: Task) -> dict[str, object]:
     named = "model" if task.request.get("model") else "agent"
     return {
         "id": task.id,
@@ -114,13 +113,13 @@ def _document(task: Task) -> dict[str, Any]:
     }
 
 
-def _finish(call: Call, task: Task, rejected: str | None, *, inline: bool = False) -> dict[str, Any]:
+def _finish(call: Call, task: Task, rejected: str | None, *, inline: bool = False) -> dict[str, object]:
     if rejected == "failed":
         error = {"code": "internal_error", "message": "The interaction failed."}
         return {"status": "failed", "error": error}
     if rejected is not None:
         return {"status": "failed", "error": {"code": "content_blocked", "message": BLOCKED}}
-    video: dict[str, Any] = {"type": "video", "mime_type": "video/mp4"}
+    video: dict[str, object] = {"type": "video", "mime_type": "video/mp4"}
     # The address is promised in the first answer only; anyone who asks again is given the bytes.
     if _format(task.request).get("delivery") == "uri" and not inline:
         video["uri"] = call.link(clip(), "video.mp4", task)

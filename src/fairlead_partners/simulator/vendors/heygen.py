@@ -1,7 +1,5 @@
 """HeyGen (api.heygen.com): Starfish speech, one synchronous call that answers with the address of a file."""
 
-from typing import Any
-
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, said
 from fairlead_partners.simulator.media import mp3
@@ -42,7 +40,7 @@ def _speak(call: Call) -> Reply:
     checks.text(body, "language", 20)
     checks.text(body, "locale", 20)
     duration = round(max(1.0, len(text) / CHARACTERS_PER_SECOND / speed), 2)
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "audio_url": call.link(mp3(duration), "speech.mp3"),
         "duration": duration,
         "request_id": identifier(),
@@ -53,7 +51,7 @@ def _speak(call: Call) -> Reply:
     return json_reply(200, {"data": data})
 
 
-def _timestamps(text: str, duration: float) -> list[dict[str, Any]]:
+def _timestamps(text: str, duration: float) -> list[dict[str, object]]:
     words = text.split()
     step = duration / max(1, len(words))
     return [

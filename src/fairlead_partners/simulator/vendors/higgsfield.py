@@ -99,8 +99,8 @@ def _find_task(call: Call) -> Task:
     return task
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _document(call: Call, task: Task) -> dict[str, object]:
+    document: dict[str, object] = {
         "status": _STATUSES[task.stage],
         "request_id": task.id,
         "status_url": call.url(f"/requests/{task.id}/status"),

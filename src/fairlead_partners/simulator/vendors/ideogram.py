@@ -77,7 +77,7 @@ def _inpaint(call: Call) -> Reply:
     return _generate(call)
 
 
-def _body(call: Call) -> Mapping[str, Any]:
+def _body(call: Call) -> Mapping[str, object]:
     """Read JSON, or a form whose numbers are written out."""
     if not call.headers.get("content-type", "").startswith("multipart/"):
         return call.json()
@@ -88,7 +88,7 @@ def _body(call: Call) -> Mapping[str, Any]:
     return fields
 
 
-def _resolution(body: Mapping[str, Any]) -> tuple[int, int]:
+def _resolution(body: Mapping[str, object]) -> tuple[int, int]:
     named = {"": "1024x1024", "auto": "2048x2048", "source": "1024x1024", "1k": "1024x1024", "2k": "2048x2048"}
     asked = checks.text(body, "size", 20) or checks.text(body, "resolution", 20)
     resolution = named.get(asked, asked)
@@ -98,7 +98,7 @@ def _resolution(body: Mapping[str, Any]) -> tuple[int, int]:
     return int(width), int(height)
 
 
-def _image(call: Call, body: Mapping[str, Any], number: int) -> dict[str, Any]:
+def _image(call: Call, body: Mapping[str, Any], number: int) -> dict[str, object]:
     width, height = _resolution(body)
     seed = (body.get("seed") or call.seed()) + number
     is_safe = not call.has("refused-output")

@@ -4,7 +4,6 @@ import secrets
 import time
 import uuid
 from collections.abc import Mapping
-from typing import Any
 
 import jwt
 
@@ -79,7 +78,7 @@ def _problem(problem: Problem) -> Reply:
 
 
 def _envelope(status: int, code: int, message: str, data: object, *headers: tuple[str, str]) -> Reply:
-    body: dict[str, Any] = {"code": code, "message": message, "request_id": str(uuid.uuid4())}
+    body: dict[str, object] = {"code": code, "message": message, "request_id": str(uuid.uuid4())}
     if data is not None:
         body["data"] = data
     return json_reply(status, body, *headers)
@@ -103,7 +102,7 @@ def _submit(call: Call) -> Reply:
     return _envelope(200, 0, "SUCCEED", data)
 
 
-def _check(path: str, body: Mapping[str, Any]) -> None:
+def _check(path: str, body: Mapping[str, object]) -> None:
     checks.text(body, "prompt", 2500, required=path.endswith(("text2video", "images/generations")) and not _shots(body))
     checks.text(body, "negative_prompt", 2500)
     if path.endswith("/videos/image2video") and not (body.get("image") or body.get("image_tail")):
@@ -122,7 +121,7 @@ def _check(path: str, body: Mapping[str, Any]) -> None:
     checks.integer(body, "n", 1, 9)
 
 
-def _shots(body: Mapping[str, Any]) -> bool:
+def _shots(body: Mapping[str, object]) -> bool:
     return bool(body.get("multi_shot")) and bool(body.get("multi_prompt"))
 
 
@@ -133,9 +132,9 @@ def _query(call: Call) -> Reply:
     return _envelope(200, 0, "SUCCEED", _data(call, task))
 
 
-def _data(call: Call, task: Task) -> dict[str, Any]:
+def _data(call: Call, task: Task) -> dict[str, object]:
     statuses = {"queued": "submitted", "running": "processing", "ended": "succeed", "cancelled": "failed"}
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "task_id": task.id,
         "task_status": statuses[task.stage],
         "task_status_msg": "",
@@ -153,7 +152,7 @@ def _data(call: Call, task: Task) -> dict[str, Any]:
     return data | {"task_result": _result(call, task), "final_unit_deduction": _units(task)}
 
 
-def _result(call: Call, task: Task) -> dict[str, Any]:
+def _result(call: Call, task: Task) -> dict[str, object]:
     if task.facts["path"].startswith("/v1/images/"):
         media = picture("png", 1024, 1024, call.seed())
         count = checks.integer(task.request, "n", 1, 9, 1)

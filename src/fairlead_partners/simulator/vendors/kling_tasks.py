@@ -3,7 +3,6 @@
 import time
 import uuid
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import rejection, retry_headers
@@ -35,7 +34,7 @@ def _problem(problem: Problem) -> Reply:
 
 
 def _envelope(status: int, code: int, message: str, data: object = None, *headers: tuple[str, str]) -> Reply:
-    body: dict[str, Any] = {"code": code, "message": message, "request_id": str(uuid.uuid4())}
+    body: dict[str, object] = {"code": code, "message": message, "request_id": str(uuid.uuid4())}
     return json_reply(status, body if data is None else body | {"data": data}, *headers)
 
 
@@ -60,7 +59,7 @@ def _frame(call: Call) -> Reply:
     return _submit(call, body)
 
 
-def _submit(call: Call, body: Mapping[str, Any]) -> Reply:
+def _submit(call: Call, body: Mapping[str, object]) -> Reply:
     if call.parameters["model"] != "kling-3.0-turbo":
         raise Problem("not_found")
     for name in ("settings", "options"):
@@ -82,7 +81,7 @@ def _query(call: Call) -> Reply:
     return _envelope(200, 0, "SUCCEED", found)
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
+def _document(call: Call, task: Task) -> dict[str, object]:
     document = {"id": task.id, "status": _STATUSES[task.stage], "message": "", **_times(task)}
     match rejection(task):
         case "refused" | "refused-output":

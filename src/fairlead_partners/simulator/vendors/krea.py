@@ -1,7 +1,6 @@
 """Krea (api.krea.ai): every model is one submit address; jobs are polled for by id."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp
@@ -42,7 +41,7 @@ def _submit(call: Call) -> Reply:
     return json_reply(200, _document(call, task))
 
 
-def _check_strengths(given: list[Any], name: str, low: float, high: float) -> None:
+def _check_strengths(given: list[object], name: str, low: float, high: float) -> None:
     for one in given:
         if not isinstance(one, Mapping):
             raise Problem("invalid", f"'{name}' must be an array of objects.", field=name, code="type")
@@ -60,9 +59,9 @@ def _delete(call: Call) -> Reply:
     return json_reply(200, _document(call, task))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
+def _document(call: Call, task: Task) -> dict[str, object]:
     ended = task.stage == "ended"
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "job_id": task.id,
         "status": _STATUSES[task.stage],
         "created_at": stamp(task.created),

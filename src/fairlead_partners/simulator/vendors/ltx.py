@@ -1,7 +1,6 @@
 """LTX (api.ltx.io): version 2, a task for each clip, asked about below the address that took it."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp
@@ -64,7 +63,7 @@ def _image_to_video(call: Call) -> Reply:
     return _video(call, body)
 
 
-def _video(call: Call, body: Mapping[str, Any]) -> Reply:
+def _video(call: Call, body: Mapping[str, object]) -> Reply:
     model = checks.text(body, "model", 60, required=True)
     if not model.startswith("ltx-"):
         raise Problem("invalid", f"model '{model}' is not supported", field="model", code="enum")
@@ -87,8 +86,8 @@ def _query(call: Call) -> Reply:
     return json_reply(200, _document(call, task))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _document(call: Call, task: Task) -> dict[str, object]:
+    document: dict[str, object] = {
         "id": task.id,
         "status": _STATUSES[task.stage],
         "created_at": stamp(task.created),

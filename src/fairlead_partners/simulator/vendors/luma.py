@@ -3,7 +3,6 @@
 import datetime as dt
 import uuid
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import retry_headers
@@ -50,7 +49,7 @@ def _image(call: Call) -> Reply:
     return _submit(call, body, "image")
 
 
-def _submit(call: Call, body: Mapping[str, Any], kind: str) -> Reply:
+def _submit(call: Call, body: Mapping[str, object], kind: str) -> Reply:
     words = checks.text(body, "prompt", 5000, required=kind == "image")
     if 0 < len(words) < 3:
         raise Problem("invalid", "Prompt is too short, minimum length is 3 characters", field="prompt")
@@ -64,11 +63,11 @@ def _query(call: Call) -> Reply:
     return json_reply(200, _document(call, call.task(call.parameters["id"])))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
+def _document(call: Call, task: Task) -> dict[str, object]:
     states = {"queued": "queued", "running": "dreaming", "ended": "completed", "cancelled": "failed"}
     kind = task.facts["kind"]
     created = dt.datetime.fromtimestamp(task.created, dt.UTC)
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "id": task.id,
         "generation_type": kind,
         "state": states[task.stage],
@@ -86,7 +85,7 @@ def _document(call: Call, task: Task) -> dict[str, Any]:
     return document | {"assets": _assets(call, task)}
 
 
-def _assets(call: Call, task: Task) -> dict[str, Any]:
+def _assets(call: Call, task: Task) -> dict[str, object]:
     still = call.link(picture("jpg", 512, 512, 7), "image.jpg", task)
     if task.facts["kind"] == "image":
         return {"video": None, "image": still, "progress_video": None}

@@ -3,7 +3,6 @@
 import datetime as dt
 import uuid
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import retry_headers
@@ -60,9 +59,9 @@ def _query(call: Call) -> Reply:
     return json_reply(200, _document(call, call.task(call.parameters["id"])))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
+def _document(call: Call, task: Task) -> dict[str, object]:
     states = {"queued": "queued", "running": "processing", "ended": "completed", "cancelled": "failed"}
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "id": task.id,
         "type": task.facts["type"],
         "state": states[task.stage],

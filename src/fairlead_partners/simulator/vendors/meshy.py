@@ -1,7 +1,6 @@
 """Meshy (api.meshy.ai): text to 3D in two steps, and what can be done with a model afterwards."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
@@ -72,12 +71,12 @@ def _animate(call: Call) -> Reply:
     return _create(call, body, "animate")
 
 
-def _one_source(body: Mapping[str, Any], *names: str) -> None:
+def _one_source(body: Mapping[str, object], *names: str) -> None:
     if not any(checks.text(body, name, 40_000_000) for name in names):
         raise Problem("invalid", f"One of {' or '.join(names)} is required", field=names[0], code="missing")
 
 
-def _create(call: Call, body: Mapping[str, Any], kind: str) -> Reply:
+def _create(call: Call, body: Mapping[str, object], kind: str) -> Reply:
     task = call.submit(identifier(), body, kind=kind, path=call.path)
     return json_reply(202, {"result": task.id})
 
@@ -94,7 +93,7 @@ def _find_task(call: Call) -> Task:
     return task
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
+def _document(call: Call, task: Task) -> dict[str, object]:
     created, ended, kind = round(task.created * 1000), task.stage == "ended", task.facts["kind"]
     document = {
         "id": task.id,
@@ -123,7 +122,7 @@ def _document(call: Call, task: Task) -> dict[str, Any]:
     return document | _outcome(call, task) | {"consumed_credits": _CREDITS[kind]}
 
 
-def _outcome(call: Call, task: Task) -> dict[str, Any]:
+def _outcome(call: Call, task: Task) -> dict[str, object]:
     def link(media: Media, name: str) -> str:
         return call.link(media, name, task)
 
@@ -135,7 +134,7 @@ def _outcome(call: Call, task: Task) -> dict[str, Any]:
     if kind == "animate":
         return {"result": {f"animation_{one}_url": link(model(one), f"animation.{one}") for one in ("fbx", "glb")}}
     names = ("glb", "fbx", "obj", "mtl", "usdz") if kind == "text-to-3d-refine" else ("glb", "fbx", "obj", "usdz")
-    outcome: dict[str, Any] = {
+    outcome: dict[str, object] = {
         "model_urls": {one: link(model(one), f"model.{one}") for one in names},
         "thumbnail_url": link(picture("png", 512, 512), "preview.png"),
         "texture_urls": [],

@@ -55,7 +55,7 @@ def _modern_problem(problem: Problem) -> Reply:
     return json_reply(status, body, *retry_headers(problem))
 
 
-def _base(code: int = 0, message: str = "success") -> dict[str, Any]:
+def _base(code: int = 0, message: str = "success") -> dict[str, object]:
     return {"status_code": code, "status_msg": message}
 
 
@@ -82,9 +82,9 @@ def _query(call: Call) -> Reply:
     return json_reply(200, _state(call.task(call.query.get("task_id", ""))))
 
 
-def _state(task: Task) -> dict[str, Any]:
+def _state(task: Task) -> dict[str, object]:
     statuses = {"queued": "Queueing", "running": "Processing", "ended": "Success", "cancelled": "Fail"}
-    state: dict[str, Any] = {"task_id": task.id, "status": statuses[task.stage], "file_id": "", "base_resp": _base()}
+    state: dict[str, object] = {"task_id": task.id, "status": statuses[task.stage], "file_id": "", "base_resp": _base()}
     if task.stage != "ended":
         return state
     if task.has("refused-output"):
@@ -127,7 +127,7 @@ def _submit_modern(call: Call) -> Reply:
     return json_reply(200, {"task_id": task.id})
 
 
-def _check_parts(body: Mapping[str, Any]) -> str:
+def _check_parts(body: Mapping[str, object]) -> str:
     words = ""
     for number, part in enumerate(checks.items(body, "content", 13, required=True)):
         if not isinstance(part, Mapping) or part.get("type") not in _PARTS:
@@ -144,10 +144,10 @@ def _query_modern(call: Call) -> Reply:
     return json_reply(200, _document(call, call.task(call.parameters["id"])))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
+def _document(call: Call, task: Task) -> dict[str, object]:
     statuses = {"queued": "queued", "running": "running", "ended": "succeeded", "cancelled": "cancelled"}
     request = task.request
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "id": task.id,
         "model": request["model"],
         "status": statuses[task.stage],
@@ -181,7 +181,7 @@ def _delete_modern(call: Call) -> Reply:
     return json_reply(200, {"task_id": task.id, "action": action})
 
 
-def _usage(request: Mapping[str, Any]) -> dict[str, Any]:
+def _usage(request: Mapping[str, Any]) -> dict[str, object]:
     kinds = [part["type"] for part in request["content"]]
     return {
         "total_tokens": request["duration"] * _TOKENS_A_SECOND,

@@ -1,7 +1,6 @@
 """Moonvalley (api.moonvalley.ai/v1): prompts, one address a kind, polled for by id."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
@@ -50,8 +49,8 @@ def _get(call: Call) -> Reply:
     return json_reply(200, _document(call, call.task(call.parameters["id"])))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _document(call: Call, task: Task) -> dict[str, object]:
+    document: dict[str, object] = {
         "id": task.id,
         "status": _STATUSES[task.stage],
         "prompt_text": task.request.get("prompt_text"),

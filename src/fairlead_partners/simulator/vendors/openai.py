@@ -93,7 +93,7 @@ def _fields(form: Form) -> Mapping[str, str]:
     return fields
 
 
-def _check_image(body: Mapping[str, Any]) -> None:
+def _check_image(body: Mapping[str, object]) -> None:
     checks.text(body, "model", 200, required=True)
     checks.text(body, "prompt", 32_000, required=True)
     checks.integer(body, "n", 1, 10)
@@ -131,7 +131,9 @@ def _images(call: Call, body: Mapping[str, Any], *, input_images: int) -> Reply:
     return json_reply(200, answer, ("x-request-id", _id("req_")))
 
 
-def _image(call: Call, body: Mapping[str, Any], format_: str, width: int, height: int, number: int) -> dict[str, Any]:
+def _image(
+    call: Call, body: Mapping[str, Any], format_: str, width: int, height: int, number: int
+) -> dict[str, object]:
     media = picture(format_, width, height, call.seed() + number)
     if body["model"].startswith("dall-e") and body.get("response_format") != "b64_json":
         return {"url": call.link(media), "revised_prompt": body["prompt"]}
@@ -142,7 +144,7 @@ _TOKENS = {"low": 272, "high": 4160, "hd": 4160, "xhigh": 4160, "max": 4160}
 """The tokens of a square picture by its quality; those of a medium one are 1056."""
 
 
-def _image_usage(body: Mapping[str, Any], input_images: int, count: int) -> dict[str, Any]:
+def _image_usage(body: Mapping[str, object], input_images: int, count: int) -> dict[str, object]:
     text, images = tokens(body["prompt"]), 323 * input_images
     output = _TOKENS.get(str(body.get("quality")), 1056) * count
     return {
@@ -179,7 +181,7 @@ def _respond(call: Call) -> Reply:
     checks.present(body, "input")
     checks.integer(body, "max_output_tokens", 16, 1_000_000)
     _text_faults(call)
-    part: dict[str, Any] = {"type": "output_text", "text": ANSWER, "annotations": [], "logprobs": []}
+    part: dict[str, object] = {"type": "output_text", "text": ANSWER, "annotations": [], "logprobs": []}
     if call.has("refused-output"):
         part = {"type": "refusal", "refusal": "I'm sorry, but I can't assist with that request."}
     output = [{"id": _id("msg_"), "type": "message", "status": "completed", "role": "assistant", "content": [part]}]
@@ -239,7 +241,7 @@ def _transcribe(call: Call) -> Reply:
         raise Problem("invalid", "The simulator answers JSON.", field="response_format", code="unsupported_value")
     _audio_faults(call)
     made = tokens(ANSWER)
-    usage: dict[str, Any] = {"type": "duration", "seconds": 2}
+    usage: dict[str, object] = {"type": "duration", "seconds": 2}
     if model != "whisper-1":
         usage = {
             "type": "tokens",

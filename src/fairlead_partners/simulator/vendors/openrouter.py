@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, said, status_of
@@ -27,7 +26,7 @@ def _problem(problem: Problem) -> Reply:
             "server_error": "Internal Server Error",
         },
     )
-    error: dict[str, Any] = {"code": status_of(problem, _STATUSES), "message": message}
+    error: dict[str, object] = {"code": status_of(problem, _STATUSES), "message": message}
     if problem.kind == "refused":
         flagged = {
             "reasons": ["violence"],
@@ -74,9 +73,9 @@ def _complete(call: Call) -> Reply:
     )
 
 
-def _choice(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
+def _choice(call: Call, body: Mapping[str, object]) -> dict[str, object]:
     is_filtered = call.has("refused-output")
-    message: dict[str, Any] = {"role": "assistant", "content": "" if is_filtered else TEXT, "refusal": None}
+    message: dict[str, object] = {"role": "assistant", "content": "" if is_filtered else TEXT, "refusal": None}
     if "image" in checks.items(body, "modalities", 5) and not is_filtered:
         image = picture("png", seed=call.seed())
         url = f"data:{image.content_type};base64,{image.base64()}"
@@ -85,7 +84,7 @@ def _choice(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
     return {"index": 0, "message": message, "finish_reason": reason, "native_finish_reason": reason, "logprobs": None}
 
 
-def _usage(call: Call) -> dict[str, Any]:
+def _usage(call: Call) -> dict[str, object]:
     prompt, completion = max(1, len(call.body) // 4), 6
     total = prompt + completion
     return {

@@ -1,7 +1,5 @@
 """Pruna (api.pruna.ai): predictions of the model that a header names, polled for or waited for."""
 
-from typing import Any
-
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
 from fairlead_partners.simulator.media import clip, picture
@@ -46,7 +44,7 @@ def _predict(call: Call) -> Reply:
     return json_reply(201, prediction)
 
 
-def _check(given: dict[str, Any]) -> None:
+def _check(given: dict[str, object]) -> None:
     checks.text(given, "prompt", 5000, required=True)
     checks.integer(given, "duration", 1, 20)
     checks.one_of(given, "resolution", {"720p", "1080p"})
@@ -66,7 +64,7 @@ def _status(call: Call) -> Reply:
     return json_reply(200, {"status": _STATUSES[task.stage], "message": "Generation in progress"})
 
 
-def _finish(call: Call, task: Task, rejected: str | None) -> dict[str, Any]:
+def _finish(call: Call, task: Task, rejected: str | None) -> dict[str, object]:
     if rejected is not None:
         words = _REJECTIONS[rejected]
         return {"status": "failed", "message": words, "error": words}

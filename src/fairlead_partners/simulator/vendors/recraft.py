@@ -54,7 +54,7 @@ def _inpaint(call: Call) -> Reply:
     return _images(call, _with_pictures(call, "image", "mask"))
 
 
-def _with_pictures(call: Call, *names: str) -> Mapping[str, Any]:
+def _with_pictures(call: Call, *names: str) -> Mapping[str, object]:
     """Read a form with files, or JSON with links to them in `<name>_url`; forms have no nested fields."""
     if not call.headers.get("content-type", "").startswith("multipart/"):
         body = call.json()
@@ -69,7 +69,7 @@ def _with_pictures(call: Call, *names: str) -> Mapping[str, Any]:
     if "controls" in fields:
         raise Problem("invalid", "controls is no object", field="controls", code="type")
     try:
-        numbers: dict[str, Any] = {"n": int(fields.get("n", "1"))}
+        numbers: dict[str, object] = {"n": int(fields.get("n", "1"))}
         if "strength" in fields:
             numbers["strength"] = float(fields["strength"])
     except ValueError:
@@ -77,7 +77,7 @@ def _with_pictures(call: Call, *names: str) -> Mapping[str, Any]:
     return fields | numbers
 
 
-def _images(call: Call, body: Mapping[str, Any]) -> Reply:
+def _images(call: Call, body: Mapping[str, object]) -> Reply:
     checks.text(body, "prompt", 10_000, required=True)
     model = checks.text(body, "model", 60) or "recraftv3"
     if not model.startswith(("recraftv", "refm")):
@@ -103,7 +103,7 @@ def _images(call: Call, body: Mapping[str, Any]) -> Reply:
     return json_reply(200, {"created": int(time.time()), "credits": count * IMAGE_CREDITS, "data": data})
 
 
-def _file(body: Mapping[str, Any], is_vector: bool, seed: int) -> Media:  # noqa: FBT001 -- one of three plain facts
+def _file(body: Mapping[str, object], is_vector: bool, seed: int) -> Media:  # noqa: FBT001 -- one of three plain facts
     size = checks.text(body, "size", 20) or "1024x1024"
     width, _, height = size.replace(":", "x").partition("x")
     if not (width.isdigit() and height.isdigit()):

@@ -60,7 +60,7 @@ def _problem(problem: Problem) -> Reply:
     return error_reply(problem, {"errors": [_error(problem, {})]})
 
 
-def _error(problem: Problem, task: Mapping[str, Any]) -> dict[str, Any]:
+def _error(problem: Problem, task: Mapping[str, object]) -> dict[str, Any]:
     message = said(
         problem,
         {
@@ -97,8 +97,8 @@ def _run(call: Call) -> Reply:
     given = call.value()
     if not isinstance(given, list) or not given or len(given) > TASKS_MAX:
         raise Problem("invalid", f"The request must be an array of 1 to {TASKS_MAX} tasks.")
-    data: list[dict[str, Any]] = []
-    errors: list[dict[str, Any]] = []
+    data: list[dict[str, object]] = []
+    errors: list[dict[str, object]] = []
     status = 200
     for task in given:
         try:
@@ -108,12 +108,12 @@ def _run(call: Call) -> Reply:
         except Problem as problem:
             status = status_of(problem)
             errors.append(_error(problem, task if isinstance(task, dict) else {}))
-    body: dict[str, Any] = {"data": data} if data or not errors else {}
+    body: dict[str, object] = {"data": data} if data or not errors else {}
     # An error among results does not change the status; a request of errors only has the last one's.
     return json_reply(200 if data else status, body | ({"errors": errors} if errors else {}))
 
 
-def _task(call: Call, task: JsonObject) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _task(call: Call, task: JsonObject) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     type_ = checks.text(task, "taskType", 60, required=True)
     if type_ in ("authentication", "ping"):
         return [{"taskType": type_, "pong": True} if type_ == "ping" else {"taskType": type_}], []
@@ -166,7 +166,7 @@ def _work(task: JsonObject, kind: str) -> Work:
     return known.work(task)
 
 
-def _response(call: Call, uuid: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _response(call: Call, uuid: str) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     task = call.memory.tasks.get(call.vendor, uuid)
     if task is None:
         raise Problem("not_found", f"No task was found with taskUUID '{uuid}'.", field="taskUUID")
@@ -180,11 +180,11 @@ def _response(call: Call, uuid: str) -> tuple[list[dict[str, Any]], list[dict[st
     return [one | {"status": "success"} for one in _results(call, task)], []
 
 
-def _results(call: Call, task: Task) -> list[dict[str, Any]]:
+def _results(call: Call, task: Task) -> list[dict[str, object]]:
     return [_result(call, task, number) for number in range(task.facts["work"].outputs)]
 
 
-def _result(call: Call, task: Task, number: int) -> dict[str, Any]:
+def _result(call: Call, task: Task, number: int) -> dict[str, object]:
     kind, seed = task.facts["kind"], task.facts["seed"] + number
     work = task.facts["work"]
     format_ = str(task.request.get("outputFormat") or "JPG").lower()

@@ -35,7 +35,7 @@ _DOCUMENTATION = "https://docs.dev.runwayml.com/api"
 
 def _problem(problem: Problem) -> Reply:
     status = problem.status or _STATUSES.get(problem.kind, 500)
-    body: dict[str, Any] = {"error": problem.message}
+    body: dict[str, object] = {"error": problem.message}
     if problem.kind == "unauthorized":
         body = {"error": "The API key provided is not valid.", "docUrl": _DOCUMENTATION}
     elif problem.kind == "rate_limited":
@@ -102,7 +102,7 @@ def _text_to_image(call: Call) -> Reply:
     return _submit(call, body, "image", _SMALL_CREDITS if "720" in body["ratio"].split(":") else _LARGE_CREDITS)
 
 
-def _submit(call: Call, body: Mapping[str, Any], kind: str, cost: int) -> Reply:
+def _submit(call: Call, body: Mapping[str, object], kind: str, cost: int) -> Reply:
     return json_reply(200, {"id": call.submit(str(uuid.uuid4()), body, kind=kind, credits=cost).id})
 
 
@@ -111,10 +111,10 @@ def _query(call: Call) -> Reply:
     return json_reply(200, _document(call, call.task(call.parameters["id"])))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
+def _document(call: Call, task: Task) -> dict[str, object]:
     statuses = {"queued": "PENDING", "running": "RUNNING", "ended": "SUCCEEDED", "cancelled": "CANCELLED"}
     created = dt.datetime.fromtimestamp(task.created, dt.UTC).isoformat(timespec="milliseconds")
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "id": task.id,
         "status": statuses[task.stage],
         "createdAt": created.replace("+00:00", "Z"),

@@ -109,7 +109,7 @@ def _creative(call: Call) -> Reply:
         raise Problem("invalid", "is required", field="image", code="missing")
     checks.text(fields, "prompt", 10_000, required=True)
     checks.number(fields, "creativity", 0.1, 0.5)
-    facts: Mapping[str, Any] = {"output_format": fields.get("output_format") or "png"}
+    facts: Mapping[str, object] = {"output_format": fields.get("output_format") or "png"}
     return json_reply(200, {"id": call.submit(identifier().replace("-", ""), facts, seed=call.seed()).id})
 
 

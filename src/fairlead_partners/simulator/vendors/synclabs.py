@@ -57,8 +57,8 @@ def _get(call: Call) -> Reply:
     return json_reply(200, _document(call, call.task(call.parameters["id"])))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _document(call: Call, task: Task) -> dict[str, object]:
+    document: dict[str, object] = {
         "id": task.id,
         "createdAt": stamp(task.created),
         "status": _STATUSES[task.stage],

@@ -8,7 +8,6 @@ import hmac
 import re
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks
 from fairlead_partners.simulator.answers import identifier, rejection, retry_headers, said
@@ -54,7 +53,7 @@ def _problem(problem: Problem) -> Reply:
     return json_reply(status, _wrap({"Error": {"Code": code, "Message": message}}), *retry_headers(problem))
 
 
-def _wrap(response: Mapping[str, Any]) -> dict[str, Any]:
+def _wrap(response: Mapping[str, object]) -> dict[str, object]:
     return {"Response": {**response, "RequestId": identifier()}}
 
 
@@ -156,8 +155,13 @@ def _query(action: str) -> Handler:
     return query
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
-    document = {"Status": _STATUSES[task.stage], "ErrorCode": "", "ErrorMessage": "", "ResultFile3Ds": []}
+def _document(call: Call, task: Task) -> dict[str, object]:
+    document: dict[str, object] = {
+        "Status": _STATUSES[task.stage],
+        "ErrorCode": "",
+        "ErrorMessage": "",
+        "ResultFile3Ds": [],
+    }
     rejected = rejection(task)
     if rejected == "failed":
         message = "The job could not be processed."

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, google
 from fairlead_partners.simulator.media import clip
@@ -35,7 +34,7 @@ def _submit(call: Call) -> Reply:
     return json_reply(200, {"name": name})
 
 
-def _check(body: Mapping[str, Any]) -> None:
+def _check(body: Mapping[str, object]) -> None:
     instances = checks.items(body, "instances", 1, required=True)
     if not isinstance(instances[0], Mapping):
         raise Problem("invalid", "instances[0] must be an object.", field="instances")
@@ -70,7 +69,7 @@ def _fetch(call: Call) -> Reply:
     return json_reply(200, {"name": task.id, "done": True, **_outcome(task)})
 
 
-def _outcome(task: Task) -> dict[str, Any]:
+def _outcome(task: Task) -> dict[str, object]:
     count = checks.integer(task.request, "parameters.sampleCount", 1, 4, 1)
     if task.faults.get("refused") == "error":
         return {"error": {"code": 3, "message": f"{google.BLOCKED_PROMPT} Support codes: 58061214"}}

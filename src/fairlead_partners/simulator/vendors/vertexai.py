@@ -28,7 +28,7 @@ def _generate(call: Call) -> Reply:
     model = call.parameters["model"]
     images = _wants_image(model, body)
     given = tokens(body["contents"])
-    answer: dict[str, Any] = {"modelVersion": model, "responseId": secrets.token_urlsafe(16)}
+    answer: dict[str, object] = {"modelVersion": model, "responseId": secrets.token_urlsafe(16)}
     if call.has("refused"):
         answer["promptFeedback"] = {"blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": _BLOCKED}
         answer["usageMetadata"] = _usage(given, 0, "TEXT")
@@ -45,7 +45,7 @@ def _generate(call: Call) -> Reply:
     return json_reply(200, answer)
 
 
-def _check(body: Mapping[str, Any]) -> None:
+def _check(body: Mapping[str, object]) -> None:
     for number, content in enumerate(checks.items(body, "contents", required=True)):
         if not isinstance(content, Mapping) or not isinstance(content.get("parts"), list) or not content["parts"]:
             message = "Unable to submit request because it must have a non-empty parts field."
@@ -62,12 +62,12 @@ def _check(body: Mapping[str, Any]) -> None:
             raise Problem("invalid", "Invalid value at 'generation_config.response_modalities'.")
 
 
-def _wants_image(model: str, body: Mapping[str, Any]) -> bool:
+def _wants_image(model: str, body: Mapping[str, object]) -> bool:
     modalities = checks.items(body, "generationConfig.responseModalities")
     return "IMAGE" in modalities if modalities else "image" in model
 
 
-def _early_end(call: Call, *, images: bool) -> dict[str, Any] | None:
+def _early_end(call: Call, *, images: bool) -> dict[str, object] | None:
     """Return a candidate without content, when moderation or bad luck left it so."""
     if call.has("refused-output"):
         if images:
@@ -79,7 +79,7 @@ def _early_end(call: Call, *, images: bool) -> dict[str, Any] | None:
     return None
 
 
-def _parts(call: Call, body: Mapping[str, Any], *, images: bool) -> list[dict[str, Any]]:
+def _parts(call: Call, body: Mapping[str, object], *, images: bool) -> list[dict[str, Any]]:
     words = {"text": ANSWER}
     if not images:
         return [words]
@@ -91,8 +91,8 @@ def _parts(call: Call, body: Mapping[str, Any], *, images: bool) -> list[dict[st
     return [image] if checks.items(body, "generationConfig.responseModalities") == ["IMAGE"] else [words, image]
 
 
-def _usage(given: int, made: int, modality: str) -> dict[str, Any]:
-    usage: dict[str, Any] = {
+def _usage(given: int, made: int, modality: str) -> dict[str, object]:
+    usage: dict[str, object] = {
         "promptTokenCount": given,
         "totalTokenCount": given + made,
         "trafficType": "ON_DEMAND",

@@ -53,7 +53,7 @@ def _image(call: Call) -> Reply:
     return _create(call, body, kind="image", lacks="")
 
 
-def _body(call: Call) -> Mapping[str, Any]:
+def _body(call: Call) -> Mapping[str, object]:
     if call.headers.get("x-dashscope-async") != "enable":
         message = "current user api does not support synchronous calls."
         raise Problem("invalid", message, status=403, code="AccessDenied")
@@ -73,7 +73,7 @@ def _check_media(media: list[Any]) -> None:
         checks.text(one, "url", 40_000_000, required=True)
 
 
-def _lacks(model: str, body: Mapping[str, Any]) -> str:
+def _lacks(model: str, body: Mapping[str, object]) -> str:
     """Name the field whose absence is noticed only by the task, as this vendor does."""
     references = checks.at(body, "input.reference_video_urls") or checks.at(body, "input.reference_urls")
     media = checks.at(body, "input.media")
@@ -84,7 +84,7 @@ def _lacks(model: str, body: Mapping[str, Any]) -> str:
     return "input.prompt" if model.startswith("wan3") and not (media or checks.at(body, "input.prompt")) else ""
 
 
-def _create(call: Call, body: Mapping[str, Any], *, kind: str, lacks: str) -> Reply:
+def _create(call: Call, body: Mapping[str, object], *, kind: str, lacks: str) -> Reply:
     task = call.submit(identifier(), body, kind=kind, lacks=lacks, seed=call.seed())
     return json_reply(200, {"output": {"task_id": task.id, "task_status": "PENDING"}, "request_id": identifier()})
 
@@ -94,7 +94,7 @@ def _query(call: Call) -> Reply:
     task = call.memory.tasks.get(call.vendor, id_)
     if task is None:
         return json_reply(200, {"request_id": identifier(), "output": {"task_id": id_, "task_status": "UNKNOWN"}})
-    document: dict[str, Any] = {"request_id": identifier()}
+    document: dict[str, object] = {"request_id": identifier()}
     output = {"task_id": task.id, "task_status": _STATUSES[task.stage], "submit_time": _time(task.created)}
     if task.stage != "ended":
         return json_reply(200, document | {"output": output})
@@ -121,7 +121,7 @@ def _error(task: Task) -> dict[str, str] | None:
     return None
 
 
-def _video_outcome(call: Call, task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+def _video_outcome(call: Call, task: Task) -> tuple[dict[str, object], dict[str, object]]:
     asked = checks.integer(task.request, "parameters.duration", -1, 30, 5)
     duration = asked if asked > 0 else 5
     sides = dashscope.size(task.request, (1280, 720))
@@ -141,7 +141,7 @@ def _video_outcome(call: Call, task: Task) -> tuple[dict[str, Any], dict[str, An
     return outcome, usage
 
 
-def _image_outcome(call: Call, task: Task) -> tuple[dict[str, Any], dict[str, Any]]:
+def _image_outcome(call: Call, task: Task) -> tuple[dict[str, object], dict[str, object]]:
     count = checks.integer(task.request, "parameters.n", 1, 6, 1)
     sides = dashscope.size(task.request, (1280, 1280))
     prompt = checks.at(task.request, "input.prompt")

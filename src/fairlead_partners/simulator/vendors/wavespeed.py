@@ -71,7 +71,7 @@ def _submit(call: Call) -> Reply:
     return json_reply(200, _wrap(_document(call, task)))
 
 
-def _wrap(document: dict[str, Any]) -> dict[str, Any]:
+def _wrap(document: dict[str, object]) -> dict[str, object]:
     return {"code": 200, "message": "success", "data": document}
 
 
@@ -79,9 +79,9 @@ def _result(call: Call) -> Reply:
     return json_reply(200, _wrap(_document(call, call.task(call.parameters["id"]))))
 
 
-def _document(call: Call, task: Task) -> dict[str, Any]:
+def _document(call: Call, task: Task) -> dict[str, object]:
     ended = task.stage == "ended"
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "id": task.id,
         "model": task.facts["model"],
         "outputs": [],

@@ -1,7 +1,6 @@
 """xAI (api.x.ai): images at once, videos by a request id that answers 202 while it is pending."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
@@ -68,7 +67,7 @@ def _raise_work_faults(call: Call) -> None:
         raise Problem("failed")
 
 
-def _check(body: Mapping[str, Any]) -> None:
+def _check(body: Mapping[str, object]) -> None:
     checks.text(body, "prompt", 8000, required=True)
     checks.text(body, "model", 100, required=True)
     checks.one_of(body, "aspect_ratio", RATIOS)
@@ -96,7 +95,7 @@ def _video(call: Call) -> Reply:
     return json_reply(200, _finish(call, task))
 
 
-def _finish(call: Call, task: Task) -> dict[str, Any]:
+def _finish(call: Call, task: Task) -> dict[str, object]:
     duration = checks.integer(task.request, "duration", 1, 15, 8)
     model = task.request["model"]
     usage = {"cost_in_usd_ticks": duration * SECOND_TICKS}
