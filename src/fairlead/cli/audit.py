@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -88,7 +88,7 @@ class _Listed:
     """Findings for one document: a bounded number of each kind."""
 
     def __init__(self) -> None:
-        self.findings: list[dict[str, Any]] = []
+        self.findings: list[dict[str, object]] = []
         self._counts = Counter[str]()
 
     def add(self, finding: Finding) -> None:
@@ -122,7 +122,7 @@ def _print(report: operations.AuditReport) -> None:
     click.echo("The books are right." if report.clean else "The books are WRONG.")
 
 
-def _lost(report: operations.AuditReport) -> list[dict[str, Any]]:
+def _lost(report: operations.AuditReport) -> list[dict[str, object]]:
     return [with_times(with_dollars(row, "hold"), "finished_at") for row in report.lost]
 
 

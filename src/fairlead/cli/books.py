@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 import click
 import msgspec
@@ -42,7 +42,7 @@ def ledger() -> None:
 def show(workspace: str, limit: int, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
     """Show the newest entries of WORKSPACE, oldest first, in dollars."""
 
-    async def work() -> list[dict[str, Any]]:
+    async def work() -> list[dict[str, object]]:
         async with opened_database(settings_of(data, database)) as opened:
             return await operations.entries(opened, workspace, limit)
 
@@ -106,7 +106,7 @@ def _writer(form: str, file: TextIO) -> Callable[[Sequence[operations.LedgerLine
     return lambda page: rows.writerows(_export_row(line).values() for line in page)
 
 
-def _export_row(line: operations.LedgerLine) -> dict[str, Any]:
+def _export_row(line: operations.LedgerLine) -> dict[str, object]:
     return with_times(with_dollars(line._asdict(), *_MONEY), "created_at")
 
 

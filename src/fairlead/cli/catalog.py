@@ -101,7 +101,7 @@ def prices(folder: str | None, as_page: bool, as_json: bool) -> None:  # noqa: F
         click.echo(warning, err=True)
 
 
-def _row(model: Model) -> dict[str, Any]:
+def _row(model: Model) -> dict[str, object]:
     return {
         "id": model.id,
         "legs": ", ".join(leg.provider for leg in model.legs),

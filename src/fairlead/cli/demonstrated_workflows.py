@@ -36,7 +36,7 @@ _BOUNDARY: Final = "fairlead-demo-7f3a91"
 _SIDE: Final = 384
 _FRAMES: Final = 24
 _ENDINGS: Final = ("execution_success", "execution_error", "execution_interrupted")
-Graph = dict[str, dict[str, Any]]
+Graph = dict[str, dict[str, object]]
 
 
 def workflow_steps(shown: Demonstration) -> Iterator[Step]:
@@ -96,7 +96,7 @@ def _video_workflow(name: str) -> Graph:
     return graph
 
 
-def _node(class_type: str, **inputs: Any) -> dict[str, Any]:
+def _node(class_type: str, **inputs: object) -> dict[str, object]:
     return {"class_type": class_type, "inputs": inputs}
 
 
@@ -167,9 +167,9 @@ def _watch_job(socket: Any, job_id: str, graph: Graph) -> dict[str, Any]:
     raise click.ClickException(f"the job {job_id} had not ended within {_WATCH_SECONDS:g} seconds")
 
 
-def _file_of(outputs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+def _file_of(outputs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, object]:
     """The one file among the outputs of a job."""
-    files: dict[str, Mapping[str, Any]] = {
+    files: dict[str, Mapping[str, object]] = {
         item["filename"]: item
         for shown in outputs.values()
         for kind in ("images", "video", "audio")

@@ -238,7 +238,7 @@ def _show_refusal(shown: Demonstration) -> Step:
     return step_of(shown, "an image 70,000 pixels wide", shown.refusal, f"refused for {mistakes} mistake, shown below")
 
 
-def _run(shown: Demonstration, kind: str, body: Mapping[str, Any]) -> Reply:
+def _run(shown: Demonstration, kind: str, body: Mapping[str, object]) -> Reply:
     reply = ask(shown, "POST", _path(kind), 200, body)
     shown.run_ids.append(reply.headers["x-service-request-id"])
     return reply
@@ -253,7 +253,7 @@ def ask(
     method: str,
     path: str,
     expected: int,
-    body: Mapping[str, Any] | None = None,
+    body: Mapping[str, object] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Reply:
     """Make one call with the key; ClickException when it is not answered as expected."""
@@ -353,10 +353,10 @@ def frames_of(path: Path) -> tuple[int, float]:
     return frames, rate
 
 
-def _in_books(shown: Demonstration, work: Any, *arguments: Any) -> Any:
+def _in_books(shown: Demonstration, work: Any, *arguments: object) -> Any:
     """Read the books the server writes: SQLite in WAL mode lets others read beside it."""
 
-    async def read() -> Any:
+    async def read() -> object:
         async with opened_database(read_settings({}, data=shown.data)) as opened:
             return await work(opened, *arguments)
 
@@ -382,7 +382,7 @@ def _short(name: str) -> str:
     return name if len(name) <= 18 else name[:8] + "…" + name[-9:]  # noqa: PLR2004 -- what the column has room for
 
 
-def _laid_out(value: Any, column: int = 0) -> str:
+def _laid_out(value: object, column: int = 0) -> str:
     """JSON on as few lines as fit the page: what does not fit on one is broken after its commas."""
     text = json.dumps(value, ensure_ascii=False)
     if column + len(text) <= _LINE or not isinstance(value, dict | list):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 import msgspec
@@ -195,7 +195,7 @@ def _print(made: Deployment | Release, sentence: str, flags: dict[str, bool]) ->
         click.echo(sentence)
 
 
-def _row(one: Deployment | Release, *, as_json: bool) -> dict[str, Any]:
+def _row(one: Deployment | Release, *, as_json: bool) -> dict[str, object]:
     """A deployment or a release; people read `all` for every node pack there is, programs null."""
     row = msgspec.structs.asdict(one)
     if one.packs is not None:

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -20,7 +20,7 @@ class KeyId(click.ParamType[str]):
     def __init__(self, *, or_read: bool = False) -> None:
         self._or_read = or_read
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The id as it was given. What is no id is refused without being repeated: it may be the key."""
         text = str(value)
         if _ID.fullmatch(text) or (self._or_read and text == READ_IT):

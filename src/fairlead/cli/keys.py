@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -122,7 +122,7 @@ def _set_budget(settings: Settings, key_id: str, budget: str | None, budget_peri
         click.echo(f"The budget of {key_id} is {as_dollars(bound.limit)} dollars ({bound.period}).")
 
 
-def _set_organization(settings: Settings, key_id: str, changes: Mapping[str, Any]) -> None:
+def _set_organization(settings: Settings, key_id: str, changes: Mapping[str, object]) -> None:
     async def work() -> None:
         async with opened_database(settings) as opened:
             await operations.change_key(opened, key_id, changes)
@@ -137,7 +137,7 @@ def _set_organization(settings: Settings, key_id: str, changes: Mapping[str, Any
 def list_command(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
     """List keys, without their secrets: what each may spend, what it has spent in this period, what is held for it."""
 
-    async def work() -> list[dict[str, Any]]:
+    async def work() -> list[dict[str, object]]:
         async with opened_database(settings_of(data, database)) as opened:
             return await operations.list_keys(opened, Clock())
 

@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead.domain.money import as_dollars
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def json_option(command: F) -> F:
@@ -25,7 +25,7 @@ def data_option(command: F) -> F:
     return click.option("--data", metavar="DIR", help="The data directory. [default: fairlead-data]")(command)
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     """Print one JSON document."""
     click.echo(msgspec.json.format(msgspec.json.encode(document, enc_hook=str)))
 
@@ -48,7 +48,7 @@ def print_table(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> None:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as people read it."""
     if value is None:
         return "-"
@@ -59,12 +59,12 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def with_dollars(row: Mapping[str, Any], *columns: str) -> dict[str, Any]:
+def with_dollars(row: Mapping[str, Any], *columns: str) -> dict[str, object]:
     """A copy of a row with some amounts written in dollars."""
     return {**row, **{column: as_dollars(row[column]) for column in columns if row.get(column) is not None}}
 
 
-def with_times(row: Mapping[str, Any], *columns: str) -> dict[str, Any]:
+def with_times(row: Mapping[str, Any], *columns: str) -> dict[str, object]:
     """A copy of a row with some times written as ISO 8601 in UTC."""
     return {**row, **{column: _iso(row[column]) for column in columns if row.get(column) is not None}}
 

@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -76,6 +76,6 @@ def page_of(rows: Sequence[PriceRow]) -> str:
     )
 
 
-def shown_row(row: PriceRow) -> dict[str, Any]:
+def shown_row(row: PriceRow) -> dict[str, object]:
     """A row for the table, or for JSON."""
     return {**msgspec.to_builtins(row), "price": list(row.price)}

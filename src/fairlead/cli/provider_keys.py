@@ -45,7 +45,7 @@ def list_command(workspace: str, data: str | None, database: str | None, as_json
 @data_option
 @json_option
 def set_command(  # the key itself is no argument: everybody on the machine can read those
-    provider: str, workspace: str, file: Any, data: str | None, database: str | None, *, as_json: bool
+    provider: str, workspace: str, file: object, data: str | None, database: str | None, *, as_json: bool
 ) -> None:
     """Store a workspace's own key at PROVIDER, in the place of the one before."""
     text = _key_text(file)
@@ -99,5 +99,5 @@ def _key_text(file: Any) -> str:
         raise click.ClickException("the key is no text") from None
 
 
-def _row(key: StoredKey) -> dict[str, Any]:
+def _row(key: StoredKey) -> dict[str, object]:
     return with_times(dataclasses.asdict(key), "created_at")

@@ -1,7 +1,7 @@
 """`fairlead registry`: who may publish, and who has done what."""
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -50,7 +50,7 @@ def unban(kind: str, id_: str, data: str | None, database: str | None) -> None:
 def acts(publisher: str | None, limit: int, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
     """List who has made, changed or deleted what, the last first. Bans are the operator's, and have no key."""
 
-    async def work() -> list[dict[str, Any]]:
+    async def work() -> list[dict[str, object]]:
         async with opened_database(settings_of(data, database)) as opened:
             return await operations.list_acts(opened, publisher, limit)
 

@@ -84,7 +84,7 @@ def list_command(
 ) -> None:
     """List the newest runs of WORKSPACE, oldest first, in dollars."""
 
-    async def work() -> list[dict[str, Any]]:
+    async def work() -> list[dict[str, object]]:
         async with opened_database(settings_of(data, database)) as opened:
             return await operations.newest_runs(opened, workspace, None if state is None else RunState(state), limit)
 
@@ -122,7 +122,7 @@ def show(run_id: str, data: str | None, database: str | None, as_json: bool) -> 
     _print_part("Tries to tell them", parts["tries"], _TRIES)
 
 
-def _print_run(run: dict[str, Any]) -> None:
+def _print_run(run: dict[str, object]) -> None:
     """What is known of the run, line by line; what does not apply to it is left out."""
     facts = {**run, "key": _key(run), "estimate": _estimate(run)}
     told = [(label, facts[name]) for name, label in _LABELS.items() if not _is_nothing(facts[name])]
@@ -131,17 +131,17 @@ def _print_run(run: dict[str, Any]) -> None:
         click.echo(f"{label.ljust(width)}  {'yes' if value is True else shown(value)}")
 
 
-def _was_never_sent(run: Mapping[str, Any]) -> bool:
+def _was_never_sent(run: Mapping[str, object]) -> bool:
     """Whether a run never left the queue."""
     return run["place"] is not None and run["claimed_at"] is None
 
 
-def _is_nothing(value: Any) -> bool:
+def _is_nothing(value: object) -> bool:
     """Whether a fact says nothing; zero attempts do."""
     return value is None or value is False or value == []
 
 
-def _print_part(title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+def _print_part(title: str, rows: Sequence[dict[str, object]], columns: Sequence[str]) -> None:
     if rows:
         click.echo(f"\n{title}:")
         print_table([[shown(row[column]) for column in columns] for row in rows], columns)
@@ -153,11 +153,11 @@ def _key(run: dict[str, Any]) -> str:
     return " ".join(part for part in (run["key_label"], run["key_hint"], f"({run['key_id']})") if part)
 
 
-def _estimate(run: dict[str, Any]) -> str | None:
+def _estimate(run: dict[str, object]) -> str | None:
     if run["least"] is None or run["least"] == run["most"]:
         return None if run["most"] is None else f"at most {run['most']}" if run["least"] is None else str(run["most"])
     return f"{run['least']} to {run['most']}"
 
 
-def _readable(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _readable(rows: Sequence[dict[str, object]]) -> list[dict[str, object]]:
     return [with_times(with_dollars(row, *_MONEY), *_TIMES) for row in rows]

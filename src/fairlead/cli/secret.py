@@ -126,7 +126,7 @@ def _settle(settings: Settings) -> int:
     )
 
 
-def _reseal(settings: Settings, told: dict[str, Any], *, as_json: bool) -> None:
+def _reseal(settings: Settings, told: dict[str, object], *, as_json: bool) -> None:
     def tell(done: int) -> None:
         if not as_json:
             click.echo(f"{done} sealed again", err=True)
@@ -149,7 +149,7 @@ def _refuse_young(settings: Settings, entries: Sequence[RingEntry]) -> None:
         )
 
 
-def _row(name: str, entry: RingEntry, used: dict[str, int], *, is_first: bool) -> dict[str, Any]:
+def _row(name: str, entry: RingEntry, used: dict[str, int], *, is_first: bool) -> dict[str, object]:
     state = "current" if is_first else "next" if entry.is_next else "former"
     return {"name": name, "state": state, "since": entry.former_since, "sealed": used.get(name, 0)}
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 
@@ -74,7 +74,7 @@ def log(run_id: str, data: str | None, database: str | None, as_json: bool) -> N
     click.echo(_end(ends))
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def _run(work: Coroutine[object, object, T]) -> T:
     """Do something; what a caller would be told as a fault is a line here."""
     try:
         return asyncio.run(work)
@@ -82,12 +82,12 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         raise click.ClickException(getattr(error.fault, "detail", "") or type(error.fault).__name__) from error
 
 
-def _row(number: int, one: Try) -> dict[str, Any]:
+def _row(number: int, one: Try) -> dict[str, object]:
     row = {"number": number, "at": one.at, "milliseconds": one.milliseconds, "status": one.status, "error": one.error}
     return with_times(row, "at")
 
 
-def _end(ends: dict[str, Any]) -> str:
+def _end(ends: dict[str, object]) -> str:
     if ends["delivered_at"] is not None:
         return f"Delivered at {ends['delivered_at']}."
     if ends["gave_up_at"] is not None:

@@ -193,12 +193,12 @@ def _plain(words: str) -> str:
     return "".join(character if character.isprintable() or character == "\n" else "�" for character in words)
 
 
-def _errors(node_faults: Mapping[str, NodeFaults]) -> dict[str, Any]:
+def _errors(node_faults: Mapping[str, NodeFaults]) -> dict[str, object]:
     return {node: found.as_dict() for node, found in node_faults.items()}
 
 
-def _as_json(validated: Validated, outcome: Outcome, folders: Folders) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _as_json(validated: Validated, outcome: Outcome, folders: Folders) -> dict[str, object]:
+    document: dict[str, object] = {
         "status": type(outcome.ending).__name__.lower(),
         "outputs": outcome.ui,
         "files": _files(outcome, folders),
@@ -231,11 +231,11 @@ def _print_node(described: Mapping[str, Any]) -> None:
         click.echo(f"output  {name}  {type_}{' list' if is_list else ''}")
 
 
-def _type(type_: Any) -> str:
+def _type(type_: object) -> str:
     return type_ if isinstance(type_, str) else f"one of {shown(type_)}"
 
 
-def _options(options: Mapping[str, Any]) -> str:
+def _options(options: Mapping[str, object]) -> str:
     return ", ".join(
         f"{name} {shown(options[name])}" for name in ("default", "min", "max", "options") if name in options
     )

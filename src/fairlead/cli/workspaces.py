@@ -97,7 +97,7 @@ def organization_options(command: Any) -> Any:
 
 def organization_changes(organization: str | None, *, sso_required: bool | None) -> dict[str, Any]:
     """What was given of these options, as the operations take it."""
-    changes: dict[str, Any] = {} if sso_required is None else {"sso_required": sso_required}
+    changes: dict[str, object] = {} if sso_required is None else {"sso_required": sso_required}
     if organization is not None:
         if not is_organization_id(organization):
             wanted = f"must be 1 to {ORGANIZATION_CHARACTERS_MAX} characters, without spaces"
@@ -157,7 +157,7 @@ def change(workspace: str, data: str | None, database: str | None, **rights: Any
 def list_command(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
     """List workspaces with their figures, in dollars."""
 
-    async def work() -> list[dict[str, Any]]:
+    async def work() -> list[dict[str, object]]:
         async with opened_database(settings_of(data, database)) as opened:
             return await operations.list_workspaces(opened)
 
@@ -199,7 +199,7 @@ def storage(data: str | None, database: str | None, as_json: bool) -> None:  # n
     """List what workspaces keep in files, and may keep; a limit of 0 is none."""
     settings = settings_of(data, database)
 
-    async def work() -> list[dict[str, Any]]:
+    async def work() -> list[dict[str, object]]:
         async with opened_database(settings) as opened:
             return await operations.list_storage(opened, settings.storage_limits())
 
@@ -274,7 +274,7 @@ def _changes(
     return changes
 
 
-def _limits_of(settings: Settings, tier: int) -> dict[str, Any]:
+def _limits_of(settings: Settings, tier: int) -> dict[str, object]:
     """The limits of a tier as they are set now; changing the setting later changes no workspace."""
     tiers = min(len(settings.in_flight_tiers), len(settings.commitment_tiers))
     if not 1 <= tier <= tiers:
@@ -286,7 +286,7 @@ def _limits_of(settings: Settings, tier: int) -> dict[str, Any]:
     }
 
 
-def _subscription(settings: Settings, name: str) -> dict[str, Any]:
+def _subscription(settings: Settings, name: str) -> dict[str, object]:
     """A subscription and its parallel jobs as they are set now; changing the setting later changes no workspace."""
     parallel = dict(settings.subscriptions)
     if name not in parallel:

@@ -289,7 +289,7 @@ def _locked(connection: Connection, workspace_id: str, deployment_id: str) -> De
 
 
 def _lock(connection: Connection, condition: ColumnElement[bool]) -> Deployment | None:
-    statement: Select[Any] = _DEPLOYMENTS.where(condition, _IS_THERE).with_for_update(of=deployments)
+    statement: Select[*tuple[object, ...]] = _DEPLOYMENTS.where(condition, _IS_THERE).with_for_update(of=deployments)
     row = connection.execute(statement).mappings().first()
     return None if row is None else _deployment(row)
 

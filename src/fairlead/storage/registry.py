@@ -93,7 +93,7 @@ class UnknownEntryError(Exception):
 
 
 def create_publisher(
-    connection: Connection, actor: Actor, publisher_id: str, document: Mapping[str, Any], now: int, most: int
+    connection: Connection, actor: Actor, publisher_id: str, document: Mapping[str, object], now: int, most: int
 ) -> Publisher:
     """Make a publisher, anew where its owner has deleted it; RegistryFaultError.
 
@@ -114,7 +114,7 @@ def create_publisher(
 
 
 def change_publisher(
-    connection: Connection, actor: Actor, publisher_id: str, document: Mapping[str, Any], now: int
+    connection: Connection, actor: Actor, publisher_id: str, document: Mapping[str, object], now: int
 ) -> Publisher:
     """Put another document in the place of a publisher's; RegistryFaultError."""
     _lock_own(connection, actor, publisher_id)
@@ -140,7 +140,7 @@ def create_node(
     actor: Actor,
     publisher_id: str,
     node_id: str,
-    document: Mapping[str, Any],
+    document: Mapping[str, object],
     search_text: str,
     now: int,
     most: int,
@@ -179,7 +179,7 @@ def publish_version(
     publisher_id: str,
     node_id: str,
     version: str,
-    document: Mapping[str, Any],
+    document: Mapping[str, object],
     now: int,
     most: int,
 ) -> NodeVersion:
@@ -378,7 +378,7 @@ def list_versions(connection: Connection, node_id: str, before: int | None, limi
     return [_version_of(row) for row in rows]
 
 
-def list_acts(connection: Connection, publisher_id: str | None, limit: int) -> list[dict[str, Any]]:
+def list_acts(connection: Connection, publisher_id: str | None, limit: int) -> list[dict[str, object]]:
     """What was done, the last first: to one publisher and its nodes, or to all."""
     found = select(registry_acts).order_by(registry_acts.c.id.desc()).limit(limit)
     if publisher_id is not None:
@@ -410,7 +410,7 @@ def _note(connection: Connection, act: str, actor: Actor, publisher_id: str, nod
     connection.execute(insert(registry_acts), [_act(act, actor, publisher_id, node_id, now)])
 
 
-def _act(act: str, actor: Actor, publisher_id: str, node_id: str | None, now: int) -> dict[str, Any]:
+def _act(act: str, actor: Actor, publisher_id: str, node_id: str | None, now: int) -> dict[str, object]:
     return {
         "act": act,
         "publisher_id": publisher_id,
@@ -430,7 +430,7 @@ def _refuse_more(connection: Connection, table: Table, which: ColumnElement[bool
     return count
 
 
-def _is_first(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
+def _is_first(connection: Connection, table: Table, values: Mapping[str, object]) -> bool:
     """Insert a row; False where somebody has just been quicker with its id."""
     row = insert_into(connection, table).values(**values)
     return connection.execute(row.on_conflict_do_nothing(index_elements=["id"])).rowcount > 0
@@ -447,7 +447,7 @@ def _owner_of(connection: Connection, kind: Kind, id_: str) -> tuple[str, str] |
     return None if row is None else (row[0], row[1])
 
 
-def _listed() -> Select[Any]:
+def _listed() -> Select[*tuple[object, ...]]:
     return _NODES.join(publishers, publishers.c.id == published_nodes.c.publisher_id).where(_IS_LISTED)
 
 

@@ -54,7 +54,7 @@ class Failure(msgspec.Struct, frozen=True):
     exception_type: str
     message: str
     traceback: Sequence[str]
-    current_inputs: Mapping[str, Sequence[object]]
+    current_inputs: Mapping[str, Sequence[Any]]
     executed: Sequence[str]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
@@ -78,7 +77,7 @@ def put_document(
     check_room(connection, shelf.workspace_id, shelf.limits)
 
 
-def _put(connection: Connection, shelf: Shelf, name: str, values: Mapping[str, Any], *, replace: bool) -> None:
+def _put(connection: Connection, shelf: Shelf, name: str, values: Mapping[str, object], *, replace: bool) -> None:
     if _has(connection, shelf, name):
         if not replace:
             raise DocumentExistsError(name)

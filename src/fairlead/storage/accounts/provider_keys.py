@@ -1,7 +1,6 @@
 """Workspaces' own keys at providers, sealed: one a provider, seen here as bytes and a hint."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
 
@@ -22,7 +21,7 @@ class SealedKey:
 def put_key(connection: Connection, new: SealedKey) -> bool:
     """Keep a key in the place of the one before; True when there was none."""
     place = (provider_keys.c.workspace_id == new.workspace_id) & (provider_keys.c.provider == new.told.provider)
-    values: dict[str, Any] = {"sealed": new.sealed, "hint": new.told.hint, "created_at": new.told.created_at}
+    values: dict[str, object] = {"sealed": new.sealed, "hint": new.told.hint, "created_at": new.told.created_at}
     if connection.execute(update(provider_keys).where(place).values(values)).rowcount:
         return False
     row = insert_into(connection, provider_keys).values(

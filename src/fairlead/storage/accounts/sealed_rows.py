@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import (
     Connection,
@@ -26,7 +26,7 @@ class SealedRow(NamedTuple):
     """A sealed text of a workspace, what it is, and its key in its table."""
 
     workspace_id: str
-    key: Any
+    key: object
     sealed: bytes
 
 

@@ -7,7 +7,7 @@ queue bounds them, and they are gone when their runs have ended, while a workflo
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from sqlalchemy import (
     Connection,
@@ -85,7 +85,7 @@ def list_usage(connection: Connection) -> list[tuple[str, StorageUsage]]:
     return [(name, StorageUsage(kept or 0, files or 0, *limits)) for name, kept, files, *limits in rows]
 
 
-def wrong_usage() -> Select[Any]:
+def wrong_usage() -> Select[*tuple[object, ...]]:
     """Workspaces that are counted otherwise than their rows are."""
     kept = union_all(
         select(workflow_files.c.workspace_id, workflow_files.c.size.label("size")),

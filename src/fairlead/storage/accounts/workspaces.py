@@ -176,7 +176,7 @@ def has_workspaces(connection: Connection) -> bool:
     return connection.execute(select(workspaces.c.id).limit(1)).first() is not None
 
 
-def list_workspaces(connection: Connection) -> list[dict[str, Any]]:
+def list_workspaces(connection: Connection) -> list[dict[str, object]]:
     """Every workspace with its figures, by name."""
     return [_readable(row) for row in connection.execute(select(workspaces).order_by(workspaces.c.name)).mappings()]
 
@@ -199,7 +199,7 @@ def create_key(connection: Connection, new: NewKey) -> None:
     )
 
 
-def change_key(connection: Connection, key_id: str, changes: Mapping[str, Any]) -> None:
+def change_key(connection: Connection, key_id: str, changes: Mapping[str, object]) -> None:
     """Change the organization of a living key's account, or whether that governs the key; UnknownKeyError."""
     living = api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None)
     if connection.execute(update(api_keys).where(*living).values(**changes)).rowcount == 0:
@@ -222,13 +222,13 @@ def change_budget(
     return changed
 
 
-def _budget_values(budget: Budget | None) -> dict[str, Any]:
+def _budget_values(budget: Budget | None) -> dict[str, object]:
     if budget is None:
         return {"budget": None, "budget_period": None}
     return {"budget": budget.limit, "budget_period": budget.period.value}
 
 
-def list_keys(connection: Connection) -> list[dict[str, Any]]:
+def list_keys(connection: Connection) -> list[dict[str, object]]:
     """Every key by age, without anything secret. Money in 10^-8 dollars."""
     rows = connection.execute(
         select(
@@ -339,7 +339,7 @@ def _gates(text: str) -> dict[str, Gate]:
     """Read rollout switches. What says neither on nor off cannot be evaluated, and is not guessed (R-38)."""
     known = {gate.value: gate for gate in (Gate.ON, Gate.OFF)}
     try:
-        read = msgspec.json.decode(text, type=dict[str, Any])
+        read = msgspec.json.decode(text, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeError):
         return {EVERY_GATE: Gate.UNKNOWN}
     return {name: known.get(str(state), Gate.UNKNOWN) for name, state in read.items()}
@@ -349,7 +349,7 @@ def _gates_text(gates: Mapping[str, Gate]) -> str:
     return json.dumps({name: gate.value for name, gate in gates.items()}, sort_keys=True)
 
 
-def _readable(row: RowMapping) -> dict[str, Any]:
+def _readable(row: RowMapping) -> dict[str, object]:
     """A row with its JSON columns decoded; what cannot be read of them is shown to be so."""
     decoded = dict(row)
     for name in ("models", "providers", "gates"):

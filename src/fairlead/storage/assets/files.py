@@ -275,11 +275,11 @@ def _insert(connection: Connection, new: WorkflowFile) -> Any:
     return insert_into(connection, workflow_files).values(**asdict(new))
 
 
-def _is(workspace_id: Any, kind: Any, name: Any) -> tuple[ColumnElement[bool], ...]:
+def _is(workspace_id: object, kind: object, name: object) -> tuple[ColumnElement[bool], ...]:
     return tuple(column == value for column, value in zip(_NAME, (workspace_id, kind, name), strict=True))
 
 
-def _lives(now: Any) -> ColumnElement[bool]:
+def _lives(now: object) -> ColumnElement[bool]:
     return or_(workflow_files.c.expires_at.is_(None), workflow_files.c.expires_at > now)
 
 

@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -37,7 +37,7 @@ class _MoveFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     # a union, which ends some processes with a segmentation fault.
     sources: str | list[str]
     targets: str | list[str]
-    values: dict[str, Any] | None = None
+    values: dict[str, object] | None = None
     kind: Literal["text", "integer", "number"] | None = None
     form: Annotated[str, msgspec.Meta(pattern=r"\{\}", max_length=64)] | None = None
     glue: Annotated[str, msgspec.Meta(max_length=8)] | None = None
@@ -45,13 +45,13 @@ class _MoveFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 class _AnswerFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fields: Annotated[list[_MoveFile], msgspec.Meta(min_length=1)]
-    constants: dict[_PointerText, Any] = {}
+    constants: dict[_PointerText, object] = {}
     require: list[_PointerText] = []
 
 
 class _TranslationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fields: Annotated[list[_MoveFile], msgspec.Meta(min_length=1)]
-    constants: dict[_PointerText, Any] = {}
+    constants: dict[_PointerText, object] = {}
     dropped: dict[_PointerText, Annotated[str, msgspec.Meta(min_length=1, max_length=200)]] = {}
     implied: list[_PointerText] = []
     answer: _AnswerFile | None = None
@@ -66,7 +66,7 @@ class LegFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calls: dict[str, str] = {}
     name: str | None = None
     names: dict[str, str] = {}
-    fixed: dict[str, Any] = {}
+    fixed: dict[str, object] = {}
     translation: _TranslationFile | None = None
     strict: StrictFormFile | None = None
 
@@ -226,7 +226,7 @@ def _pointers(read: str | list[str], steps: Sequence[str]) -> tuple[Pointer, ...
     return tuple(parse_pointer(text) for text in texts)
 
 
-def _constants(read: Mapping[str, Any]) -> tuple[tuple[Pointer, Any], ...]:
+def _constants(read: Mapping[str, object]) -> tuple[tuple[Pointer, object], ...]:
     return tuple((parse_pointer(text), value) for text, value in read.items())
 
 

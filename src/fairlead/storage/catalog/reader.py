@@ -97,7 +97,7 @@ def _read(path: Path) -> str:
         raise BadFileError(str(path), 1, f"cannot be read: {error}") from error
 
 
-def _model(path: Path, text: str, offers: Mapping[str, Offer], digest: Any, flag: str) -> Model:
+def _model(path: Path, text: str, offers: Mapping[str, Offer], digest: object, flag: str) -> Model:
     read = read_toml(text, str(path), ModelFile)
     if not is_model_id(read.id):
         raise BadFileError(str(path), line_of_toml(text, ["id"]), f"{read.id!r} is not a model id")
@@ -149,7 +149,7 @@ def _legs(read: ModelFile, operations: Sequence[Operation], offers: Mapping[str,
     return legs
 
 
-def _schema_file(path: Path, text: str, key: str, name: str | None, digest: Any) -> Any:
+def _schema_file(path: Path, text: str, key: str, name: str | None, digest: Any) -> object:
     """Read a schema beside its model file; its name may not lead out of the folder."""
     if name is None:
         return None
@@ -174,7 +174,7 @@ def _compile(path: Path, name: str | None, document: Any) -> InputSchema:
         raise BadFileError(str(schema_path), line, f"not a usable JSON Schema: {reason}") from error
 
 
-def _openapi(read: ModelFile, input_document: Any, output_document: Any, flag: str) -> dict[str, Any]:
+def _openapi(read: ModelFile, input_document: object, output_document: object, flag: str) -> dict[str, object]:
     """The standalone OpenAPI 3.1 document of a model (R-07, R-08)."""
     media_type = read.output_media_type or ("application/json" if output_document is not None else "*/*")
     output = {"schema": output_document} if output_document is not None else {}

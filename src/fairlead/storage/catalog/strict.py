@@ -1,7 +1,7 @@
 """What a model file says of bodies in a provider's own form (docs/catalog-files.md), and whether it says enough."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -67,7 +67,7 @@ def strict_form_of(
 
 
 def check_strict_prices(
-    form: StrictForm, fixed: Mapping[str, Any], cards: Sequence[RateCard], steps: Sequence[str]
+    form: StrictForm, fixed: Mapping[str, object], cards: Sequence[RateCard], steps: Sequence[str]
 ) -> None:
     """MistakeError where a price depends on the body, and nothing good says where a strict body has its quantity."""
     for card_number, card in enumerate(cards):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError
@@ -81,7 +81,7 @@ def sqlite_engine(path: Path) -> Engine:
     )
 
     @event.listens_for(engine, "connect")
-    def _configure(connection: sqlite3.Connection, _record: Any) -> None:
+    def _configure(connection: sqlite3.Connection, _record: object) -> None:
         # pysqlite would begin transactions by itself, and too late; BEGIN is ours (see _begin).
         connection.isolation_level = None
         connection.execute("PRAGMA journal_mode=WAL")

@@ -7,7 +7,7 @@ thousand cost little more than one. An entry is answered only when its batch is 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import Final, Generic, Protocol, TypeVar, cast
 
 from sqlalchemy import Connection
 
@@ -37,7 +37,7 @@ class WrittenBatch(Protocol):
     """What became of a batch, and whatever else is to be told of it."""
 
     @property
-    def verdicts(self) -> Sequence[Any]:
+    def verdicts(self) -> Sequence[object]:
         """One for each entry, in order."""
         ...
 

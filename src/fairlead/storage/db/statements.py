@@ -37,7 +37,7 @@ class Prepared:
         self._names = list(names)
         self._sql: dict[str, str] = {}
 
-    def run(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    def run(self, connection: Connection, rows: Sequence[tuple[object, ...]]) -> None:
         """Execute the statement once a row; does nothing without rows."""
         if not rows:
             return
@@ -64,7 +64,7 @@ class PreparedInsert:
         self._names = names
         self._prepared: dict[str, Prepared] = {}
 
-    def run(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    def run(self, connection: Connection, rows: Sequence[tuple[object, ...]]) -> None:
         """Execute the statement once a row; does nothing without rows."""
         dialect = connection.dialect.name
         if dialect not in self._prepared:
@@ -76,7 +76,7 @@ class PreparedInsert:
 class PreparedLookup:
     """A SELECT of the rows whose ids are among some; `statement` is given the condition to put in its WHERE."""
 
-    def __init__(self, statement: Callable[[OneOf], Select[Any]]) -> None:
+    def __init__(self, statement: Callable[[OneOf], Select[*tuple[object, ...]]]) -> None:
         self._statement = statement
         self._sql: dict[str, str] = {}
 
@@ -111,7 +111,7 @@ class PreparedQuery:
             found = self._sql[connection.dialect.name] = _compiled(connection, self._statement, self._names)
         return found
 
-    def run(self, connection: Connection, values: Sequence[Any]) -> Sequence[Any]:
+    def run(self, connection: Connection, values: Sequence[object]) -> Sequence[Any]:
         """The rows found, as tuples."""
         sql = self.sql(connection)
         if not is_sqlite(connection):

@@ -3,7 +3,7 @@
 Ids are UUIDs as text: SQLite has no other form, and one form keeps exports and logs comparable.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
@@ -46,14 +46,14 @@ metadata = MetaData(
 
 
 def _partial_index(
-    name: str, *columns: Column[Any], where: ColumnElement[bool] | TextClause, unique: bool = False
+    name: str, *columns: Column[object], where: ColumnElement[bool] | TextClause, unique: bool = False
 ) -> None:
     """An index of some rows. Which, is said in the words of a dialect, and naming one would load it: 2 MB."""
     Index(name, *columns, unique=unique, info={_WHERE: where})
 
 
 @event.listens_for(metadata, "before_create")
-def _say_where(_metadata: MetaData, connection: Connection, **_: Any) -> None:
+def _say_where(_metadata: MetaData, connection: Connection, **_: object) -> None:
     """Tell the dialect that makes the tables of which rows its partial indexes are."""
     for table in metadata.tables.values():
         for index in table.indexes:

@@ -24,7 +24,7 @@ def document_columns(documents: JobDocuments | None) -> tuple[str | None, int | 
     return documents.blob.name, documents.blob.size, documents.workflow_size
 
 
-def documents_in(row: Mapping[Any, Any]) -> JobDocuments | None:
+def documents_in(row: Mapping[object, Any]) -> JobDocuments | None:
     """The blob that holds the documents of a job; None where the row itself does."""
     name, size, workflow_size = (row[column.name] for column in DOCUMENT_COLUMNS)
     return None if name is None else JobDocuments(DocumentBlob(name, size), workflow_size)

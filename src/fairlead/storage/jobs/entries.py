@@ -137,7 +137,7 @@ class _Batch:
     files: list[_Row] = field(default_factory=list)
     shown_again: list[tuple[str, str, str, int]] = field(default_factory=list)
 
-    def write(self, statement: Prepared, *values: Any) -> None:
+    def write(self, statement: Prepared, *values: object) -> None:
         """Have a statement executed, after those before."""
         self.writes.append((statement, values))
 

@@ -44,7 +44,7 @@ class FoundJob(NamedTuple):
 class JobByPublicId:
     """A query of some columns of the job of a workspace that callers know by an id."""
 
-    def __init__(self, columns: Sequence[ColumnElement[Any]]) -> None:
+    def __init__(self, columns: Sequence[ColumnElement[object]]) -> None:
         self._names = [str(column.key) for column in columns]
         chosen = and_(jobs.c.workspace_id == bindparam("workspace"), jobs.c.chosen_id == bindparam("chosen"))
         is_own = and_(jobs.c.id == bindparam("own"), jobs.c.chosen_id.is_(None))
@@ -52,7 +52,7 @@ class JobByPublicId:
         statement = select(*columns).where(or_(chosen, own))  # each half has an index
         self._query = PreparedQuery(statement, ("workspace", "chosen", "own", "its_workspace"))
 
-    def run(self, connection: Connection, workspace_id: str, public_id: str) -> Mapping[str, Any] | None:
+    def run(self, connection: Connection, workspace_id: str, public_id: str) -> Mapping[str, object] | None:
         """The values of the job by the names of their columns; None where there is none."""
         rows = self._query.run(connection, (workspace_id, public_id, public_id, workspace_id))
         return dict(zip(self._names, rows[0], strict=True)) if rows else None
@@ -94,13 +94,13 @@ def _wanted_in_postgresql() -> CTE:
     return _wanted(pairs.c.workspace_id, pairs.c.public_id, pairs)
 
 
-def _known_as(wanted: CTE) -> CompoundSelect[Any]:
+def _known_as(wanted: CTE) -> CompoundSelect[*tuple[object, ...]]:
     """Each half in a statement of its own: joined by an OR, neither database is sure to use both indexes.
 
     Not as a join with what is wanted, either, for which SQLite may read all jobs beforehand, into a Bloom filter.
     """
 
-    def found(public_id: ColumnElement[str], condition: ColumnElement[bool]) -> Select[Any]:
+    def found(public_id: ColumnElement[str], condition: ColumnElement[bool]) -> Select[*tuple[object, ...]]:
         is_wanted = tuple_(public_id, jobs.c.workspace_id).in_(select(wanted.c.public_id, wanted.c.workspace_id))
         return select(jobs.c.workspace_id, public_id, jobs.c.id).where(is_wanted, condition)
 

@@ -157,7 +157,7 @@ def _block_name(block: int) -> str:
     return f"{block:013x}"
 
 
-def _below(lowest: ColumnElement[str], highest: ColumnElement[str]) -> Select[Any]:
+def _below(lowest: ColumnElement[str], highest: ColumnElement[str]) -> Select[*tuple[object, ...]]:
     """Rows from the one of an id on downwards to the one of another."""
     name = func.substr(labelled_jobs.c.id, literal_column(str(2 * _DIGEST_BYTES + 1)), type_=String)
     return (
@@ -169,7 +169,7 @@ def _below(lowest: ColumnElement[str], highest: ColumnElement[str]) -> Select[An
     )
 
 
-def _all_below() -> Select[Any]:
+def _all_below() -> Select[*tuple[object, ...]]:
     """The same of several labels, in a row each: PostgreSQL takes longer over a row than over what is in it."""
     ends = [bindparam(name, type_=ARRAY(String)) for name in ("lowest", "highest")]
     labels = func.unnest(*ends).table_valued("lowest", "highest", with_ordinality="place").render_derived("labels")
@@ -192,7 +192,7 @@ def _put_in_postgresql() -> PreparedQuery:
     return PreparedQuery(_upsert(rows), ("ids", "numbers"))
 
 
-def _unnested() -> Select[Any]:
+def _unnested() -> Select[*tuple[object, ...]]:
     ids, numbers = bindparam("ids", type_=ARRAY(String)), bindparam("numbers", type_=ARRAY(LargeBinary))
     return select(func.unnest(ids), func.unnest(numbers))
 

@@ -54,7 +54,7 @@ _CHARGED: Final = (
 """For a list of keys: reads the days of a period once for all of them."""
 
 
-def _charged_on(is_one_of_days: ColumnElement[bool]) -> Select[Any]:
+def _charged_on(is_one_of_days: ColumnElement[bool]) -> Select[*tuple[object, ...]]:
     """For an admission: each day and key is looked up, so that what other keys of the workspace used is not read."""
     return (
         select(usage_days.c.key_id, func.sum(usage_days.c.charge).label("charged"))
@@ -134,7 +134,7 @@ class BudgetBook:
         return [(change, key_id) for key_id, change in sorted(self._changes.items()) if change]
 
 
-def with_spent(connection: Connection, keys: Sequence[Mapping[str, Any]], now: int) -> list[dict[str, Any]]:
+def with_spent(connection: Connection, keys: Sequence[Mapping[str, Any]], now: int) -> list[dict[str, object]]:
     """Rows of keys with what each was charged in the period of its budget as `spent`; None where it has none."""
     spent: dict[str, int] = {}
     for period in BudgetPeriod:
@@ -175,6 +175,6 @@ def _groups(keys: Sequence[_Bounded]) -> dict[tuple[str, str], list[_Bounded]]:
     return groups
 
 
-def _sums(rows: Iterable[Row[Any]]) -> dict[str, int]:
+def _sums(rows: Iterable[Row[*tuple[object, ...]]]) -> dict[str, int]:
     """Sums by key; PostgreSQL adds up integers to decimals."""
     return {row.key_id: int(row.charged) for row in rows}

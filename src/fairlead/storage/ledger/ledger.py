@@ -35,7 +35,7 @@ class LedgerLine(NamedTuple):
     rate_version: str | None
 
 
-def entries_of(connection: Connection, workspace_id: str, limit: int) -> list[dict[str, Any]]:
+def entries_of(connection: Connection, workspace_id: str, limit: int) -> list[dict[str, object]]:
     """The newest entries of a workspace with the model each run ran, oldest first."""
     newest = (
         select(ledger_entries, runs.c.model_id)
@@ -89,7 +89,7 @@ def totals(connection: Connection) -> dict[str, int]:
     }
 
 
-def disagreements(connection: Connection) -> list[dict[str, Any]]:
+def disagreements(connection: Connection) -> list[dict[str, object]]:
     """Everything in the books that cannot be (requirement of `fairlead audit`): empty when they are right."""
     dialect = connection.dialect.name
     checks = _CHECKS.get(dialect) or _CHECKS.setdefault(dialect, _compiled_checks(connection))
@@ -117,7 +117,7 @@ def _compiled_checks(connection: Connection) -> list[tuple[str, str]]:
     ]
 
 
-def _wrong_job_slots() -> Select[Any]:
+def _wrong_job_slots() -> Select[*tuple[object, ...]]:
     live = (
         select(
             jobs.c.workspace_id,
@@ -136,7 +136,7 @@ def _wrong_job_slots() -> Select[Any]:
     )
 
 
-def _wrong_figures() -> Select[Any]:
+def _wrong_figures() -> Select[*tuple[object, ...]]:
     sums = (
         select(
             ledger_entries.c.workspace_id,
@@ -154,7 +154,7 @@ def _wrong_figures() -> Select[Any]:
     )
 
 
-def _wrong_slots() -> Select[Any]:
+def _wrong_slots() -> Select[*tuple[object, ...]]:
     """The parked have no slot; every other live run has one."""
     is_waiting, is_parked = runs.c.state.in_(sorted(WAITING)), runs.c.state == RunState.PARKED
     live = (
@@ -209,7 +209,7 @@ def _by_run() -> Any:
     )
 
 
-def _live_without_hold() -> Select[Any]:
+def _live_without_hold() -> Select[*tuple[object, ...]]:
     sums = _by_run()
     return (
         select(runs.c.id, runs.c.state, runs.c.hold, sums.c.still_held, sums.c.ends)
@@ -223,7 +223,7 @@ def _live_without_hold() -> Select[Any]:
     )
 
 
-def _ended_with_hold() -> Select[Any]:
+def _ended_with_hold() -> Select[*tuple[object, ...]]:
     sums = _by_run()
     return (
         select(runs.c.id, runs.c.state, sums.c.holds, sums.c.ends, sums.c.still_held)
@@ -237,7 +237,7 @@ def _ended_with_hold() -> Select[Any]:
     )
 
 
-def _wrong_charges() -> Select[Any]:
+def _wrong_charges() -> Select[*tuple[object, ...]]:
     sums = _by_run()
     return (
         select(runs.c.id, runs.c.state, runs.c.hold, runs.c.charge, sums.c.paid)
@@ -249,7 +249,7 @@ def _wrong_charges() -> Select[Any]:
     )
 
 
-def _wrong_kind() -> Select[Any]:
+def _wrong_kind() -> Select[*tuple[object, ...]]:
     """Only a failure that the model bills (a refusal on content grounds, R-27) may be posted without a success."""
     sums = _by_run()
     return (
@@ -266,7 +266,7 @@ def _wrong_kind() -> Select[Any]:
     )
 
 
-def _wrong_usage(connection: Connection) -> Select[Any]:
+def _wrong_usage(connection: Connection) -> Select[*tuple[object, ...]]:
     """What the sums of a day have too much of, or with a minus too little: each run is taken off them again."""
     ended = select(
         runs.c.workspace_id,
@@ -288,7 +288,7 @@ def _wrong_usage(connection: Connection) -> Select[Any]:
     )
 
 
-def _wrong_keys() -> Select[Any]:
+def _wrong_keys() -> Select[*tuple[object, ...]]:
     live = (
         select(runs.c.key_id, func.sum(runs.c.hold).label("held"))
         .where(runs.c.state.in_(sorted(LIVE)), runs.c.key_id.is_not(None))

@@ -65,11 +65,11 @@ class RunRows(NamedTuple):
     Each oldest first; `webhook` is None where nobody is to be told.
     """
 
-    run: dict[str, Any]
-    entries: list[dict[str, Any]]
-    events: list[dict[str, Any]]
+    run: dict[str, object]
+    entries: list[dict[str, object]]
+    events: list[dict[str, object]]
     webhook: dict[str, Any] | None
-    tries: list[dict[str, Any]]
+    tries: list[dict[str, object]]
 
 
 def rows_of_run(connection: Connection, run_id: str) -> RunRows | None:
@@ -104,7 +104,7 @@ def rows_of_run(connection: Connection, run_id: str) -> RunRows | None:
     )
 
 
-def newest_runs(connection: Connection, workspace_id: str, state: str | None, limit: int) -> list[dict[str, Any]]:
+def newest_runs(connection: Connection, workspace_id: str, state: str | None, limit: int) -> list[dict[str, object]]:
     """The newest runs of a workspace, in one state or in any, oldest first."""
     # A run's id begins with the time it was made.
     newest = _RUNS.where(runs.c.workspace_id == workspace_id).order_by(runs.c.id.desc()).limit(limit)
@@ -113,13 +113,13 @@ def newest_runs(connection: Connection, workspace_id: str, state: str | None, li
     return [dict(row) for row in reversed(connection.execute(newest).mappings().all())]
 
 
-def _first(connection: Connection, query: Select[Any], run_id: str) -> dict[str, Any] | None:
+def _first(connection: Connection, query: Select[*tuple[object, ...]], run_id: str) -> dict[str, object] | None:
     row = connection.execute(query, {"run": run_id}).mappings().first()
     return None if row is None else dict(row)
 
 
 def _of_run(
-    connection: Connection, table: Table, columns: Sequence[ColumnElement[Any]], run_id: str
-) -> list[dict[str, Any]]:
+    connection: Connection, table: Table, columns: Sequence[ColumnElement[object]], run_id: str
+) -> list[dict[str, object]]:
     found = select(*columns).where(table.c.run_id == run_id).order_by(table.c.id).limit(_LINES_MAX)
     return [dict(row) for row in connection.execute(found).mappings()]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from sqlalchemy import Connection
@@ -46,7 +46,7 @@ from fairlead.storage.runs import entry_statements as sql
 from fairlead.storage.runs.idempotency import KeyBook
 from fairlead.storage.runs.webhooks import DELIVERY_IS_DUE, INSERT_DELIVERY
 
-_Row: TypeAlias = tuple[Any, ...]
+_Row: TypeAlias = tuple[object, ...]
 _OfARun: TypeAlias = Claim | Withdrawal | TakeOver | Acceptance | Redirection | Settlement
 
 # Plain texts and members by names of ours: every run needs several, and an enumeration takes its time to look them up.

@@ -287,7 +287,7 @@ _HEAD: Final = (
 )
 
 
-def new_run(entry: Admission, state: str, place: int | None) -> tuple[Any, ...]:
+def new_run(entry: Admission, state: str, place: int | None) -> tuple[object, ...]:
     """The row of INSERT_RUN for a run that is admitted in a state, with its place in the queue where it has one."""
     ticket = entry.ticket
     blob = entry.request if type(entry.request) is DocumentBlob else None

@@ -1,7 +1,5 @@
 """Runs: whose they are, letting them go, and finding them again."""
 
-from typing import Any
-
 from sqlalchemy import Connection, insert, select, update
 
 from fairlead.domain.runs.entries import Stray
@@ -58,7 +56,7 @@ def operation_of_work(connection: Connection, workspace_id: str, handle: str) ->
     return None if found is None else str(found)
 
 
-def lost_runs(connection: Connection, limit: int) -> list[dict[str, Any]]:
+def lost_runs(connection: Connection, limit: int) -> list[dict[str, object]]:
     """The newest runs whose outcome could not be known: voided, and named here for an operator to look into."""
     rows = connection.execute(
         select(runs.c.id, runs.c.workspace_id, runs.c.model_id, runs.c.provider, runs.c.hold, runs.c.finished_at)

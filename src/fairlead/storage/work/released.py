@@ -101,6 +101,6 @@ def _walk(table: Table, number: str, dialect: str) -> Select[Any]:
     return select(walk.c.id, walk.c.workspace_id).where(walk.c.id.is_not(None)).limit(bindparam("most"))
 
 
-def _other(name: str) -> ColumnElement[Any]:
+def _other(name: str) -> ColumnElement[object]:
     """A column of the table that is walked over, under the name it has there."""
     return literal_column(f"other.{name}")
