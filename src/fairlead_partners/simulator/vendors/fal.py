@@ -30,81 +30,70 @@ _SIZES = {
 }
 
 
-_SIZE: Mapping[str, Any] = {
-    "size": "image_size",
-    "sizes": {**_SIZES, "auto": (2048, 2048)},
-    "default_size": (1024, 768),
-}
-_EDIT: Mapping[str, Any] = {
-    **_SIZE,
-    "default_size": (2048, 2048),
-    "needs": ("image_urls",),
-    "pictures": ("image_urls",),
-}
-_GEMINI: Mapping[str, Any] = {
-    "outputs": Range("num_images", 1, 4, 1),
-    "quality": Choice("resolution", ("1K", "2K", "4K"), "1K"),
-    "extras": ("enable_web_search",),
-}
-_IDEOGRAM: Mapping[str, Any] = {
-    "outputs": Range("num_images", 1, 8, 1),
-    "quality": Choice("rendering_speed", ("TURBO", "BALANCED", "QUALITY"), "BALANCED"),
-}
-_GPT: Mapping[str, Any] = {
-    "outputs": Range("num_images", 1, 10, 1),
-    "quality": Choice("quality", ("low", "medium", "high", "auto"), "high"),
-}
-_KLING: Mapping[str, Any] = {
-    "seconds": Range("duration", 3, 15, 5),
-    "shots": "multi_prompt",
-    "sound": ("generate_audio", True),
-    "extras": ("voice_ids", "elements"),
-}
-_SEEDANCE: Mapping[str, Any] = {
-    "seconds": Range("duration", 4, 15, 15, auto=15),
-    "quality": Choice("resolution", ("480p", "720p", "1080p", "4k"), "720p"),
-    "sound": ("generate_audio", True),
-}
-_H3: Mapping[str, Any] = {
-    "seconds": Range("duration", 5, 15, 5),
-    "quality": Choice("resolution", ("480P", "768P", "1080P"), "768P"),
-}
+_SIZE = App("image", size="image_size", sizes={**_SIZES, "auto": (2048, 2048)}, default_size=(1024, 768))
+_EDIT = replace(_SIZE, default_size=(2048, 2048), needs=("image_urls",), pictures=("image_urls",))
+_GEMINI = App(
+    "image",
+    outputs=Range("num_images", 1, 4, 1),
+    quality=Choice("resolution", ("1K", "2K", "4K"), "1K"),
+    extras=("enable_web_search",),
+)
+_IDEOGRAM = App(
+    "image",
+    outputs=Range("num_images", 1, 8, 1),
+    quality=Choice("rendering_speed", ("TURBO", "BALANCED", "QUALITY"), "BALANCED"),
+)
+_GPT = replace(
+    _SIZE, outputs=Range("num_images", 1, 10, 1), quality=Choice("quality", ("low", "medium", "high", "auto"), "high")
+)
+_KLING = App(
+    "video",
+    seconds=Range("duration", 3, 15, 5),
+    shots="multi_prompt",
+    sound=("generate_audio", True),
+    extras=("voice_ids", "elements"),
+)
+_SEEDANCE = App(
+    "video",
+    seconds=Range("duration", 4, 15, 15, auto=15),
+    quality=Choice("resolution", ("480p", "720p", "1080p", "4k"), "720p"),
+    sound=("generate_audio", True),
+)
+_H3 = App("video", seconds=Range("duration", 5, 15, 5), quality=Choice("resolution", ("480P", "768P", "1080P"), "768P"))
 _CRYSTAL = "clarityai/crystal-upscaler"
 _PATINA = "fal-ai/patina"
 _MAPS = ("basecolor", "normal", "roughness", "metalness", "height")
 _MEGAPIXEL = 1_000_000
 _STYLES = ("any", "realistic_image", "digital_illustration", "vector_illustration", "vector_illustration/engraving")
 APPS: Mapping[str, App] = {
-    "fal-ai/flux-2-pro": App("image", **_SIZE),
-    "fal-ai/flux-2-pro/edit": App("image", **_EDIT),
-    "fal-ai/gemini-3-pro-image-preview": App("image", **_GEMINI),
-    "fal-ai/gemini-3-pro-image-preview/edit": App("image", **_GEMINI, needs=("image_urls",), pictures=("image_urls",)),
-    "fal-ai/ideogram/v3": App("image", **_SIZE, **_IDEOGRAM),
-    "fal-ai/ideogram/v3/edit": App("image", **_IDEOGRAM, needs=("image_url", "mask_url"), pictures=("image_url",)),
-    "openai/gpt-image-2": App("image", **_SIZE, **_GPT),
-    "openai/gpt-image-2/edit": App("image", **_EDIT, **_GPT),
-    "fal-ai/recraft/v3/text-to-image": App("image", **_SIZE, quality=Choice("style", _STYLES, "realistic_image")),
+    "fal-ai/flux-2-pro": _SIZE,
+    "fal-ai/flux-2-pro/edit": _EDIT,
+    "fal-ai/gemini-3-pro-image-preview": _GEMINI,
+    "fal-ai/gemini-3-pro-image-preview/edit": replace(_GEMINI, needs=("image_urls",), pictures=("image_urls",)),
+    "fal-ai/ideogram/v3": replace(_SIZE, outputs=_IDEOGRAM.outputs, quality=_IDEOGRAM.quality),
+    "fal-ai/ideogram/v3/edit": replace(_IDEOGRAM, needs=("image_url", "mask_url"), pictures=("image_url",)),
+    "openai/gpt-image-2": _GPT,
+    "openai/gpt-image-2/edit": replace(_EDIT, outputs=_GPT.outputs, quality=_GPT.quality),
+    "fal-ai/recraft/v3/text-to-image": replace(_SIZE, quality=Choice("style", _STYLES, "realistic_image")),
     _CRYSTAL: App("image", needs=("image_url",), pictures=("image_url",)),
-    "fal-ai/kling-video/v3/pro/text-to-video": App("video", **_KLING),
-    "fal-ai/kling-video/v3/pro/image-to-video": App(
-        "video", **_KLING, needs=("start_image_url",), pictures=("start_image_url",)
+    "fal-ai/kling-video/v3/pro/text-to-video": _KLING,
+    "fal-ai/kling-video/v3/pro/image-to-video": replace(
+        _KLING, needs=("start_image_url",), pictures=("start_image_url",)
     ),
-    "minimax/h3-max/text-to-video": App("video", **_H3),
-    "minimax/h3-max/image-to-video": App("video", **_H3, needs=("image_url",), pictures=("image_url",)),
-    "minimax/h3-max/reference-to-video": App(
-        "video", **_H3, pictures=("reference_image_urls",), clips=("reference_video_urls",)
+    "minimax/h3-max/text-to-video": _H3,
+    "minimax/h3-max/image-to-video": replace(_H3, needs=("image_url",), pictures=("image_url",)),
+    "minimax/h3-max/reference-to-video": replace(
+        _H3, pictures=("reference_image_urls",), clips=("reference_video_urls",)
     ),
-    "minimax/h3-max-turbo/text-to-video": App("video", **_H3),
-    "minimax/h3-max-turbo/image-to-video": App("video", **_H3, needs=("image_url",), pictures=("image_url",)),
+    "minimax/h3-max-turbo/text-to-video": _H3,
+    "minimax/h3-max-turbo/image-to-video": replace(_H3, needs=("image_url",), pictures=("image_url",)),
     _PATINA: App("image", needs=("image_url",), pictures=("image_url",)),
     "wan/v2.6/text-to-video": App(
         "video", seconds=Range("duration", 5, 15, 5), quality=Choice("resolution", ("720p", "1080p"), "1080p")
     ),
-    "bytedance/seedance-2.0/text-to-video": App("video", **_SEEDANCE),
-    "bytedance/seedance-2.0/image-to-video": App("video", **_SEEDANCE, needs=("image_url",), pictures=("image_url",)),
-    "bytedance/seedance-2.0/reference-to-video": App(
-        "video", **_SEEDANCE, pictures=("image_urls",), clips=("video_urls",)
-    ),
+    "bytedance/seedance-2.0/text-to-video": _SEEDANCE,
+    "bytedance/seedance-2.0/image-to-video": replace(_SEEDANCE, needs=("image_url",), pictures=("image_url",)),
+    "bytedance/seedance-2.0/reference-to-video": replace(_SEEDANCE, pictures=("image_urls",), clips=("video_urls",)),
 }
 """The apps that are known here; any other is answered 404, as one that does not exist."""
 

@@ -1,7 +1,7 @@
 """Higgsfield (platform.higgsfield.ai): the path names the application; requests are polled for at their status."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said
@@ -10,11 +10,10 @@ from fairlead_partners.simulator.tasks import Task
 from fairlead_partners.simulator.vendor import Call, Problem, Reply, Route, Vendor, json_reply
 from fairlead_partners.simulator.work import App, Choice, Range
 
-_KLING: Mapping[str, Any] = {"seconds": Range("duration", 3, 15, 5), "shots": "multi_prompt", "sound": ("sound", True)}
+_KLING = App("video", seconds=Range("duration", 3, 15, 5), shots="multi_prompt", sound=("sound", True))
 APPLICATIONS: Mapping[str, App] = {
-    f"kling-video/v3.0/{mode}/{kind}-to-video": App(
-        "video",
-        **_KLING,
+    f"kling-video/v3.0/{mode}/{kind}-to-video": replace(
+        _KLING,
         needs=("prompt", "image_url") if kind == "image" else ("prompt",),
         pictures=("image_url",) if kind == "image" else (),
     )

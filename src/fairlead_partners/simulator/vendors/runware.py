@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fairlead_partners.simulator import checks, keys
@@ -21,16 +22,17 @@ KINDS = {
 }
 """What each type of task makes."""
 
-_IMAGES: Mapping[str, Any] = {
-    "outputs": Range("numberResults", 1, 20, 1),
-    "pictures": ("seedImage", "inputs.referenceImages"),
-    "extras": ("lora", "controlNet", "embeddings", "ipAdapters", "advancedFeatures", "refiner", "webhookURL"),
-}
+_IMAGES = App(
+    "image",
+    outputs=Range("numberResults", 1, 20, 1),
+    pictures=("seedImage", "inputs.referenceImages"),
+    extras=("lora", "controlNet", "embeddings", "ipAdapters", "advancedFeatures", "refiner", "webhookURL"),
+)
 MODELS: Mapping[str, App] = {
-    "bfl:2@1": App("image", **_IMAGES),
-    "bfl:5@1": App("image", **_IMAGES),
-    "openai:gpt-image@2": App(
-        "image", **_IMAGES, quality=Choice("providerSettings.openai.quality", ("low", "medium", "high", "auto"), "auto")
+    "bfl:2@1": _IMAGES,
+    "bfl:5@1": _IMAGES,
+    "openai:gpt-image@2": replace(
+        _IMAGES, quality=Choice("providerSettings.openai.quality", ("low", "medium", "high", "auto"), "auto")
     ),
     "klingai:5@3": App("video", seconds=Range("duration", 1, 60, 5)),
 }

@@ -1,7 +1,7 @@
 """WaveSpeed (api.wavespeed.ai/api/v3): the path names the model; answers are wrapped in code, message and data."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp, status_of
@@ -13,24 +13,21 @@ from fairlead_partners.simulator.work import App, Choice, Range
 INPUTS = ("prompt", "image", "images", "video", "videos", "audio", "text")
 SENSITIVE = "Content flagged as potentially sensitive. Please try different prompts or images."
 
-_FLUX: Mapping[str, Any] = {"outputs": Range("num_images", 1, 4, 1)}
-_KLING: Mapping[str, Any] = {
-    "seconds": Range("duration", 5, 10, 5),
-    "sound": ("sound", True),
-    "needs": ("prompt",),
-    "extras": ("voice_list",),
-}
+_FLUX = App("image", outputs=Range("num_images", 1, 4, 1))
+_KLING = App(
+    "video", seconds=Range("duration", 5, 10, 5), sound=("sound", True), needs=("prompt",), extras=("voice_list",)
+)
 _WAN_SIZES = ("1280*720", "720*1280", "1920*1080", "1080*1920")
 MODELS: Mapping[str, App] = {
-    "wavespeed-ai/flux-kontext-pro": App("image", **_FLUX, needs=("image",), pictures=("image",)),
-    "wavespeed-ai/flux-kontext-pro/text-to-image": App("image", **_FLUX, needs=("prompt",)),
+    "wavespeed-ai/flux-kontext-pro": replace(_FLUX, needs=("image",), pictures=("image",)),
+    "wavespeed-ai/flux-kontext-pro/text-to-image": replace(_FLUX, needs=("prompt",)),
     "wavespeed-ai/flashvsr": App("video", needs=("video",), clips=("video",)),
     "wavespeed-ai/seedvr2/image": App("image", needs=("image",), pictures=("image",)),
     "wavespeed-ai/ultimate-image-upscaler": App("image", needs=("image",), pictures=("image",)),
     "bytedance/seedream-v4.5": App("image", needs=("prompt",)),
     "bytedance/seedream-v4.5/edit": App("image", needs=("images",), pictures=("images",)),
-    "kwaivgi/kling-v2.6-pro/text-to-video": App("video", **_KLING),
-    "kwaivgi/kling-v2.6-pro/image-to-video": App("video", **{**_KLING, "needs": ("image",)}, pictures=("image",)),
+    "kwaivgi/kling-v2.6-pro/text-to-video": _KLING,
+    "kwaivgi/kling-v2.6-pro/image-to-video": replace(_KLING, needs=("image",), pictures=("image",)),
     "alibaba/wan-2.6/text-to-video": App(
         "video", seconds=Range("duration", 5, 15, 5), quality=Choice("size", _WAN_SIZES, "1280*720"), needs=("prompt",)
     ),
