@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from fairlead.engine.graph.live import LiveNode
@@ -36,5 +36,5 @@ def _fingerprint(node: LiveNode, context: Any) -> bytes | None:
         return None
 
 
-async def _awaited(value: Any) -> object:
+async def _awaited(value: Awaitable[object]) -> object:
     return await value

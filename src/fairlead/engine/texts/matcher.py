@@ -12,9 +12,23 @@ import resource
 import signal
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TypedDict
 
 _MOST_BYTES = 1 << 30
+
+
+class Question(TypedDict):
+    """A line of the input; `group`, `count` and `replacement` are there where the kind of question needs them."""
+
+    ask: str
+    pattern: str
+    flags: int
+    text: str
+    seconds: float
+    most: int
+    group: int | None
+    count: int
+    replacement: str
 
 
 def main() -> None:
@@ -25,7 +39,7 @@ def main() -> None:
     with contextlib.suppress(ValueError, OSError):  # not every system can bound memory
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
     for line in sys.stdin:
-        question = json.loads(line)
+        question: Question = json.loads(line)
         signal.setitimer(signal.ITIMER_PROF, question["seconds"])
         answer = _answer(question)
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -33,7 +47,7 @@ def main() -> None:
         sys.stdout.flush()
 
 
-def _answer(question: dict[str, Any]) -> dict[str, object]:
+def _answer(question: Question) -> dict[str, object]:
     try:
         pattern = re.compile(question["pattern"], question["flags"])
     except (re.error, OverflowError, RecursionError) as reason:
@@ -48,7 +62,7 @@ def _answer(question: dict[str, Any]) -> dict[str, object]:
         return {"long": True}
 
 
-def _asked(pattern: re.Pattern[str], question: dict[str, Any]) -> dict[str, object]:
+def _asked(pattern: re.Pattern[str], question: Question) -> dict[str, object]:
     text, most = question["text"], question["most"]
     match question["ask"]:
         case "search":

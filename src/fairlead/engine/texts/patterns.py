@@ -13,7 +13,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fairlead.engine.texts import matcher
 from fairlead.engine.texts.bounds import MOST_CHARACTERS
@@ -50,7 +50,8 @@ class Pattern:
         A group that took no part is empty; a group the pattern does not have gives nothing. `count` bounds the matches,
         0 does not.
         """
-        return list(self._ask("find", text, group=group, count=count))
+        found = self._ask("find", text, group=group, count=count)
+        return found if isinstance(found, list) else []
 
     def replaced_in(self, text: str, replacement: str, count: int = 0) -> str:
         r"""The text with its matches replaced; `\1` and `\g<name>` in the replacement stand for groups."""
@@ -58,7 +59,7 @@ class Pattern:
             raise ValueError(f"The replacement has {len(replacement):,} characters, and {_LONGEST_TEXT:,} is the most.")
         return str(self._ask("replace", text, replacement=replacement, count=count))
 
-    def _ask(self, ask: str, text: str, **details: object) -> Any:
+    def _ask(self, ask: str, text: str, **details: object) -> object:
         if len(self.source) > _LONGEST_PATTERN:
             raise ValueError(f"The pattern has {len(self.source):,} characters, and {_LONGEST_PATTERN:,} is the most.")
         if len(text) > _LONGEST_TEXT:
