@@ -20,6 +20,9 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fairlead.api.cloud.credentials import CloudCallers
+from fairlead.api.cloud.frames import PLAIN, packed
+from fairlead.api.cloud.socket import CloudSocket
 from fairlead.domain.callers import Caller
 from fairlead.domain.jobs.events import EventEnvelope, Executed, Place
 from fairlead.messaging.event_hub import Broadcast, EventHub
@@ -33,9 +36,6 @@ from fairlead.server.drain import Drain
 from fairlead.server.web import WebServer
 from fairlead.storage.db.database import open_database
 from fairlead.storage.db.migrate import migrate
-from fairlead.surfaces.cloud.credentials import CloudCallers
-from fairlead.surfaces.cloud.frames import PLAIN, packed
-from fairlead.surfaces.cloud.socket import CloudSocket
 
 _BACKLOG: Final = 4096
 _PREFIX: Final = "flk_"

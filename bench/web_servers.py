@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench import measuring
 from bench.measuring import CannotMeasureError
 
-from fairlead.surfaces.asgi import WHOLE
+from fairlead.api.http.asgi import WHOLE
 
 ANSWER: Final = b'{"data":"' + b"x" * 180 + b'"}'
 _HEADERS: Final = [

@@ -20,7 +20,7 @@ from hypothesis import is_hypothesis_test
 
 _ROOT: Final = Path(__file__).parents[1]
 _DATA: Final = _ROOT / ".coverage"
-_NOT_MEASURED: Final = frozenset({"attacks", "docs", "end_to_end", "form", "partners", "surfaces"})
+_NOT_MEASURED: Final = frozenset({"attacks", "docs", "end_to_end", "form", "partners", "api"})
 _MOST_CASES: Final = 20
 """How many cases of a test each process measures."""
 _FLOOR: Final = 71.0

@@ -25,7 +25,7 @@ _SECTION: Final = re.compile(r"## (?P<letter>\S+) · (?P<title>.+)")
 _ROW: Final = re.compile(r"\| (?P<id>[^|]*) \| (?P<text>.*) \|")
 _HEADER: Final = "id"
 _SHOWN: Final = 3
-_OUTSIDE: Final = ("tests/end_to_end/", "tests/surfaces/", "tests/docs/", "tests/attacks/")
+_OUTSIDE: Final = ("tests/end_to_end/", "tests/api/", "tests/docs/", "tests/attacks/")
 _NOT_A_PROOF: Final = frozenset({"skip", "xfail"})
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef

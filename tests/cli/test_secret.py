@@ -9,12 +9,12 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
+from api.queues import KINDS
 from databases import Postgres
 from fairlead.cli import commands
 from fairlead.server.installation import DataDirectoryError
 from fake_partner import CatalogFolder, FakePartner, reply, running_partner
 from servers import Server, serving, wait_until
-from surfaces.queues import KINDS
 
 pytestmark = pytest.mark.req("S-10")
 _KEY: Final = "sk-a-key-that-is-sealed-0123456789"

@@ -31,9 +31,9 @@ import fairlead
 from end_to_end.attacked_things import Property, environment, fill, owning, token
 from end_to_end.described_calls import Call, Names, call_of, filled
 from end_to_end.workflow_clients import WorkflowClient, picture
-from fairlead.surfaces.http.headers import HeaderNames
-from fairlead.surfaces.openapi.document import openapi_document
-from fairlead.surfaces.openapi.served import Served
+from fairlead.api.http.headers import HeaderNames
+from fairlead.api.openapi.document import openapi_document
+from fairlead.api.openapi.served import Served
 from fake_partner import CatalogFolder, FakePartner, reply, reply_json, running_partner
 from servers import Server, serving
 

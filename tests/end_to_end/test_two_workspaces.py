@@ -18,11 +18,11 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-import fairlead.surfaces
+import fairlead.api
 from end_to_end.attack_table import ATTACKS, OWN_GRAPH, Attack
 from end_to_end.attacked_things import PARTNER_KEY, Property, Things, environment, fill, nobodys, owning, shape, token
 from end_to_end.workflow_clients import WorkflowClient, shown
-from fairlead.surfaces.cloud import routes as cloud
+from fairlead.api.cloud import routes as cloud
 from fake_partner import CatalogFolder, FakePartner, running_partner
 from servers import Server, serving, wait_until
 
@@ -78,7 +78,7 @@ def _peopled(server: Server, partner: FakePartner) -> Iterator[World]:
 def _routes() -> set[tuple[str, str]]:
     """Every route there is: those of the tables, and those that are written beside them."""
     found: set[tuple[str, str]] = set()
-    for module in pkgutil.walk_packages(fairlead.surfaces.__path__, "fairlead.surfaces."):
+    for module in pkgutil.walk_packages(fairlead.api.__path__, "fairlead.api."):
         if module.name.endswith(".routes"):
             table = importlib.import_module(module.name).ROUTES
             found |= {(route.method, route.path) for route in table}

@@ -13,9 +13,9 @@ import jwt
 import PIL.Image
 import pytest
 
+from api.conftest import JWT_AUDIENCE, JWT_ISSUER, JWT_SECRET
 from end_to_end.workflow_clients import WorkflowClient, node, picture, shown, told
 from servers import Server, serving, wait_until
-from surfaces.conftest import JWT_AUDIENCE, JWT_ISSUER, JWT_SECRET
 
 PACKS: Final = Path(__file__).with_name("node_packs")
 ENV: Final = {

@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
+from fairlead.api.cloud.routes import ROUTES, SOCKETS
 from fairlead.domain.jobs.errors import JOB_ERRORS
-from fairlead.surfaces.cloud.routes import ROUTES, SOCKETS
 from form.sources import DOCS, PACKAGE
 
 _CONVERTED: Final = re.compile(r":path(?=\})")
@@ -26,7 +26,7 @@ def test_table_of_routes_is_that_of_the_code() -> None:
 def test_every_error_is_described() -> None:
     """Each `type` that the surface words by itself stands in a row, beside its status where it has one there."""
     page = _page()
-    worded = _WORDED.findall(_source("surfaces/cloud/errors.py"))
+    worded = _WORDED.findall(_source("api/cloud/errors.py"))
     assert worded
     rows = [line for line in page.splitlines() if line.startswith("| ")]
     missing = [
@@ -40,7 +40,7 @@ def test_every_error_is_described() -> None:
 
 def test_every_fault_of_a_submission_is_described() -> None:
     """Each type of fault of a body, of a workflow and of its nodes stands on the page."""
-    sources = ("surfaces/cloud/submissions.py", "surfaces/cloud/bodies.py", "operations/jobs/submit.py")
+    sources = ("api/cloud/submissions.py", "api/cloud/bodies.py", "operations/jobs/submit.py")
     types = {type_ for source in sources for type_ in _BAD.findall(_source(source))}
     types |= set(_FAULT.findall(_source("engine/graph/faults.py")))
     assert types

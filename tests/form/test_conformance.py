@@ -112,13 +112,13 @@ def test_page_has_every_rule_with_its_most_specific_proofs() -> None:
         conformance.Proof("tests/a/test_a.py", "test_of_two_rules", "J-02"),
         conformance.Proof("tests/b/test_b.py", "test_first_of_b", "J-01"),
         conformance.Proof("tests/b/test_b.py", "test_second_of_b", "J-01"),
-        conformance.Proof("tests/surfaces/test_c.py", "test_from_outside", "J-01"),
+        conformance.Proof("tests/api/test_c.py", "test_from_outside", "J-01"),
         conformance.Proof("tests/d/test_d.py", "test_of_d", "J-01"),
     ]
     lines = conformance.page(rules, proofs).splitlines()
     assert "| [Jobs](#jobs) | 3 | 2 | 1 |" in lines
     shown = (
-        "[from outside](../tests/surfaces/test_c.py)",
+        "[from outside](../tests/api/test_c.py)",
         "[first of b](../tests/b/test_b.py)",
         "[of d](../tests/d/test_d.py)",
         "2 more",

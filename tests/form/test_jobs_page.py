@@ -3,12 +3,12 @@
 import re
 from typing import Final, get_args
 
+from fairlead.api.jobs.routes import ROUTES
+from fairlead.api.jobs.wire import ERROR_CODES, EXECUTION_FAILED, EXPIRED
 from fairlead.domain.jobs.faults import SubmissionRefused
 from fairlead.domain.jobs.listing import FILTERS_MAX, PAGE_MAX
 from fairlead.domain.jobs.statuses import JobStatus
 from fairlead.operations.jobs.watch import STREAMS_MAX
-from fairlead.surfaces.jobs.routes import ROUTES
-from fairlead.surfaces.jobs.wire import ERROR_CODES, EXECUTION_FAILED, EXPIRED
 from form.sources import DOCS, PACKAGE
 
 _ROUTE: Final = re.compile(r"^\| `((?:GET|HEAD|POST|DELETE) /\S+)` \|", re.MULTILINE)
@@ -59,4 +59,4 @@ def _page() -> str:
 
 
 def _errors() -> str:
-    return (PACKAGE / "surfaces/jobs/errors.py").read_text(encoding="utf-8")
+    return (PACKAGE / "api/jobs/errors.py").read_text(encoding="utf-8")

@@ -55,7 +55,7 @@ _NEVER: Final = (
     "jwt",
     "opentelemetry",  # only traces
     "fairlead_partners",  # a program of its own
-    "fairlead.surfaces.openapi.document",  # only who asks for it
+    "fairlead.api.openapi.document",  # only who asks for it
 )
 _ONLY_IN_HOSTS: Final = (
     "PIL",

@@ -9,24 +9,24 @@ import pytest
 import schemathesis
 
 from domain.every_fault import EVERY
+from fairlead.api import routes as service
+from fairlead.api.cloud import errors as cloud_errors
+from fairlead.api.cloud import routes as cloud
+from fairlead.api.http.headers import HeaderNames
+from fairlead.api.http.route import Api
+from fairlead.api.http.surface import Refusal
+from fairlead.api.jobs import errors as jobs_errors
+from fairlead.api.jobs import routes as jobs
+from fairlead.api.jobs.documents import JobsErrorCode
+from fairlead.api.openapi.document import openapi_document
+from fairlead.api.openapi.served import Served
+from fairlead.api.registry import errors as registry_errors
+from fairlead.api.registry.routes import registry_api
+from fairlead.api.registry.wire import ErrorName
+from fairlead.api.router import routes as router
+from fairlead.api.router.errors import error_response
+from fairlead.api.router.generations import V2
 from fairlead.domain.faults import FaultError, RequestNotFound, bucket
-from fairlead.surfaces import routes as service
-from fairlead.surfaces.cloud import errors as cloud_errors
-from fairlead.surfaces.cloud import routes as cloud
-from fairlead.surfaces.http.headers import HeaderNames
-from fairlead.surfaces.http.route import Api
-from fairlead.surfaces.jobs import errors as jobs_errors
-from fairlead.surfaces.jobs import routes as jobs
-from fairlead.surfaces.jobs.documents import JobsErrorCode
-from fairlead.surfaces.openapi.document import openapi_document
-from fairlead.surfaces.openapi.served import Served
-from fairlead.surfaces.registry import errors as registry_errors
-from fairlead.surfaces.registry.routes import registry_api
-from fairlead.surfaces.registry.wire import ErrorName
-from fairlead.surfaces.router import routes as router
-from fairlead.surfaces.router.errors import error_response
-from fairlead.surfaces.router.generations import V2
-from fairlead.surfaces.surface import Refusal
 from form.sources import PACKAGE
 
 _DOCUMENT: Final[Any] = openapi_document(Served(HeaderNames(), "1"))
@@ -88,7 +88,7 @@ def test_every_reference_leads_to_a_component() -> None:
 )
 def test_documented_statuses_are_those_that_exist(surface: str, refusal: Callable[[Any, Any], Refusal]) -> None:
     """The errors that an API has words for are those that its operations name."""
-    source = (PACKAGE / "surfaces" / surface / "errors.py").read_text("utf-8")
+    source = (PACKAGE / "api" / surface / "errors.py").read_text("utf-8")
     has = set(re.findall(r"(?:_Worded\(|status = |else )(\d{3})", source))
     has |= {str(refusal(FaultError(fault), {"method": "GET"}).status) for fault in EVERY}
     has |= {str(refusal(FaultError(RequestNotFound()), {"method": "GET"}).status)}
@@ -109,7 +109,7 @@ def test_documented_buckets_are_those_of_the_domain() -> None:
 @pytest.mark.parametrize(("surface", "codes"), [("jobs", JobsErrorCode), ("registry", ErrorName)])
 def test_documented_codes_are_those_that_exist(surface: str, codes: Any) -> None:
     """Each code of an error is one that the surface has words for; the other way round, the types see to it."""
-    source = (PACKAGE / "surfaces" / surface / "errors.py").read_text("utf-8")
+    source = (PACKAGE / "api" / surface / "errors.py").read_text("utf-8")
     worded = set(re.findall(r'_Worded\(\s*(?:\d{3}|METHOD_NOT_ALLOWED), "(\w+)"', source))
     assert sorted(codes.__args__) == sorted(worded)
 

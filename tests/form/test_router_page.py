@@ -4,10 +4,10 @@ import re
 from typing import Final
 
 from domain.every_fault import EVERY
+from fairlead.api.http.faults import default_answer
+from fairlead.api.router.routes import ROUTES
 from fairlead.domain.faults import bucket
 from fairlead.operations.runs.refusals import ORDER
-from fairlead.surfaces.http.faults import default_answer
-from fairlead.surfaces.router.routes import ROUTES
 from form.sources import DOCS
 
 _ROW: Final = re.compile(r"^\| (\d+) \| (\w+) \| (.+?) \| (.+?) \|$", re.MULTILINE)

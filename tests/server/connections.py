@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 
 import uvicorn
 
+from fairlead.api.http.asgi import Receive, Scope, Send
 from fairlead.server.web import WebServer
-from fairlead.surfaces.asgi import Receive, Scope, Send
 
 PATIENCE: Final = 30.0
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from conftest import Run
-from fairlead.surfaces.asgi import WHOLE, Headers, Receive, Scope, Send, answer, has_left, read_whole
+from fairlead.api.http.asgi import WHOLE, Headers, Receive, Scope, Send, answer, has_left, read_whole
 from server.connections import Caller, serving
 
 LIMIT: Final = 1_000_000

@@ -10,7 +10,7 @@ import pytest
 from blake3 import blake3
 
 from conftest import Run
-from fairlead.surfaces.asgi import Receive, Scope, Send
+from fairlead.api.http.asgi import Receive, Scope, Send
 from server.connections import serving
 
 SIZE: Final = 3_000_000

@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from conftest import Run
+from fairlead.api.http.asgi import Receive, Scope, Send, answer, read_whole
 from fairlead.server import web as bounds
-from fairlead.surfaces.asgi import Receive, Scope, Send, answer, read_whole
 from server.connections import Caller, serving
 
 _MIB = 2**20

@@ -2,10 +2,10 @@
 
 import click
 
+from fairlead.api.openapi.document import openapi_document
 from fairlead.cli.output import print_json
 from fairlead.server.http_app import served
 from fairlead.server.settings import read_settings
-from fairlead.surfaces.openapi.document import openapi_document
 
 
 @click.command()

@@ -12,13 +12,13 @@ import uvicorn
 import uvloop
 
 import fairlead
+from fairlead.api.entrance import Entrance
 from fairlead.cli.output import data_option
 from fairlead.observing.observations import ServerReady
 from fairlead.server.base import header_names
 from fairlead.server.lifecycle import RunningServer, reload_on_hangup, running_server
 from fairlead.server.settings import Settings, read_settings
 from fairlead.server.web import WebServer
-from fairlead.surfaces.entrance import Entrance
 
 _BACKLOG: Final = 8192
 _KEEP_ALIVE_SECONDS: Final = 75

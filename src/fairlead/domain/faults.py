@@ -9,7 +9,7 @@
                          RateLimited  Cancelled  QueueTimeout  RequestNotFound  QueueBacklogFull
 
 A fault carries what happened, never a status code or an envelope: those belong to the API that answers
-(`surfaces/http/faults.py`, `surfaces/<api>/errors.py`). Several faults may share a bucket; each bucket has a fault.
+(`api/http/faults.py`, `api/<api>/errors.py`). Several faults may share a bucket; each bucket has a fault.
 """
 
 from typing import Any, Final, Literal, TypeAlias, TypeGuard, get_args

@@ -9,6 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from fairlead.api.application import OtherSurface
+from fairlead.api.assets import AssetHandlers
+from fairlead.api.http.forwarding import BaseUrls
+from fairlead.api.http.headers import HeaderNames
+from fairlead.api.http.hosts import KnownHosts
 from fairlead.document_readers import DocumentReaders
 from fairlead.domain.brand import Brand
 from fairlead.domain.jobs.subscriptions import first_of
@@ -60,11 +65,6 @@ from fairlead.server.settings import BadSettingError, Settings
 from fairlead.storage.blobs.store import BlobLostError, BlobMissingError, FileBlobs, local_blobs
 from fairlead.storage.db.database import Database, open_database
 from fairlead.storage.db.migrate import migrate
-from fairlead.surfaces.application import OtherSurface
-from fairlead.surfaces.assets import AssetHandlers
-from fairlead.surfaces.forwarding import BaseUrls
-from fairlead.surfaces.hosts import KnownHosts
-from fairlead.surfaces.http.headers import HeaderNames
 from fairlead.workers.partner import PROCEDURAL, SIMULATOR, PartnerProgram
 
 

@@ -1,6 +1,24 @@
 """The HTTP application: every surface's handlers, with what each needs."""
 
 from fairlead import __version__
+from fairlead.api.application import Application
+from fairlead.api.http.asgi import AsgiApplication
+from fairlead.api.http.cross_origin import CrossOrigin
+from fairlead.api.http.forwarding import BaseUrls
+from fairlead.api.http.route import bind_handlers
+from fairlead.api.openapi.handlers import DocumentHandlers
+from fairlead.api.openapi.served import Served
+from fairlead.api.operator import MetricsAccess, OperatorHandlers
+from fairlead.api.registry.handlers import RegistryHandlers
+from fairlead.api.registry.surface import RegistrySurface
+from fairlead.api.router.estimates import EstimateHandlers
+from fairlead.api.router.generations import RouterCallers
+from fairlead.api.router.handlers import Handlers
+from fairlead.api.router.provider_keys import ProviderKeyHandlers
+from fairlead.api.router.queue import QueueHandlers
+from fairlead.api.router.runs import RunHandler
+from fairlead.api.router.usage import UsageHandlers
+from fairlead.api.router.webhooks import WebhookHandlers
 from fairlead.identity.links import ARCHIVE_PATH, Links
 from fairlead.identity.secret_ring import DerivedKeys
 from fairlead.observing.metrics import CONTENT_TYPE, Metrics
@@ -13,24 +31,6 @@ from fairlead.operations.runs.webhooks import DeliveryLog
 from fairlead.server.base import Base, Jobs, brand, header_names, known_hosts
 from fairlead.server.runs import HOUR_MS, Runs
 from fairlead.server.settings import SELF_HOSTED, Settings
-from fairlead.surfaces.application import Application
-from fairlead.surfaces.asgi import AsgiApplication
-from fairlead.surfaces.cross_origin import CrossOrigin
-from fairlead.surfaces.forwarding import BaseUrls
-from fairlead.surfaces.http.route import bind_handlers
-from fairlead.surfaces.openapi.handlers import DocumentHandlers
-from fairlead.surfaces.openapi.served import Served
-from fairlead.surfaces.operator import MetricsAccess, OperatorHandlers
-from fairlead.surfaces.registry.handlers import RegistryHandlers
-from fairlead.surfaces.registry.surface import RegistrySurface
-from fairlead.surfaces.router.estimates import EstimateHandlers
-from fairlead.surfaces.router.generations import RouterCallers
-from fairlead.surfaces.router.handlers import Handlers
-from fairlead.surfaces.router.provider_keys import ProviderKeyHandlers
-from fairlead.surfaces.router.queue import QueueHandlers
-from fairlead.surfaces.router.runs import RunHandler
-from fairlead.surfaces.router.usage import UsageHandlers
-from fairlead.surfaces.router.webhooks import WebhookHandlers
 
 
 def application(

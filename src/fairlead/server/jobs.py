@@ -5,6 +5,26 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
+from fairlead.api.cloud.credentials import CloudCallers
+from fairlead.api.cloud.editors import EditorHandlers
+from fairlead.api.cloud.history import HistoryHandlers
+from fairlead.api.cloud.jobs import JobHandlers
+from fairlead.api.cloud.nodes import NodeHandlers
+from fairlead.api.cloud.prompts import PromptHandlers
+from fairlead.api.cloud.queue import QueueHandlers
+from fairlead.api.cloud.socket import CloudSocket
+from fairlead.api.cloud.surface import CloudSurface
+from fairlead.api.cloud.uploads import UploadHandlers
+from fairlead.api.cloud.views import ViewHandlers
+from fairlead.api.cloud.wire import features_of
+from fairlead.api.http.forwarding import BaseUrls
+from fairlead.api.http.route import bind_handlers
+from fairlead.api.jobs.addresses import DeploymentAddresses
+from fairlead.api.jobs.assets import AssetHandlers
+from fairlead.api.jobs.credentials import JobCallers, SelfHosted
+from fairlead.api.jobs.deployments import DeploymentHandlers
+from fairlead.api.jobs.jobs import JobHandlers as PublicJobHandlers
+from fairlead.api.jobs.surface import JobsSurface
 from fairlead.domain.catalog.models import Catalog
 from fairlead.domain.jobs.events import EventEnvelope, QueueChanged
 from fairlead.domain.jobs.jobs import JobLifetime
@@ -58,26 +78,6 @@ from fairlead.server.runs import HOUR_MS, Runs
 from fairlead.server.settings import CLOUD, SELF_HOSTED, SERVERLESS, Settings
 from fairlead.storage.assets.files import find_file_of_id
 from fairlead.storage.jobs.journal import JobJournal
-from fairlead.surfaces.cloud.credentials import CloudCallers
-from fairlead.surfaces.cloud.editors import EditorHandlers
-from fairlead.surfaces.cloud.history import HistoryHandlers
-from fairlead.surfaces.cloud.jobs import JobHandlers
-from fairlead.surfaces.cloud.nodes import NodeHandlers
-from fairlead.surfaces.cloud.prompts import PromptHandlers
-from fairlead.surfaces.cloud.queue import QueueHandlers
-from fairlead.surfaces.cloud.socket import CloudSocket
-from fairlead.surfaces.cloud.surface import CloudSurface
-from fairlead.surfaces.cloud.uploads import UploadHandlers
-from fairlead.surfaces.cloud.views import ViewHandlers
-from fairlead.surfaces.cloud.wire import features_of
-from fairlead.surfaces.forwarding import BaseUrls
-from fairlead.surfaces.http.route import bind_handlers
-from fairlead.surfaces.jobs.addresses import DeploymentAddresses
-from fairlead.surfaces.jobs.assets import AssetHandlers
-from fairlead.surfaces.jobs.credentials import JobCallers, SelfHosted
-from fairlead.surfaces.jobs.deployments import DeploymentHandlers
-from fairlead.surfaces.jobs.jobs import JobHandlers as PublicJobHandlers
-from fairlead.surfaces.jobs.surface import JobsSurface
 from fairlead.workers.deployments import DeploymentWorker
 from fairlead.workers.work import Chore, WorkLoop
 

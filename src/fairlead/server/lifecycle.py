@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from fairlead.api.http.asgi import AsgiApplication
 from fairlead.observing.metrics import Metrics
 from fairlead.observing.observations import Observer
 from fairlead.operations.accounts.keys import IssuedKey
@@ -20,7 +21,6 @@ from fairlead.server.drain import Drain
 from fairlead.server.http_app import application
 from fairlead.server.runs import Runs, ready_runs
 from fairlead.server.settings import Settings
-from fairlead.surfaces.asgi import AsgiApplication
 from fairlead.workers.janitor import Janitor
 from fairlead.workers.loop_watch import watch_loop
 

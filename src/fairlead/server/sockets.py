@@ -15,7 +15,7 @@ from websockets.exceptions import InvalidState
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from fairlead.surfaces.asgi import FRAMES, MESSAGE_BYTES_MAX
+from fairlead.api.http.asgi import FRAMES, MESSAGE_BYTES_MAX
 
 _UNREAD_MAX: Final = 64
 _FRAGMENTS_MAX: Final = 1_000

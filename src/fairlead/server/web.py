@@ -19,9 +19,9 @@ from uvicorn._types import ASGISendEvent, ASGIVersions, HTTPScope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from fairlead.api.http.asgi import WHOLE, Headers
 from fairlead.server.drain import Drain
 from fairlead.server.sockets import SocketProtocol, configure_sockets
-from fairlead.surfaces.asgi import WHOLE, Headers
 
 _ASGI: Final[ASGIVersions] = {"version": "3.0", "spec_version": "2.3"}
 _TICK_SECONDS: Final = 0.1
@@ -84,7 +84,7 @@ class LazyEvent:
 
 
 class WebExchange(RequestResponseCycle):
-    """A request and its response, which can also be taken and answered whole (`WholeExchange` in surfaces/asgi.py).
+    """A request and its response, which can also be taken and answered whole (`WholeExchange` in api/http/asgi.py).
 
     Piece by piece, every message is a dictionary and a step of a coroutine, and every header is looked at three times:
     a tenth of what a whole run costs.

@@ -1,0 +1,138 @@
+"""The ASGI application: runs as they are, every other call to the surface that serves it, sockets to theirs."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from starlette.exceptions import HTTPException
+
+from fairlead.api.http.asgi import CallerLeftError, Receive, Scope, Send, begin
+from fairlead.api.http.faults import fault_of
+from fairlead.api.http.headers import REPLAYED, RETRY_AFTER, HeaderNames
+from fairlead.api.http.route import Authorize, Bind
+from fairlead.api.http.surface import METHOD_NOT_ALLOWED, STOPPED, Refusal, Surface, routes_of
+from fairlead.api.router.errors import error_response
+from fairlead.api.router.generations import generation_of
+from fairlead.api.router.routes import ROUTES
+from fairlead.api.router.runs import RunHandler, RunPath
+from fairlead.api.routes import ROUTES as SERVICE
+from fairlead.domain.faults import (
+    Fault,
+    FaultError,
+    InvalidInput,
+    RequestNotFound,
+    bucket,
+)
+from fairlead.observing.observations import Observer, UnexpectedError
+from fairlead.operations.clock import new_id
+
+_RUNS: Final = tuple(route for route in ROUTES if route.handler == RunHandler.run)
+_FRAMED: Final = tuple(route for route in ROUTES if route not in _RUNS)
+"""The routes that Starlette serves: every one but the runs."""
+_RUN_PREFIXES: Final = [
+    (prefix.encode(), generation_of({"path": prefix})) for prefix in (one.path.partition("{")[0] for one in _RUNS)
+]
+_NOBODY_LISTENS: Final = 1001
+_SERVED: Final = ("http", "websocket")
+
+
+class OtherSurface(Protocol):
+    """An API other than the router, at paths of its own, with its own envelope and credentials."""
+
+    def serves(self, path: str) -> bool:
+        """Whether a path is its own."""
+        ...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        """Answer one request or hold one socket; nothing that happens in it escapes."""
+        ...
+
+
+class Application:
+    """The whole HTTP application of a server. A path that no other surface serves is the router's.
+
+    `bind` finds what answers each route of the router, and of no API; `authorize` who calls.
+    """
+
+    def __init__(
+        self,
+        run: RunHandler,
+        bind: Bind,
+        authorize: Authorize,
+        names: HeaderNames,
+        observe: Observer,
+        others: Sequence[OtherSurface] = (),
+    ) -> None:
+        self._run = run
+        self._observe = observe
+        self._request_id = names.request_id
+        self._others = others
+        routes = routes_of((*_FRAMED, *SERVICE), bind, authorize)
+        self._router = Surface(routes, partial(_refusal, names=names), names.request_id, observe)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or hold one socket; nothing that happens in it escapes."""
+        if scope["type"] not in _SERVED:
+            return  # nothing here begins or ends with the server's lifespan
+        request_id = new_id()
+        path = _run_segments(scope) if scope.get("method") == "POST" else None  # sockets have no method
+        if path is None:
+            await self._pass_on(scope, receive, send, request_id)
+            return
+        begin(scope, self._request_id, request_id)
+        try:
+            await self._run.run(scope, receive, send, path)
+        except FaultError as error:
+            await self._router.refuse(scope, send, error, [REPLAYED] if error.is_replay else None)
+        except CallerLeftError as error:  # nobody is there to be answered; the log has it (R-25)
+            await self._router.refuse(scope, send, error)
+        except asyncio.CancelledError:
+            await self._router.refuse(scope, send, FaultError(STOPPED))
+        except Exception as error:  # noqa: BLE001 -- the caller learns nothing, the log everything
+            self._observe(UnexpectedError(f"answer {request_id}", error))
+            await self._router.refuse(scope, send, error)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        other = next((one for one in self._others if one.serves(scope["path"])), None)
+        if other is not None:
+            await other(scope, receive, send, request_id)
+        elif scope["type"] == "http":
+            await self._router(scope, receive, send, request_id)
+        else:
+            await send({"type": "websocket.close", "code": _NOBODY_LISTENS})  # before it was accepted: 403
+
+
+def _refusal(error: Exception, scope: Scope, names: HeaderNames) -> Refusal:
+    """Word anything that goes wrong in the router."""
+    fault, status, allowed = _fault_of(error, scope)
+    usual, headers, content = error_response(fault, generation_of(scope), names)
+    if isinstance(error, FaultError) and error.is_replay:
+        # However often a run's end is told again, it stays the same: there is nothing to come back for.
+        headers = [pair for pair in headers if pair[0] != RETRY_AFTER]
+    return Refusal(status or usual, headers + allowed, content, bucket(fault))
+
+
+def _fault_of(error: Exception, scope: Scope) -> tuple[Fault, int | None, list[tuple[bytes, bytes]]]:
+    """The fault an exception stands for, with a status and headers where it has its own."""
+    match error:
+        case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
+            allowed = (error.headers or {}).get("Allow", "")
+            # Runs are answered before Starlette, which therefore knows only the other methods of their paths.
+            allowed = f"{allowed}, POST" if _run_segments(scope) else allowed
+            detail = f"{scope['method']} is not possible here."
+            return InvalidInput(detail), METHOD_NOT_ALLOWED, [(b"allow", allowed.encode())]
+        case HTTPException():
+            return RequestNotFound(), None, []
+        case _:
+            return fault_of(error), None, []
+
+
+def _run_segments(scope: Scope) -> RunPath | None:
+    """The generation and the two raw segments when a request's path is a run's; an encoded slash separates nothing."""
+    raw: bytes = scope["raw_path"]
+    for prefix, generation in _RUN_PREFIXES:
+        if raw.startswith(prefix):
+            segments = raw[len(prefix) :].decode("latin-1").split("/")
+            return (generation, segments[0], segments[1]) if len(segments) == 2 else None  # noqa: PLR2004 -- R-01
+    return None

@@ -1,0 +1,14 @@
+"""The cloud workflow API: /api and /ws (docs/cloud.md).
+
+    surface      the API as a whole; routes.py is the list of its routes
+    prompts      submitting a workflow; submissions.py reads its body without reading the workflow
+    jobs         how jobs stand, and cancelling; history.py and queue.py tell of them as editors ask, by pages.py
+    uploads      files for workflows, and masks; views.py shows files
+    nodes        the classes of nodes there are
+    editors      settings, and files of their user
+    socket       watching jobs; frames.py has a message for every event
+    bodies credentials documents wire errors   what is read, who calls, types, answers, the error envelope
+
+It imports `http` and operations, and no other API. A message is made once for all who watch, and no watcher is waited
+for.
+"""

@@ -1,0 +1,199 @@
+"""What editors ask for when they start, and what they keep: settings, and files of their user (engine-wire, 4)."""
+
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.api.cloud.bodies import decoded, read_content, read_document
+from fairlead.api.cloud.documents import SystemStats, UserFile, UserStatus, UserStorage
+from fairlead.api.cloud.wire import FEATURES, answer
+from fairlead.api.http.route import caller_of
+from fairlead.domain.editor_documents import DocumentInfo
+from fairlead.domain.faults import FaultError, InvalidInput
+from fairlead.operations.accounts.editor import DOCUMENT_BYTES_MAX, EditorDocuments
+
+ENGINE_VERSION: Final = "0.27.0"
+"""The version of the engine whose behaviour this one has, which clients look at before they use what is new in it."""
+_STATS: Final[SystemStats] = {
+    "system": {
+        "os": sys.platform,
+        "python_version": platform.python_version(),
+        "embedded_python": False,
+        "comfyui_version": ENGINE_VERSION,
+        "pytorch_version": "",
+        "argv": (),
+        "ram_total": 0,
+        "ram_free": 0,
+    },
+    "devices": (),
+}
+"""The memory of the machine is its operator's business: workspaces share it."""
+_CONTENT_TYPES: Final = {"json": "application/json", "css": "text/css"}
+_AT_FIRST: Final = MappingProxyType({"user.css": b"", "comfy.templates.json": b"[]", "workflows/.index.json": b"{}"})
+"""What these files hold before their user has put anything there: editors that start take a 404 for a failure."""
+_KEPT_APART: Final = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+}
+"""What users have put here is not run as a page of ours."""
+_YES: Final = ("true", "1")
+
+
+@dataclass(frozen=True, slots=True)
+class EditorHandlers:
+    """Answers what editors ask for. All but the features takes a credential."""
+
+    documents: EditorDocuments
+    document_values: int
+    features: Mapping[str, Any] = field(default_factory=lambda: dict(FEATURES))
+
+    async def show_features(self, _request: Request) -> Response:
+        """`GET /features`: what this server can do."""
+        return answer(self.features)
+
+    async def show_system_stats(self, _request: Request) -> Response:
+        """`GET /system_stats`: which engine this is."""
+        return answer(_STATS)
+
+    async def show_user(self, _request: Request) -> Response:
+        """`GET /user`: the caller may use this API, or he would not be told."""
+        return answer(UserStatus(status="active"))
+
+    async def show_users(self, _request: Request) -> Response:
+        """`GET /users`: there is one user, whose things are kept here and not in his browser."""
+        return answer(UserStorage(storage="server", migrated=True))
+
+    async def list_extensions(self, _request: Request) -> Response:
+        """`GET /extensions`: scripts of node packs are not served."""
+        return answer([])
+
+    async def list_embeddings(self, _request: Request) -> Response:
+        """`GET /embeddings`: there are none."""
+        return answer([])
+
+    async def show_translations(self, _request: Request) -> Response:
+        """`GET /i18n`: node packs bring no translations."""
+        return answer({})
+
+    async def show_subgraphs(self, _request: Request) -> Response:
+        """`GET /global_subgraphs`: node packs bring no subgraphs."""
+        return answer({})
+
+    async def show_templates(self, _request: Request) -> Response:
+        """`GET /workflow_templates`: node packs bring no templates."""
+        return answer({})
+
+    async def list_model_folders(self, _request: Request) -> Response:
+        """`GET /experiment/models`: there are no folders of models to browse."""
+        return answer([])
+
+    async def show_node_replacements(self, _request: Request) -> Response:
+        """`GET /node_replacements`: no class of nodes is to be replaced by another."""
+        return answer({})
+
+    async def free_memory(self, _request: Request) -> Response:
+        """`POST /free`: engines keep to their bounds by themselves."""
+        return answer({})
+
+    async def list_settings(self, request: Request) -> Response:
+        """`GET /settings`: every setting that was changed."""
+        found = await self.documents.settings(caller_of(request))
+        return answer({setting: msgspec.Raw(content) for setting, content in found.items()})
+
+    async def change_settings(self, request: Request) -> Response:
+        """`POST /settings`: change some, and leave the others as they are."""
+        caller = caller_of(request)
+        changes = decoded(await read_document(request, self.document_values), dict[str, msgspec.Raw])
+        await self.documents.change_settings(caller, {name: bytes(raw) for name, raw in changes.items()})
+        return answer({})
+
+    async def show_setting(self, request: Request) -> Response:
+        """`GET /settings/{id}`: one setting, null where it was never changed."""
+        caller = caller_of(request)
+        found = await self.documents.setting(caller, request.path_params["setting"])
+        return answer(None if found is None else msgspec.Raw(found))
+
+    async def change_setting(self, request: Request) -> Response:
+        """`POST /settings/{id}`: change one."""
+        caller = caller_of(request)
+        content = bytes(decoded(await read_document(request, self.document_values), msgspec.Raw))
+        await self.documents.change_settings(caller, {request.path_params["setting"]: content})
+        return answer({})
+
+    async def list_user_files(self, request: Request) -> Response:
+        """`GET /userdata`: the files of a folder, `dir`: their names, `split` ones, or with `full_info`."""
+        caller = caller_of(request)
+        asked = request.query_params
+        found = await self.documents.files(caller, asked.get("dir", ""), deep=_is_asked(request, "recurse"))
+        if _is_asked(request, "full_info"):
+            return answer([_info(file) for file in found])
+        if _is_asked(request, "split"):
+            return answer([[file.name, *file.name.split("/")] for file in found])
+        return answer([file.name for file in found])
+
+    async def show_user_file(self, request: Request) -> Response:
+        """`GET /userdata/{file}`: a file as it was put; of those that editors read as they start, an empty one."""
+        caller = caller_of(request)
+        [path] = _paths(request)
+        content = await self.documents.file(caller, path, _AT_FIRST.get(path))
+        content_type = _CONTENT_TYPES.get(path.rpartition(".")[2], "application/octet-stream")
+        return Response(content, 200, _KEPT_APART, content_type)
+
+    async def put_user_file(self, request: Request) -> Response:
+        """`POST /userdata/{file}`: keep a file, in place of one of its name unless `overwrite` says otherwise."""
+        caller = caller_of(request)
+        [path] = _paths(request)
+        content = await read_content(request, DOCUMENT_BYTES_MAX)
+        replace = request.query_params.get("overwrite") != "false"
+        return _answer_stored(request, await self.documents.put_file(caller, path, content, replace=replace))
+
+    async def delete_user_file(self, request: Request) -> Response:
+        """`DELETE /userdata/{file}`: forget a file, 204."""
+        caller = caller_of(request)
+        [path] = _paths(request)
+        await self.documents.delete_file(caller, path)
+        return Response(status_code=204)
+
+    async def move_user_file(self, request: Request) -> Response:
+        """`POST /userdata/{file}/move/{to}`: give a file another name."""
+        match _paths(request, moves=True):
+            case [path, to]:
+                caller = caller_of(request)
+                replace = request.query_params.get("overwrite") != "false"
+                return _answer_stored(request, await self.documents.move_file(caller, path, to, replace=replace))
+            case _:  # a folder that is called so, as its encoded slashes show
+                return await self.put_user_file(request)
+
+
+def _paths(request: Request, *, moves: bool = False) -> Sequence[str]:
+    """The file a path names, and where it is moved to. FaultError(InvalidInput) for what is no text.
+
+    Read from the path as it was sent: editors encode the slashes within a name, and only those.
+    """
+    raw = request.scope["raw_path"].decode("latin-1").partition("/userdata/")[2]
+    file, is_move, to = raw.partition("/move/") if moves else (raw, "", "")
+    try:
+        return [unquote(part, errors="strict") for part in ([file, to] if is_move else [raw])]
+    except UnicodeDecodeError as error:
+        raise FaultError(InvalidInput("The name of the file is not UTF-8.")) from error
+
+
+def _is_asked(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "").lower() in _YES
+
+
+def _info(file: DocumentInfo) -> UserFile:
+    return {"path": file.name, "size": file.size, "modified": file.changed_at, "created": file.changed_at}
+
+
+def _answer_stored(request: Request, file: DocumentInfo) -> Response:
+    return answer(_info(file) if _is_asked(request, "full_info") else file.name)

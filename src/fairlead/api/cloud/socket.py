@@ -1,0 +1,218 @@
+"""/ws: watching a workspace's jobs as they are executed (C-08, C-09).
+
+Every socket of a workspace is told the same, whatever `clientId` it names. A client says one thing that matters, what
+it can read, in its first message; everything else is ignored, within bounds. Closing codes: 1001 the server stops,
+1008 the credential is not valid any more, 1013 the client reads too slowly.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from starlette.requests import HTTPConnection
+
+from fairlead.api.cloud.credentials import CloudCallers
+from fairlead.api.cloud.errors import refusal
+from fairlead.api.cloud.frames import (
+    PLAIN,
+    Payload,
+    Reading,
+    framed,
+    hello,
+    message,
+    packed,
+    payloads,
+)
+from fairlead.api.cloud.wire import FEATURES
+from fairlead.api.http.asgi import FRAMES, Receive, Scope, Send
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
+from fairlead.messaging.event_hub import Broadcast, CloseReason, EventHub, EventSubscription
+from fairlead.observing.observations import Observer, UnexpectedError
+from fairlead.operations.clock import new_id
+
+_SID_MAX: Final = 128
+_AT_ONCE: Final = 20
+_PER_SECOND: Final = 10.0
+_RECHECK_SECONDS: Final = 60.0
+_REFUSAL: Final = "websocket.http.response"
+Remaining: TypeAlias = Callable[[Caller], Awaitable[int]]
+
+
+class _Said(msgspec.Struct):
+    """A message of a client, as far as it can matter."""
+
+    type: str
+    data: dict[str, Any] = {}
+
+
+_read: Final = msgspec.json.Decoder(_Said).decode
+
+
+class CloudSocket:
+    """Serves sockets. `remaining` reads how many jobs of a caller's workspace wait or are executed, or FaultError."""
+
+    def __init__(
+        self,
+        event_hub: EventHub,
+        callers: CloudCallers,
+        remaining: Remaining,
+        observe: Observer,
+        recheck_seconds: float = _RECHECK_SECONDS,
+        features: Mapping[str, Any] = FEATURES,
+    ) -> None:
+        self._event_hub = event_hub
+        self._callers = callers
+        self._remaining = remaining
+        self._observe = observe
+        self._recheck_seconds = recheck_seconds
+        self._features = features
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one socket, from the request for it to its end."""
+        if (await receive())["type"] != "websocket.connect":
+            return
+        try:
+            caller = await self._callers.watcher(HTTPConnection(scope))
+            subscription = self._event_hub.subscribe(caller.workspace_id)
+        except FaultError as error:
+            await _refuse(scope, send, error)
+            return
+        try:
+            remaining = await self._remaining(caller)
+            await send({"type": "websocket.accept"})
+            socket = _Socket(scope, receive, send, subscription, self._features)
+            await socket.greet(remaining)
+            await socket.close(await self._serve(scope, socket, subscription.ended))
+        except FaultError as error:
+            await _refuse(scope, send, error)
+        except OSError:
+            pass  # the client has left
+        finally:
+            subscription.close()
+
+    async def _serve(
+        self, scope: Scope, socket: "_Socket", ended: asyncio.Future[CloseReason]
+    ) -> tuple[int, str] | None:
+        """Tell and hear until one of the two is over; the code and the reason to close with, if it is for us to do."""
+        tasks = [asyncio.create_task(socket.tell()), asyncio.create_task(socket.hear())]
+        try:
+            closing = await self._watch(scope, [*tasks, ended])
+        finally:
+            for task in tasks:
+                task.cancel()
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, Exception) and not isinstance(outcome, OSError):
+                self._observe(UnexpectedError("serve a socket", outcome))
+                return 1011, "Something went wrong here."
+        return _CLOSINGS.get(ended.result()) if ended.done() else closing
+
+    async def _watch(self, scope: Scope, parts: Sequence[asyncio.Future[Any]]) -> tuple[int, str] | None:
+        """Wait until a part of a socket is over, or its credential is not good any more."""
+        while True:
+            done, _ = await asyncio.wait(parts, timeout=self._recheck_seconds, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                return None
+            if not await self._may_still_watch(scope):
+                return 1008, "The credential is not valid any more."
+
+    async def _may_still_watch(self, scope: Scope) -> bool:
+        """Whether the credential is still good; where that cannot be told, it counts as good."""
+        try:
+            await self._callers.known_watcher(HTTPConnection(scope))
+        except FaultError as error:
+            return not isinstance(error.fault, Unauthorized | Forbidden)
+        return True
+
+
+async def _refuse(scope: Scope, send: Send, error: FaultError) -> None:
+    """Answer instead of opening a socket; where the server cannot do that, it answers 403 by itself."""
+    if _REFUSAL not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    worded = refusal(error, scope)
+    headers = [*worded.headers, (b"content-length", b"%d" % len(worded.content))]
+    await send({"type": f"{_REFUSAL}.start", "status": worded.status, "headers": headers})
+    await send({"type": f"{_REFUSAL}.body", "body": worded.content})
+
+
+_CLOSINGS: Final = {
+    CloseReason.TOO_SLOW: (1013, "What happens is not read as fast as it happens."),
+    CloseReason.STOPPED: (1001, "The server stops."),
+}
+
+
+class _Socket:
+    """One open socket."""
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, subscription: EventSubscription, features: Mapping[str, Any]
+    ) -> None:
+        self._features = features
+        self._receive = receive
+        self._send = send
+        self._subscription = subscription
+        self._takes_frames = FRAMES in scope.get("extensions", {})
+        self._reading = PLAIN
+        sid = HTTPConnection(scope).query_params.get("clientId", "")
+        self._sid = sid if 0 < len(sid) <= _SID_MAX else new_id()
+
+    async def greet(self, remaining: int) -> None:
+        """Say how things stand: what waits, and what is executed."""
+        running = [
+            payload for envelope in self._subscription.running for payload in payloads(Broadcast(envelope), PLAIN)
+        ]
+        await self._say([hello(remaining, self._sid), *running])
+
+    async def tell(self) -> None:
+        """Tell what happens, until nothing more will be told."""
+        while broadcasts := await self._subscription.next():
+            if self._takes_frames:
+                await self._send({"type": FRAMES, "frames": [packed(each, self._reading) for each in broadcasts]})
+            else:
+                await self._say([payload for each in broadcasts for payload in payloads(each, self._reading)])
+
+    async def hear(self) -> None:
+        """Read what the client says, no faster than a client has anything to say, until it leaves."""
+        loop = asyncio.get_running_loop()
+        allowance, then = float(_AT_ONCE), loop.time()
+        is_first = True
+        while (said := await self._receive())["type"] != "websocket.disconnect":
+            text = said.get("text")
+            if is_first and text is not None:
+                is_first = False
+                await self._take_flags(text)
+            now = loop.time()
+            allowance = min(_AT_ONCE, allowance + (now - then) * _PER_SECOND) - 1
+            then = now
+            if allowance < 0:
+                await asyncio.sleep(-allowance / _PER_SECOND)  # meanwhile, nothing is read from its connection
+
+    async def close(self, closing: tuple[int, str] | None) -> None:
+        """Close, with a code and a reason; None where the client has left."""
+        if closing is not None:
+            code, reason = closing
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+    async def _take_flags(self, text: str) -> None:
+        """Take note of what the client can read, and say what we can do; anything else it says is ignored."""
+        try:
+            said = _read(text)
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            return
+        if said.type == "feature_flags":
+            await self._say([message("feature_flags", dict(self._features))])
+            self._reading = Reading(
+                preview_metadata=said.data.get("supports_preview_metadata") is True,
+                text_metadata=said.data.get("supports_progress_text_metadata") is True,
+            )
+
+    async def _say(self, said: Sequence[Payload]) -> None:
+        if self._takes_frames:
+            await self._send({"type": FRAMES, "frames": [framed(payload) for payload in said]})
+            return
+        for is_text, content in said:
+            told = {"text": content.decode()} if is_text else {"bytes": content}
+            await self._send({"type": "websocket.send", **told})

@@ -1,0 +1,43 @@
+"""Which hosts a call may name where no credential is asked for.
+
+A page of any site may have its name lead to this machine (DNS rebinding); its browser then takes what is here for that
+site's own. Such a call names that site's host, so what asks for no credential answers calls to known hosts only.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.api.http.asgi import Scope
+from fairlead.api.http.forwarding import BaseUrls, address_of
+from fairlead.domain.faults import FaultError, Forbidden
+
+_LOCAL: Final = "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHosts:
+    """The hosts that this server is known by: its own machine, the public URL's, and more by an operator's setting.
+
+    `more` are names and addresses in lower case, without a port.
+    """
+
+    base_urls: BaseUrls
+    more: frozenset[str] = frozenset()
+
+    def check(self, scope: Scope) -> None:
+        """Refuse a call to a host that is none of them, or that names none: FaultError(Forbidden)."""
+        host = self.base_urls.named_host_of(scope)
+        if host is None or not (self.base_urls.is_public(host) or self._is_known(_without_port(host))):
+            raise FaultError(Forbidden("This service is not called by that host name; see FAIRLEAD_ALLOWED_HOSTS."))
+
+    def _is_known(self, name: str) -> bool:
+        if name in self.more or name == _LOCAL or name.endswith(f".{_LOCAL}"):
+            return True
+        address = address_of(name)
+        return address is not None and address.is_loopback
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower().removesuffix(".")

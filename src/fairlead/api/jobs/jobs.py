@@ -1,0 +1,190 @@
+"""Jobs as the jobs API tells of them: submitted, listed, read, watched, canceled (J-01 to J-13)."""
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import msgspec
+from starlette import types
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from fairlead.api.http.asgi import Receive, header, read_whole
+from fairlead.api.http.forwarding import BaseUrls
+from fairlead.api.http.json_bodies import read_members
+from fairlead.api.http.route import caller_of
+from fairlead.api.jobs.addresses import address_of, api_base
+from fairlead.api.jobs.credentials import deployment_of
+from fairlead.api.jobs.documents import JobShown
+from fairlead.api.jobs.errors import NoLabelsError, NoListError
+from fairlead.api.jobs.queries import read_list_query
+from fairlead.api.jobs.submissions import SUBMITTED, malformed, read_submission
+from fairlead.api.jobs.wire import (
+    CLASSES_READ_MAX,
+    JobAnswer,
+    answer,
+    class_names,
+    event,
+    job_document,
+    log_document,
+    page_document,
+    workflow_document,
+)
+from fairlead.document_readers import DocumentReaders
+from fairlead.documents.members import BadDocumentError
+from fairlead.domain.callers import Caller
+from fairlead.domain.deployments import placement_in
+from fairlead.domain.faults import FaultError, InternalError
+from fairlead.domain.jobs.events import Event
+from fairlead.domain.jobs.faults import JobFaultError, JobNotFound
+from fairlead.domain.jobs.jobs import Job, JobLifetime
+from fairlead.domain.jobs.states import LIVE, WORKING
+from fairlead.domain.jobs.updates import ProgressUpdate, log_line
+from fairlead.operations.jobs.cancel import JobCanceller
+from fairlead.operations.jobs.outputs import JobOutputs
+from fairlead.operations.jobs.read import EVENTS_MAX, JobReader
+from fairlead.operations.jobs.submissions import JobSubmissions
+from fairlead.operations.jobs.watch import JobWatcher, Watch
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_STREAMED: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_EVENT_STREAM: Final = "text/event-stream"
+_events: Final = msgspec.json.Decoder(Event)
+
+
+@dataclass(frozen=True, slots=True)
+class JobHandlers:
+    """Answers `/api/v2/jobs`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them.
+
+    Where it is no `archive`, jobs are not listed, and take no labels (J-10). At the address of a deployment its jobs
+    are all there is.
+    """
+
+    readers: DocumentReaders
+    submissions: JobSubmissions
+    reader: JobReader
+    outputs: JobOutputs
+    canceller: JobCanceller
+    watcher: JobWatcher
+    base_urls: BaseUrls
+    key_fields: Sequence[str]
+    lifetime: JobLifetime
+    body_limit: int
+    workflow_values: int
+    archive: bool = True
+
+    async def submit_job(self, request: Request) -> Response:
+        """`POST /jobs`: a job is durable when this answers (J-12)."""
+        caller, deployment = caller_of(request), deployment_of(request)
+        receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
+        content = await read_whole(request.scope, receive, self.body_limit, self.workflow_values)
+        placement = None if deployment is None else placement_in(deployment)
+        try:
+            members = await read_members(self.readers, caller.workspace_id, content, SUBMITTED)
+        except BadDocumentError as error:
+            raise malformed(error) from error
+        del content  # what is needed of it is in the members
+        new = read_submission(members, self.key_fields, header(request.scope, b"idempotency-key"))
+        if new.labels and not self.archive:
+            raise NoLabelsError
+        new = msgspec.structs.replace(new, placement=placement)
+        job = await self.submissions.submit(caller, new)
+        return answer(await self._document(request, caller, job), 201)
+
+    async def list_jobs(self, request: Request) -> Response:
+        """`GET /jobs`: a page of the workspace's jobs, the newest first (J-01)."""
+        caller = caller_of(request)
+        if not self.archive:
+            raise NoListError
+        query, address = read_list_query(request.scope["query_string"]), address_of(request.scope)
+        if address is not None:
+            query = msgspec.structs.replace(query, deployment_id=address.deployment_id)
+        return answer(page_document(await self.reader.page(caller, query)))
+
+    async def show_job(self, request: Request) -> Response:
+        """`GET /jobs/{id}`: how a job stands, and what it has made (J-13)."""
+        caller = caller_of(request)
+        return answer(await self._document(request, caller, await self._job(request, caller)))
+
+    async def show_workflow(self, request: Request) -> Response:
+        """`GET /jobs/{id}/workflow`: the graph as it was taken in, or what its author has drawn (K-04)."""
+        caller = caller_of(request)
+        job = await self._job(request, caller, whole=True)
+        if job.workflow is None:
+            raise FaultError(InternalError("The stored workflow of this job is lost."))
+        return answer(workflow_document(job))
+
+    async def show_logs(self, request: Request) -> Response:
+        """`GET /jobs/{id}/logs`: what befell a job, in words; 204 where nothing has yet."""
+        caller = caller_of(request)
+        job = await self._job(request, caller)
+        kept = await self.reader.events(caller, job)
+        lines = [line for one in kept if (line := log_line(_events.decode(one.data), one.at)) is not None]
+        if not lines:
+            return Response(status_code=204, headers={"Cache-Control": "no-store"})
+        truncated, complete = len(kept) >= EVENTS_MAX, job.state not in LIVE
+        return answer(log_document(lines, truncated=truncated, complete=complete))
+
+    async def cancel_job(self, request: Request) -> Response:
+        """`POST /jobs/{id}/cancel`: the job as it stands then; one that has ended is left as it is."""
+        caller = caller_of(request)
+        job = await self._job(request, caller)
+        await self.canceller.cancel(caller, [job.public_id])
+        return answer(await self._document(request, caller, await self._job(request, caller)))
+
+    async def watch_job(self, request: Request) -> Response:
+        """`GET /jobs/{id}/events`: a job's updates as server-sent events, until it has ended (J-13)."""
+        caller = caller_of(request)
+        job = await self._job(request, caller, whole=True, workflow_max=CLASSES_READ_MAX)
+        if request.method == "HEAD":  # there would be nothing to stream until the job ends
+            return Response(headers=_STREAMED, media_type=_EVENT_STREAM)
+        watch = await self.watcher.watch(caller, job.public_id)
+        return _WatchResponse(watch, class_names(job), self.base_urls.of(request.scope))
+
+    async def _job(
+        self, request: Request, caller: Caller, *, whole: bool = False, workflow_max: int | None = None
+    ) -> Job:
+        """The job a path names; JobFaultError(JobNotFound) for what can be none, and for one of somebody else."""
+        job_id: str = request.path_params["job_id"]
+        if _UUID.fullmatch(job_id) is None:
+            raise JobFaultError(JobNotFound(job_id))
+        job = await self.reader.job(caller, job_id, whole=whole, workflow_max=workflow_max)
+        address = address_of(request.scope)
+        if address is not None and address.deployment_id != job.deployment_id:
+            raise JobFaultError(JobNotFound(job_id))
+        return job
+
+    async def _document(self, request: Request, caller: Caller, job: Job) -> JobShown:
+        if job.state in WORKING:
+            job = await self._with_classes(caller, job)  # for that of the node that is executed
+        outputs = await self.outputs.of_job(caller, job)
+        if job.workflow is None and any(output.is_lost for output in outputs):
+            job = await self._with_classes(caller, job)
+        told = JobAnswer(job, outputs, self.lifetime.end_of(job), await self.reader.ahead(caller, job))
+        return job_document(told, self.base_urls.of(request.scope), api_base(self.base_urls, request.scope))
+
+    async def _with_classes(self, caller: Caller, job: Job) -> Job:
+        """The job with its workflow, where that is small enough to look for the classes of its nodes."""
+        return await self.reader.job(caller, job.public_id, whole=True, workflow_max=CLASSES_READ_MAX)
+
+
+class _WatchResponse(StreamingResponse):
+    """The stream of a watch, which is closed whatever becomes of the connection."""
+
+    def __init__(self, watch: Watch, classes: Mapping[str, str], base: str) -> None:
+        super().__init__(_tell(watch, classes, base), 200, _STREAMED, media_type=_EVENT_STREAM)
+        self._watch = watch
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        """Send the stream until it ends, or its reader has left."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._watch.close()
+
+
+async def _tell(watch: Watch, classes: Mapping[str, str], base: str) -> AsyncIterator[bytes]:
+    async for update in watch.updates():
+        node = update.progress.current_node if isinstance(update, ProgressUpdate) else None
+        yield event(update, classes.get(node or ""), base)

@@ -1,0 +1,187 @@
+"""The OpenAPI 3.1 document of an installation: what is said of its routes, and the schemas of what they exchange."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.api import routes as service
+from fairlead.api.http.route import JSON, Access, Answer, Api, Nothing, Parameter, Route
+from fairlead.api.openapi.served import Served
+from fairlead.api.openapi.wording import ERRORS, HEADERS
+from fairlead.api.registry.routes import registry_api
+from fairlead.api.router import routes as router
+
+Schema = Mapping[str, Any]
+
+_VERSION: Final = "3.1.0"
+_SCHEMAS: Final = "#/components/schemas/{name}"
+_CONVERTOR: Final = re.compile(r"\{(\w+):\w+\}")
+_NAME: Final = re.compile(r"\{(\w+)\}")
+_SUMMARY: Final = "A control plane for generative media: a model router with exact books, and a workflow platform."
+_ABOUT: Final = """\
+Every answer carries the id of its call. A path that is here answers a method that is not with 405 and `Allow`; \
+every `GET` may be asked as `HEAD`. The bodies of runs are described by each model's own document, \
+`/v2/models/{provider}/{model}/openapi.json`."""
+_SCHEMES: Final = {
+    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key."},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or a token of the service's issuer."},
+    "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "A token of the issuer."},
+}
+_EITHER: Final[Sequence[Mapping[str, Sequence[str]]]] = ({"apiKey": ()}, {"bearer": ()})
+
+
+def apis(served: Served) -> Sequence[Api]:
+    """Every API that an installation has."""
+    workflows = _workflow_apis() if served.workflows else ()
+    return (router.API, *workflows, registry_api(served.registry_prefix), service.API)
+
+
+def _workflow_apis() -> Sequence[Api]:
+    # Their handlers lead to the engine, which an installation without them does not load.
+    from fairlead.api.cloud.routes import API as CLOUD_API  # noqa: PLC0415 -- see above
+    from fairlead.api.jobs.routes import API as JOBS_API  # noqa: PLC0415 -- see above
+
+    return JOBS_API, CLOUD_API
+
+
+def openapi_document(served: Served) -> Mapping[str, Any]:
+    """The document of an installation."""
+    every = apis(served)
+    types = list(_types(every))
+    schemas, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
+    writer = _Writer(served, {id(type_): schema for type_, schema in zip(types, schemas, strict=True)})
+    paths: dict[str, dict[str, Any]] = {}
+    for api in every:
+        for route in api.routes:
+            for path, operation in writer.operations(api, route):
+                paths.setdefault(path, {})[route.method.lower()] = operation
+    return {
+        "openapi": _VERSION,
+        "info": {
+            "title": "Fairlead",
+            "version": served.version,
+            "summary": _SUMMARY,
+            "description": _ABOUT,
+            "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": api.title, "description": api.summary} for api in every],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "responses": {name: answer for api in every for name, answer in writer.errors(api)},
+            "headers": {_component(name): writer.header(name) for name in HEADERS},
+            "securitySchemes": _SCHEMES,
+        },
+    }
+
+
+def _types(every: Sequence[Api]) -> Iterator[Any]:
+    """Every type that stands for a schema."""
+    for api in every:
+        yield api.error
+        yield from api.errors_of.values()
+        yield from (parameter.type for parameter in api.path_parameters.values())
+        for route in api.routes:
+            yield from (parameter.type for parameter in route.parameters)
+            yield from () if route.body is None else (route.body.type,)
+            yield from (answer.type for answer in route.answers.values() if answer.type is not Nothing)
+    yield from (header.type for header in HEADERS.values())
+
+
+class _Writer:
+    """Writes the parts of a document, with the schemas that the types were given."""
+
+    def __init__(self, served: Served, schemas: Mapping[int, Schema]) -> None:
+        self._served = served
+        self._schemas = schemas
+
+    def operations(self, api: Api, route: Route) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """A route as the document has it, at each of its paths."""
+        written = self._operation(api, route)
+        for number, path in enumerate(route.paths):
+            name = f"{api.name}_{'root_' if number else ''}{route.name}"
+            said = {"description": f"The same as `{route.path}`."} if number else {}
+            yield _CONVERTOR.sub(r"{\1}", api.prefix + path), {**written, "operationId": name, **said}
+
+    def _operation(self, api: Api, route: Route) -> Mapping[str, Any]:
+        named = [api.path_parameters[name] for name in _NAME.findall(_CONVERTOR.sub(r"{\1}", route.path))]
+        written: dict[str, Any] = {"tags": [api.title], "summary": route.summary}
+        if route.description:
+            written["description"] = route.description
+        if parameters := [*named, *route.parameters]:
+            written["parameters"] = [self._parameter(parameter) for parameter in parameters]
+        if (body := route.body) is not None:
+            content = {body.media_type: {"schema": self._schemas[id(body.type)]}}
+            written["requestBody"] = {"required": body.required, "content": content}
+        return {**written, "responses": self._responses(api, route), "security": self._security(route.access)}
+
+    def errors(self, api: Api) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The errors of a api, by the names of their components."""
+        for status in sorted({status for route in api.routes for status in _refusals(api, route)}):
+            headers = (*api.error_headers, *api.headers_of.get(status, ()))
+            answer = Answer(ERRORS[status], api.errors_of.get(status, api.error), (JSON,), headers)
+            yield _error_name(api, status), self._answer(answer)
+
+    def header(self, name: str) -> Mapping[str, Any]:
+        """A header of answers."""
+        return {"description": HEADERS[name].summary, "schema": self._schemas[id(HEADERS[name].type)]}
+
+    def _parameter(self, parameter: Parameter) -> Mapping[str, Any]:
+        return {
+            "name": parameter.name,
+            "in": parameter.where,
+            "required": parameter.required or parameter.where == "path",
+            "description": parameter.summary,
+            "schema": self._schemas[id(parameter.type)],
+        }
+
+    def _responses(self, api: Api, route: Route) -> Mapping[str, Any]:
+        answers = {status: self._answer(answer) for status, answer in route.answers.items()}
+        refusals = {
+            status: {"$ref": f"#/components/responses/{_error_name(api, status)}"} for status in _refusals(api, route)
+        }
+        return {str(status): answer for status, answer in sorted({**refusals, **answers}.items())}
+
+    def _answer(self, answer: Answer) -> Mapping[str, Any]:
+        headers = dict(self._header(name) for name in ("request_id!", *answer.headers))
+        written = {"description": answer.summary, "headers": headers}
+        if answer.type is Nothing:
+            return written
+        schema = self._schemas[id(answer.type)]
+        return {**written, "content": {media_type: {"schema": schema} for media_type in answer.media_types}}
+
+    def _header(self, name: str) -> tuple[str, Mapping[str, Any]]:
+        """A header by its name on the wire. One that always comes cannot be a reference, and is written out."""
+        bare = name.removesuffix("!")
+        spelled = getattr(self._served.names, bare, bare.encode()).decode("ascii").title()
+        if name == bare:
+            return spelled, {"$ref": f"#/components/headers/{_component(bare)}"}
+        return spelled, {**self.header(bare), "required": True}
+
+    def _security(self, access: Access) -> Sequence[Mapping[str, Sequence[str]]]:
+        match access:
+            case Access.CREDENTIAL | Access.BODY:
+                return _EITHER
+            case Access.OPENED:
+                return (*_EITHER, {}) if self._served.open_jobs else _EITHER
+            case Access.TOKEN:
+                return ({"token": ()},)
+            case Access.NOTHING:
+                return ()
+
+
+def _refusals(api: Api, route: Route) -> Sequence[int]:
+    """The statuses of errors that a route may answer with."""
+    return [status for status in (*route.errors, *api.refusals[route.access]) if status not in route.answers]
+
+
+def _error_name(api: Api, status: int) -> str:
+    return f"{api.name}_{status}"
+
+
+def _component(name: str) -> str:
+    """A header's name in the document's own list, whatever it is spelled like on the wire."""
+    return name.replace("_", "-")

@@ -1,0 +1,33 @@
+"""`/openapi.json`: the document is made when it is first asked for, and never again."""
+
+from functools import cached_property
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.api.http.representations import tagged
+from fairlead.api.openapi.served import Served
+from fairlead.domain.catalog.schema import strong_etag
+
+_CACHING = "public, max-age=300, must-revalidate"
+
+
+class DocumentHandlers:
+    """Answers `/openapi.json`."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+
+    async def show_document(self, request: Request) -> Response:
+        """`GET /openapi.json`: every surface in one OpenAPI document, for everybody."""
+        content, etag = self._made
+        return tagged(request, content, etag, _CACHING)
+
+    @cached_property
+    def _made(self) -> tuple[bytes, str]:
+        # The schemas of everything that travels: a megabyte, of which most servers are never asked.
+        from fairlead.api.openapi.document import openapi_document  # noqa: PLC0415 -- see above
+
+        content = msgspec.json.encode(openapi_document(self._served))
+        return content, strong_etag(content)

@@ -1,0 +1,74 @@
+"""What an operator's tools ask: is it alive, is it ready, what does it count."""
+
+import hmac
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from fairlead.api.http.asgi import Scope, header
+from fairlead.api.http.hosts import KnownHosts
+from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
+from fairlead.operations.readiness import Status
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsAccess:
+    """Who may read the metrics, which tell what workspaces do: who has the token, or some networks where there is none.
+
+    Without a token the server must be sure who calls. Behind a proxy that it was not told of, everybody seems to come
+    from this machine: a public URL without a trusted proxy says that there may be one.
+    """
+
+    networks: Sequence[IPv4Network | IPv6Network]
+    hosts: KnownHosts
+    token: str | None = None
+
+    def check(self, scope: Scope) -> None:
+        """Refuse who may not: FaultError(Unauthorized or Forbidden)."""
+        if self.token is not None:
+            sent = header(scope, b"authorization") or b""
+            if not hmac.compare_digest(sent, b"Bearer " + self.token.encode()):
+                raise FaultError(Unauthorized("Send the token of FAIRLEAD_METRICS_TOKEN as bearer."))
+            return
+        self.hosts.check(scope)
+        address = self.hosts.base_urls.caller_of(scope)
+        if not self._is_told_apart() or address is None or not any(address in one for one in self.networks):
+            raise FaultError(Forbidden("Metrics are for the machine itself, or for who has FAIRLEAD_METRICS_TOKEN."))
+
+    def _is_told_apart(self) -> bool:
+        """Whether callers are told apart from a proxy in front of them."""
+        return self.hosts.base_urls.public is None or bool(self.hosts.base_urls.trusted)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorHandlers:
+    """Answers the operator's routes.
+
+    `check` finds out what the server can do, and what is wrong; `metrics` is the page and its media type; `state` is
+    what else is told of a server, ready or not.
+    """
+
+    check: Callable[[], Awaitable[tuple[Status, list[str]]]]
+    metrics: Callable[[], tuple[bytes, str]]
+    access: MetricsAccess
+    state: Mapping[str, Any]
+
+    async def healthz(self, _request: Request) -> Response:
+        """`GET /healthz`: the process answers."""
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(self, _request: Request) -> Response:
+        """`GET /readyz`: 200 when work can be taken, else 503 with the reason."""
+        status, problems = await self.check()
+        told = {"status": status, **({"problems": problems} if problems else {}), **self.state}
+        return JSONResponse(told, status_code=200 if status is Status.READY else 503)
+
+    async def metrics_page(self, request: Request) -> Response:
+        """`GET /metrics`: Prometheus's text format, for those who may read it; FaultError."""
+        self.access.check(request.scope)
+        content, media_type = self.metrics()
+        return Response(content, media_type=media_type)

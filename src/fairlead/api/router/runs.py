@@ -1,0 +1,159 @@
+"""The synchronous run route, as a raw ASGI application: it is the hot path, and a framework would double its cost."""
+
+import asyncio
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+from urllib.parse import unquote
+
+from fairlead.api.http.asgi import (
+    REQUEST_ID,
+    CallerLeftError,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    answer,
+    has_left,
+    header,
+    read_whole,
+)
+from fairlead.api.http.forwarding import BaseUrls
+from fairlead.api.http.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNames
+from fairlead.api.router.errors import committed_headers
+from fairlead.api.router.generations import Generation
+from fairlead.api.router.wire import dropped_text, read_route_options
+from fairlead.domain.callers import Caller
+from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
+from fairlead.domain.identifiers import is_model_segment, is_provider_segment
+from fairlead.domain.money import as_credits
+from fairlead.domain.runs.entries import Committed, IdempotencyKey
+from fairlead.domain.runs.outcomes import Completed
+from fairlead.domain.runs.replays import KEY_MAX, fingerprint, key_id
+from fairlead.domain.runs.selection import RouteOptions
+from fairlead.operations.accounts.authenticate import Authenticator
+from fairlead.operations.accounts.rate_windows import RateWindows
+from fairlead.operations.runs.admit import AdmittedRun, Admitter, RunCommand
+from fairlead.operations.runs.execute import Executor
+from fairlead.operations.runs.results import Answer
+
+RunPath: TypeAlias = tuple[Generation, str, str]
+"""Where a run is asked for: the generation, and the segments of the path that name the provider and the model."""
+
+_TRACEPARENT_MAX: Final = 64
+_HASHED_BYTES: Final = 256 * 1024
+PLAIN_JSON: Final = (b"application/json", None)
+"""The content types that need not be read any further; one that is absent stands for JSON."""
+
+
+def model_id_of(provider: str, model: str) -> str:
+    """The model id of two path segments; FaultError(ModelNotFound) for what can be none (R-01)."""
+    if not (is_provider_segment(provider) and is_model_segment(model)):
+        raise FaultError(ModelNotFound(f"{provider[:64]}/{model[:128]}"))
+    return f"{provider}/{model}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _model_id_at(provider: str, model: str) -> str:
+    """The model id that two segments of a path name, as they were sent; only those that can be one are remembered."""
+    return model_id_of(unquote(provider), unquote(model))
+
+
+@dataclass(frozen=True, slots=True)
+class RunHandler:
+    """Answers `POST /v?/models/{provider}/{model}`: one model run, its native output forwarded untouched (R-10)."""
+
+    authenticator: Authenticator
+    windows: RateWindows
+    admitter: Admitter
+    executor: Executor
+    names: HeaderNames
+    native_aliases: frozenset[str]
+    key_prefix: str
+    body_limit: int
+    body_values: int
+    deadline_seconds: float
+    base_urls: BaseUrls
+    keys_kept_ms: int
+    now_ms: Callable[[], int]
+
+    async def run(self, scope: Scope, receive: Receive, send: Send, path: RunPath) -> None:
+        """Answer one call; FaultError travels to the application, which words it."""
+        generation, provider, name = path
+        credential = generation.credential(scope, self.key_prefix)
+        caller = self.authenticator.remembered(credential) or await self.authenticator.authenticate(credential)
+        self.windows.count(caller.workspace_id)
+        query = scope["query_string"] if generation.has_controls else b""
+        read_options = partial(read_route_options, query, self.native_aliases) if query else RouteOptions
+        call = self.admitter.checks.check_headers(caller, _model_id_at(provider, name), read_options)
+        if (content_type := header(scope, b"content-type")) not in PLAIN_JSON:
+            check_content_type(content_type)
+        content = await read_whole(scope, receive, self.body_limit, self.body_values)
+        key = None
+        if generation.has_controls and (named := header(scope, b"idempotency-key")) is not None:
+            key = await idempotency_key_of(named, scope, caller, content, self.now_ms() + self.keys_kept_ms)
+        # How the caller reached us, where links may have to be made or told from a partner's.
+        base_url = self.base_urls.of(scope) if key is not None or call.model.assets.at else ""
+        traceparent = None if (trace := header(scope, b"traceparent")) is None else traceparent_of(trace)
+        command = RunCommand(scope[REQUEST_ID], content, key, base_url, traceparent)
+        admitted = await self.admitter.admit(call, command)
+        if isinstance(admitted, AdmittedRun):
+            execution = self.executor.start(admitted, has_left=partial(has_left, scope, receive))
+            answered = await self.executor.answer_in_time(execution, self.deadline_seconds)
+            if has_left(scope, receive):
+                raise CallerLeftError
+            headers, content = self._response(answered, admitted.committed)
+        else:
+            headers, content = self._response(admitted, None)
+        await answer(scope, send, 200, headers, content)
+
+    def _response(self, answered: Answer, committed: Committed | None) -> tuple[Headers, bytes]:
+        """The headers and the body of a success; FaultError for anything else."""
+        outcome = answered.outcome
+        if not isinstance(outcome, Completed):
+            raise FaultError(outcome.fault, is_replay=answered.is_replay)
+        names = self.names
+        headers: Headers = [
+            (CONTENT_TYPE, outcome.content_type.encode("latin-1", "replace")),
+            NOSNIFF,
+        ]
+        if answered.charge is not None:
+            headers.append((names.credits_used, as_credits(answered.charge).encode()))
+        if answered.dropped:
+            headers.append((names.router_dropped_params, dropped_text(answered.dropped)))
+        if answered.fallback_provider is not None:
+            headers.append((names.router_fallback_provider, answered.fallback_provider.encode()))
+        if answered.is_replay:
+            headers.append(REPLAYED)
+        if committed is not None:
+            headers += committed_headers(committed.limit, committed.committed)
+        return headers, outcome.content
+
+
+def check_content_type(value: bytes | None) -> None:
+    """Take JSON only: a form or a text that happens to parse was meant for somebody else. FaultError(InvalidInput)."""
+    if value in PLAIN_JSON:
+        return
+    media_type = value.partition(b";")[0].strip().lower()
+    if media_type != b"application/json" and not media_type.endswith(b"+json"):
+        shown = media_type[:80].decode("latin-1")
+        raise FaultError(InvalidInput(f"Send the body as application/json, not {shown}."))
+
+
+async def idempotency_key_of(
+    value: bytes, scope: Scope, caller: Caller, content: bytes, expires_at: int
+) -> IdempotencyKey:
+    """The idempotency key that a call names (R-18), kept until a time (ms); FaultError(InvalidInput) for a bad one."""
+    if not 1 <= len(value) <= KEY_MAX:
+        raise FaultError(InvalidInput(f"Idempotency-Key must have 1 to {KEY_MAX} characters."))
+    parts = (scope["method"], scope["raw_path"], scope["query_string"], content)
+    # A thread computes a digest without the interpreter lock.
+    digest = fingerprint(*parts) if len(content) <= _HASHED_BYTES else await asyncio.to_thread(fingerprint, *parts)
+    return IdempotencyKey(key_id(caller.workspace_id, value.decode("latin-1")), digest, expires_at)
+
+
+def traceparent_of(value: bytes | None) -> str | None:
+    """The trace a call belongs to, where its `traceparent` names one (W3C Trace Context)."""
+    return value.decode("ascii", "replace") if value is not None and len(value) <= _TRACEPARENT_MAX else None

@@ -1,0 +1,124 @@
+"""The routes that belong to no API: links that are their own credential, what is public, what operators' tools ask."""
+
+from typing import Final, Literal, NotRequired, TypedDict
+
+from fairlead.api.assets import AssetHandlers
+from fairlead.api.http.route import (
+    FILE_ANSWERS,
+    IF_NONE_MATCH,
+    KNOWN,
+    RANGE,
+    Access,
+    Answer,
+    Api,
+    Parameter,
+    Route,
+    path_parameters,
+)
+from fairlead.api.http.schemas import AnyObject
+from fairlead.api.openapi.handlers import DocumentHandlers
+from fairlead.api.operator import OperatorHandlers
+from fairlead.api.router.documents import RouterError
+from fairlead.api.router.handlers import Handlers
+
+
+class Alive(TypedDict):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class EngineConfinement(TypedDict):
+    """How code of node packs is confined: which mechanisms hold, and why no pack is loaded where none is."""
+
+    mode: Literal["required", "available", "off"]
+    mechanisms: dict[str, bool]
+    node_packs_refused: NotRequired[str]
+
+
+class Readiness(TypedDict):
+    """Whether runs can be taken, and what is missing; of a server that executes workflows, how it confines them."""
+
+    status: Literal["ready", "not ready"]
+    problems: NotRequired[list[str]]
+    engine_confinement: NotRequired[EngineConfinement]
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/assets/{asset_id}",
+        AssetHandlers.show_asset,
+        "Fetch an asset of a run's result by its signed link",
+        FILE_ANSWERS,
+        (403, 404, 410, 416),
+        (
+            Parameter("expires", "Until when the link is good.", required=True),
+            Parameter("disposition", "Whether to show or to save.", required=True),
+            Parameter("name", "What the file is called.", required=True),
+            Parameter("signature", "What makes the link good.", required=True),
+            *RANGE,
+        ),
+        access=Access.NOTHING,
+    ),
+    Route(
+        "GET",
+        "/router-schemas/{provider}/{model}",
+        Handlers.show_snapshot,
+        "Fetch the public snapshot of a model's schema",
+        {200: Answer("An OpenAPI document of this one model.", AnyObject)},
+        (404,),
+        access=Access.NOTHING,
+    ),
+    Route(
+        "GET",
+        "/openapi.json",
+        DocumentHandlers.show_document,
+        "Fetch this document",
+        {200: Answer("This document.", AnyObject, headers=("etag!", "cache-control!")), 304: KNOWN},
+        parameters=(IF_NONE_MATCH,),
+        access=Access.NOTHING,
+    ),
+    Route(
+        "GET",
+        "/healthz",
+        OperatorHandlers.healthz,
+        "Ask whether the process answers",
+        {200: Answer("It does.", Alive)},
+        access=Access.NOTHING,
+    ),
+    Route(
+        "GET",
+        "/readyz",
+        OperatorHandlers.readyz,
+        "Ask whether runs can be taken",
+        {200: Answer("They can.", Readiness), 503: Answer("They cannot.", Readiness)},
+        access=Access.NOTHING,
+    ),
+    Route(
+        "GET",
+        "/metrics",
+        OperatorHandlers.metrics_page,
+        "Fetch what the server counts",
+        {200: Answer("Prometheus's text format.", str, ("text/plain",))},
+        access=Access.NOTHING,
+    ),
+)
+
+
+API: Final = Api(
+    name="service",
+    title="Service",
+    summary="Signed links, what is public, and what the tools of an operator ask.",
+    error=RouterError,
+    routes=ROUTES,
+    path_parameters=path_parameters(
+        asset_id="The id of an asset.",
+        provider="The first part of a model's id.",
+        model="The second part of a model's id, and `.json`.",
+    ),
+    refusals={Access.NOTHING: (500, 503)},
+    error_headers=("error_type!",),
+    headers_of={416: ("content-range!",), 503: ("retry-after",)},
+)
+"""Its errors look as the router's."""

@@ -1,1 +1,0 @@
-"""The cloud workflow API: /api and /ws (cloud-workflow-and-registry.md)."""

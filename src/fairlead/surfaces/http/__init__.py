@@ -1,1 +1,0 @@
-"""What the APIs share of HTTP: the record of a route, how it finds its handler, and the answers to faults."""

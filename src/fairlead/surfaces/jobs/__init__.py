@@ -1,1 +1,0 @@
-"""The jobs API: jobs that are submitted, listed, watched and canceled by programs (docs/jobs.md)."""

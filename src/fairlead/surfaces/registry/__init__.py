@@ -1,1 +1,0 @@
-"""The registry over HTTP: publishers, the nodes they have published, and their versions (G-01 to G-03)."""

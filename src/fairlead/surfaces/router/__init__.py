@@ -1,1 +1,0 @@
-"""The model router's API: /v1 and /v2 models."""

@@ -1,0 +1,43 @@
+"""Who may open a socket: the same callers who may call, with their credential in the address (C-08, C-14)."""
+
+import json
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from api.cloud.clients import Client
+from api.conftest import MakeToken
+
+
+def greeted(visitor: Client, path: str, token: str) -> str:
+    """Open a socket, and return the kind of its first message."""
+    address = visitor.server.url.replace("http://", "ws://") + path
+    with connect(f"{address}?clientId=one&token={token}", open_timeout=20) as socket:
+        kind: str = json.loads(socket.recv(20))["type"]
+        return kind
+
+
+@pytest.mark.req("C-08", "C-14")
+@pytest.mark.parametrize("path", ["/ws", "/api/ws"])
+def test_caller_opens_a_socket_with_a_key_or_a_token(visitor: Client, token: MakeToken, path: str) -> None:
+    """A key and a token of the issuer both open a socket, at both paths."""
+    assert greeted(visitor, path, visitor.key) == "status"
+    assert greeted(visitor, path, token(visitor.workspace)) == "status"
+
+
+@pytest.mark.req("C-08", "C-14")
+@pytest.mark.parametrize("credential", ["", "flk_nobody", "a.b.c", "%C3%A9", "x" * 5000])
+def test_stranger_opens_no_socket(visitor: Client, credential: str) -> None:
+    """Nobody else opens one, whatever is sent in place of a credential."""
+    with pytest.raises(InvalidStatus) as raised:
+        greeted(visitor, "/ws", credential)
+    assert raised.value.response.status_code == 401
+
+
+def test_sockets_open_at_two_paths_alone(visitor: Client) -> None:
+    """There are two paths for sockets, and no others."""
+    for path in ("/api/prompt", "/v2/models", "/nothing"):
+        with pytest.raises(InvalidStatus) as raised:
+            greeted(visitor, path, visitor.key)
+        assert raised.value.response.status_code == 403

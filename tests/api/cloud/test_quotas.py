@@ -1,0 +1,66 @@
+"""Quotas of requests at the cloud API: polls, uploads and sockets count, and one workspace's are its own (S-09)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from api.cloud.clients import Client
+from servers import Server, serving
+
+pytestmark = pytest.mark.req("S-09")
+
+_QUOTA: Final = 6
+_NOBODY: Final = "00000000-0000-4000-8000-000000000000"
+_STATUS: Final = f"/api/job/{_NOBODY}/status"
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server at which a workspace may ask for little."""
+    env = {"FAIRLEAD_ENGINE": "true", "FAIRLEAD_REQUESTS_PER_DAY": str(_QUOTA)}
+    data = tmp_path_factory.mktemp("quotas") / "data"
+    with serving(data, env=env, arguments=("--no-local-partner",)) as server:
+        yield server
+
+
+def _refused(client: Client, method: str, path: str) -> None:
+    response = client.ask(method, path)
+    assert response.status_code == 429
+    assert response.json()["error"]["type"] == response.json()["code"] == "rate_limited"
+    assert int(response.headers["retry-after"]) > 0
+
+
+def test_calls_of_the_cloud_api_count_towards_the_quota(narrow: Server) -> None:
+    """Polls and refused calls count with those of the router; past the quota each is told to wait, others are not."""
+    client = Client(narrow, "asks-a-lot", narrow.new_workspace("asks-a-lot"))
+    for _ in range(_QUOTA - 2):
+        assert client.ask("GET", _STATUS).status_code == 404
+    assert client.ask("GET", "/api/queue").status_code == 200
+    assert client.ask("GET", "/v2/models").status_code == 200
+    for method, path in (
+        ("GET", _STATUS),
+        ("POST", "/api/prompt"),
+        ("POST", "/api/upload/image"),
+        ("GET", "/api/view"),
+    ):
+        _refused(client, method, path)
+    assert client.ask("GET", "/v2/models").status_code == 429
+    other = Client(narrow, "asks-little", narrow.new_workspace("asks-little"))
+    assert other.ask("GET", _STATUS).status_code == 404
+
+
+def test_opening_of_a_socket_counts_towards_the_quota(narrow: Server) -> None:
+    """Sockets are opened within the quota only; those that are open are told on."""
+    client = Client(narrow, "watches", narrow.new_workspace("watches"))
+    url = narrow.url.replace("http", "ws", 1) + f"/ws?token={client.key}"
+    for _ in range(_QUOTA):
+        with connect(url) as socket:
+            assert '"status"' in str(socket.recv(timeout=10))
+    with pytest.raises(InvalidStatus) as caught, connect(url):
+        pass
+    assert caught.value.response.status_code == 429
+    assert int(caught.value.response.headers["retry-after"]) > 0
+    _refused(client, "GET", _STATUS)

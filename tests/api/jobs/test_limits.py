@@ -1,0 +1,67 @@
+"""What an account may ask for, and what it may spend (J-07, J-11, J-12)."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from api.jobs.callers import NOBODY, JobsCaller, refused
+from api.jobs.conftest import ENGINE
+from servers import Server, serving
+
+_QUOTA: Final = 12
+_JOBS: Final = "/api/v2/jobs"
+_DUSK: Final = {
+    "1": {
+        "class_type": "PartnerLocalProceduralImage1",
+        "inputs": {"prompt": "dusk", "width": 64, "height": 64, "seed": 3},
+    },
+    "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "dusk"}},
+}
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server with a partner, at which an account may ask for little."""
+    env = {**ENGINE, "FAIRLEAD_REQUESTS_PER_DAY": str(_QUOTA)}
+    with serving(tmp_path_factory.mktemp("narrow") / "data", env=env) as server:
+        yield server
+
+
+def submit(caller: JobsCaller, **extra: Any) -> tuple[int, str]:
+    """Submit what must be refused."""
+    return refused(caller.ask("POST", _JOBS, json={"workflow": _DUSK, **extra}))
+
+
+@pytest.mark.req("J-11")
+def test_requests_of_an_account_are_limited(narrow: Server) -> None:
+    """Past its quota an account is told to wait, also for what is not there; another one is not."""
+    caller = JobsCaller(narrow, "asks-a-lot", narrow.new_workspace("asks-a-lot"))
+    for _ in range(_QUOTA):
+        assert caller.ask("GET", f"{_JOBS}/{NOBODY}").status_code == 404
+    for path in (_JOBS, f"{_JOBS}/{NOBODY}"):
+        response = caller.ask("GET", path)
+        assert refused(response) == (429, "rate_limited")
+        assert int(response.headers["retry-after"]) > 0
+    other = JobsCaller(narrow, "asks-little", narrow.new_workspace("asks-little"))
+    assert other.get(_JOBS) == {"jobs": []}
+
+
+@pytest.mark.req("J-11")
+def test_refusals_of_single_sign_on_are_counted(narrow: Server) -> None:
+    """A key that its organization does not let in spends the quota of its account like any other."""
+    caller = JobsCaller(narrow, "governed", narrow.new_workspace("governed", "--sso-required"))
+    for _ in range(_QUOTA):
+        assert refused(caller.ask("GET", f"{_JOBS}/{NOBODY}")) == (403, "sso_required")
+    assert refused(caller.ask("GET", _JOBS)) == (429, "rate_limited")
+
+
+@pytest.mark.req("J-07", "J-12")
+def test_partner_nodes_need_an_account_with_money(narrow: Server) -> None:
+    """A workflow that runs partners' models is paid by a key that is good, or by the credential of the call."""
+    caller = JobsCaller(narrow, "pays", narrow.new_workspace("pays"))
+    poor = narrow.new_workspace("poor", "--billing", "prepaid")
+    assert submit(JobsCaller(narrow, "poor", poor)) == (402, "insufficient_credits")
+    assert submit(caller, extra_data={"api_key_service_org": "flk_nobody"}) == (401, "unauthorized")
+    assert submit(caller, extra_data={"api_key_service_org": poor}) == (402, "insufficient_credits")
+    assert caller.get(_JOBS) == {"jobs": []}
