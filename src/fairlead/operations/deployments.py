@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from fairlead.domain.deployments import (
     DEPLOYMENTS_MAX,
@@ -227,7 +227,7 @@ class DeploymentKeeper:
             if (why := self._hosts.refusal(found.packs, names)) is not None:
                 await self.lose(Placement(found.id, found.serving or 0, found.packs), why)
 
-    def _begin(self, deployment_id: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _begin(self, deployment_id: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
         """Do something for a deployment, unless that is being done, it is to be left alone, or there is no room."""
         is_possible = deployment_id not in self._under_way and len(self._under_way) < _AT_ONCE
         if is_possible and self._is_due(deployment_id):

@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from fairlead.domain.billing.budgets import Budget
 from fairlead.operations.clock import Clock, new_id
@@ -94,12 +94,12 @@ async def change_budget(
     return await database.write(lambda c: workspaces.change_budget(c, key_id, change))
 
 
-async def change_key(database: Database, key_id: str, changes: Mapping[str, Any]) -> None:
+async def change_key(database: Database, key_id: str, changes: Mapping[str, object]) -> None:
     """Change the organization of a key's account, or whether that governs the key (J-11); UnknownKeyError."""
     await database.write(lambda c: workspaces.change_key(c, key_id, changes))
 
 
-async def list_keys(database: Database, clock: Clock) -> list[dict[str, Any]]:
+async def list_keys(database: Database, clock: Clock) -> list[dict[str, object]]:
     """Every key, without anything secret; `spent` is what one with a budget was charged in its period, else None."""
     now = clock.now_ms()
     return await database.read(lambda c: budgets.with_spent(c, workspaces.list_keys(c), now))

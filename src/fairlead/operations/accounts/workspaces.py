@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from fairlead.domain.callers import Billing, Gate, is_workspace_name
 from fairlead.domain.jobs import subscriptions
@@ -72,7 +72,7 @@ async def create_workspace(database: Database, command: WorkspaceCommand, clock:
     return new.id
 
 
-async def change_workspace(database: Database, name_or_id: str, changes: Mapping[str, Any]) -> None:
+async def change_workspace(database: Database, name_or_id: str, changes: Mapping[str, object]) -> None:
     """Change some settings of a workspace; UnknownWorkspaceError."""
     await database.write(
         lambda c: workspaces.change_workspace(c, workspace_id_of(c, name_or_id), changes) if changes else None
@@ -90,12 +90,12 @@ async def credit(database: Database, name_or_id: str, amount: int, reason: str, 
     return await database.write(lambda c: workspaces.credit(c, workspace_id_of(c, name_or_id), amount, reason, now))
 
 
-async def list_workspaces(database: Database) -> list[dict[str, Any]]:
+async def list_workspaces(database: Database) -> list[dict[str, object]]:
     """Every workspace with its figures."""
     return await database.read(workspaces.list_workspaces)
 
 
-async def list_storage(database: Database, usual: StorageLimits) -> list[dict[str, Any]]:
+async def list_storage(database: Database, usual: StorageLimits) -> list[dict[str, object]]:
     """What every workspace keeps, and may keep, in bytes and files; a limit of 0 is none."""
     found = await database.read(storage_usage.list_usage)
     rows = []

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from fairlead.domain.assets import exchange_links, links_in
@@ -173,7 +173,7 @@ class AssetCopier:
         self._lifetime = lifetime
         self._seconds = seconds
 
-    async def copy(self, order: CopyOrder, answer: Any, content: bytes) -> CopiedResult:
+    async def copy(self, order: CopyOrder, answer: object, content: bytes) -> CopiedResult:
         """Copy what the rules list and put our links in the place of the partner's. Raises nothing but cancellation.
 
         `answer` is what `content` says, as JSON.
@@ -426,7 +426,7 @@ class AssetSweeper:
         return len(unnamed)
 
 
-async def _exchange(content: bytes, answer: Any, links: Mapping[Pointer, str]) -> bytes:
+async def _exchange(content: bytes, answer: object, links: Mapping[Pointer, str]) -> bytes:
     """Exchange links; a large answer is searched in a thread, so that other calls go on meanwhile."""
     if not links:
         return content

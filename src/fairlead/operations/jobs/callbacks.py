@@ -117,7 +117,7 @@ class JobCallbacks:
         self._kept_until = kept_until
         self._interrupt = interrupt
         self._effects = EffectQueue(interrupt)
-        self._outputs: dict[str, Any] = {}
+        self._outputs: dict[str, object] = {}
         self._outputs_bytes = 0
         self._numbered = job.events
         self._unwritten: list[NewEvent] = []
@@ -283,7 +283,7 @@ class JobCallbacks:
         return True
 
 
-def _files_in(ui: Mapping[str, Any]) -> set[tuple[str, str]]:
+def _files_in(ui: Mapping[str, object]) -> set[tuple[str, str]]:
     """The files that a node shows, by kind and name."""
     return {
         (item["type"], item["filename"])

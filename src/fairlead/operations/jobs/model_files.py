@@ -221,15 +221,15 @@ class _Intake:
 class _Marked:
     """The marked texts of a body, and the body with others in their places."""
 
-    def __init__(self, body: dict[str, Any]) -> None:
+    def __init__(self, body: dict[str, object]) -> None:
         self._body = body
         self.texts = list(dict.fromkeys(self._found(body)))
 
-    def exchanged(self, links: Mapping[str, str]) -> Any:
+    def exchanged(self, links: Mapping[str, str]) -> object:
         """The body with links in the place of what was marked."""
         return self._with(self._body, links)
 
-    def _found(self, value: Any) -> list[str]:
+    def _found(self, value: object) -> list[str]:
         match value:
             case str() if value.startswith(LINK_WANTED):
                 return [value]
@@ -240,7 +240,7 @@ class _Marked:
             case _:
                 return []
 
-    def _with(self, value: Any, links: Mapping[str, str]) -> Any:
+    def _with(self, value: object, links: Mapping[str, str]) -> object:
         match value:
             case str():
                 return links.get(value, value)
@@ -263,7 +263,7 @@ def _decoded(text: str) -> tuple[str, bytes]:
         raise FaultError(InvalidInput("A file that is to become a link is not base64.")) from error
 
 
-async def _in_thread(content: bytes | str, work: Callable[[], Any]) -> Any:
+async def _in_thread(content: bytes | str, work: Callable[[], object]) -> Any:
     """Do it here where there is little to look at, else in a thread, so that others go on meanwhile."""
     return work() if len(content) < _LARGE_BYTES else await asyncio.to_thread(work)
 

@@ -24,8 +24,8 @@ class AuditReport:
     """What an audit found: how much it looked at, what cannot be, and which runs were given up."""
 
     totals: dict[str, int]
-    disagreements: list[dict[str, Any]]
-    lost: list[dict[str, Any]]
+    disagreements: list[dict[str, object]]
+    lost: list[dict[str, object]]
 
     @property
     def clean(self) -> bool:
@@ -40,7 +40,7 @@ async def audit(database: Database) -> AuditReport:
     )
 
 
-async def entries(database: Database, workspace: str, limit: int) -> list[dict[str, Any]]:
+async def entries(database: Database, workspace: str, limit: int) -> list[dict[str, object]]:
     """The newest entries of a workspace (by name or id), oldest first; UnknownWorkspaceError."""
     return await database.read(lambda c: ledger.entries_of(c, workspaces.workspace_id_of(c, workspace), limit))
 

@@ -25,12 +25,12 @@ class Statement:
     of its end.
     """
 
-    run: dict[str, Any]
-    legs: list[dict[str, Any]]
-    entries: list[dict[str, Any]]
-    events: list[dict[str, Any]]
-    webhook: dict[str, Any] | None
-    tries: list[dict[str, Any]]
+    run: dict[str, object]
+    legs: list[dict[str, object]]
+    entries: list[dict[str, object]]
+    events: list[dict[str, object]]
+    webhook: dict[str, object] | None
+    tries: list[dict[str, object]]
 
 
 async def statement(database: Database, run_id: str) -> Statement:
@@ -49,13 +49,15 @@ async def statement(database: Database, run_id: str) -> Statement:
     )
 
 
-async def newest_runs(database: Database, workspace: str, state: RunState | None, limit: int) -> list[dict[str, Any]]:
+async def newest_runs(
+    database: Database, workspace: str, state: RunState | None, limit: int
+) -> list[dict[str, object]]:
     """The newest runs of a workspace (by name or id), oldest first; UnknownWorkspaceError."""
     rows = await database.read(lambda c: statements.newest_runs(c, workspace_id_of(c, workspace), state, limit))
     return [_describe(row) for row in rows]
 
 
-def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
+def _describe(row: Mapping[str, Any]) -> dict[str, object]:
     return {
         **row,
         "came": "at once" if row["place"] is None else "queued",
@@ -63,13 +65,13 @@ def _describe(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _legs(run: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _legs(run: Mapping[str, object], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
     """The providers a run went to: the hold is the first, every raise a further one.
 
     A raise names the provider before and the one after it ("redirected from … to …"); a run without one has the only
     provider there is.
     """
-    legs: list[dict[str, Any]] = []
+    legs: list[dict[str, object]] = []
     held = 0
     for entry in entries:
         if entry["kind"] in (EntryKind.HOLD, EntryKind.RAISE):

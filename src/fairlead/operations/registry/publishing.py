@@ -219,7 +219,7 @@ async def set_banned(database: Database, kind: Kind, id_: str, clock: Clock, *, 
     return await database.write(lambda c: registry.set_banned(c, kind, id_, now, banned=banned))
 
 
-async def list_acts(database: Database, publisher_id: str | None, limit: int) -> list[dict[str, Any]]:
+async def list_acts(database: Database, publisher_id: str | None, limit: int) -> list[dict[str, object]]:
     """Who has done what, the last first: to one publisher and its nodes, or to all."""
     return await database.read(lambda c: registry.list_acts(c, publisher_id, limit))
 

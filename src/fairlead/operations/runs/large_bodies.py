@@ -5,7 +5,7 @@ the schema of its model.
 """
 
 import secrets
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -23,7 +23,7 @@ _UNREADABLE: Final = "The request body cannot be read: it takes too long or too 
 class ReadBody(msgspec.Struct, frozen=True):
     """A body that was read: what it says, and of a `large` one what breaks the schema of its model."""
 
-    value: dict[str, Any]
+    value: dict[str, object]
     violations: tuple[Violation, ...] | None = None
     large: LargeDocument | None = None
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import date
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -109,14 +109,14 @@ def _lacks_model(source: bytes) -> bool:
     return b'"model"' not in source or "model" not in msgspec.json.decode(source)
 
 
-def _fixed(request: Request, leg: Leg) -> dict[str, Any]:
+def _fixed(request: Request, leg: Leg) -> dict[str, object]:
     return {
         name: value.replace(RUN_ID, request.run_id) if isinstance(value, str) else value
         for name, value in leg.fixed.items()
     }
 
 
-def _with(content: bytes, added: Mapping[str, Any]) -> bytes:
+def _with(content: bytes, added: Mapping[str, object]) -> bytes:
     """An object's bytes with fields before its own, every byte of which stays as it was.
 
     A field that stands in the object already would then be there twice: such a body is written anew.

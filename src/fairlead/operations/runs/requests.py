@@ -5,7 +5,7 @@ model. The order of all refusals is in refusals.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -99,14 +99,14 @@ class CallChecks:
         return CheckedBody(read, selection, asked)
 
 
-def completed_body(model: Model, body: dict[str, Any]) -> dict[str, Any]:
+def completed_body(model: Model, body: dict[str, object]) -> dict[str, object]:
     """The body with the model's name, where its schema has one and the caller left it to the path."""
     if model.input_schema is None or not model.input_schema.declares_model or body.get("model") is not None:
         return body
     return {**body, "model": model.name}
 
 
-def _other_model(model: Model, body: dict[str, Any]) -> tuple[Violation, ...]:
+def _other_model(model: Model, body: dict[str, object]) -> tuple[Violation, ...]:
     """What is wrong with a body that names another model than the path (decisions: the body's `model` field)."""
     named = body.get("model")
     if named in (model.id, model.name):
@@ -116,7 +116,7 @@ def _other_model(model: Model, body: dict[str, Any]) -> tuple[Violation, ...]:
     return (Violation(where, message, "model_mismatch", expected, repeated, has_input=repeated is not None),)
 
 
-def check_body(model: Model, body: dict[str, Any], found: Sequence[Violation] | None = None) -> None:
+def check_body(model: Model, body: dict[str, object], found: Sequence[Violation] | None = None) -> None:
     """Hold a native body against the model's schema (R-08, R-21); FaultError(InputRejected).
 
     `found` is what is wrong by the schema, where that is known already.
@@ -131,14 +131,14 @@ def check_body(model: Model, body: dict[str, Any], found: Sequence[Violation] | 
         raise FaultError(InputRejected(violations))
 
 
-def check_unknown(model: Model, body: dict[str, Any]) -> None:
+def check_unknown(model: Model, body: dict[str, object]) -> None:
     """Refuse fields the model's schema does not declare (R-15); FaultError(InputRejected)."""
     schema = model.input_schema
     if schema is not None and (violations := schema.unknown_fields(body)):
         raise FaultError(InputRejected(violations))
 
 
-def pricing_of(model: Model, body: dict[str, Any], size: int, operation: Operation, earlier: str | None) -> Pricing:
+def pricing_of(model: Model, body: dict[str, object], size: int, operation: Operation, earlier: str | None) -> Pricing:
     """What the price of a body of so many bytes depends on; `earlier` as `earlier_operation` says."""
     return Pricing(
         body=body,
@@ -148,13 +148,13 @@ def pricing_of(model: Model, body: dict[str, Any], size: int, operation: Operati
     )
 
 
-def check_strict_body(leg: Leg, body: dict[str, Any]) -> None:
+def check_strict_body(leg: Leg, body: dict[str, object]) -> None:
     """Refuse what a body in a provider's own form must not say, as it was sent (S-01); FaultError(InputRejected)."""
     if leg.strict is not None and (violations := leg.strict.violations(body, leg.fixed)):
         raise FaultError(InputRejected(violations))
 
 
-def strict_pricing_of(body: dict[str, Any], size: int, operation: Operation) -> Pricing:
+def strict_pricing_of(body: dict[str, object], size: int, operation: Operation) -> Pricing:
     """What the price of a body in a provider's own form depends on: nothing but what is in it."""
     return Pricing(body, size=size, operation=operation.name, is_strict=True)
 

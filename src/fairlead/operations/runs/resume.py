@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from fairlead.domain.billing.rates import Pricing
 from fairlead.domain.catalog.models import Leg, Model
@@ -139,7 +139,7 @@ class Resumer:
         return IdempotencyKey(found.key_id, "", self.clock.now_ms() + self.keys_kept_ms)
 
 
-def _operation(model: Model, leg: Leg, body: dict[str, Any], found: LiveRun) -> Operation | None:
+def _operation(model: Model, leg: Leg, body: dict[str, object], found: LiveRun) -> Operation | None:
     """What a body means; None for a strict one that the leg does not take any more and nobody was sent yet."""
     if not found.strict:
         return model.operation(body)

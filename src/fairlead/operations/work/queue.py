@@ -177,7 +177,7 @@ class WorkQueue(Generic[Entry, Begun_co]):
             self.observe(DatabaseTrouble(f"{doing} {self.kind.noun}", str(error)))
             return None
 
-    async def _write_each(self, entries: Sequence[T]) -> Sequence[tuple[T, Any]]:
+    async def _write_each(self, entries: Sequence[T]) -> Sequence[tuple[T, object]]:
         """Write entries about work that is found again where they cannot be written; those that were, and verdicts."""
         said = await asyncio.gather(*(self.store.write(entry) for entry in entries), return_exceptions=True)
         for one in said:
