@@ -1,4 +1,4 @@
-"""Nodes that load and save folders of images, with a text beside each: what models are trained with."""
+"""Nodes that load and save folders of images, with a text next to each: what models are trained with."""
 
 import hashlib
 from pathlib import Path, PurePosixPath
@@ -64,7 +64,7 @@ def load_image_text_dataset_from_folder(
     names = [name for name in _pictures(context, folder) for _ in range(_times(PurePosixPath(name).parts[depth:-1]))]
     check_items(len(names), "pictures")
     known = frozenset(context.input_files(folder))
-    texts = {name: _text_beside(context, name, known) for name in set(names)}
+    texts = {name: _text_next_to(context, name, known) for name in set(names)}
     return _loaded(context, names), [texts[name] for name in names]
 
 
@@ -92,14 +92,14 @@ def _loaded(context: Context, names: list[str]) -> list[Array]:
     return [loaded[name] for name in names]
 
 
-def _text_beside(context: Context, name: str, known: frozenset[str]) -> str:
-    beside = str(PurePosixPath(name).with_suffix(".txt"))
-    if beside not in known:
+def _text_next_to(context: Context, name: str, known: frozenset[str]) -> str:
+    text_name = str(PurePosixPath(name).with_suffix(".txt"))
+    if text_name not in known:
         return ""
-    with context.input_file(beside).open("rb") as file:
+    with context.input_file(text_name).open("rb") as file:
         found = file.read(_TEXT_BYTES_MAX + 1)
     if len(found) > _TEXT_BYTES_MAX:
-        raise ValueError(f"The text {beside} is longer than {_TEXT_BYTES_MAX} bytes.")
+        raise ValueError(f"The text {text_name} is longer than {_TEXT_BYTES_MAX} bytes.")
     return found.decode("utf-8", "replace").strip()
 
 
@@ -119,7 +119,7 @@ def save_image_dataset_to_folder(
     filename_prefix: Annotated[list[str], _PREFIX],
     mode: Annotated[list[str], _MODE],
 ) -> Result:
-    """Save each image of the list as a PNG in a folder of the outputs, over those of a run before or beside them."""
+    """Save each image of the list as a PNG in a folder of the outputs, over those of an earlier run or next to them."""
     _saved(context, images, f"{folder_name[0]}/{filename_prefix[0]}", mode[0])
     return Result()
 
@@ -136,7 +136,7 @@ def save_image_text_dataset_to_folder(
     mode: Annotated[list[str], _MODE],
     texts: Annotated[list[str] | None, text(forceInput=True, multiline=False)] = None,
 ) -> Result:
-    """Save each image of the list as a PNG in a folder of the outputs, and beside it its text, if it has one."""
+    """Save each image of the list as a PNG in a folder of the outputs, and next to it its text, if it has one."""
     names = _saved(context, images, f"{folder_name[0]}/{filename_prefix[0]}", mode[0])
     for name, caption in zip(names, texts or (), strict=False):
         path, _ = context.named_file(f"{name}.txt")

@@ -93,10 +93,10 @@ def _digest(source: Path, files: Sequence[Path]) -> str:
 
 
 def _place(source: Path, files: Sequence[Path], target: Path) -> None:
-    """Copy a pack beside its place first, so that half a copy is never found."""
+    """Copy a pack next to its place first, so that half a copy is never found."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".copying-", dir=target.parent) as beside:
-        made = Path(beside, target.name)
+    with tempfile.TemporaryDirectory(prefix=".copying-", dir=target.parent) as scratch:
+        made = Path(scratch, target.name)
         for path in files:
             place = made if path == source else made / path.relative_to(source)
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """The files of workflows: uploaded, found by name, made by jobs, and forgotten when their time is up (C-02, C-06).
 
-A file is a name in the flat namespace of its workspace and kind, for a blob. The same bytes are kept once, whoever
-has them; a name is a key and never a path. A link to a file is its own credential, for one file and
+A file is a name in the flat namespace of its workspace and kind, for a blob. The same bytes are kept once, regardless
+of their owner; a name is a key and never a path. A link to a file is its own credential, for one file and
 a time (K-03).
 """
 

@@ -29,7 +29,7 @@ class JobAbandoner:
     """Finds the jobs of deleted deployments and ends them; what ended is kept for `kept_ms`.
 
     Nothing is submitted to a deleted deployment, so one of which no job is left to be ended is cleared for good.
-    A server that dies half-way leaves the rest to whoever looks next.
+    A server that dies half-way leaves the rest to the server that looks next.
     """
 
     database: Database

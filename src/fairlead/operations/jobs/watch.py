@@ -113,7 +113,7 @@ class JobWatcher:
 class _Tally:
     """How far a job is, counted on from what the books know; who joins late may be told a node too many for a second.
 
-    What is told never goes back, until the job waits anew.
+    What is told never goes back, until the job waits again.
     """
 
     known: ProgressReport

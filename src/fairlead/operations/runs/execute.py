@@ -38,7 +38,7 @@ def _nobody_left() -> bool:
 
 
 class Execution:
-    """One run under way. `has_left` says whether whoever asked for it is gone; it goes on all the same (R-25).
+    """One run under way. `has_left` says whether its caller has disconnected; it goes on all the same (R-25).
 
     `answered` is the HTTP status with which its partner took the work, where it has.
     """
@@ -140,7 +140,7 @@ class Executor:
                 task.cancel()
 
     async def _execute(self, execution: Execution) -> Answer:
-        """Work on a run to its end, and wake whoever waits for it."""
+        """Work on a run to its end, and wake those that wait for it."""
         run = execution.run
         asked_at = time.perf_counter()
         try:

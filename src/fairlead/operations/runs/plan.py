@@ -20,7 +20,7 @@ _encode: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 class LegPlan(msgspec.Struct, frozen=True):
     """One leg made ready: the call, the provider's name of the model, the bytes to send, and the quote.
 
-    `dropped` is what a translation had to leave out. The quote of a run with the caller's own credential is nought.
+    `dropped` is what a translation had to leave out. The quote of a run with the caller's own credential is zero.
     """
 
     leg: Leg
@@ -119,7 +119,7 @@ def _fixed(request: Request, leg: Leg) -> dict[str, object]:
 def _with(content: bytes, added: Mapping[str, object]) -> bytes:
     """An object's bytes with fields before its own, every byte of which stays as it was.
 
-    A field that stands in the object already would then be there twice: such a body is written anew.
+    A field that stands in the object already would then be there twice: such a body is written again as a whole.
     """
     if any(_encode(name) in content for name in added):
         return _encode({**msgspec.json.decode(content), **added})

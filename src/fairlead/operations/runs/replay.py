@@ -1,4 +1,4 @@
-"""Telling again how a run ended, to whoever calls with its idempotency key (R-18)."""
+"""Telling again how a run ended, to a caller with its idempotency key (R-18)."""
 
 from typing import Final
 

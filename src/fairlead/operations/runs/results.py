@@ -17,7 +17,7 @@ _BLOB_MAX: Final = 2**40
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """How a run ended, for whoever asks: its outcome, and what was charged in 10^-8 dollars.
+    """How a run ended, for any caller: its outcome, and what was charged in 10^-8 dollars.
 
     `charge` is None for a run with the caller's own credential. `fallback_provider` served it after another had
     failed; `dropped` is what a translation left out.
@@ -104,7 +104,7 @@ class Results:
             return RequestNotFound(expired=True)
         except BlobDamagedError:
             return damaged()
-        except BlobsUnavailableError:  # nobody knows now, and whoever collects it is told to come back
+        except BlobsUnavailableError:  # nobody knows now; a caller that collects it is told to come back
             return None
         return None
 

@@ -1,6 +1,6 @@
 """Taking in files that other programs have written: copied into an inode that the server alone has ever had open.
 
-Whoever has made a file may keep a descriptor of it, or a mapping, and write on. So its inode never becomes a blob:
+The process that made a file may keep a descriptor of it, or a mapping, and write on. So its inode never becomes a blob:
 its bytes are cloned or copied, and the name is computed of the copy.
 """
 

@@ -18,7 +18,7 @@ _BUFFER_BYTES: Final = 1024 * 1024
 class SpooledWriter:
     """Writes one blob: gathered in memory up to a mebibyte, hashed and spooled by threads, placed by `commit`.
 
-    While a thread has a mebibyte the next one is gathered; whoever is faster than the disk waits for it then.
+    While a thread has a mebibyte the next one is gathered; a writer that is faster than the disk waits for it then.
     `place` makes a spooled file the blob of a name.
     """
 

@@ -49,14 +49,14 @@ def _do(work: Callable[[], None], future: asyncio.Future[None]) -> None:
     failure: BaseException | None = None
     try:
         work()
-    except BaseException as error:  # noqa: BLE001 -- whoever waits for it has to judge
+    except BaseException as error:  # noqa: BLE001 -- its waiter has to judge
         failure = error
     with suppress(RuntimeError):  # the loop may have been closed meanwhile: nobody waits any more
         future.get_loop().call_soon_threadsafe(_tell, future, failure)
 
 
 def _tell(future: asyncio.Future[None], failure: BaseException | None) -> None:
-    if future.done():  # whoever waited was cancelled
+    if future.done():  # its waiter was cancelled
         return
     if failure is None:
         future.set_result(None)

@@ -103,7 +103,7 @@ class KeyBook:
             self._free(entry.key_id, entry.run_id)
 
     def keep(self, run_id: str, kept: KeptResult) -> None:
-        """How a run ended, for whoever asks later."""
+        """How a run ended, for later calls."""
         self._kept.append(
             (
                 run_id,
