@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Final
 
 from fairlead.api.http.asgi import AsgiApplication, Headers, Receive, Scope, Send, answer, begin
 from fairlead.api.http.headers import HeaderNames
@@ -30,7 +30,7 @@ class Entrance:
         self._application = application
         self._opened.set()
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[object, object, None]:
         """Answer one call, or have the application answer it, at no cost to each call once it is open."""
         if self._application is not None:
             return self._application(scope, receive, send)

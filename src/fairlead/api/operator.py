@@ -4,7 +4,6 @@ import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -55,7 +54,7 @@ class OperatorHandlers:
     check: Callable[[], Awaitable[tuple[Status, list[str]]]]
     metrics: Callable[[], tuple[bytes, str]]
     access: MetricsAccess
-    state: Mapping[str, Any]
+    state: Mapping[str, object]
 
     async def healthz(self, _request: Request) -> Response:
         """`GET /healthz`: the process answers."""

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 import msgspec
@@ -54,7 +54,7 @@ class EditorHandlers:
 
     documents: EditorDocuments
     document_values: int
-    features: Mapping[str, Any] = field(default_factory=lambda: dict(FEATURES))
+    features: Mapping[str, object] = field(default_factory=lambda: dict(FEATURES))
 
     async def show_features(self, _request: Request) -> Response:
         """`GET /features`: what this server can do."""

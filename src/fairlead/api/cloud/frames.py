@@ -7,7 +7,7 @@ a server's are not masked, so that they are the same bytes for everybody.
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
 import msgspec
 
@@ -86,7 +86,7 @@ def hello(remaining: int, sid: str) -> Payload:
     return message("status", {**_status(remaining), "sid": sid})
 
 
-def message(kind: str, data: Mapping[str, Any]) -> Payload:
+def message(kind: str, data: Mapping[str, object]) -> Payload:
     """A message of JSON."""
     return Payload(is_text=True, content=_encode({"type": kind, "data": data}))
 
@@ -124,7 +124,7 @@ def _payload(envelope: EventEnvelope, reading: Reading) -> Sequence[Payload]:
     return [message(kind, data)]
 
 
-def message_of(envelope: EventEnvelope) -> tuple[str, Mapping[str, Any]]:  # noqa: C901, PLR0911 -- one case a kind
+def message_of(envelope: EventEnvelope) -> tuple[str, Mapping[str, object]]:  # noqa: C901, PLR0911 -- one case a kind
     """The type and the data of the message that tells an event; the history tells some of them again."""
     job, at = {"prompt_id": envelope.public_id}, {"timestamp": envelope.at}
     match envelope.event:
@@ -161,17 +161,17 @@ def message_of(envelope: EventEnvelope) -> tuple[str, Mapping[str, Any]]:  # noq
             assert_never(never)
 
 
-def _shown(executed: Executed) -> Mapping[str, Any]:
+def _shown(executed: Executed) -> Mapping[str, object]:
     place, ui = executed.place, ShownValues.encoded(executed.ui)
     return {"node": place.node, "display_node": place.display, "output": ui.raw}
 
 
-def _status(remaining: int) -> dict[str, Any]:
+def _status(remaining: int) -> dict[str, object]:
     """Nested as editors read it, and plain as the specification has it."""
     return {"status": {"exec_info": {"queue_remaining": remaining}}, "queue_remaining": remaining}
 
 
-def _failure(failed: Stopped | Failed) -> dict[str, Any]:
+def _failure(failed: Stopped | Failed) -> dict[str, object]:
     """A node that could not be executed, or was not because a value blocks it; the latter does not end the job."""
     if isinstance(failed, Stopped):
         return {
@@ -204,7 +204,7 @@ def _progress_state(broadcast: Broadcast) -> Payload:
     return message("progress_state", {"prompt_id": job, "nodes": nodes})
 
 
-def _node_progress(public_id: str | None, progress: NodeProgress) -> dict[str, Any]:
+def _node_progress(public_id: str | None, progress: NodeProgress) -> dict[str, object]:
     place = progress.place
     return {
         "value": _number(progress.value),

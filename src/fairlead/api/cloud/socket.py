@@ -44,7 +44,7 @@ class _Said(msgspec.Struct):
     """A message of a client, as far as it can matter."""
 
     type: str
-    data: dict[str, Any] = {}
+    data: dict[str, object] = {}
 
 
 _read: Final = msgspec.json.Decoder(_Said).decode
@@ -60,7 +60,7 @@ class CloudSocket:
         remaining: Remaining,
         observe: Observer,
         recheck_seconds: float = _RECHECK_SECONDS,
-        features: Mapping[str, Any] = FEATURES,
+        features: Mapping[str, object] = FEATURES,
     ) -> None:
         self._event_hub = event_hub
         self._callers = callers
@@ -148,7 +148,12 @@ class _Socket:
     """One open socket."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, subscription: EventSubscription, features: Mapping[str, Any]
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        subscription: EventSubscription,
+        features: Mapping[str, object],
     ) -> None:
         self._features = features
         self._receive = receive

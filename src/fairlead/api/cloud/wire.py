@@ -35,7 +35,7 @@ from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.states import LIVE, JobState
 
 _UPLOAD_BYTES: Final = 100 * 2**20
-FEATURES: Final[Mapping[str, Any]] = MappingProxyType(
+FEATURES: Final[Mapping[str, object]] = MappingProxyType(
     {
         "supports_preview_metadata": True,
         "supports_progress_text_metadata": True,
@@ -72,19 +72,19 @@ _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class _Shown(msgspec.Struct, frozen=True):
     """What a node has shown."""
 
-    ui: dict[str, Any]
+    ui: dict[str, object]
     place: Place
 
 
 _shown: Final = msgspec.json.Decoder(dict[str, _Shown])
 
 
-def features_of(upload_bytes: int) -> Mapping[str, Any]:
+def features_of(upload_bytes: int) -> Mapping[str, object]:
     """What a server can do that takes uploads of some size."""
     return {**FEATURES, "max_upload_size": upload_bytes}
 
 
-def answer(document: Any, status: int = 200) -> Response:
+def answer(document: object, status: int = 200) -> Response:
     """A document as it is sent."""
     return Response(_encode(document), status, _UNCACHED, "application/json")
 
@@ -225,12 +225,12 @@ def _envelope(job: Job, event: Event, at: int | None) -> EventEnvelope:
     return EventEnvelope(job.workspace_id, job.id, job.public_id, at or job.updated_at, event)
 
 
-def _extra(job: Job) -> dict[str, Any]:
+def _extra(job: Job) -> dict[str, object]:
     """What came with a workflow, and when; it holds no key, because none was kept."""
     return {**_fields.decode(job.extra or b"{}"), "create_time": job.created_at}
 
 
-def _without_drawing(extra: Mapping[str, Any]) -> dict[str, Any]:
+def _without_drawing(extra: Mapping[str, object]) -> dict[str, object]:
     raw = extra.get("extra_pnginfo")
     if not isinstance(raw, msgspec.Raw) or not bytes(raw).startswith(b"{"):
         return dict(extra)
@@ -238,7 +238,7 @@ def _without_drawing(extra: Mapping[str, Any]) -> dict[str, Any]:
     return {**extra, "extra_pnginfo": kept}
 
 
-def _workflow_id(extra: Mapping[str, Any]) -> str | None:
+def _workflow_id(extra: Mapping[str, object]) -> str | None:
     """The id an editor has given to the workflow it has drawn."""
     raw = extra.get("extra_pnginfo")
     try:
@@ -271,7 +271,7 @@ def _outputs(job: Job) -> tuple[Shown, Mapping[str, NodeMeta]]:
     return {node: found.ui for node, found in shown.items()}, meta
 
 
-def _files(job: Job) -> Iterator[dict[str, Any]]:
+def _files(job: Job) -> Iterator[dict[str, object]]:
     """The files that nodes have shown, each with its node and the kind of media it is shown as."""
     for node, ui in _outputs(job)[0].items():
         for media, items in ui.items():
@@ -280,7 +280,7 @@ def _files(job: Job) -> Iterator[dict[str, Any]]:
                     yield {**item, "nodeId": node, "mediaType": media}
 
 
-def _preview(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _preview(files: Sequence[dict[str, object]]) -> dict[str, Any]:
     """The file to show for a job: a final one before a temporary one, a picture before what is none."""
     order = {media: place for place, media in enumerate(_PREVIEWED)}
     return min(files, key=lambda file: (file.get("type") != "output", order.get(file["mediaType"], len(order))))

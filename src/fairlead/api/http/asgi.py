@@ -12,8 +12,8 @@ from fairlead.domain.faults import BodyTooLarge, FaultError, InvalidInput, TooMa
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Coroutine[Any, Any, Message]]
-Send: TypeAlias = Callable[[Message], Coroutine[Any, Any, None]]
+Receive: TypeAlias = Callable[[], Coroutine[object, object, Message]]
+Send: TypeAlias = Callable[[Message], Coroutine[object, object, None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 HOST_MAX: Final = 259

@@ -5,7 +5,7 @@ again. What failed inside is told to the log alone.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from starlette.exceptions import HTTPException
 
@@ -101,7 +101,7 @@ class _Worded(NamedTuple):
     status: int
     code: JobsErrorCode
     message: str
-    details: Mapping[str, Any] | None = None
+    details: Mapping[str, object] | None = None
     retry_after: int | None = None
     organization_id: str | None = None
 

@@ -4,7 +4,7 @@ import base64
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from starlette.responses import Response
@@ -82,7 +82,7 @@ _extra: Final = msgspec.json.Decoder(_Extra)
 _drawn: Final = msgspec.json.Decoder(_Drawn)
 
 
-def answer(document: Any, status: int = 200) -> Response:
+def answer(document: object, status: int = 200) -> Response:
     """A document as it is sent."""
     return Response(_encode(document), status, _UNCACHED, "application/json")
 
@@ -244,7 +244,7 @@ def event(update: Update | None, class_type: str | None, base: str) -> bytes:
             return _event(b"log", {"level": level, "message": message})
 
 
-def _event(name: bytes, data: Mapping[str, Any]) -> bytes:
+def _event(name: bytes, data: Mapping[str, object]) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name, _encode(data))
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -13,7 +13,7 @@ from fairlead.api.openapi.wording import ERRORS, HEADERS
 from fairlead.api.registry.routes import registry_api
 from fairlead.api.router import routes as router
 
-Schema = Mapping[str, Any]
+Schema = Mapping[str, object]
 
 _VERSION: Final = "3.1.0"
 _SCHEMAS: Final = "#/components/schemas/{name}"
@@ -46,13 +46,13 @@ def _workflow_apis() -> Sequence[Api]:
     return JOBS_API, CLOUD_API
 
 
-def openapi_document(served: Served) -> Mapping[str, Any]:
+def openapi_document(served: Served) -> Mapping[str, object]:
     """The document of an installation."""
     every = apis(served)
     types = list(_types(every))
     schemas, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
     writer = _Writer(served, {id(type_): schema for type_, schema in zip(types, schemas, strict=True)})
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, dict[str, object]] = {}
     for api in every:
         for route in api.routes:
             for path, operation in writer.operations(api, route):
@@ -78,7 +78,7 @@ def openapi_document(served: Served) -> Mapping[str, Any]:
     }
 
 
-def _types(every: Sequence[Api]) -> Iterator[Any]:
+def _types(every: Sequence[Api]) -> Iterator[object]:
     """Every type that stands for a schema."""
     for api in every:
         yield api.error
@@ -98,7 +98,7 @@ class _Writer:
         self._served = served
         self._schemas = schemas
 
-    def operations(self, api: Api, route: Route) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def operations(self, api: Api, route: Route) -> Iterator[tuple[str, Mapping[str, object]]]:
         """A route as the document has it, at each of its paths."""
         written = self._operation(api, route)
         for number, path in enumerate(route.paths):
@@ -106,9 +106,9 @@ class _Writer:
             said = {"description": f"The same as `{route.path}`."} if number else {}
             yield _CONVERTOR.sub(r"{\1}", api.prefix + path), {**written, "operationId": name, **said}
 
-    def _operation(self, api: Api, route: Route) -> Mapping[str, Any]:
+    def _operation(self, api: Api, route: Route) -> Mapping[str, object]:
         named = [api.path_parameters[name] for name in _NAME.findall(_CONVERTOR.sub(r"{\1}", route.path))]
-        written: dict[str, Any] = {"tags": [api.title], "summary": route.summary}
+        written: dict[str, object] = {"tags": [api.title], "summary": route.summary}
         if route.description:
             written["description"] = route.description
         if parameters := [*named, *route.parameters]:
@@ -118,18 +118,18 @@ class _Writer:
             written["requestBody"] = {"required": body.required, "content": content}
         return {**written, "responses": self._responses(api, route), "security": self._security(route.access)}
 
-    def errors(self, api: Api) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def errors(self, api: Api) -> Iterator[tuple[str, Mapping[str, object]]]:
         """The errors of a api, by the names of their components."""
         for status in sorted({status for route in api.routes for status in _refusals(api, route)}):
             headers = (*api.error_headers, *api.headers_of.get(status, ()))
             answer = Answer(ERRORS[status], api.errors_of.get(status, api.error), (JSON,), headers)
             yield _error_name(api, status), self._answer(answer)
 
-    def header(self, name: str) -> Mapping[str, Any]:
+    def header(self, name: str) -> Mapping[str, object]:
         """A header of answers."""
         return {"description": HEADERS[name].summary, "schema": self._schemas[id(HEADERS[name].type)]}
 
-    def _parameter(self, parameter: Parameter) -> Mapping[str, Any]:
+    def _parameter(self, parameter: Parameter) -> Mapping[str, object]:
         return {
             "name": parameter.name,
             "in": parameter.where,
@@ -138,14 +138,14 @@ class _Writer:
             "schema": self._schemas[id(parameter.type)],
         }
 
-    def _responses(self, api: Api, route: Route) -> Mapping[str, Any]:
+    def _responses(self, api: Api, route: Route) -> Mapping[str, object]:
         answers = {status: self._answer(answer) for status, answer in route.answers.items()}
         refusals = {
             status: {"$ref": f"#/components/responses/{_error_name(api, status)}"} for status in _refusals(api, route)
         }
         return {str(status): answer for status, answer in sorted({**refusals, **answers}.items())}
 
-    def _answer(self, answer: Answer) -> Mapping[str, Any]:
+    def _answer(self, answer: Answer) -> Mapping[str, object]:
         headers = dict(self._header(name) for name in ("request_id!", *answer.headers))
         written = {"description": answer.summary, "headers": headers}
         if answer.type is Nothing:
@@ -153,7 +153,7 @@ class _Writer:
         schema = self._schemas[id(answer.type)]
         return {**written, "content": {media_type: {"schema": schema} for media_type in answer.media_types}}
 
-    def _header(self, name: str) -> tuple[str, Mapping[str, Any]]:
+    def _header(self, name: str) -> tuple[str, Mapping[str, object]]:
         """A header by its name on the wire. One that always comes cannot be a reference, and is written out."""
         bare = name.removesuffix("!")
         spelled = getattr(self._served.names, bare, bare.encode()).decode("ascii").title()

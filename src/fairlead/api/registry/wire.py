@@ -1,7 +1,7 @@
 """The registry's answers, made from domain records (docs/registry.md)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -93,7 +93,7 @@ class ShownError(msgspec.Struct, frozen=True):
     message: str
 
 
-def answer(document: Any, status: int = 200, more: Mapping[str, str] | None = None) -> Response:
+def answer(document: object, status: int = 200, more: Mapping[str, str] | None = None) -> Response:
     """A document as it is sent, with more headers where there are some."""
     return Response(_encode(document), status, {**_HEADERS, **(more or {})}, "application/json")
 

@@ -1,7 +1,7 @@
 """The routes of a workspace's own provider keys (R-17). A key comes in by PUT, and never goes out."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -83,5 +83,5 @@ def _describe(key: StoredKey) -> ProviderKeyShown:
     return {"provider": key.provider, "hint": key.hint, "created_at": as_time(key.created_at)}
 
 
-def _answer(document: Any, status: int = 200) -> Response:
+def _answer(document: object, status: int = 200) -> Response:
     return Response(_encode(document), status, _UNCACHED, "application/json")

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 from starlette.requests import Request
@@ -123,7 +123,7 @@ class QueueHandlers:
         return StreamingResponse(_events(changes, base), 200, _UNBUFFERED, media_type="text/event-stream")
 
     def _answer(
-        self, status_code: int, body: Any, status: RequestStatus, more: list[tuple[bytes, bytes]] | None = None
+        self, status_code: int, body: object, status: RequestStatus, more: list[tuple[bytes, bytes]] | None = None
     ) -> Response:
         response = Response(_encode(body), status_code, _JSON)
         response.raw_headers.append((RETRY_AFTER, b"%d" % status.retry_after))

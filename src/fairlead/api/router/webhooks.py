@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -92,5 +92,5 @@ def _time(milliseconds: int | None) -> str | None:
     return None if milliseconds is None else as_time(milliseconds)
 
 
-def _answer(document: Any) -> Response:
+def _answer(document: object) -> Response:
     return Response(_encode(document), headers=_UNCACHED, media_type="application/json")
