@@ -5,8 +5,7 @@ from typing import Final
 
 import pytest
 
-from fairlead.domain.jobs.states import LIVE, TRANSITIONS, JobState, JobTransition, advance
-from fairlead.domain.jobs.statuses import STATUSES, JobStatus
+from fairlead.domain.jobs.states import LIVE, STATUSES, TRANSITIONS, JobState, JobStatus, JobTransition, advance
 from fairlead.domain.work.states import IllegalTransitionError
 
 _MOVES: Final[set[tuple[JobStatus, JobStatus]]] = {

@@ -7,7 +7,7 @@ from fairlead.api.jobs.routes import ROUTES
 from fairlead.api.jobs.wire import ERROR_CODES, EXECUTION_FAILED, EXPIRED
 from fairlead.domain.jobs.faults import SubmissionRefused
 from fairlead.domain.jobs.listing import FILTERS_MAX, PAGE_MAX
-from fairlead.domain.jobs.statuses import JobStatus
+from fairlead.domain.jobs.states import JobStatus
 from fairlead.operations.jobs.watch import STREAMS_MAX
 from form.sources import DOCS, PACKAGE
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.http_client.answers import AnswerReader
-from fairlead.http_client.failures import BrokenOffError
+from fairlead.http_client.outcomes import BrokenOffError
 
 _LIMIT = 1000
 _OK = b"HTTP/1.1 200 OK\r\n"

@@ -12,7 +12,7 @@ import pytest
 from fairlead.http_client import pool, transport
 from fairlead.http_client.answers import AnswerReader
 from fairlead.http_client.connections import Connection
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, UnreachableError
 from http_client.plain_server import OK, Handler, answering, request_of, run_on, serving
 from waiting import until

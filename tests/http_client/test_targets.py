@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.http_client.failures import UnreachableError
+from fairlead.http_client.outcomes import UnreachableError
 from fairlead.http_client.targets import read_target, write_head
 
 _TARGET = read_target("POST", "http://partner.example/x")

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
 from fake_partner import (
     Behaviour,

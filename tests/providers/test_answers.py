@@ -11,7 +11,7 @@ from document_reading import answer_reader
 from fairlead.domain.faults import ContentPolicyViolation
 from fairlead.domain.pointers import MISSING
 from fairlead.domain.runs.outcomes import Completed, Failed
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.providers.answers import AnswerDecoder, ReadReply, read_here
 from fairlead.providers.classify import Accepted, classify_answer
 from fairlead.providers.spec_files import load_provider

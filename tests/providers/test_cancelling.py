@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.domain.faults import Cancelled, InvalidInput, ProviderError, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.providers import exchange
 from fairlead.providers.answers import read_here
 from fairlead.providers.classify import Accepted, classify_answer, classify_poll, classify_result

@@ -29,7 +29,7 @@ from fairlead.domain.faults import (
 )
 from fairlead.domain.pointers import find_all
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.providers.answers import read_here
 from fairlead.providers.classify import (
     Accepted,

@@ -21,7 +21,7 @@ from fairlead.domain.faults import (
     Violation,
 )
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.providers.answers import read_here
 from fairlead.providers.classify import (
     HANDLE_MAX,

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.domain.faults import ContentPolicyViolation, InputRejected, InvalidInput, ProviderError, ProviderTimeout
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.providers.answers import read_here
 from fairlead.providers.classify import (
     HANDLE_MAX,

@@ -16,7 +16,7 @@ from document_reading import answer_reader
 from fairlead.document_readers import DocumentReaders
 from fairlead.documents.redaction import Redactor
 from fairlead.domain.pointers import MISSING
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.providers.answers import AnswerDecoder, ReadReply
 from fairlead.providers.redaction import ReplyRedactor
 

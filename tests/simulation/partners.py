@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, UnreachableError
 from fairlead.providers.spec import Provider
 from fairlead.providers.spec_files import load_provider

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain, zip_longest
 from typing import Final, TypeAlias
 
-from fairlead.http_client.failures import UnreachableError
+from fairlead.http_client.outcomes import UnreachableError
 from fairlead.http_client.targets import Target, read_origin
 
 IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address

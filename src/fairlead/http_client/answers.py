@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from fairlead.http_client.failures import BrokenOffError
+from fairlead.http_client.outcomes import BrokenOffError
 
 _PROTOCOL: Final = b"HTTP/1."
 _HEAD_MAX: Final = 32 * 1024

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from fairlead.http_client.answers import AnswerReader
-from fairlead.http_client.failures import BrokenOffError, TooSlowError, TransportError, UnreachableError
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import BrokenOffError, Reply, TooSlowError, TransportError, UnreachableError
 from fairlead.http_client.targets import Origin
 
 Sink: TypeAlias = Callable[[bytes], Awaitable[None] | None]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
-from fairlead.http_client.failures import UnreachableError
+from fairlead.http_client.outcomes import UnreachableError
 
 Origin: TypeAlias = tuple[bool, str, int]
 

@@ -13,9 +13,8 @@ from typing import Final
 from fairlead.deadlines import Deadlines
 from fairlead.http_client.addresses import AddressBook, IPAddress, Resolver, is_public, resolve
 from fairlead.http_client.connections import Connection, Place, Received, Request, Sink
-from fairlead.http_client.failures import BrokenOffError, TooSlowError, TransportError, UnreachableError
+from fairlead.http_client.outcomes import BrokenOffError, Reply, TooSlowError, TransportError, UnreachableError
 from fairlead.http_client.pool import Pool
-from fairlead.http_client.replies import Reply
 from fairlead.http_client.targets import Target, read_target, write_head
 
 __all__ = ["BrokenOffError", "Received", "TooSlowError", "Transport", "TransportError", "UnreachableError"]

@@ -11,7 +11,7 @@ from fairlead.documents.examining import ExaminedAnswer, OfAnswer
 from fairlead.documents.outline import LargeDocument, LongText
 from fairlead.documents.values import has_more_values
 from fairlead.domain.pointers import MISSING
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.providers.redaction import ReplyRedactor
 
 _SEARCHED_CHARACTERS: Final = 64 * 1024

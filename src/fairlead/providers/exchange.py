@@ -17,7 +17,7 @@ from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.faults import InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable, Upstream
 from fairlead.domain.identifiers import provider_setting
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
 from fairlead.providers.address_fields import address_fields, with_query
 from fairlead.providers.answers import AnswerDecoder, ReadReply, read_here

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from fairlead.documents.redaction import Redactor
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 
 SECRET_CHARACTERS_MIN: Final = 8
 """Shorter texts keep nothing secret, and would be found in innocent words."""

@@ -17,8 +17,7 @@ from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.listing import NUMBER_MAX
 from fairlead.domain.jobs.progress import ProgressReport
-from fairlead.domain.jobs.states import LIVE, TRANSITIONS, WAITING, JobState
-from fairlead.domain.jobs.statuses import STATUSES
+from fairlead.domain.jobs.states import LIVE, STATUSES, TRANSITIONS, WAITING, JobState
 from fairlead.domain.jobs.updates import LogLine, ProgressUpdate, StatusUpdate
 
 BASE: Final = "https://example.com"

@@ -9,7 +9,7 @@ from fairlead.api.http.schemas import AnyObject, Hash, Link, Time, Upload, Uuid,
 from fairlead.domain.deployments import NAME_MAX, NAME_PATTERN, PACK_NAME_MAX, PACKS_MAX
 from fairlead.domain.jobs.assets import EXPIRES_MAX, EXPIRES_MIN, TAG_MAX, TAGS_MAX
 from fairlead.domain.jobs.labels import LABELS_MAX
-from fairlead.domain.jobs.statuses import JobStatus
+from fairlead.domain.jobs.states import JobStatus
 
 PATH_MAX: Final = 1_024
 """How many characters the path of an asset may have."""

@@ -31,8 +31,7 @@ from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.listing import JobPage, ListedJob
 from fairlead.domain.jobs.outputs import JobOutput
 from fairlead.domain.jobs.progress import ProgressReport
-from fairlead.domain.jobs.states import WAITING, WORKING, JobState
-from fairlead.domain.jobs.statuses import STATUSES
+from fairlead.domain.jobs.states import STATUSES, WAITING, WORKING, JobState
 from fairlead.domain.jobs.updates import LogLine, OutputUpdate, ProgressUpdate, StatusUpdate, Update
 from fairlead.operations.jobs.watch import progress_of
 

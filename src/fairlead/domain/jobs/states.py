@@ -6,7 +6,7 @@ The five values of the cloud API and the seven of the jobs API are views of them
 import enum
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from fairlead.domain.work.states import StateMachine
 
@@ -81,3 +81,19 @@ TRANSITIONS: Final[Mapping[tuple[JobState, JobTransition], JobState]] = MappingP
 _MACHINE: Final = StateMachine("job", TRANSITIONS)
 advance: Final = _MACHINE.advance
 states_before: Final = _MACHINE.states_before
+
+
+JobStatus: TypeAlias = Literal["queued", "running", "succeeded", "canceling", "canceled", "failed", "expired"]
+
+STATUSES: Final[Mapping[JobState, JobStatus]] = MappingProxyType(
+    {
+        JobState.PARKED: "queued",
+        JobState.RELEASED: "queued",
+        JobState.RUNNING: "running",
+        JobState.CANCELING: "canceling",
+        JobState.SUCCEEDED: "succeeded",
+        JobState.FAILED: "failed",
+        JobState.CANCELED: "canceled",
+        JobState.EXPIRED: "expired",
+    }
+)

@@ -19,7 +19,7 @@ from fairlead.domain.media import HEAD_BYTES, extension, is_shown, media_type
 from fairlead.domain.runs.body import read_body
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
-from fairlead.http_client.replies import Reply
+from fairlead.http_client.outcomes import Reply
 from fairlead.http_client.transport import TransportError
 from fairlead.identity.links import ASSET_PATH, Links
 from fairlead.operations.assets.results import AssetReader, Fetch, shown_address

@@ -1,10 +1,14 @@
-"""The ways a request to a partner ends without an answer.
+"""How a request to a partner ends: with an answer as it came, or in one of the ways without one.
 
 TransportError
 ├── UnreachableError    nothing was sent: the partner has certainly not begun
 ├── TooSlowError        time is up; whether the partner worked is unknown
 └── BrokenOffError      the connection broke, or the answer was none; whether the partner worked is unknown
 """
+
+from collections.abc import Mapping
+
+import msgspec
 
 
 class TransportError(Exception):
@@ -23,3 +27,16 @@ class TooSlowError(TransportError):
 
 class BrokenOffError(TransportError):
     """The connection broke, or the answer was malformed or too large; whether the partner worked is unknown."""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An HTTP answer of a partner; its headers are asked for lower-case names."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is of HTTP's class of success."""
+        return self.status // 100 == 2  # noqa: PLR2004 -- 2xx
