@@ -71,7 +71,9 @@ def test_document_that_is_too_short_for_the_limit_is_not_counted() -> None:
 
 
 @pytest.mark.req("S-02")
-@pytest.mark.parametrize("content", [b"[[[", b'[{},"', b"[{},[{},", b'{"a":{},"b":[[[[[[{},{}', b"[{},}]" * 9])
+@pytest.mark.parametrize(
+    "content", [b"[[[", b'[{},"', b"[{},[{},", b'{"a":{},"b":[[[[[[{},{}', b"[{},}]" * 9, b'"' * 8]
+)
 def test_document_that_breaks_off_is_counted_as_far_as_it_goes(content: bytes) -> None:
     """What a reader would build of a document before it finds the mistake is counted as well."""
     assert has_more_values(content, 1)

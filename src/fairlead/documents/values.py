@@ -10,6 +10,7 @@ _SLICE: Final = 256 * 1024
 """How much is looked at in one step, which takes less than a millisecond."""
 _WHITESPACE: Final = b" \t\r\n"
 _OPENING: Final = (b"{", b"[")
+_QUOTES_OF_MEMBER: Final = 4
 _EMPTY: Final = (b"{}", b"[]")
 
 
@@ -46,6 +47,8 @@ class ValueCount:
         self._opening = b""
         """A bracket at the end of a piece: the next one says whether the container is empty."""
         self._in_text = False
+        self._quotes = 0
+        """How many quotes begin or end texts."""
 
     def add(self, piece: bytes) -> int:
         """How many values there are, with those of the next piece."""
@@ -60,4 +63,6 @@ class ValueCount:
         self._opening = outside[-1:] if outside[-1:] in _OPENING and not self._in_text else b""
         outside = outside[: len(outside) - len(self._opening)] + (b'"' if self._in_text else b"")
         self._found += outside.count(b",") + sum(map(outside.count, _OPENING)) - sum(map(outside.count, _EMPTY))
-        return self._found
+        self._quotes += len(parts) - 1
+        # Two texts, a name and its value, are a value at least. Where nothing parts them, no comma would ever count.
+        return max(self._found, self._quotes // _QUOTES_OF_MEMBER)
