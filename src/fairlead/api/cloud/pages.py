@@ -1,6 +1,6 @@
 """Lists of jobs, read a few at a time: what one answer holds in memory has a bound, whatever the jobs have in them.
 
-What befell a job is told as far as its history goes: how it began, what was known already, and how it ended.
+The history of a job is shown as far as it is kept: how it began, what was cached, and how it ended.
 """
 
 from collections.abc import Sequence
