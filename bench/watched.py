@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fairlead.api.cloud.credentials import CloudCallers
 from fairlead.api.cloud.frames import PLAIN, packed
 from fairlead.api.cloud.socket import CloudSocket
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.jobs.events import EventEnvelope, Executed, Place
 from fairlead.messaging.event_hub import Broadcast, EventHub
 from fairlead.messaging.local.event_hub import LocalEventHub

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from fairlead.domain.billing.rates import Pricing
 from fairlead.domain.catalog.models import Catalog, Leg, Model
 from fairlead.domain.catalog.operations import Operation
+from fairlead.domain.ledger.rates import Pricing
 from fairlead.operations.catalog import read_catalog
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.plan import LegPlan, Request, plan_leg

@@ -24,8 +24,8 @@ from databases import migrate_url
 from fairlead.api.application import Application
 from fairlead.api.assets import AssetHandlers, content_disposition
 from fairlead.api.http.headers import HeaderNames
-from fairlead.domain.billing.books import UNLIMITED
-from fairlead.domain.callers import Billing
+from fairlead.domain.accounts.callers import Billing
+from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.identity.links import Links
 from fairlead.observing.observations import FaultAnswered, Observation
 from fairlead.operations.assets.results import AssetReader

@@ -17,7 +17,7 @@ from fairlead.api.http.route import Access, Route
 from fairlead.api.http.surface import Surface, routes_of
 from fairlead.api.jobs import errors as jobs
 from fairlead.api.registry import errors as registry
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 
 Sent = list[dict[str, Any]]
 

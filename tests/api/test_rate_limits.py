@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from api.conftest import SETTINGS, MakeToken, NewName, catalog_of
 from databases import Postgres
-from fairlead.domain.windows import Quota, Span, quotas_of
+from fairlead.domain.accounts.rate_windows import Quota, Span, quotas_of
 from fairlead.server.settings import read_settings
 from fake_partner import CatalogFolder, FakePartner
 from servers import PLAIN, Server, serving, wait_until

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 from conftest import Run
 from fairlead.cli import commands
-from fairlead.domain.billing.budgets import NoBudgetError
-from fairlead.domain.billing.usage import BadUsageQueryError
 from fairlead.domain.days import NotADateError
+from fairlead.domain.ledger.budgets import NoBudgetError
+from fairlead.domain.ledger.usage import BadUsageQueryError
 from fairlead.domain.runs.entries import RunEntry
 from fairlead.operations.accounts.keys import UnknownKeyError
 from fairlead.operations.accounts.workspaces import UnknownWorkspaceError

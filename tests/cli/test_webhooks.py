@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from conftest import Run
 from fairlead.cli import commands
-from fairlead.domain.webhooks import Prospect, Try
+from fairlead.domain.runs.webhooks import Prospect, Try
 from fairlead.operations.accounts.workspaces import UnknownWorkspaceError
 from fairlead.storage.db.database import Database
 from fairlead.storage.runs import webhooks

@@ -8,7 +8,7 @@ import pytest
 
 from docs.pages import blocks
 from fairlead.domain.runs.states import RunState
-from fairlead.domain.webhooks import EndedRun, message_of, secret_text, signed_headers
+from fairlead.domain.runs.webhooks import EndedRun, message_of, secret_text, signed_headers
 
 _OLD: Final = bytes(range(32))
 _NEW: Final = bytes(range(1, 33))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead.documents.examining import OfBody, examine
 from fairlead.documents.outline import LONG_BYTES, LargeDocument, LongText, mark_of
-from fairlead.domain.runs.body import read_body
+from fairlead.domain.catalog.body import read_body
 
 _NONCE: Final = "0123456789abcdef" * 2
 _encode: Final = msgspec.json.Encoder(enc_hook=mark_of).encode

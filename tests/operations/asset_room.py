@@ -4,8 +4,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead.domain.callers import Caller
-from fairlead.domain.jobs.assets import Asset, NewAsset
+from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.assets.records import Asset, NewAsset
 from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conftest import Run
-from fairlead.domain.billing.books import UNLIMITED
-from fairlead.domain.callers import Billing, Caller
+from fairlead.domain.accounts.callers import Billing, Caller
+from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.operations.accounts.authenticate import ApiKey
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace, credit

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.runs.entries import QueueTicket
 from fairlead.domain.runs.selection import RouteOptions
 from fairlead.operations.runs.admit import Queued, RunCommand

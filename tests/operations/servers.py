@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from document_reading import document_readers
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.runs.entries import IdempotencyKey
 from fairlead.domain.runs.queue import Throughput
 from fairlead.domain.runs.selection import RouteOptions

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.domain.callers import Caller, Patterns
+from fairlead.domain.accounts.callers import Caller, Patterns
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
 from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observation

@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from fairlead.domain.webhooks import DueDelivery
+from fairlead.domain.runs.webhooks import DueDelivery
 from fairlead.http_client.addresses import Resolver, resolve
 from fairlead.http_client.transport import Transport
 from fairlead.identity.master_secret import MasterSecret

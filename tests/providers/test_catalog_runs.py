@@ -13,7 +13,7 @@ import pytest
 from catalog_queue import compare_queued
 from catalog_run import Made, run_calls, run_catalog, unsampled
 from catalog_samples import Call, calls
-from fairlead.domain.assets import links_in
+from fairlead.domain.assets.links import links_in
 from fairlead.domain.catalog.models import Model
 from fairlead.providers.spec import Protocol
 from fairlead.server.installation import LOCAL

@@ -13,10 +13,10 @@ import pytest
 
 from cases import for_each
 from catalog_samples import Sample, asked_for, samples, shipped_catalog
-from fairlead.domain.billing.estimates import Source, estimate
-from fairlead.domain.billing.rates import Component, Pricing, Reading, charge, quantity_asked, quote
 from fairlead.domain.catalog.models import Model
-from fairlead.domain.money import as_dollars
+from fairlead.domain.ledger.estimates import Source, estimate
+from fairlead.domain.ledger.money import as_dollars
+from fairlead.domain.ledger.rates import Component, Pricing, Reading, charge, quantity_asked, quote
 
 _FOLDER: Final = Path(__file__).parent / "prices"
 _CATALOG: Final = shipped_catalog()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import DeadlineExceeded, FaultError, ServiceUnavailable
 from fairlead.domain.runs.entries import IdempotencyKey, QueueTicket
 from fairlead.domain.runs.outcomes import Completed

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.runs.states import LIVE
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.storage.db.tables import runs

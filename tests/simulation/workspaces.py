@@ -4,9 +4,9 @@ from typing import Final
 
 from sqlalchemy import Connection, text
 
-from fairlead.domain.billing.books import UNLIMITED
-from fairlead.domain.billing.budgets import Budget, BudgetPeriod
-from fairlead.domain.callers import Billing, Caller
+from fairlead.domain.accounts.callers import Billing, Caller
+from fairlead.domain.ledger.books import UNLIMITED
+from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
 from fairlead.storage.accounts import workspaces as callers
 from simulation.storage import Store
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, text
 
-from fairlead.domain.billing.books import UNLIMITED
-from fairlead.domain.callers import Billing
+from fairlead.domain.accounts.callers import Billing
+from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.runs.entries import (
     Acceptance,
     Admission,

@@ -11,8 +11,8 @@ from typing import Final, cast
 import pytest
 
 from conftest import Run
-from fairlead.domain.billing.books import UNLIMITED
-from fairlead.domain.callers import Billing, Caller
+from fairlead.domain.accounts.callers import Billing, Caller
+from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.runs.entries import LiveRun
 from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import DatabaseTrouble, RunEnded, RunWithdrawn, UnexpectedError

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import Run
-from fairlead.domain.billing.books import UNLIMITED
 from fairlead.domain.jobs.entries import Claimed, Submission
+from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.runs.entries import LiveRun, QueueTicket
 from fairlead.domain.work.entries import Claim
 from fairlead.storage.db.database import Database

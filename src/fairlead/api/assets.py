@@ -10,8 +10,8 @@ from starlette.responses import Response, StreamingResponse
 
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.http.representations import Part, UnsatisfiableRangeError, is_known, part_of
+from fairlead.domain.assets.media_types import TEXT
 from fairlead.domain.faults import FaultError, Forbidden
-from fairlead.domain.media import TEXT
 from fairlead.operations.assets.results import AssetReader, ServedAsset
 
 _PARAMETERS: Final = ("expires", "disposition", "name", "signature")

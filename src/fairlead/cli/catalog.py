@@ -8,7 +8,7 @@ import click
 from fairlead.cli.output import json_option, print_json, print_rows, shown
 from fairlead.cli.prices import page_of, price_rows, shown_row, warnings_of
 from fairlead.domain.catalog.models import Catalog, Model
-from fairlead.domain.money import as_dollars
+from fairlead.domain.ledger.money import as_dollars
 from fairlead.operations.catalog import read_catalog, write_snapshots
 from fairlead.operations.clock import Clock
 from fairlead.server.installation import SNAPSHOTS, authored_flag, catalog_folders, provider_files

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from fairlead.domain.money import as_dollars
+from fairlead.domain.ledger.money import as_dollars
 from fairlead.operations.ledger import books
 from fairlead.server.installation import opened_database
 from fairlead.server.settings import read_settings

@@ -9,6 +9,7 @@ import msgspec
 
 from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_times
 from fairlead.cli.workspaces import settings_of
+from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.deployments import (
     BadDeployment,
     Deployment,
@@ -20,7 +21,6 @@ from fairlead.domain.deployments import (
     title_of,
 )
 from fairlead.domain.faults import FaultError
-from fairlead.domain.token_issuers import TokenKind
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock
 from fairlead.operations.deployments import Deployments

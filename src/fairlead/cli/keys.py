@@ -9,8 +9,8 @@ import click
 from fairlead.cli.key_ids import READ_IT, KeyId, read_key
 from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_dollars, with_times
 from fairlead.cli.workspaces import names_of, organization_changes, organization_options, settings_of
-from fairlead.domain.billing.budgets import Budget, BudgetPeriod, changed_budget
-from fairlead.domain.money import as_dollars, from_dollars
+from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, changed_budget
+from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts import keys as operations
 from fairlead.operations.clock import Clock
 from fairlead.server.installation import opened_database

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from fairlead.domain.billing.budgets import NoBudgetError
-from fairlead.domain.billing.usage import BadUsageQueryError
 from fairlead.domain.days import NotADateError
 from fairlead.domain.declarations import BadFileError
-from fairlead.domain.money import NotAnAmountError
+from fairlead.domain.ledger.budgets import NoBudgetError
+from fairlead.domain.ledger.money import NotAnAmountError
+from fairlead.domain.ledger.usage import BadUsageQueryError
 from fairlead.observing.traces import TracesUnavailableError
 from fairlead.operations.accounts.keys import UnknownKeyError
 from fairlead.operations.accounts.workspaces import BadNameError, NameTakenError, UnknownWorkspaceError

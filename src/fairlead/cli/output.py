@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from fairlead.domain.money import as_dollars
+from fairlead.domain.ledger.money import as_dollars
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.billing.summaries import price_lines
 from fairlead.domain.catalog.models import Catalog
+from fairlead.domain.ledger.summaries import price_lines
 
 OLD_DAYS: Final = 180
 _PAGE: Final = """\

@@ -9,8 +9,8 @@ import click
 
 from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_times
 from fairlead.cli.workspaces import settings_of
+from fairlead.domain.accounts.provider_keys import DOCUMENT_BYTES_MAX, StoredKey
 from fairlead.domain.faults import FaultError
-from fairlead.domain.provider_keys import DOCUMENT_BYTES_MAX, StoredKey
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock

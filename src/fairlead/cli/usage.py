@@ -9,7 +9,7 @@ from fairlead.api.router.documents import UsageFigures
 from fairlead.api.router.usage import usage_response
 from fairlead.cli.output import data_option, json_option, print_json, print_table, shown
 from fairlead.cli.workspaces import settings_of
-from fairlead.domain.billing.usage import Grouping, Usage, usage_query
+from fairlead.domain.ledger.usage import Grouping, Usage, usage_query
 from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.usage import UsageReport, report_usage
 from fairlead.server.installation import opened_database

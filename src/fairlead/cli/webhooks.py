@@ -9,7 +9,7 @@ import click
 from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_times
 from fairlead.cli.workspaces import settings_of
 from fairlead.domain.faults import FaultError
-from fairlead.domain.webhooks import Delivery, Try
+from fairlead.domain.runs.webhooks import Delivery, Try
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, WorkspaceSecret
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_dollars, with_times
-from fairlead.domain.callers import ORGANIZATION_CHARACTERS_MAX, Billing, Gate, is_organization_id
+from fairlead.domain.accounts.callers import ORGANIZATION_CHARACTERS_MAX, Billing, Gate, is_organization_id
 from fairlead.domain.jobs.subscriptions import first_of
-from fairlead.domain.money import UNITS_PER_DOLLAR, as_dollars, from_dollars
+from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, as_dollars, from_dollars
 from fairlead.operations.accounts import workspaces as operations
 from fairlead.operations.clock import Clock
 from fairlead.server.installation import opened_database

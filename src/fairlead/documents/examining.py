@@ -18,9 +18,9 @@ from fairlead.documents.outline import (
 )
 from fairlead.documents.redaction import Redactor
 from fairlead.documents.values import has_more_values
+from fairlead.domain.catalog.body import read_body
 from fairlead.domain.catalog.schema import InputSchema
 from fairlead.domain.faults import FaultError, InvalidInput, Violation
-from fairlead.domain.runs.body import read_body
 
 _SCHEMAS_MAX: Final = 64
 _NUMBER_BITS: Final = 4096

@@ -16,8 +16,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.faults import Unauthorized
-from fairlead.domain.token_issuers import TokenKind
 
 NAME_MAX: Final = 40
 ID_MAX: Final = 63

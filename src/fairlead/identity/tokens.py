@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import jiter
 
-from fairlead.domain.token_issuers import TokenKind
+from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.identity.key_sets import KeySource, VerificationKey
 
 _TOKEN_BYTES_MAX: Final = 8 * 1024

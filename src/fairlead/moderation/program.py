@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from fairlead.domain.media import HEAD_BYTES, media_type
+from fairlead.domain.assets.media_types import HEAD_BYTES, media_type
 from fairlead.moderation.protocol import WORDS_CHARACTERS_MAX, Content, Failure, Question, Ready, Said, Verdict, line_of
 from fairlead.processes.confinement.limits import bound, die_with_parent
 

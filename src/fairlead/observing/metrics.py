@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from fairlead.domain.jobs.errors import JOB_ERRORS
-from fairlead.domain.money import UNITS_PER_DOLLAR
+from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
 from fairlead.observing.loop_meter import LoopMeter
 from fairlead.observing.observations import (
     AnswerLeftRaw,

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fairlead.domain.billing.markups import Markups
-from fairlead.domain.callers import Caller, refuse_model
+from fairlead.domain.accounts.callers import Caller, refuse_model
 from fairlead.domain.catalog.models import ALL, Catalog, Model, Selection
+from fairlead.domain.catalog.paging import catalog_limit, page_after
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
-from fairlead.domain.paging import catalog_limit, page_after
+from fairlead.domain.ledger.markups import Markups
 from fairlead.observing.observations import CatalogLoaded, CatalogRefused, Observer
 from fairlead.operations.clock import Clock
 from fairlead.providers.spec import Provider

@@ -14,8 +14,8 @@ from urllib.parse import quote
 import msgspec
 
 from fairlead.document_readers import INLINE_BYTES
+from fairlead.domain.catalog.identifiers import provider_setting
 from fairlead.domain.faults import InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable, Upstream
-from fairlead.domain.identifiers import provider_setting
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
 from fairlead.http_client.outcomes import Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError

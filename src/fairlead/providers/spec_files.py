@@ -8,10 +8,10 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from fairlead.domain.catalog.identifiers import is_provider_segment
 from fairlead.domain.conditions import ConditionFile, PointerText, conditions
 from fairlead.domain.declarations import BadFileError, line_of_toml, read_toml
 from fairlead.domain.faults import REFUSAL_SUBJECTS
-from fairlead.domain.identifiers import is_provider_segment
 from fairlead.domain.pointers import Pointer, parse_pointer
 from fairlead.providers.spec import (
     Asking,

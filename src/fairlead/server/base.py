@@ -15,10 +15,10 @@ from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.http.hosts import KnownHosts
 from fairlead.document_readers import DocumentReaders
+from fairlead.domain.accounts.rate_windows import quotas_of
+from fairlead.domain.accounts.token_issuers import read_issuers
 from fairlead.domain.brand import Brand
 from fairlead.domain.jobs.subscriptions import first_of
-from fairlead.domain.token_issuers import read_issuers
-from fairlead.domain.windows import quotas_of
 from fairlead.identity.key_sets import KeyFile, KeySource, KeyUrl, SharedSecret
 from fairlead.identity.links import Links
 from fairlead.identity.master_secret import Secrets

@@ -12,9 +12,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import fairlead
-from fairlead.domain.billing.markups import EVERYTHING, Markups
 from fairlead.domain.brand import Brand
-from fairlead.domain.identifiers import provider_setting
+from fairlead.domain.catalog.identifiers import provider_setting
+from fairlead.domain.ledger.markups import EVERYTHING, Markups
 from fairlead.identity.master_secret import Secrets
 from fairlead.identity.sealing import Sealer
 from fairlead.identity.secret_ring import FixedSecrets, SecretFile, secrets_of

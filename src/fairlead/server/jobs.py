@@ -26,9 +26,9 @@ from fairlead.api.jobs.deployments import DeploymentHandlers
 from fairlead.api.jobs.jobs import JobHandlers as PublicJobHandlers
 from fairlead.api.jobs.surface import JobsSurface
 from fairlead.domain.catalog.models import Catalog
+from fairlead.domain.catalog.partner_nodes import partner_nodes_document
 from fairlead.domain.jobs.events import EventEnvelope, QueueChanged
 from fairlead.domain.jobs.jobs import JobLifetime
-from fairlead.domain.jobs.partner_nodes import partner_nodes_document
 from fairlead.domain.jobs.subscriptions import beyond
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.fair_shares import FairShares
@@ -40,7 +40,7 @@ from fairlead.observing.observations import (
     JournalSplit,
     SubscriptionBeyondHosts,
 )
-from fairlead.operations.accounts.editor import EditorDocuments
+from fairlead.operations.accounts.editor_documents import EditorDocuments
 from fairlead.operations.accounts.workspaces import DEFAULT_NAME
 from fairlead.operations.assets.downloads import Downloads
 from fairlead.operations.assets.files import FileLinks, WorkflowFiles

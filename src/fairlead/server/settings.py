@@ -14,13 +14,13 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from fairlead.domain.billing.markups import Markups, read_markups
+from fairlead.domain.accounts.storage_limits import StorageLimits
+from fairlead.domain.assets.records import read_hash
 from fairlead.domain.brand import brand_name, header_prefix, native_aliases
-from fairlead.domain.jobs.assets import read_hash
 from fairlead.domain.jobs.subscriptions import SUBSCRIPTIONS, read_subscriptions
+from fairlead.domain.ledger.markups import Markups, read_markups
 from fairlead.domain.origins import read_origins
 from fairlead.domain.registry import path_prefix
-from fairlead.domain.storage_limits import StorageLimits
 
 T = TypeVar("T", int, float)
 V = TypeVar("V")

@@ -23,6 +23,7 @@ from sqlalchemy import (
     update,
 )
 
+from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.deployments import (
     Deployment,
     DeploymentEvent,
@@ -38,7 +39,6 @@ from fairlead.domain.deployments import (
     after,
 )
 from fairlead.domain.jobs.states import LIVE, JobTransition, states_before
-from fairlead.domain.token_issuers import TokenKind
 from fairlead.storage.db.tables import deployments, jobs, releases, workspaces
 from fairlead.storage.work.table import in_state
 

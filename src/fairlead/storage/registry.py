@@ -25,6 +25,7 @@ from sqlalchemy import (
     update,
 )
 
+from fairlead.domain.accounts.storage_limits import StorageLimits
 from fairlead.domain.registry import (
     NODES_MAX,
     Actor,
@@ -49,7 +50,6 @@ from fairlead.domain.registry import (
     require,
     search_text_of,
 )
-from fairlead.domain.storage_limits import StorageLimits
 from fairlead.storage.assets.files import WorkflowFile, find_file, keep_file
 from fairlead.storage.db.statements import insert_into
 from fairlead.storage.db.tables import node_versions, published_nodes, publishers, registry_acts, workflow_files

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fairlead.domain.round_robin import RoundRobin
+from fairlead.domain.work.round_robin import RoundRobin
 
 _WAITING_MAX: Final = 10_000
 

@@ -23,8 +23,8 @@ from fairlead.api.http.asgi import Receive, Scope, Send
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import bind_handlers
 from fairlead.api.http.surface import Surface, routes_of
-from fairlead.domain.billing.books import UNLIMITED
-from fairlead.domain.callers import Billing
+from fairlead.domain.accounts.callers import Billing
+from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.engine.hosts.protocol import Render, Rendered
 from fairlead.engine.hosts.rendering import render
 from fairlead.fair_shares import FairShares

@@ -11,9 +11,9 @@ from domain.every_fault import EVERY, name_of
 from fairlead.api.cloud.errors import refusal
 from fairlead.api.http.asgi import CallerLeftError
 from fairlead.api.http.surface import Refusal
+from fairlead.domain.assets.faults import AssetFaultError, ContentBlocked
 from fairlead.domain.faults import Fault, FaultError
 from fairlead.domain.jobs import faults
-from fairlead.domain.jobs.asset_faults import AssetFaultError, ContentBlocked
 from fairlead.domain.jobs.faults import JobFault, JobFaultError
 
 _INVALID: Final = faults.InvalidWorkflow(

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 from fairlead.api.cloud.routes import ROUTES, SOCKETS
 from fairlead.api.cloud.surface import CloudSurface
 from fairlead.api.http.route import Endpoint, Handler
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 
 _FILLED: Final = {"{job_id}": "j", "{file_id}": "f", "{class_name:path}": "c", "{setting:path}": "s/t"}
 

@@ -15,7 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from fairlead.api.cloud.credentials import CloudCallers
 from fairlead.api.cloud.socket import CloudSocket
 from fairlead.api.http.asgi import Receive, Scope, Send
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.jobs.events import EventEnvelope, JobEvent, Place, Preview
 from fairlead.messaging.event_hub import HubLimits
 from fairlead.messaging.local.event_hub import LocalEventHub

@@ -11,8 +11,9 @@ from domain.every_fault import EVERY, name_of
 from fairlead.api.http.asgi import CallerLeftError
 from fairlead.api.http.surface import Refusal
 from fairlead.api.jobs.errors import NoLabelsError, NoListError, SsoRequiredError, refusal
+from fairlead.domain.assets import faults as asset_faults
 from fairlead.domain.faults import Fault, FaultError
-from fairlead.domain.jobs import asset_faults, faults
+from fairlead.domain.jobs import faults
 from fairlead.domain.jobs.faults import JobFault, JobFaultError
 
 _JOB_FAULTS: Final[Sequence[tuple[JobFault, int, str]]] = (

@@ -21,9 +21,9 @@ from catalog_samples import shipped_catalog
 from conftest import Run
 from engine import sample_nodes
 from engine.executions import Seen, n
+from fairlead.domain.catalog.partner_bodies import LINK_WANTED
+from fairlead.domain.catalog.partner_nodes import partner_nodes_document
 from fairlead.domain.jobs.events import Event, Failed, Place, Stopped, Succeeded
-from fairlead.domain.jobs.partner_bodies import LINK_WANTED
-from fairlead.domain.jobs.partner_nodes import partner_nodes_document
 from fairlead.engine.graph.cache import ResultCache
 from fairlead.engine.graph.executor import Executor, Work
 from fairlead.engine.graph.graph import read_graph

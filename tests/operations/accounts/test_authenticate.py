@@ -8,7 +8,7 @@ import jwt
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller, Gate, Patterns
+from fairlead.domain.accounts.callers import Caller, Gate, Patterns
 from fairlead.domain.faults import Fault, FaultError, Forbidden, ServiceUnavailable, Unauthorized
 from fairlead.identity.key_sets import KeyFile, SharedSecret
 from fairlead.identity.tokens import TokenIssuer, TokenVerifier

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import Fault, FaultError, InvalidInput, ModelNotFound, RequestNotFound, ServiceUnavailable
 from fairlead.identity.master_secret import MasterSecret
 from fairlead.identity.sealing import Sealer

@@ -5,8 +5,8 @@ from typing import Final
 import pytest
 
 from conftest import Run
+from fairlead.domain.accounts.rate_windows import quotas_of
 from fairlead.domain.faults import Fault, FaultError, RateLimited
-from fairlead.domain.windows import quotas_of
 from fairlead.observing.observations import DatabaseTrouble, Observation
 from fairlead.operations.accounts import rate_windows
 from fairlead.operations.accounts.rate_windows import RateWindows

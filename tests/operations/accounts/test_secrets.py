@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller
-from fairlead.domain.provider_keys import StoredKey
+from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.accounts.provider_keys import StoredKey
 from fairlead.identity.links import LinkRefusedError, Links
 from fairlead.identity.master_secret import MasterSecret, Secrets
 from fairlead.identity.sealing import PREFIX_BYTES, CannotOpenError, Sealer

@@ -8,10 +8,10 @@ import pytest
 from blake3 import blake3
 
 from conftest import Run
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.assets.faults import AssetFault, AssetFaultError, BlobNotFound, ContentBlocked, HashMismatch
+from fairlead.domain.assets.records import NewAsset
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.jobs.asset_faults import AssetFault, AssetFaultError, BlobNotFound, ContentBlocked, HashMismatch
-from fairlead.domain.jobs.assets import NewAsset
 from fairlead.observing.observations import ContentRefused, ModerationFailed
 from fairlead.storage.db.database import Database
 from moderation.callables import callable_file, moderators

@@ -10,10 +10,10 @@ from blake3 import blake3
 
 from conftest import Run
 from damage import flip
+from fairlead.domain.assets.faults import AssetFault, AssetFaultError, AssetNotFound, BlobNotFound, ContentBlocked
+from fairlead.domain.assets.records import NewAsset
 from fairlead.domain.faults import FaultError, InternalError, ServiceUnavailable
-from fairlead.domain.jobs.asset_faults import AssetFault, AssetFaultError, AssetNotFound, BlobNotFound, ContentBlocked
 from fairlead.domain.jobs.asset_references import REFERENCES_MAX
-from fairlead.domain.jobs.assets import NewAsset
 from fairlead.domain.jobs.faults import BadSubmission, JobFaultError
 from fairlead.domain.jobs.jobs import NewJob
 from fairlead.observing.observations import ContentRefused, DatabaseTrouble

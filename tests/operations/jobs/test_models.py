@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller, Patterns
+from fairlead.domain.accounts.callers import Caller, Patterns
+from fairlead.domain.catalog.partner_bodies import LINK_WANTED
 from fairlead.domain.faults import FaultError
-from fairlead.domain.jobs.partner_bodies import LINK_WANTED
 from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
 from fairlead.identity.links import Links
 from fairlead.operations.assets.results import AssetReader

@@ -9,8 +9,8 @@ import pytest
 from catalog_samples import shipped_catalog
 from engine.hosts.engines import running_engine, wait_for
 from fairlead.domain.catalog.models import Catalog
+from fairlead.domain.catalog.partner_nodes import partner_nodes_document
 from fairlead.domain.deployments import PackSet
-from fairlead.domain.jobs.partner_nodes import partner_nodes_document
 from fairlead.operations.jobs.nodes import NodeCatalog
 
 _PACK: Final = """

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.jobs.entries import JobCancel, JobEntry, Submission
 from fairlead.domain.jobs.events import EventEnvelope, Executing, JobEvent, Place, Preview, Started, Succeeded
 from fairlead.domain.jobs.jobs import JobLifetime

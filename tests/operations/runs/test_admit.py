@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Billing, Caller, Gate, provider_gate
+from fairlead.domain.accounts.callers import Billing, Caller, Gate, provider_gate
 from fairlead.domain.faults import (
     ConcurrencyLimitExceeded,
     Fault,

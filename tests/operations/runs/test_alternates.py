@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InputRejected, KeyConflict, ProviderError, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.domain.runs.selection import RouteOptions

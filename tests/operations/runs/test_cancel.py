@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import Cancelled, RequestNotFound, ServiceUnavailable
 from fairlead.domain.runs.failures import read_fault
 from fairlead.observing.observations import DatabaseTrouble, RunWithdrawn

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Run
-from fairlead.domain.billing.books import UNLIMITED
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import QueueTimeout, ServiceUnavailable
+from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.runs.failures import read_fault
 from fairlead.observing.observations import DatabaseTrouble, RunClaimed, RunWithdrawn
 from operations.queueing import HOUR_MS, claim, enqueue, gate_of

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Run
 from damage import blob_files, flip
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import Fault, FaultError, InternalError, ProviderError, RequestNotFound, ServiceUnavailable
 from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.domain.runs.queue import QueueStatus

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller, Gate
+from fairlead.domain.accounts.callers import Caller, Gate
 from fairlead.domain.faults import Fault, InternalError, ProviderError, ServiceUnavailable, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed
 from fairlead.domain.runs.selection import RouteOptions

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.models import Catalog
 from fairlead.domain.faults import (
     ContentPolicyViolation,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.runs.entries import Acceptance
 from fairlead.observing.observations import DatabaseTrouble, RunEnded, RunTakenOver
 from fairlead.operations.ledger.books import audit

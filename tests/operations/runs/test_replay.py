@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Run
 from damage import blob_files, flip
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import (
     DeadlineExceeded,
     Fault,

@@ -3,7 +3,7 @@
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.observing.observations import PartnerReportedMore
 from fairlead.operations.ledger.statements import statement
 from operations.servers import CENT, DONE, Partner, Server

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Run
 from damage import blob_file, blob_files, flip
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InsufficientCredits, ServiceUnavailable
 from fairlead.domain.runs.failures import read_fault
 from fairlead.domain.runs.states import RunState

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import InvalidInput, ProviderError, ServiceUnavailable
 from fairlead.domain.runs.entries import TakeOver
 from fairlead.domain.runs.outcomes import Failed, Reached

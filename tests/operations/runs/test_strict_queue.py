@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InputRejected
 from fairlead.domain.runs.selection import RouteOptions
 from operations.queueing import claim, enqueue

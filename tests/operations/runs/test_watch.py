@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import ConcurrencyLimitExceeded, FaultError, RequestNotFound
 from fairlead.domain.runs.queue import QueueStatus
 from fairlead.messaging.local.event_hub import LocalEventHub

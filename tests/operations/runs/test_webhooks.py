@@ -8,10 +8,10 @@ from typing import Any, Final
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import Caller, Patterns
+from fairlead.domain.accounts.callers import Caller, Patterns
 from fairlead.domain.faults import FaultError, Forbidden, InvalidInput, RequestNotFound, ServiceUnavailable
 from fairlead.domain.runs.states import RunState
-from fairlead.domain.webhooks import PAUSES_MS, TRIES_MAX, Prospect
+from fairlead.domain.runs.webhooks import PAUSES_MS, TRIES_MAX, Prospect
 from fairlead.observing.observations import DatabaseTrouble, UnexpectedError, WebhookGivenUp, WebhookTried
 from fairlead.operations.runs.webhooks import LEASE_MS
 from fake_partner import Behaviour, FakePartner, Request, drop, endless, hang, redirect, reply, trickle

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairlead.domain.callers import Caller, Patterns
-from fairlead.domain.provider_keys import StoredKey
+from fairlead.domain.accounts.callers import Caller, Patterns
+from fairlead.domain.accounts.provider_keys import StoredKey
 from fairlead.storage.accounts import provider_keys, workspaces
 from fairlead.storage.accounts.provider_keys import SealedKey
 from storage.bookings import LAB, NOW, Books, new_key

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from fairlead.domain.windows import WindowKey
+from fairlead.domain.accounts.rate_windows import WindowKey
 from fairlead.storage.accounts.rate_windows import add_requests, delete_windows, old_windows
 from storage.bookings import LAB, Books
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import Run
-from fairlead.domain.storage_limits import StorageLimits, StorageUsage
+from fairlead.domain.accounts.storage_limits import StorageLimits, StorageUsage
 from fairlead.storage.accounts import editor_documents
 from fairlead.storage.accounts.editor_documents import Shelf
 from fairlead.storage.accounts.storage_usage import StorageFullError, set_limits, usage_of

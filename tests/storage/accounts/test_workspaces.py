@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from conftest import Run
-from fairlead.domain.callers import (
+from fairlead.domain.accounts.callers import (
     Billing,
     Caller,
     Gate,

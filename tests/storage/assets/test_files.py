@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from conftest import Run
-from fairlead.domain.jobs.filenames import FileReference
+from fairlead.domain.assets.filenames import FileReference
 from fairlead.storage.assets.files import (
     WorkflowFile,
     add_file,

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.domain.billing.rates import (
+from fairlead.domain.catalog.models import Assets, Model
+from fairlead.domain.catalog.operations import Operation
+from fairlead.domain.catalog.strict_forms import StrictField
+from fairlead.domain.catalog.translations import Move, Translation
+from fairlead.domain.conditions import Condition
+from fairlead.domain.declarations import BadFileError
+from fairlead.domain.ledger.rates import (
     Case,
     Factor,
     Measured,
@@ -15,12 +21,6 @@ from fairlead.domain.billing.rates import (
     StrictPointers,
     StrictQuantity,
 )
-from fairlead.domain.catalog.models import Assets, Model
-from fairlead.domain.catalog.operations import Operation
-from fairlead.domain.catalog.strict_forms import StrictField
-from fairlead.domain.catalog.translations import Move, Translation
-from fairlead.domain.conditions import Condition
-from fairlead.domain.declarations import BadFileError
 from fairlead.storage.catalog.files import Offer
 from fairlead.storage.catalog.reader import load_catalog
 

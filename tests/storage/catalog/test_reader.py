@@ -11,7 +11,7 @@ import pytest
 
 from fairlead.domain.catalog.models import Catalog
 from fairlead.domain.declarations import BadFileError
-from fairlead.domain.money import from_dollars
+from fairlead.domain.ledger.money import from_dollars
 from fairlead.storage.catalog.files import Offer
 from fairlead.storage.catalog.reader import fingerprint, load_catalog
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from catalog_samples import shipped_catalog
-from fairlead.domain.billing.estimates import Source, estimate
-from fairlead.domain.billing.rates import Component, Pricing, charge, quote
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.translations import Translation, translate, translate_back
+from fairlead.domain.ledger.estimates import Source, estimate
+from fairlead.domain.ledger.rates import Component, Pricing, charge, quote
 from fairlead.domain.pointers import Pointer, put
 
 _SAMPLES: Final = Path(__file__).parents[2] / "providers" / "samples"

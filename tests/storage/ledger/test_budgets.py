@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from conftest import Run
-from fairlead.domain.billing.budgets import Budget, BudgetPeriod
 from fairlead.domain.days import DAY_MS
 from fairlead.domain.faults import BudgetExceeded, InsufficientCredits, Unauthorized
+from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
 from fairlead.domain.runs.entries import Verdict
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.accounts.workspaces import UnknownKeyError

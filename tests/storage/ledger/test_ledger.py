@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairlead.domain.billing.books import COSTLY
+from fairlead.domain.ledger.books import COSTLY
 from fairlead.storage.ledger import ledger
 from storage.bookings import LAB, Books, acceptance, admission, failure, redirection, settlement
 

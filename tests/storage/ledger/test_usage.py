@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.domain.billing.usage import Grouping, Usage, UsageQuery, UsedKey
 from fairlead.domain.days import DAY_MS
+from fairlead.domain.ledger.usage import Grouping, Usage, UsageQuery, UsedKey
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.ledger import ledger
 from fairlead.storage.ledger.usage import UsageBook, usage_of

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairlead.domain.billing.books import COSTLY, UNLIMITED
 from fairlead.domain.faults import CommittedSpendExceeded, ConcurrencyLimitExceeded, InsufficientCredits
+from fairlead.domain.ledger.books import COSTLY, UNLIMITED
 from fairlead.domain.runs.entries import Committed
 from storage.bookings import Books, admission, failure, settlement
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from fairlead.domain.billing.books import COSTLY, UNLIMITED
 from fairlead.domain.faults import (
     CommittedSpendExceeded,
     ConcurrencyLimitExceeded,
@@ -14,6 +13,7 @@ from fairlead.domain.faults import (
     KeyConflict,
     QueueBacklogFull,
 )
+from fairlead.domain.ledger.books import COSTLY, UNLIMITED
 from fairlead.domain.runs.entries import (
     Admission,
     CancelNoted,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from fairlead.domain.billing.books import COSTLY, UNLIMITED
+from fairlead.domain.ledger.books import COSTLY, UNLIMITED
 from fairlead.domain.runs.entries import Admission, JournalEntry, LiveRun, QueueTicket, Settlement, Withdrawal
 from fairlead.domain.work.entries import Claim, Release
 from fairlead.storage.ledger import ledger

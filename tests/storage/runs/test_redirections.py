@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.domain.billing.books import COSTLY
-from fairlead.domain.billing.budgets import Budget, BudgetPeriod
-from fairlead.domain.callers import Billing
+from fairlead.domain.accounts.callers import Billing
 from fairlead.domain.faults import BudgetExceeded, CommittedSpendExceeded, InsufficientCredits
+from fairlead.domain.ledger.books import COSTLY
+from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
 from fairlead.domain.work.entries import Superseded
 from fairlead.storage.accounts import workspaces
 from storage.bookings import Books, acceptance, admission, failure, new_key, redirection, settlement

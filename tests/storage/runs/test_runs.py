@@ -5,9 +5,9 @@ from functools import partial
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from fairlead.domain.billing.books import UNLIMITED
-from fairlead.domain.callers import Billing
+from fairlead.domain.accounts.callers import Billing
 from fairlead.domain.faults import ConcurrencyLimitExceeded, Forbidden, InsufficientCredits, Unauthorized
+from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.domain.runs.entries import Acceptance, Stray
 from fairlead.domain.runs.states import RunState
 from fairlead.domain.work.entries import Superseded

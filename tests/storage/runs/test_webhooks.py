@@ -8,7 +8,7 @@ import pytest
 from conftest import Run
 from fairlead.domain.runs.entries import QueueTicket
 from fairlead.domain.runs.states import RunState
-from fairlead.domain.webhooks import DueDelivery, EndedRun, Prospect, Try
+from fairlead.domain.runs.webhooks import DueDelivery, EndedRun, Prospect, Try
 from fairlead.domain.work.entries import Claim
 from fairlead.storage.db.database import Database
 from fairlead.storage.runs import webhooks

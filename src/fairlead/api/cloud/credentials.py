@@ -9,7 +9,7 @@ from typing import Final
 from starlette.requests import HTTPConnection
 
 from fairlead.api.http.credentials import CREDENTIAL_MAX, key_or_token
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, Unauthorized
 from fairlead.operations.accounts.authenticate import ApiKey, Authenticator, Token
 from fairlead.operations.accounts.rate_windows import RateWindows

@@ -16,9 +16,9 @@ from fairlead.api.cloud.bodies import decoded, read_content, read_document
 from fairlead.api.cloud.documents import SystemStats, UserFile, UserStatus, UserStorage
 from fairlead.api.cloud.wire import FEATURES, answer
 from fairlead.api.http.route import caller_of
-from fairlead.domain.editor_documents import DocumentInfo
+from fairlead.domain.accounts.editor_documents import DocumentInfo
 from fairlead.domain.faults import FaultError, InvalidInput
-from fairlead.operations.accounts.editor import DOCUMENT_BYTES_MAX, EditorDocuments
+from fairlead.operations.accounts.editor_documents import DOCUMENT_BYTES_MAX, EditorDocuments
 
 ENGINE_VERSION: Final = "0.27.0"
 """The version of the engine whose behaviour this one has, which clients look at before they use what is new in it."""

@@ -14,13 +14,13 @@ from fairlead.api.http.asgi import Headers, Scope
 from fairlead.api.http.faults import Kind, default_answer, fault_of
 from fairlead.api.http.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
 from fairlead.documents.fitting import fitted
+from fairlead.domain.assets.faults import AssetFaultError, ContentBlocked
 from fairlead.domain.faults import (
     Fault,
     InsufficientCredits,
     InternalError,
     bucket,
 )
-from fairlead.domain.jobs.asset_faults import AssetFaultError, ContentBlocked
 from fairlead.domain.jobs.faults import (
     BadCursor,
     BadFile,
@@ -44,7 +44,7 @@ from fairlead.domain.jobs.faults import (
     TooManyStreams,
     TooManyUploads,
 )
-from fairlead.domain.money import as_dollars
+from fairlead.domain.ledger.money import as_dollars
 
 
 class _Worded(NamedTuple):

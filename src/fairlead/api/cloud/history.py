@@ -12,7 +12,7 @@ from fairlead.api.cloud.pages import read_jobs, told_events
 from fairlead.api.cloud.submissions import asked_job
 from fairlead.api.cloud.wire import answer, history_entry, history_v2_detail, history_v2_entry
 from fairlead.api.http.route import caller_of
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.jobs.faults import JobFaultError, JobNotFound
 from fairlead.domain.jobs.jobs import Job, JobQuery
 from fairlead.domain.jobs.states import LIVE, JobState

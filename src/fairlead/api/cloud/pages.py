@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.jobs.events import Cached, Event, Failed, Interrupted, Started, Succeeded
 from fairlead.domain.jobs.jobs import Job, JobQuery
 from fairlead.operations.jobs.read import JobReader

@@ -40,7 +40,7 @@ from fairlead.domain.faults import (
     TooManyValues,
     Unauthorized,
 )
-from fairlead.domain.money import as_dollars
+from fairlead.domain.ledger.money import as_dollars
 
 TIMEOUT_RETRY_SECONDS: Final = 5
 RUNNING_RETRY_SECONDS: Final = 2

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 
 JSON: Final = "application/json"
 ANYTHING: Final = "*/*"

@@ -25,9 +25,9 @@ from fairlead.api.http.asgi import (
     headers_of_every_answer,
 )
 from fairlead.api.http.route import Authorize, Bind, Endpoint, Route, authorized
+from fairlead.domain.assets.faults import AssetFaultError
 from fairlead.domain.deployments import DeploymentFaultError
 from fairlead.domain.faults import FaultError, RequestNotFound, ServiceUnavailable
-from fairlead.domain.jobs.asset_faults import AssetFaultError
 from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.registry import RegistryFaultError
 from fairlead.observing.observations import FaultAnswered, Observer, UnexpectedError

@@ -7,8 +7,8 @@ import msgspec
 
 from fairlead.api.http.forms import Form
 from fairlead.api.jobs.documents import PATH_MAX, AssetFromHash
-from fairlead.domain.jobs.asset_faults import AssetFaultError, AssetNotFound
-from fairlead.domain.jobs.assets import BadAssetError, NewAsset, is_asset_id, read_hash
+from fairlead.domain.assets.faults import AssetFaultError, AssetNotFound
+from fairlead.domain.assets.records import BadAssetError, NewAsset, is_asset_id, read_hash
 from fairlead.domain.jobs.faults import BadFile, JobFaultError
 
 BODY_MAX: Final = 64 * 1024

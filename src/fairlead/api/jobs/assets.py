@@ -15,8 +15,8 @@ from fairlead.api.jobs.addresses import PREFIX, api_base
 from fairlead.api.jobs.asset_fields import BODY_MAX, asset_id_of, digest_of, read_from_hash, read_upload
 from fairlead.api.jobs.documents import AssetAdded, AssetShown
 from fairlead.api.jobs.wire import answer
-from fairlead.domain.jobs.asset_faults import AssetFaultError, BlobNotFound
-from fairlead.domain.jobs.assets import AddedAsset, Asset
+from fairlead.domain.assets.faults import AssetFaultError, BlobNotFound
+from fairlead.domain.assets.records import AddedAsset, Asset
 from fairlead.operations.assets.records import Assets
 
 _FIELD: Final = "file"

@@ -15,7 +15,7 @@ from fairlead.api.http.credentials import key_or_token
 from fairlead.api.http.hosts import KnownHosts
 from fairlead.api.jobs.addresses import address_of
 from fairlead.api.jobs.errors import SsoRequiredError
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.deployments import Deployment
 from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
 from fairlead.operations.accounts.authenticate import Authenticator, Credential, Token

@@ -25,8 +25,8 @@ from fairlead.api.jobs.documents import (
 )
 from fairlead.api.jobs.errors import NoDeploymentsError
 from fairlead.api.jobs.wire import answer
+from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.deployments import BadDeployment, Deployment, DeploymentFaultError, Release, ReleaseState
-from fairlead.domain.token_issuers import TokenKind
 from fairlead.operations.deployments import Deployments
 
 _BODY_MAX: Final = 64 * 1024

@@ -14,6 +14,15 @@ from fairlead.api.http.faults import Kind, default_answer, fault_of
 from fairlead.api.http.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
 from fairlead.api.jobs.documents import JobsError, JobsErrorCode, JobsErrorTold
 from fairlead.documents.fitting import fitted
+from fairlead.domain.assets.faults import (
+    AssetFault,
+    AssetFaultError,
+    AssetInUse,
+    AssetNotFound,
+    BlobNotFound,
+    ContentBlocked,
+    HashMismatch,
+)
 from fairlead.domain.deployments import (
     BadDeployment,
     DeploymentFault,
@@ -28,15 +37,6 @@ from fairlead.domain.faults import (
     ConcurrencyLimitExceeded,
     Fault,
     InternalError,
-)
-from fairlead.domain.jobs.asset_faults import (
-    AssetFault,
-    AssetFaultError,
-    AssetInUse,
-    AssetNotFound,
-    BlobNotFound,
-    ContentBlocked,
-    HashMismatch,
 )
 from fairlead.domain.jobs.faults import (
     BadCursor,

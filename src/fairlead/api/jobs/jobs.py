@@ -33,7 +33,7 @@ from fairlead.api.jobs.wire import (
 )
 from fairlead.document_readers import DocumentReaders
 from fairlead.documents.members import BadDocumentError
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.deployments import placement_in
 from fairlead.domain.faults import FaultError, InternalError
 from fairlead.domain.jobs.events import Event

@@ -27,7 +27,7 @@ from fairlead.api.registry.wire import (
     shown_publisher,
     shown_version,
 )
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.registry import (
     BadEntry,

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict, g
 import msgspec
 
 from fairlead.api.http.schemas import Day, Link, Time
-from fairlead.domain.billing.usage import UsedKey
 from fairlead.domain.faults import Bucket
+from fairlead.domain.ledger.usage import UsedKey
 
 Dollars: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^-?[0-9]+([.][0-9]+)?$"})]
 """An amount of US dollars, as text."""

@@ -34,7 +34,7 @@ from fairlead.domain.faults import (
     Violation,
     bucket,
 )
-from fairlead.domain.money import UNITS_PER_DOLLAR
+from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
 
 _UNITS_PER_CENT: Final = UNITS_PER_DOLLAR // 100
 

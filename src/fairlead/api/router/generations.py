@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from fairlead.api.http.asgi import Scope
 from fairlead.api.http.credentials import key_or_token, token_only
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.operations.accounts.authenticate import Authenticator, Credential
 from fairlead.operations.accounts.rate_windows import RateWindows
 

@@ -14,7 +14,7 @@ from fairlead.api.http.route import caller_of
 from fairlead.api.router.generations import generation_of
 from fairlead.api.router.runs import model_id_of
 from fairlead.api.router.wire import detail_response, list_response, page_query
-from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate
+from fairlead.domain.accounts.callers import ROUTER_GATE, Caller, refuse_gate
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.catalog.schema import strong_etag
 from fairlead.domain.faults import FaultError, ModelNotFound

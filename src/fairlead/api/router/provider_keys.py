@@ -13,10 +13,10 @@ from fairlead.api.http.route import caller_of
 from fairlead.api.http.schemas import as_time
 from fairlead.api.router.documents import ProviderKeyList, ProviderKeyShown
 from fairlead.api.router.runs import check_content_type
-from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_provider
+from fairlead.domain.accounts.callers import ROUTER_GATE, Caller, refuse_gate, refuse_provider
+from fairlead.domain.accounts.provider_keys import StoredKey, refuse_managing
+from fairlead.domain.catalog.body import read_body
 from fairlead.domain.faults import FaultError, InvalidInput
-from fairlead.domain.provider_keys import StoredKey, refuse_managing
-from fairlead.domain.runs.body import read_body
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 
 _BODY_MAX: Final = 64 * 1024

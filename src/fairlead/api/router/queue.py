@@ -29,7 +29,7 @@ from fairlead.api.router.wire import (
     webhook_of,
 )
 from fairlead.domain.faults import FaultError
-from fairlead.domain.money import as_credits
+from fairlead.domain.ledger.money import as_credits
 from fairlead.domain.runs.entries import QueueTicket
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.operations.runs.admit import Admitter, RunCommand

@@ -25,10 +25,10 @@ from fairlead.api.http.headers import CONTENT_TYPE, NOSNIFF, REPLAYED, HeaderNam
 from fairlead.api.router.errors import committed_headers
 from fairlead.api.router.generations import Generation
 from fairlead.api.router.wire import dropped_text, read_route_options
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.catalog.identifiers import is_model_segment, is_provider_segment
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
-from fairlead.domain.identifiers import is_model_segment, is_provider_segment
-from fairlead.domain.money import as_credits
+from fairlead.domain.ledger.money import as_credits
 from fairlead.domain.runs.entries import Committed, IdempotencyKey
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.domain.runs.replays import KEY_MAX, fingerprint, key_id

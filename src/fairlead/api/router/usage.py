@@ -10,10 +10,10 @@ from starlette.responses import Response
 from fairlead.api.http.route import caller_of
 from fairlead.api.router.documents import UsageFigures, UsageRow, UsageShown
 from fairlead.api.router.wire import read_query
-from fairlead.domain.billing.usage import Grouping, Usage
-from fairlead.domain.callers import ROUTER_GATE, refuse_gate
+from fairlead.domain.accounts.callers import ROUTER_GATE, refuse_gate
 from fairlead.domain.faults import FaultError
-from fairlead.domain.money import as_credits, as_dollars
+from fairlead.domain.ledger.money import as_credits, as_dollars
+from fairlead.domain.ledger.usage import Grouping, Usage
 from fairlead.operations.ledger.usage import UsageReader, UsageReport
 
 _UNCACHED: Final = {"Cache-Control": "no-store"}

@@ -12,9 +12,9 @@ from fairlead.api.http.route import caller_of
 from fairlead.api.http.schemas import as_time
 from fairlead.api.router.documents import WebhookDeliveries, WebhookDelivery, WebhookSecretShown, WebhookTry
 from fairlead.api.router.runs import model_id_of
-from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate
+from fairlead.domain.accounts.callers import ROUTER_GATE, Caller, refuse_gate
 from fairlead.domain.faults import FaultError
-from fairlead.domain.webhooks import Delivery, Try, refuse_managing_secret
+from fairlead.domain.runs.webhooks import Delivery, Try, refuse_managing_secret
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, WorkspaceSecret
 from fairlead.operations.runs.webhooks import DeliveryLog
 

@@ -14,12 +14,12 @@ import msgspec
 from fairlead.api.http.cursors import make_cursor, read_cursor
 from fairlead.api.http.schemas import as_time
 from fairlead.api.router.documents import ServingProvider
-from fairlead.domain.billing.estimates import Source
-from fairlead.domain.billing.rates import card_in_force
-from fairlead.domain.billing.summaries import price_lines
 from fairlead.domain.catalog.models import MODALITIES, Model, Selection
 from fairlead.domain.faults import FaultError, InvalidInput
-from fairlead.domain.money import UNITS_PER_DOLLAR, as_credits, as_dollars
+from fairlead.domain.ledger.estimates import Source
+from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, as_credits, as_dollars
+from fairlead.domain.ledger.rates import card_in_force
+from fairlead.domain.ledger.summaries import price_lines
 from fairlead.domain.runs.selection import RouteOptions
 from fairlead.operations.catalog import Page
 from fairlead.operations.runs.collect import RequestStatus

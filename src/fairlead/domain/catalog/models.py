@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from fairlead.domain.billing.markups import Markups
-from fairlead.domain.billing.rates import RateCard
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.operations import SOLE, Operation, meant
 from fairlead.domain.catalog.schema import InputSchema
 from fairlead.domain.catalog.strict_forms import StrictForm
 from fairlead.domain.catalog.translations import Translation
 from fairlead.domain.faults import ModelNotFound
+from fairlead.domain.ledger.markups import Markups
+from fairlead.domain.ledger.rates import RateCard
 from fairlead.domain.pointers import Pointer, find_all
 
 SUGGESTIONS_MAX: Final = 3

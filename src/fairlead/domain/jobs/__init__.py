@@ -3,6 +3,6 @@
 states       the life of a job, and the seven statuses that the jobs API shows of it
 jobs         the records; entries.py is what is written, events.py what is told, progress.py how far one is
 faults       what can be refused or fail; errors.py the kinds of errors of a job, findings.py what is wrong by node
-filenames    names of files; assets.py, asset_references.py and outputs.py what stands for them
-partner_*    what nodes of partners' models are, made of their schemas
+outputs      what its nodes have made; asset_references.py what stands for files in a workflow
+listing      lists of jobs; labels.py what they are found by
 """

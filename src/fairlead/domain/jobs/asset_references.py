@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.jobs.assets import is_asset_id, read_hash
+from fairlead.domain.assets.records import is_asset_id, read_hash
 from fairlead.domain.jobs.faults import SubmissionRefused
 from fairlead.domain.jobs.findings import NODES_MAX
 

@@ -5,12 +5,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from fairlead.domain.accounts.storage_limits import UNLIMITED, StorageLimits
 from fairlead.domain.deployments import DeploymentFault, Placement
 from fairlead.domain.faults import Fault
 from fairlead.domain.jobs.faults import JobFault, StorageFull
 from fairlead.domain.jobs.jobs import JobDocuments
 from fairlead.domain.jobs.states import JobState, JobTransition
-from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
 from fairlead.domain.work.entries import Claim, Release, Superseded
 
 

@@ -12,8 +12,8 @@ import msgspec
 from fairlead.domain.faults import Fault
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunState
-from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.domain.work.entries import Claim, Release, Superseded
+from fairlead.domain.work.stored_documents import DocumentBlob
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):

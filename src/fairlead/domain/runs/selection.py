@@ -1,7 +1,8 @@
 """Which leg serves a run, and why one is refused: pure, in the fixed order of the specification (R-11).
 
 The six refusals of an explicit `model_provider` are checked one after another; an earlier one answers whether or not
-a later one would. What a check needs is given as a value; a gate that cannot be read is `unknown` (domain/callers.py).
+a later one would. What a check needs is given as a value; a gate that cannot be read is `unknown`
+(domain/accounts/callers.py).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -9,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.callers import Caller, provider_gate, refuse_gate, refuse_policy
+from fairlead.domain.accounts.callers import Caller, provider_gate, refuse_gate, refuse_policy
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.faults import Fault, FaultError, InvalidInput, KeyConflict

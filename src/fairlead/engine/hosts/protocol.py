@@ -54,7 +54,7 @@ class Preload(msgspec.Struct, frozen=True, tag=True):
 class Load(msgspec.Struct, frozen=True, tag=True):
     """Load classes of nodes: the engine's own, those of partners' models, and those of some packs.
 
-    `partner_nodes` is the JSON document of `domain/jobs/partner_nodes.py`; `folder` the one in which packs may write
+    `partner_nodes` is the JSON document of `domain/catalog/partner_nodes.py`; `folder` the one in which packs may write
     while they are loaded. What is forked from the process has its folders beside that, and nowhere else; `policy` is
     narrower than that of Begin. Each pack is announced with Loading, and everything answered with Ready.
     """

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 
-from fairlead.domain.jobs.filenames import is_web_link
+from fairlead.domain.assets.filenames import is_web_link
 from fairlead.engine.media import exr, pictures
 from fairlead.engine.media.arrays import Array, check_size
 from fairlead.engine.nodes.context import Context, NoSuchFileError

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 import soundfile
 
-from fairlead.domain.jobs.partner_bodies import LINK_WANTED
-from fairlead.domain.jobs.partner_declarations import Kind, MaskColour, NodeInput, Spelling
-from fairlead.domain.media import HEAD_BYTES, media_type
+from fairlead.domain.assets.media_types import HEAD_BYTES, media_type
+from fairlead.domain.catalog.partner_bodies import LINK_WANTED
+from fairlead.domain.catalog.partner_declarations import Kind, MaskColour, NodeInput, Spelling
 from fairlead.engine.media import pictures, sound_files, sounds
 from fairlead.engine.media.arrays import Array
 from fairlead.engine.media.clips import FileClip

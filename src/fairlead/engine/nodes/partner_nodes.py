@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.domain.jobs.partner_bodies import body_of
-from fairlead.domain.jobs.partner_declarations import MODEL_INPUT, Found, Kind, NodeInput, PartnerNode, Place
-from fairlead.domain.jobs.partner_nodes import read_partner_nodes
-from fairlead.domain.media import HEAD_BYTES, extension, media_type
+from fairlead.domain.assets.media_types import HEAD_BYTES, extension, media_type
+from fairlead.domain.catalog.partner_bodies import body_of
+from fairlead.domain.catalog.partner_declarations import MODEL_INPUT, Found, Kind, NodeInput, PartnerNode, Place
+from fairlead.domain.catalog.partner_nodes import read_partner_nodes
 from fairlead.domain.pointers import find_all, parse_pointer
 from fairlead.engine.nodes.context import Context, ModelReply, NamedFaultError
 from fairlead.engine.nodes.node import Blocked, Declared, Definition, Input, Output, Result

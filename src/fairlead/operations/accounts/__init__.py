@@ -1,13 +1,13 @@
 """Who calls, and what belongs to a workspace.
 
-    authenticate     Authenticator: from a credential to a Caller, or 401
-    workspaces       made, changed, paid for; the first one of an installation
-    keys             API keys: issued once, kept as digests, revoked for good
-    provider_keys    ProviderKeys: a workspace's own keys at providers
-    webhook_secrets  WebhookSecrets: what its webhooks are signed with
-    secrets          another master secret in the place of the one before
-    rate_windows     RateWindows: quotas of requests, added up over all servers
-    editor           EditorDocuments: what editors keep for a workspace
+    authenticate      Authenticator: from a credential to a Caller, or 401
+    workspaces        made, changed, paid for; the first one of an installation
+    keys              API keys: issued once, kept as digests, revoked for good
+    provider_keys     ProviderKeys: a workspace's own keys at providers
+    webhook_secrets   WebhookSecrets: what its webhooks are signed with
+    secrets           another master secret in the place of the one before
+    rate_windows      RateWindows: quotas of requests, added up over all servers
+    editor_documents  EditorDocuments: what editors keep for a workspace
 
 It imports no other noun. A secret is never told again after it was made, but to be used.
 """

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from fairlead.domain.callers import Caller, Patterns
+from fairlead.domain.accounts.callers import Caller, Patterns
 from fairlead.domain.faults import FaultError, Forbidden, ServiceUnavailable, Unauthorized
 from fairlead.identity.key_sets import KeysUnavailableError
 from fairlead.identity.tokens import InvalidTokenError, TokenVerifier, TokenVerifiers

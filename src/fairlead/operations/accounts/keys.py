@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.domain.billing.budgets import Budget
+from fairlead.domain.ledger.budgets import Budget
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.accounts.workspaces import UnknownKeyError

@@ -4,9 +4,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
+from fairlead.domain.accounts.provider_keys import (
+    DOCUMENT_BYTES_MAX,
+    KEY_MAX,
+    StoredKey,
+    is_key,
+    is_key_document,
+    key_hint,
+)
+from fairlead.domain.catalog.identifiers import is_provider_segment
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound, RequestNotFound, ServiceUnavailable
-from fairlead.domain.identifiers import is_provider_segment
-from fairlead.domain.provider_keys import DOCUMENT_BYTES_MAX, KEY_MAX, StoredKey, is_key, is_key_document, key_hint
 from fairlead.identity.sealing import CannotOpenError, Sealer
 from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import provider_keys

@@ -7,8 +7,8 @@ quota with a lag of about a second.
 from collections.abc import Sequence
 from typing import Final
 
+from fairlead.domain.accounts.rate_windows import Meter, Quota
 from fairlead.domain.faults import FaultError
-from fairlead.domain.windows import Meter, Quota
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import rate_windows

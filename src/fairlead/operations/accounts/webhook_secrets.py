@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.webhooks import DueDelivery, KeptSecrets, secret_text, signing_numbers
+from fairlead.domain.runs.webhooks import DueDelivery, KeptSecrets, secret_text, signing_numbers
 from fairlead.identity.master_secret import MasterSecret, Secrets
 from fairlead.identity.sealing import CannotOpenError, Sealer
 from fairlead.operations.clock import Clock

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.domain.callers import Billing, Gate, is_workspace_name
+from fairlead.domain.accounts.callers import Billing, Gate, is_workspace_name
+from fairlead.domain.accounts.storage_limits import StorageLimits
 from fairlead.domain.jobs import subscriptions
-from fairlead.domain.money import UNITS_PER_DOLLAR
-from fairlead.domain.storage_limits import StorageLimits
+from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
 from fairlead.operations.accounts.keys import IssuedKey, issue_key
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import storage_usage, workspaces

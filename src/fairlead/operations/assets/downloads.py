@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin
 
+from fairlead.domain.assets.filenames import is_web_link
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.errors import IMAGE_DOWNLOAD
-from fairlead.domain.jobs.filenames import is_web_link
 from fairlead.engine.hosts.callbacks import DeclinedError
 from fairlead.fair_shares import FairShares, NoRoomError
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, TransportError, UnreachableError

@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.jobs.errors import TOO_MUCH
-from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError, StorageFull, TooManyUploads
-from fairlead.domain.jobs.filenames import (
+from fairlead.domain.accounts.storage_limits import UNLIMITED, StorageLimits
+from fairlead.domain.assets.filenames import (
     KINDS,
     FileReference,
     clean_extension,
@@ -24,8 +22,10 @@ from fairlead.domain.jobs.filenames import (
     is_web_link,
     read_reference,
 )
-from fairlead.domain.media import HEAD_BYTES, TEXT, is_shown, media_type
-from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
+from fairlead.domain.assets.media_types import HEAD_BYTES, TEXT, is_shown, media_type
+from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.jobs.errors import TOO_MUCH
+from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError, StorageFull, TooManyUploads
 from fairlead.engine.hosts.callbacks import DeclinedError
 from fairlead.fair_shares import FairShares, NoRoomError
 from fairlead.identity.links import Links

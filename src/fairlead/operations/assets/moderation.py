@@ -6,8 +6,8 @@ They are judged before they are kept, so that nothing of them is left; where nob
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final, TypeAlias
 
+from fairlead.domain.assets.faults import AssetFaultError, ContentBlocked
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.jobs.asset_faults import AssetFaultError, ContentBlocked
 from fairlead.moderation.pool import NoVerdictError
 from fairlead.moderation.protocol import Question, Verdict
 from fairlead.observing.observations import ContentRefused, ModerationFailed, Observer

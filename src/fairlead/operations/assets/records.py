@@ -11,9 +11,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from fairlead.domain.callers import Caller
-from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.jobs.asset_faults import (
+from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.assets.faults import (
     AssetFault,
     AssetFaultError,
     AssetInUse,
@@ -21,6 +20,9 @@ from fairlead.domain.jobs.asset_faults import (
     BlobNotFound,
     HashMismatch,
 )
+from fairlead.domain.assets.media_types import media_type
+from fairlead.domain.assets.records import AddedAsset, Asset, NewAsset
+from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.asset_references import (
     REFERENCES_MAX,
     AssetReference,
@@ -28,10 +30,8 @@ from fairlead.domain.jobs.asset_references import (
     told_of_assets,
     with_names,
 )
-from fairlead.domain.jobs.assets import AddedAsset, Asset, NewAsset
 from fairlead.domain.jobs.faults import BadFile, BadSubmission, JobFaultError, StorageFull
 from fairlead.domain.jobs.jobs import NewJob
-from fairlead.domain.media import media_type
 from fairlead.moderation.protocol import Question
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.assets.files import FileLinks, Intake, WorkflowFiles, check_new

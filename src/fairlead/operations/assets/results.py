@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from fairlead.domain.assets import exchange_links, links_in
+from fairlead.domain.assets.links import exchange_links, links_in
+from fairlead.domain.assets.media_types import HEAD_BYTES, extension, is_shown, media_type
 from fairlead.domain.catalog.models import Assets
 from fairlead.domain.faults import FaultError, Forbidden, InternalError, RequestNotFound, ServiceUnavailable
-from fairlead.domain.media import HEAD_BYTES, extension, is_shown, media_type
 from fairlead.domain.pointers import Pointer
 from fairlead.http_client.transport import TransportError
 from fairlead.identity.links import LinkParts, LinkRefusedError, Links

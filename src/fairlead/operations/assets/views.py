@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.assets.filenames import KINDS, leads_elsewhere, read_reference, split_name
+from fairlead.domain.assets.media_types import extension, is_shown
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.faults import BadFile, EngineUnavailable, FileNotFound, JobFaultError
-from fairlead.domain.jobs.filenames import KINDS, leads_elsewhere, read_reference, split_name
-from fairlead.domain.media import extension, is_shown
 from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.protocol import Render, Rendered
 from fairlead.operations.assets.files import FileLinks, Intake, SavedName, WorkflowFiles, check_new

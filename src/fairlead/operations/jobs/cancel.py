@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.entries import JobCancel, Moved
 from fairlead.domain.jobs.events import EventEnvelope, Interrupted

@@ -30,7 +30,7 @@ from fairlead.domain.faults import (
     Violation,
 )
 from fairlead.domain.jobs.errors import INSUFFICIENT_FUNDS, VALIDATION
-from fairlead.domain.money import as_dollars
+from fairlead.domain.ledger.money import as_dollars
 from fairlead.engine.hosts.callbacks import DeclinedError
 
 CONTENT_POLICY: Final = "ContentPolicyError"

@@ -11,12 +11,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from fairlead.domain.assets.media_types import HEAD_BYTES, extension, is_shown, media_type
+from fairlead.domain.catalog.body import read_body
 from fairlead.domain.catalog.models import Model
+from fairlead.domain.catalog.partner_bodies import LINK_WANTED
+from fairlead.domain.catalog.partner_results import links_of, places_of
 from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
-from fairlead.domain.jobs.partner_bodies import LINK_WANTED
-from fairlead.domain.jobs.partner_results import links_of, places_of
-from fairlead.domain.media import HEAD_BYTES, extension, is_shown, media_type
-from fairlead.domain.runs.body import read_body
 from fairlead.domain.runs.outcomes import Completed
 from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
 from fairlead.http_client.outcomes import Reply

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import (
     CommittedSpendExceeded,

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 from blake3 import blake3
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.events import Event, Executed, Started
 from fairlead.domain.jobs.jobs import Job, JobLifetime

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.deployments import DeploymentFaultError, DeploymentUnavailable
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.faults import EngineUnavailable, IdempotencyKeyUsed, InvalidWorkflow, JobFaultError

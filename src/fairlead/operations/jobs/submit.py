@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.deployments import (
     DeploymentFaultError,
     DeploymentNotFound,

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.events import (
     Cached,

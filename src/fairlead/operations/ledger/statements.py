@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from fairlead.domain.billing.books import EntryKind
+from fairlead.domain.ledger.books import EntryKind
 from fairlead.domain.runs.states import RunState
 from fairlead.storage.accounts.workspaces import workspace_id_of
 from fairlead.storage.db.database import Database

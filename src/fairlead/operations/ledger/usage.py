@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from fairlead.domain.billing.usage import (
+from fairlead.domain.days import NotADateError
+from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
+from fairlead.domain.ledger.usage import (
     ROWS_MAX,
     BadUsageQueryError,
     Usage,
@@ -10,8 +12,6 @@ from fairlead.domain.billing.usage import (
     total_of,
     usage_query,
 )
-from fairlead.domain.days import NotADateError
-from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
 from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.db.database import Database, DatabaseUnavailableError

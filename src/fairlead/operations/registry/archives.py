@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
+from fairlead.domain.accounts.storage_limits import StorageLimits
 from fairlead.domain.faults import BodyTooLarge, FaultError, Forbidden, ServiceUnavailable
 from fairlead.domain.registry import (
     VERSIONS_MAX,
@@ -26,7 +27,6 @@ from fairlead.domain.registry import (
     require,
     split_archive_id,
 )
-from fairlead.domain.storage_limits import StorageLimits
 from fairlead.identity.links import LinkParts, LinkRefusedError, Links
 from fairlead.operations.assets.results import ServedAsset
 from fairlead.operations.clock import Clock, new_id

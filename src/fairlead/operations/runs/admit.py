@@ -4,8 +4,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.billing.rates import Pricing
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import (
     FaultError,
@@ -17,6 +16,7 @@ from fairlead.domain.faults import (
     Upstream,
     is_fault,
 )
+from fairlead.domain.ledger.rates import Pricing
 from fairlead.domain.runs.entries import (
     Admission,
     Committed,
@@ -29,8 +29,8 @@ from fairlead.domain.runs.entries import (
 )
 from fairlead.domain.runs.outcomes import Failed, Work
 from fairlead.domain.runs.selection import Selection
-from fairlead.domain.stored_documents import DocumentBlob
 from fairlead.domain.work.entries import Superseded
+from fairlead.domain.work.stored_documents import DocumentBlob
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.clock import Clock

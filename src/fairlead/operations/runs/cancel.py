@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import Cancelled, FaultError, ServiceUnavailable, bucket, is_fault
 from fairlead.domain.runs.entries import CancelNoted, HasEnded, KeptResult, Withdrawal, Withdrawn
 from fairlead.domain.runs.failures import write_fault

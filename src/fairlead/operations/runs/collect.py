@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from fairlead.domain.callers import ROUTER_GATE, Caller, refuse_gate, refuse_model
+from fairlead.domain.accounts.callers import ROUTER_GATE, Caller, refuse_gate, refuse_model
 from fairlead.domain.faults import FaultError, RequestNotFound, ServiceUnavailable, bucket
 from fairlead.domain.runs.entries import KeptResult
 from fairlead.domain.runs.failures import read_fault

@@ -12,10 +12,10 @@ import jiter
 import msgspec
 
 from fairlead.documents.outline import mark_of
-from fairlead.domain.billing.rates import charge
 from fairlead.domain.catalog.translations import translate_back
 from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, InternalError, ProviderError, Upstream
-from fairlead.domain.money import as_dollars
+from fairlead.domain.ledger.money import as_dollars
+from fairlead.domain.ledger.rates import charge
 from fairlead.domain.runs.entries import Acceptance, Redirection, RunEntry
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Work
 from fairlead.domain.runs.retries import is_about_the_form, may_be_waited_for, may_go_elsewhere

@@ -12,9 +12,9 @@ import msgspec
 from fairlead.document_readers import INLINE_BYTES, DocumentReaders, NoReaderError, UnreadableDocumentError
 from fairlead.documents.examining import Examined, OfBody
 from fairlead.documents.outline import LargeDocument
+from fairlead.domain.catalog.body import read_body
 from fairlead.domain.catalog.models import Model
 from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable, Violation
-from fairlead.domain.runs.body import read_body
 
 _BUSY: Final = "Too many large bodies are being read; try again soon."
 _UNREADABLE: Final = "The request body cannot be read: it takes too long or too much memory."

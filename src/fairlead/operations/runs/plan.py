@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 
 from fairlead.documents.outline import LargeDocument, mark_of
-from fairlead.domain.billing.rates import Pricing, Quote, RateCard, card_in_force, card_named, quote
-from fairlead.domain.billing.strict_rates import quote_strict
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.strict_forms import RUN_ID
 from fairlead.domain.catalog.translations import translate
+from fairlead.domain.ledger.rates import Pricing, Quote, RateCard, card_in_force, card_named, quote
+from fairlead.domain.ledger.strict_rates import quote_strict
 
 _encode: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 

@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from fairlead.domain.billing.rates import Pricing, RateCard
-from fairlead.domain.billing.strict_rates import beyond_card
-from fairlead.domain.callers import ESTIMATE_GATE, ROUTER_GATE, Caller, refuse_gate, refuse_provider
+from fairlead.domain.accounts.callers import ESTIMATE_GATE, ROUTER_GATE, Caller, refuse_gate, refuse_provider
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.catalog.schema import echo
 from fairlead.domain.faults import FaultError, InputRejected, ServiceUnavailable, Violation
+from fairlead.domain.ledger.rates import Pricing, RateCard
+from fairlead.domain.ledger.strict_rates import beyond_card
 from fairlead.domain.runs.selection import Facts, RouteOptions, Selection, select
 from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.runs.large_bodies import LargeBodies, ReadBody

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
-from fairlead.domain.billing.rates import Pricing
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.faults import FaultError, ServiceUnavailable
+from fairlead.domain.ledger.rates import Pricing
 from fairlead.domain.runs.entries import IdempotencyKey, LiveRun
 from fairlead.domain.runs.selection import Selection
-from fairlead.domain.stored_documents import DocumentBlob
+from fairlead.domain.work.stored_documents import DocumentBlob
 from fairlead.fair_shares import FairShares
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.catalog import CatalogKeeper

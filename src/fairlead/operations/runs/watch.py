@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Final
 
-from fairlead.domain.callers import Caller
+from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import ConcurrencyLimitExceeded, FaultError
 from fairlead.domain.runs.queue import QueueStatus
 from fairlead.messaging.event_hub import EventHub, RunWatch

@@ -9,10 +9,10 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from fairlead.domain.callers import Caller, refuse_model
+from fairlead.domain.accounts.callers import Caller, refuse_model
 from fairlead.domain.faults import FaultError, RequestNotFound
 from fairlead.domain.runs.queue import is_request_id
-from fairlead.domain.webhooks import (
+from fairlead.domain.runs.webhooks import (
     Delivery,
     DueDelivery,
     IPAddress,

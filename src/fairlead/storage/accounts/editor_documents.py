@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
-from fairlead.domain.editor_documents import DocumentInfo
-from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
+from fairlead.domain.accounts.editor_documents import DocumentInfo
+from fairlead.domain.accounts.storage_limits import UNLIMITED, StorageLimits
 from fairlead.storage.accounts.storage_usage import check_room
 from fairlead.storage.db.statements import insert_into
 from fairlead.storage.db.tables import editor_documents

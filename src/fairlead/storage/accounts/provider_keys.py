@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, select, update
 
-from fairlead.domain.provider_keys import StoredKey
+from fairlead.domain.accounts.provider_keys import StoredKey
 from fairlead.storage.db.statements import insert_into
 from fairlead.storage.db.tables import provider_keys
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, and_, bindparam, delete, or_, select
 
-from fairlead.domain.windows import Span, WindowKey
+from fairlead.domain.accounts.rate_windows import Span, WindowKey
 from fairlead.storage.db.statements import Prepared, insert_in
 from fairlead.storage.db.tables import rate_windows
 

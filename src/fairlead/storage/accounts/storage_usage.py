@@ -17,7 +17,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from fairlead.domain.storage_limits import StorageLimits, StorageUsage
+from fairlead.domain.accounts.storage_limits import StorageLimits, StorageUsage
 from fairlead.storage.db.schema import storage_usage
 from fairlead.storage.db.statements import PreparedLookup, insert_into
 from fairlead.storage.db.tables import assets, editor_documents, jobs, workflow_files, workspaces

@@ -9,10 +9,10 @@ import msgspec
 from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from fairlead.domain.billing.books import EntryKind, Funds
-from fairlead.domain.billing.budgets import Budget, BudgetPeriod
-from fairlead.domain.callers import EVERY_GATE, Billing, Caller, Gate, Patterns, SingleSignOn
-from fairlead.domain.token_issuers import TokenKind
+from fairlead.domain.accounts.callers import EVERY_GATE, Billing, Caller, Gate, Patterns, SingleSignOn
+from fairlead.domain.accounts.token_issuers import TokenKind
+from fairlead.domain.ledger.books import EntryKind, Funds
+from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
 from fairlead.storage.db.tables import api_keys, ledger_entries, provider_keys, workspaces
 
 _UNREADABLE: Final = "(unreadable)"

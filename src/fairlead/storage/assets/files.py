@@ -24,7 +24,8 @@ from sqlalchemy import (
     update,
 )
 
-from fairlead.domain.jobs.filenames import (
+from fairlead.domain.accounts.storage_limits import StorageLimits
+from fairlead.domain.assets.filenames import (
     FileReference,
     is_numbered,
     numbered,
@@ -33,7 +34,6 @@ from fairlead.domain.jobs.filenames import (
     split_name,
 )
 from fairlead.domain.jobs.states import LIVE
-from fairlead.domain.storage_limits import StorageLimits
 from fairlead.storage.accounts.storage_usage import check_room, lock_usage
 from fairlead.storage.db.statements import Prepared, PreparedQuery, insert_in, insert_into
 from fairlead.storage.db.tables import file_numbers, job_files, jobs, workflow_files

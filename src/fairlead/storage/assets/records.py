@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, delete, or_, select
 
-from fairlead.domain.storage_limits import UNLIMITED, StorageLimits
+from fairlead.domain.accounts.storage_limits import UNLIMITED, StorageLimits
 from fairlead.storage.assets.files import WorkflowFile, find_content, keep_file, needed_by_jobs
 from fairlead.storage.db.tables import workflow_files
 

@@ -19,7 +19,7 @@ from typing import IO, Final
 
 from blake3 import blake3
 
-from fairlead.domain.media import HEAD_BYTES
+from fairlead.domain.assets.media_types import HEAD_BYTES
 from fairlead.storage.blobs.errors import BlobTooLargeError
 from fairlead.storage.blobs.local_files import write_all
 

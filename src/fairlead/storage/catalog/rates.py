@@ -9,7 +9,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from fairlead.domain.billing.rates import (
+from fairlead.domain.conditions import Condition, ConditionFile, conditions
+from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, from_dollars
+from fairlead.domain.ledger.rates import (
     Case,
     Component,
     Factor,
@@ -22,8 +24,6 @@ from fairlead.domain.billing.rates import (
     StrictPointers,
     StrictQuantity,
 )
-from fairlead.domain.conditions import Condition, ConditionFile, conditions
-from fairlead.domain.money import UNITS_PER_DOLLAR, from_dollars
 from fairlead.domain.pointers import Pointer, parse_pointer
 
 VERSION_MAX: Final = 56

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from fairlead.domain.catalog.identifiers import is_model_id
 from fairlead.domain.catalog.models import Catalog, Document, Leg, Model, Retirement
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.catalog.schema import InputSchema, strong_etag
 from fairlead.domain.declarations import BadFileError, line_of_json, line_of_toml, read_json, read_toml
-from fairlead.domain.identifiers import is_model_id
 from fairlead.domain.pointers import parse_pointer
 from fairlead.storage.catalog.files import (
     ModelFile,

@@ -5,11 +5,11 @@ from typing import Annotated, Final
 
 import msgspec
 
-from fairlead.domain.billing.rates import Case, RateCard, StrictPointers, StrictQuantity
-from fairlead.domain.billing.strict_rates import pointers_of
 from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.catalog.strict_forms import StrictField, StrictForm
 from fairlead.domain.conditions import ConditionFile, conditions
+from fairlead.domain.ledger.rates import Case, RateCard, StrictPointers, StrictQuantity
+from fairlead.domain.ledger.strict_rates import pointers_of
 from fairlead.domain.pointers import Pointer, as_text, parse_pointer
 from fairlead.storage.catalog.rates import MistakeError, Name
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from sqlalchemy import Connection, bindparam, func, insert, literal_column, select, update
 
+from fairlead.domain.accounts.storage_limits import StorageUsage
 from fairlead.domain.deployments import DeploymentFault, DeploymentNotFound, DeploymentState, refuse_job
 from fairlead.domain.jobs.entries import (
     Claimed,
@@ -36,7 +37,6 @@ from fairlead.domain.jobs.faults import (
     SubscriptionInactive,
 )
 from fairlead.domain.jobs.states import LIVE, WAITING, WORKING, JobState, JobTransition, advance, states_before
-from fairlead.domain.storage_limits import StorageUsage
 from fairlead.domain.work.entries import Claim, Release, Superseded
 from fairlead.storage.assets.files import INSERT_NEEDED, extend_expiries
 from fairlead.storage.db.statements import Prepared, PreparedInsert, PreparedLookup, PreparedQuery

@@ -20,9 +20,9 @@ from sqlalchemy import (
     update,
 )
 
-from fairlead.domain.billing.budgets import Budget, BudgetPeriod, period_start, refuse_budget
 from fairlead.domain.days import day_of
 from fairlead.domain.faults import Fault
+from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, period_start, refuse_budget
 from fairlead.storage.db.statements import Prepared, PreparedLookup, is_sqlite
 from fairlead.storage.db.tables import api_keys, usage_days
 

@@ -5,9 +5,9 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Select, case, func, literal, or_, select, union_all
 
-from fairlead.domain.billing.books import COSTLY, EntryKind
 from fairlead.domain.jobs.states import LIVE as LIVE_JOBS
 from fairlead.domain.jobs.states import JobState
+from fairlead.domain.ledger.books import COSTLY, EntryKind
 from fairlead.domain.runs.states import LIVE, WAITING, RunState
 from fairlead.storage.accounts.storage_usage import wrong_usage
 from fairlead.storage.db.tables import api_keys, jobs, ledger_entries, runs, usage_days, workspaces

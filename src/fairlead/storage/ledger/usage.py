@@ -5,8 +5,8 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, func, select
 
-from fairlead.domain.billing.usage import Grouping, Usage, UsageQuery, UsedKey
 from fairlead.domain.days import DAY_MS, day_of
+from fairlead.domain.ledger.usage import Grouping, Usage, UsageQuery, UsedKey
 from fairlead.storage.db.statements import Prepared, insert_in, is_sqlite
 from fairlead.storage.db.tables import api_keys, usage_days
 

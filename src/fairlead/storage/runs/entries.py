@@ -7,7 +7,9 @@ from typing import Final, TypeAlias
 import msgspec
 from sqlalchemy import Connection
 
-from fairlead.domain.billing.books import (
+from fairlead.domain.accounts.callers import Billing
+from fairlead.domain.faults import Cancelled, Fault, Unauthorized, bucket
+from fairlead.domain.ledger.books import (
     COSTLY,
     UNLIMITED,
     EntryKind,
@@ -18,8 +20,6 @@ from fairlead.domain.billing.books import (
     refuse_queueing,
     refuse_slot,
 )
-from fairlead.domain.callers import Billing
-from fairlead.domain.faults import Cancelled, Fault, Unauthorized, bucket
 from fairlead.domain.runs.entries import (
     Acceptance,
     Admission,

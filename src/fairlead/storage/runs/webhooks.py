@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from fairlead.domain.runs.states import RunState
-from fairlead.domain.webhooks import Delivery, DueDelivery, EndedRun, KeptSecrets, Prospect, Try
+from fairlead.domain.runs.webhooks import Delivery, DueDelivery, EndedRun, KeptSecrets, Prospect, Try
 from fairlead.storage.accounts.sealed_rows import (
     find_origin,
     forget_webhook_secrets,

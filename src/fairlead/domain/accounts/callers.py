@@ -1,0 +1,160 @@
+"""Who is calling, and what they may do (R-37, R-38)."""
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from fairlead.domain.accounts.token_issuers import TokenKind
+from fairlead.domain.faults import Fault, Forbidden, NotEnabled, ServiceUnavailable
+
+ROUTER_GATE: Final = "router"
+ESTIMATE_GATE: Final = "estimate"
+ORGANIZATION_CHARACTERS_MAX: Final = 100
+_WORKSPACE_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
+
+
+def is_workspace_name(text: str) -> bool:
+    """Whether a workspace may be called so: up to 64 lower-case letters, digits, dots, dashes and underscores."""
+    return _WORKSPACE_NAME.fullmatch(text) is not None
+
+
+def is_organization_id(text: str) -> bool:
+    """Whether an organization may be called so: 1 to 100 characters that can be seen; what they mean is not ours."""
+    return 0 < len(text) <= ORGANIZATION_CHARACTERS_MAX and text.isprintable() and " " not in text
+
+
+class Billing(enum.StrEnum):
+    """How a workspace pays: out of a balance that is enforced, or later, up to a cap."""
+
+    PREPAID = "prepaid"
+    POSTPAID = "postpaid"
+
+
+class Gate(enum.Enum):
+    """A rollout switch as read for one caller; UNKNOWN when it could not be evaluated."""
+
+    ON = "on"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+EVERY_GATE: Final = "*"
+"""The name under which switches that cannot be read at all are unknown together; no switch is called so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """A list of allowed names: exact, or ending in `*` to mean a prefix. `None` allows everything.
+
+    One that is not `is_readable` allows nothing, and is no reason to refuse anything for good (R-38).
+    """
+
+    allowed: tuple[str, ...] | None = None
+    is_readable: bool = True
+
+    def allow(self, name: str) -> bool:
+        """Whether a name is on the list."""
+        if self.allowed is None:
+            return True
+        return any(
+            name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern for pattern in self.allowed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SingleSignOn:
+    """The single sign-on by which an account must come, which takes no keys (J-11).
+
+    `organization_id` is the organization that has it; None where nobody has said which.
+    """
+
+    organization_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An authenticated caller: the workspace that pays, the credential used, and what both allow.
+
+    `gates` holds only the switches that differ from ON; `exhausted` is a hint that a prepaid workspace had nothing
+    left when it was read, to be confirmed before it is believed; `own_keys` names the providers at which the workspace
+    has a key of its own stored. `single_sign_on` is what governs the key that was used; a token has passed it already.
+    One that is `unproven` has shown no credential, and speaks for its workspace because its surface is open.
+    `token_kind` is what kind of token was used, None for a key.
+    """
+
+    workspace_id: str
+    workspace: str
+    key_id: str | None = None
+    subject: str | None = None
+    workspace_models: Patterns = Patterns()
+    credential_models: Patterns = Patterns()
+    providers: Patterns = Patterns()
+    gates: Mapping[str, Gate] = field(default_factory=dict)
+    exhausted: bool = False
+    own_keys: frozenset[str] = frozenset()
+    single_sign_on: SingleSignOn | None = None
+    unproven: bool = False
+    token_kind: TokenKind | None = None
+
+    @property
+    def payer_id(self) -> str | None:
+        """By what work that goes on later is paid: the key, or the workspace where a token of it was shown.
+
+        None for who has shown nothing, and for a token that is limited to some models, as nobody would remember them.
+        """
+        is_whole = not self.unproven and self.credential_models.allowed is None
+        return self.key_id or (self.workspace_id if is_whole else None)
+
+    def may_run(self, model_id: str) -> bool:
+        """Whether workspace and credential are both entitled to a model; also what the catalog shows."""
+        workspace, credential = self.workspace_models, self.credential_models
+        if workspace.allowed is None and credential.allowed is None:  # as most are, and every run asks
+            return True
+        return workspace.allow(model_id) and credential.allow(model_id)
+
+
+def provider_gate(provider: str) -> str:
+    """Name the rollout switch of a provider."""
+    return f"provider:{provider}"
+
+
+def refuse_gate(caller: Caller, name: str, what: str) -> Fault | None:
+    """Refuse a caller for whom a switch is off (403 `not_enabled`) or unreadable (503), else None."""
+    if not caller.gates:  # as it is for most callers, and every run asks twice
+        return None
+    match caller.gates.get(name, caller.gates.get(EVERY_GATE, Gate.ON)):
+        case Gate.OFF:
+            return NotEnabled(f"{what} is not enabled for this workspace yet.")
+        case Gate.UNKNOWN:
+            return ServiceUnavailable(f"Whether {what} is enabled for this workspace cannot be determined right now.")
+        case Gate.ON:
+            return None
+
+
+def refuse_model(caller: Caller, model_id: str) -> Fault | None:
+    """Say that a caller is not entitled to a model (R-38), or None when they are."""
+    if caller.may_run(model_id):
+        return None
+    if not (caller.workspace_models.is_readable and caller.credential_models.is_readable):
+        return ServiceUnavailable("Which models this credential is entitled to cannot be determined right now.")
+    return Forbidden(f"This credential is not entitled to {model_id}.")
+
+
+def refuse_provider(caller: Caller, provider: str) -> Fault | None:
+    """Say why a workspace may not use a provider (R-38), or None when it may."""
+    if caller.gates and (fault := refuse_gate(caller, provider_gate(provider), f"The provider {provider}")):
+        return fault
+    if caller.providers.allowed is None and caller.providers.is_readable:
+        return None
+    return refuse_policy(caller, provider)
+
+
+def refuse_policy(caller: Caller, provider: str) -> Fault | None:
+    """Say that the policy of a workspace rules out a provider or cannot be read (R-38), or None when it allows it."""
+    if not caller.providers.is_readable:
+        return ServiceUnavailable("Which providers this workspace may use cannot be determined right now.")
+    if not caller.providers.allow(provider):
+        return Forbidden(f"The policy of this workspace does not allow the provider {provider}.")
+    return None

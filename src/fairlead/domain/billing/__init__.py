@@ -1,8 +1,0 @@
-"""Prices and books, in integers of 10^-8 dollars.
-
-rates      a hold from the body, a charge from the answer; strict_rates.py for bodies in a provider's own form
-books      what an entry does to a workspace's figures, and who may have a slot
-budgets    budgets of API keys
-estimates  what a call would cost
-usage      what was used, added up; markups.py and summaries.py
-"""

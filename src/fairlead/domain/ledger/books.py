@@ -1,0 +1,216 @@
+"""The account book: a hold is posted or voided, never both, never twice (architecture: money moves in two phases).
+
+Every entry changes two figures of its workspace at once, so that each can be proven by summing its entries:
+`balance` (what was paid in less what was charged) and `held` (what live runs may still cost).
+"""
+
+import enum
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.accounts.callers import Billing
+from fairlead.domain.faults import (
+    CommittedSpendExceeded,
+    ConcurrencyLimitExceeded,
+    Fault,
+    Forbidden,
+    InsufficientCredits,
+    QueueBacklogFull,
+)
+from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
+
+UNLIMITED: Final = -1
+COSTLY: Final = 5 * UNITS_PER_DOLLAR
+"""A run that may cost this much counts among the costly ones, which share a quarter of the slots (decisions)."""
+
+
+class EntryKind(enum.StrEnum):
+    """Why an entry was written."""
+
+    CREDIT = "credit"
+    """Money paid in, or corrected by an operator when negative."""
+    HOLD = "hold"
+    """A run was admitted; its upper bound is set aside."""
+    RAISE = "raise"
+    """A run goes on at another provider, which may cost more: the hold grows by the difference."""
+    POST = "post"
+    """A generation completed; its hold is released and its price charged."""
+    VOID = "void"
+    """A run ended without a generation to pay; its hold is released."""
+
+
+class Funds(msgspec.Struct, frozen=True):
+    """The figures of a workspace an admission is decided on; amounts in 10^-8 dollars.
+
+    `held` is for every run that has not ended; `commitment_limit` None means no cap on what those in flight may be
+    held for. `waiting` counts the queued runs that no worker has claimed, `parked` those of them without a slot, for
+    which `parked_held` is held; `last_place` is the newest number given out in the queue.
+    """
+
+    billing: Billing
+    balance: int
+    held: int
+    cap: int
+    in_flight: int
+    in_flight_limit: int
+    costly_in_flight: int = 0
+    commitment_limit: int | None = None
+    waiting: int = 0
+    parked: int = 0
+    parked_held: int = 0
+    last_place: int = 0
+
+    @property
+    def committed(self) -> int:
+        """What the runs in flight are held for (R-23): the parked are not in flight."""
+        return self.held - self.parked_held
+
+    @property
+    def free_slots(self) -> int:
+        """How many more runs may be in flight; UNLIMITED where there is no limit."""
+        return UNLIMITED if self.in_flight_limit == UNLIMITED else max(0, self.in_flight_limit - self.in_flight)
+
+    @property
+    def costly_limit(self) -> int:
+        """How many costly runs may be in flight, where there is a limit."""
+        return max(1, self.in_flight_limit // 4)
+
+    def available(self) -> int:
+        """What a further run may be held for: the free balance, and for postpaid workspaces what is under the cap."""
+        overdraft = self.cap if self.billing is Billing.POSTPAID else 0
+        return self.balance - self.held + overdraft
+
+    def changes_since(self, before: "Funds") -> tuple[int, ...]:
+        """By how much the figures have changed, in the order of the statement that writes them."""
+        return (
+            self.balance - before.balance,
+            self.held - before.held,
+            self.in_flight - before.in_flight,
+            self.costly_in_flight - before.costly_in_flight,
+            self.waiting - before.waiting,
+            self.parked - before.parked,
+            self.parked_held - before.parked_held,
+            self.last_place - before.last_place,
+        )
+
+    def with_hold(self, amount: int) -> "Funds":
+        """The figures after one more run was admitted and has a slot."""
+        return self._with_moved(held=amount, slots=1, costly=amount >= COSTLY)
+
+    def with_raise(self, held: int, wanted: int) -> "Funds":
+        """The figures after the hold of a run grew."""
+        return self._with_moved(held=wanted - held, costly=int(is_costly(wanted)) - int(is_costly(held)))
+
+    def with_queued(self, amount: int) -> "Funds":
+        """The figures after one more run was admitted to the queue, without a slot."""
+        return self._with_moved(held=amount, waiting=1, parked=1, parked_held=amount, places=1)
+
+    def with_release(self, hold: int) -> "Funds":
+        """The figures after a parked run got a slot."""
+        return self._with_moved(slots=1, costly=int(is_costly(hold)), parked=-1, parked_held=-hold)
+
+    def with_claim(self) -> "Funds":
+        """The figures after a worker claimed a released run."""
+        return self._with_moved(waiting=-1)
+
+    def after_settlement(self, hold: int, charged: int) -> "Funds":
+        """The figures after a run ended."""
+        return self._with_moved(balance=-charged, held=-hold, slots=-1, costly=-(hold >= COSTLY))
+
+    def after_withdrawal(self, hold: int, *, was_parked: bool) -> "Funds":
+        """The figures after a run ended that no worker had claimed."""
+        if was_parked:
+            return self._with_moved(held=-hold, waiting=-1, parked=-1, parked_held=-hold)
+        return self._with_moved(held=-hold, slots=-1, costly=-int(is_costly(hold)), waiting=-1)
+
+    def _with_moved(
+        self,
+        *,
+        balance: int = 0,
+        held: int = 0,
+        slots: int = 0,
+        costly: int = 0,
+        waiting: int = 0,
+        parked: int = 0,
+        parked_held: int = 0,
+        places: int = 0,
+    ) -> "Funds":
+        return Funds(
+            self.billing,
+            self.balance + balance,
+            self.held + held,
+            self.cap,
+            self.in_flight + slots,
+            self.in_flight_limit,
+            self.costly_in_flight + costly,
+            self.commitment_limit,
+            self.waiting + waiting,
+            self.parked + parked,
+            self.parked_held + parked_held,
+            self.last_place + places,
+        )
+
+
+def is_costly(hold: int) -> bool:
+    """Whether a run counts among those that share a quarter of the slots."""
+    return hold >= COSTLY
+
+
+def refuse_admission(funds: Funds, hold: int) -> Fault | None:
+    """Say why a run may not be admitted, or None: the slot first, then what is committed (R-23), then the money."""
+    return refuse_slot(funds, hold) or refuse_hold(funds, hold)
+
+
+def refuse_slot(funds: Funds, hold: int) -> Fault | None:
+    """Say why a run that is held for so much may not have a slot, or None."""
+    limit = funds.in_flight_limit
+    if limit == 0:
+        return _blocked_fault()
+    if limit != UNLIMITED:
+        if funds.in_flight >= limit:
+            return ConcurrencyLimitExceeded(limit=limit, current=funds.in_flight)
+        if is_costly(hold) and funds.costly_in_flight >= funds.costly_limit:
+            return ConcurrencyLimitExceeded(limit=funds.costly_limit, current=funds.costly_in_flight, costly=True)
+    return None
+
+
+def refuse_commitment(funds: Funds, more: int) -> Fault | None:
+    """Say that the runs in flight may not be held for so much more in all (R-23), or None."""
+    if funds.commitment_limit is not None and funds.committed + more > funds.commitment_limit:
+        return _too_much(funds, funds.commitment_limit, more)
+    return None
+
+
+def refuse_hold(funds: Funds, more: int) -> Fault | None:
+    """Say why a workspace may not be held for so much more, or None."""
+    if funds.commitment_limit is not None and (fault := refuse_commitment(funds, more)):
+        return fault
+    return None if more <= funds.available() else _lacks_money(funds, more)
+
+
+def refuse_queueing(funds: Funds, hold: int, backlog: int) -> Fault | None:
+    """Say why a run may not wait for a slot (R-32), or None.
+
+    Its money is held while it waits, so that a run that was taken in can be paid when its turn comes. One that could
+    never be in flight is refused at once.
+    """
+    if funds.in_flight_limit == 0:
+        return _blocked_fault()
+    if funds.waiting >= backlog:
+        return QueueBacklogFull(backlog)
+    if funds.commitment_limit is not None and hold > funds.commitment_limit:
+        return _too_much(funds, funds.commitment_limit, hold)
+    return None if hold <= funds.available() else _lacks_money(funds, hold)
+
+
+def _too_much(funds: Funds, limit: int, more: int) -> Fault:
+    return CommittedSpendExceeded(limit, funds.committed, more if more > limit else None)
+
+
+def _lacks_money(funds: Funds, more: int) -> Fault:
+    return InsufficientCredits(available=max(0, funds.available()), needed=more)
+
+
+def _blocked_fault() -> Fault:
+    return Forbidden("Runs are blocked for this workspace.")

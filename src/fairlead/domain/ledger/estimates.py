@@ -1,0 +1,117 @@
+"""What a run will cost, told before it is made (R-30, R-31): exactly, within bounds, or honestly not at all.
+
+The upper bound holds whatever the partner reports: a charge never passes its hold (rates.py). The lower one supposes
+that the partner makes what was asked for: where it reports less, such as three pictures of four, less is charged.
+"""
+
+import datetime
+import enum
+from decimal import Decimal
+
+import msgspec
+
+from fairlead.domain.ledger.money import times
+from fairlead.domain.ledger.rates import Component, Line, Pricing, RateCard, line_of, price_of, quantity_asked
+from fairlead.domain.ledger.strict_rates import price_strictly, quantity_strictly
+
+
+class Source(enum.StrEnum):
+    """How much is known."""
+
+    EXACT = "exact"
+    ESTIMATED = "estimated"
+    UNKNOWN = "unknown"
+
+
+class Reason(enum.StrEnum):
+    """Why nothing can be said."""
+
+    NOT_QUOTABLE = "not_quotable"
+    """The price depends on what the partner reports, or the body does not bound a quantity that is paid for."""
+    UNPRICED_MODEL = "unpriced_model"
+    """The rate card does not price the request."""
+    BYOK = "byok"
+    """A queued run with the caller's own key: nothing is charged."""
+    PRICING_UNAVAILABLE = "pricing_unavailable"
+    """The card is too old to quote by; a queued run is charged by it all the same."""
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """The least and the most a run may cost, in 10^-8 dollars; both are the price where it is exact."""
+
+    source: Source
+    least: int = 0
+    most: int = 0
+    reason: Reason | None = None
+
+    @property
+    def is_by_card(self) -> bool:
+        """Whether the prices of a card went into it: it says nothing of the age of prices otherwise (R-31)."""
+        return self.reason in (None, Reason.UNPRICED_MODEL)
+
+
+def is_stale(card: RateCard, today: datetime.date) -> bool:
+    """Whether a card is too old to quote by."""
+    return card.stale_after is not None and card.stale_after <= today
+
+
+def estimate_on(today: datetime.date, card: RateCard, asked: Pricing) -> Estimate:
+    """Estimate the price of a body on a day. The age of a card matters only where a price of it is told."""
+    found = estimate(card, asked)
+    if found.is_by_card and is_stale(card, today):
+        return Estimate(Source.UNKNOWN, reason=Reason.PRICING_UNAVAILABLE)
+    return found
+
+
+def estimate(card: RateCard, asked: Pricing) -> Estimate:
+    """Estimate the price of a body by a card of any age."""
+    least = most = 0
+    is_priced, is_fixed = False, True
+    for component in card.components:
+        price = price_strictly(component, asked) if asked.is_strict else price_of(component, asked)
+        if price == 0 and not any(part.price for part in component.parts):
+            continue
+        is_priced = True
+        quantity = _upper_bound(component, asked)
+        if quantity is None:
+            return Estimate(Source.UNKNOWN, reason=Reason.NOT_QUOTABLE)
+        line = line_of(card, component, quantity, price, asked)
+        most += line.held
+        if component.is_settled_before:
+            least += line.held
+        elif line.held:
+            is_fixed = False
+            least += _least_of(line, asked)
+    if not is_priced:
+        return Estimate(Source.UNKNOWN, reason=Reason.UNPRICED_MODEL)
+    return Estimate(Source.EXACT if is_fixed else Source.ESTIMATED, least, most)
+
+
+def estimate_queued(card: RateCard, asked: Pricing, today: datetime.date, *, byok: bool) -> Estimate:
+    """Estimate a run that is taken into the queue whatever its estimate says (R-32)."""
+    return Estimate(Source.UNKNOWN, reason=Reason.BYOK) if byok else estimate_on(today, card, asked)
+
+
+def _least_of(line: Line, asked: Pricing) -> int:
+    """What a component comes to where the partner makes what was asked for, and as cheaply as it may."""
+    component = line.component
+    wanted = None if component.requested is None or asked.is_strict else component.requested
+    is_asked_for = component.measured is None or (wanted is not None and not wanted.bound)
+    quantity = line.quantity if is_asked_for else min(component.at_least or Decimal(0), line.quantity)
+    cheapest = min((line.price, *(part.price for part in component.parts)))
+    factor = line.factor
+    for one in line.open:
+        factor *= min(one.times, Decimal(1))
+    return times(cheapest, quantity * factor)
+
+
+def _upper_bound(component: Component, asked: Pricing) -> Decimal | None:
+    """The most a component can come to for a body; None where neither the body nor the card bounds it."""
+    if asked.is_strict and component.strict is not None and component.strict.quantities:
+        found = quantity_strictly(component, asked)
+        return None if found is None else min(found, component.most_strictly)
+    if component.requested is not None and not asked.is_strict:
+        return quantity_asked(component, component.requested, asked)
+    if component.measured is not None and component.at_least is None:
+        return None
+    return component.most_strictly if asked.is_strict else component.at_most

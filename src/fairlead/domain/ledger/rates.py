@@ -1,0 +1,464 @@
+"""Rate cards: what a run is held for before it starts, and what it costs once the partner has answered.
+
+A card is a list of components; each prices one quantity. The quantity *requested* is read from the caller's body, the
+quantity *measured* from the partner's answer. What cannot be read is taken at its upper bound (`at_most`), and a
+component is never charged more than was held for it, so a charge can never exceed its hold.
+"""
+
+import datetime
+import enum
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Decimal
+from typing import Final
+
+import msgspec
+
+from fairlead.domain.conditions import Condition, all_hold, text_of
+from fairlead.domain.ledger.markups import NO_MARKUP
+from fairlead.domain.ledger.money import times
+from fairlead.domain.pointers import MISSING, Pointer, find_all, first
+
+_ONE: Final = Decimal(1)
+_PERCENT: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?%")
+_DIGITS_MAX: Final = 30
+_PLAIN_MAX: Final = 10**18
+"""A number of more digits is read as unknown: arithmetic with it could overflow, and no `at_most` is as large."""
+
+
+class Reading(enum.StrEnum):
+    """How a factor is read at its place in a body."""
+
+    VALUE = "value"
+    """The number that stands there."""
+    COUNT = "count"
+    """How many values stand there."""
+    LENGTH = "length"
+    """How many characters the texts that stand there have."""
+    BYTES = "bytes"
+    """How large the whole body is: no text in it has more tokens than that."""
+
+
+_VALUE: Final = Reading.VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A number in the caller's body: read at `at`, or `otherwise` where nothing is; `values` maps texts to numbers."""
+
+    at: Pointer = ()
+    reading: Reading = Reading.VALUE
+    values: Mapping[str, Decimal] = field(default_factory=dict)
+    otherwise: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A quantity in the caller's body: the product of some factors, scaled; unknown when `unless` is present.
+
+    `plus` are further products that are added. `bound`: it is only the most there can be, such as a limit on output
+    tokens, and says nothing of the least.
+    """
+
+    product: tuple[Factor, ...]
+    scale: Decimal = _ONE
+    unless: Pointer | None = None
+    bound: bool = False
+    plus: tuple["Requested", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A quantity in the partner's answer: a place in its JSON or one of its headers, scaled.
+
+    `plus` are places of further numbers that are added where they stand. `counted`: how many values stand at that
+    place, instead of the number that does. `capped`: the number is only good up to what was held, so a larger one does
+    not mean that the partner made more than was asked.
+    """
+
+    answer: Pointer | None = None
+    header: str | None = None
+    scale: Decimal = _ONE
+    counted: bool = False
+    capped: bool = False
+    plus: tuple[Pointer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Another price of a component, for some operations, or where conditions on the body hold."""
+
+    price: int
+    operations: frozenset[str] | None = None
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a measured quantity that has a price of its own, such as tokens read from a cache; `unit` for people.
+
+    It is found at `answer`, in the units and with the scale of the whole. Where none of `when_any` holds for the body
+    there is no such part to hold for; empty, there always may be.
+    """
+
+    unit: str
+    price: int
+    answer: Pointer
+    when_any: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Multiplier:
+    """By what a price is multiplied for a service tier, a long context or the like; several are multiplied together.
+
+    `name` says for people when it applies. `when` are conditions on the body, which must have more than `size_above`
+    bytes; `answered` are conditions on the answer: until it is there, the dearer of having and not having it is held.
+    """
+
+    name: str
+    times: Decimal
+    when: tuple[Condition, ...] = ()
+    size_above: int | None = None
+    answered: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StrictQuantity:
+    """Where a body in the provider's own form has a quantity; for some operations, or where conditions hold."""
+
+    requested: Requested
+    operations: frozenset[str] | None = None
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StrictPointers:
+    """How a component is priced from a body in the provider's own form (S-01): the first quantity and case that apply.
+
+    Where none applies, `at_most` is held, at the dearest price of the component.
+    """
+
+    quantities: tuple[StrictQuantity, ...]
+    cases: tuple[Case, ...]
+    at_most: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One line of a card: `price` (10^-8 dollars) for each unit of a quantity of at most `at_most` units.
+
+    The first of the `cases` that applies replaces the price. `beyond` units are free, and what is left is rounded up
+    to whole units where `whole` says so. `at_least` is what an estimate takes for the fewest units where the body does
+    not ask for a number of them; None where nobody can tell before. `parts` of the measured quantity have prices of
+    their own.
+    """
+
+    unit: str
+    price: int
+    at_most: Decimal = _ONE
+    requested: Requested | None = None
+    measured: Measured | None = None
+    cases: tuple[Case, ...] = ()
+    beyond: Decimal = Decimal(0)
+    whole: bool = False
+    strict: StrictPointers | None = None
+    at_least: Decimal | None = None
+    parts: tuple[Part, ...] = ()
+    multipliers: tuple[Multiplier, ...] = ()
+    is_settled_before: bool = field(init=False)
+    """Whether what is held is what is charged: nothing of it depends on the answer."""
+
+    def __post_init__(self) -> None:
+        depends = self.measured is not None or any(one.answered for one in self.multipliers)
+        object.__setattr__(self, "is_settled_before", not depends)
+
+    @property
+    def dearest(self) -> int:
+        """The highest price of a unit, whatever a body says, before multipliers."""
+        strict = () if self.strict is None else self.strict.cases
+        others = (*(case.price for case in (*self.cases, *strict)), *(part.price for part in self.parts))
+        return max(self.price, *others, 0)
+
+    @property
+    def most_strictly(self) -> Decimal:
+        """The most units that a strict run can be charged for."""
+        return self.at_most if self.strict is None else self.strict.at_most
+
+
+@dataclass(frozen=True, slots=True)
+class RateCard:
+    """The prices of one model on one provider from a date on; charges keep the version they were made with.
+
+    From `stale_after` on nothing is quoted by it, because somebody has to look at the prices again (R-31). `source`
+    is where the vendor publishes them, `checked` the day on which they were last compared with it. `markup` is what
+    the operator adds to them, in percent.
+    """
+
+    version: str
+    effective: datetime.date
+    components: tuple[Component, ...]
+    stale_after: datetime.date | None = None
+    source: str | None = None
+    checked: datetime.date | None = None
+    markup: Decimal = NO_MARKUP
+    label: str = field(init=False)
+    """How the ledger names it: its version, and the markup where there is one, such as `v2+7.5%`."""
+
+    def __post_init__(self) -> None:
+        label = f"{self.version}+{self.markup:f}%" if self.markup else self.version
+        object.__setattr__(self, "label", label)
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What one component is held for: its quantity, the price of a unit (10^-8 dollars), and what they come to.
+
+    `factor` is what the markup, and multipliers that are known before the answer, make of the price; `open` are those
+    that the answer decides.
+    """
+
+    component: Component
+    quantity: Decimal
+    price: int
+    held: int
+    factor: Decimal = _ONE
+    open: tuple[Multiplier, ...] = ()
+
+
+class Quote(msgspec.Struct, frozen=True):
+    """What a run is held for: the card, its lines, and what they come to (10^-8 dollars).
+
+    `least` of the amount is paid whatever the partner reports.
+    """
+
+    card: RateCard
+    lines: tuple[Line, ...]
+    amount: int
+    least: int
+
+
+class Pricing(msgspec.Struct, frozen=True):
+    """What a price depends on before the partner is asked: the body, its size in bytes, and the operation it means.
+
+    `defaults` are the model's own for top-level fields the caller left out. `is_strict`: the body is in the provider's
+    own form, which has no such defaults, and is read by the strict pointers of a card.
+    """
+
+    body: Mapping[str, object]
+    defaults: Mapping[str, object] = msgspec.field(default_factory=dict)
+    size: int = 0
+    operation: str | None = None
+    is_strict: bool = False
+
+
+class Charge(msgspec.Struct, frozen=True):
+    """What a completed generation costs, and what it would cost at the quantities the partner reports.
+
+    Both are 10^-8 dollars. `reported` is more than `amount` only where the partner reports more than was held for.
+    """
+
+    amount: int
+    reported: int
+
+
+def card_in_force(cards: Sequence[RateCard], today: datetime.date) -> RateCard | None:
+    """Pick the newest card whose date has come, or None when none has."""
+    found: RateCard | None = None
+    for card in cards:
+        if card.effective <= today and (found is None or card.effective > found.effective):
+            found = card
+    return found
+
+
+def card_named(cards: Sequence[RateCard], label: str) -> RateCard | None:
+    """The card that the ledger names so, with the markup it had then; None when it is gone."""
+    for card in cards:
+        if label in (card.version, card.label):
+            return card if label == card.label else replace(card, markup=NO_MARKUP)
+        added = label.removeprefix(f"{card.version}+")
+        if added != label and _PERCENT.fullmatch(added):
+            return replace(card, markup=Decimal(added[:-1]))
+    return None
+
+
+def quote(card: RateCard, asked: Pricing) -> Quote:
+    """Price a body before it is sent."""
+    lines = []
+    for component in card.components:
+        price = price_of(component, asked) if component.cases else component.price
+        wanted = component.requested
+        quantity = None if wanted is None else quantity_asked(component, wanted, asked)
+        if quantity is None:  # the body does not say
+            quantity = component.at_most
+        lines.append(line_of(card, component, quantity, price, asked))
+    return quote_of(card, lines)
+
+
+def line_of(card: RateCard, component: Component, quantity: Decimal, price: int, asked: Pricing) -> Line:
+    """What a component is held for at a quantity and a price: as dear as the answer can make it."""
+    if not (component.parts or component.multipliers or card.markup):  # as most are
+        return Line(component, quantity, price, price if quantity is _ONE else round(price * quantity))
+    factor, most, undecided = _ONE + card.markup / 100, _ONE, []
+    for one in component.multipliers:
+        if not _is_possible(one, asked):
+            continue
+        if one.answered:
+            undecided.append(one)
+            most *= max(one.times, _ONE)
+        else:
+            factor *= one.times
+    dearest = max(price, *(part.price for part in component.parts if _may_occur(part, asked)), 0)
+    return Line(component, quantity, price, times(dearest, quantity * factor * most), factor, tuple(undecided))
+
+
+def quote_of(card: RateCard, lines: Sequence[Line]) -> Quote:
+    """Add lines up."""
+    amount = least = 0
+    for line in lines:
+        amount += line.held
+        if line.component.is_settled_before:
+            least += line.held
+    return Quote(card, tuple(lines), amount, least)
+
+
+def charge(held: Quote, answer: object, headers: Mapping[str, str]) -> Charge:
+    """Price a completed generation from what the partner reports (R-28, R-29), never above the hold.
+
+    `answer` is the partner's decoded JSON, or None where it answered bytes; `headers` are asked for lower-case names.
+    """
+    amount, beyond = held.least, 0
+    for line in held.lines:
+        component = line.component
+        if component.is_settled_before:
+            continue
+        due = _due(line, answer, headers)
+        amount += min(due, line.held)
+        if due > line.held and not (component.measured is not None and component.measured.capped):
+            beyond += due - line.held
+    return Charge(amount, amount + beyond)
+
+
+def _due(line: Line, answer: object, headers: Mapping[str, str]) -> int:
+    """What the partner's report of a component comes to; what was held where it reports nothing."""
+    component, measured = line.component, line.component.measured
+    quantity = line.quantity if measured is None else _measured_quantity(component, measured, answer, headers)
+    if quantity is None or (answer is None and (line.open or component.parts)):
+        return line.held
+    factor = line.factor
+    if not component.parts and not line.open and factor is _ONE:  # as most are
+        return round(line.price * quantity)
+    for one in line.open:
+        if all_hold(one.answered, answer):
+            factor *= one.times
+    due, rest = Decimal(0), quantity
+    for part in component.parts:
+        share = min((_number(first(answer, part.answer)) or 0) * (_ONE if measured is None else measured.scale), rest)
+        due += share * part.price
+        rest -= share
+    return round((due + rest * line.price) * factor)
+
+
+def _is_possible(multiplier: Multiplier, asked: Pricing) -> bool:
+    """Whether a multiplier can apply to a body, as far as the body says."""
+    if multiplier.size_above is not None and asked.size <= multiplier.size_above:
+        return False
+    return all_hold(multiplier.when, asked.body)
+
+
+def _may_occur(part: Part, asked: Pricing) -> bool:
+    return not part.when_any or any(one.holds(asked.body) for one in part.when_any)
+
+
+def price_of(component: Component, asked: Pricing) -> int:
+    """The price of a unit for what is asked, in 10^-8 dollars."""
+    for case in component.cases:
+        if (case.operations is None or asked.operation in case.operations) and all_hold(case.when, asked.body):
+            return case.price
+    return component.price
+
+
+def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> Decimal | None:
+    """The quantity a body asks for, at most `at_most`; None where it does not say."""
+    total = _product(wanted, asked)
+    for one in wanted.plus:
+        added = _product(one, asked)
+        if total is None or added is None:
+            return None
+        total += added
+    if total is None:
+        return None
+    if component.beyond or component.whole:
+        total = billable(component, total)
+    return min(total, component.at_most)
+
+
+def _product(wanted: Requested, asked: Pricing) -> Decimal | None:
+    if wanted.unless is not None and any(find_all(asked.body, wanted.unless)):
+        return None
+    product: Decimal | int = 1
+    for factor in wanted.product:
+        # As most are a value; to name a member by its class takes longer than all the rest.
+        number = _value(factor, asked) if factor.reading is _VALUE else _counted(factor, asked)
+        if number is None:
+            return None
+        product *= number
+    return product * wanted.scale
+
+
+def _counted(factor: Factor, asked: Pricing) -> Decimal | int | None:
+    match factor.reading:
+        case Reading.BYTES:
+            return asked.size
+        case Reading.COUNT:
+            return sum(1 for _ in find_all(asked.body, factor.at))
+        case Reading.LENGTH:
+            return sum(len(text) for _, text in find_all(asked.body, factor.at) if isinstance(text, str))
+        case Reading.VALUE:
+            return _value(factor, asked)
+
+
+def _value(factor: Factor, asked: Pricing) -> Decimal | int | None:
+    found = first(asked.body, factor.at)
+    if found is MISSING or found is None:
+        found = first(asked.defaults, factor.at)
+    if found is MISSING or found is None:
+        return factor.otherwise
+    if factor.values and (mapped := factor.values.get(text_of(found) or "")) is not None:
+        return mapped
+    return _number(found)
+
+
+def _measured_quantity(
+    component: Component, measured: Measured, answer: object, headers: Mapping[str, str]
+) -> Decimal | int | None:
+    """The quantity the partner reports; None where it reports none."""
+    if measured.counted and answer is not None:
+        return billable(component, sum(1 for _ in find_all(answer, measured.answer or ())) * measured.scale)
+    found = first(answer, measured.answer) if measured.answer is not None else headers.get(measured.header or "")
+    number = _number(found)
+    if number is None:
+        return None
+    for place in measured.plus:
+        number += _number(first(answer, place)) or 0
+    return billable(component, number * measured.scale)
+
+
+def billable(component: Component, quantity: Decimal) -> Decimal:
+    """The units of a quantity that are paid for."""
+    left = max(quantity - component.beyond, Decimal(0)) if component.beyond else quantity
+    return left.to_integral_value(ROUND_CEILING) if component.whole else left
+
+
+def _number(value: object) -> Decimal | int | None:
+    """Read a non-negative finite number out of JSON or a header; None for anything else, booleans included."""
+    if type(value) is int and 0 <= value < _PLAIN_MAX:
+        return value  # most quantities are, and a Decimal multiplies with them as they are
+    if type(value) is float and 0 <= value < _PLAIN_MAX:
+        return Decimal(repr(value))
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
+    except ArithmeticError:
+        return None
+    return number if number.is_finite() and number >= 0 and number.adjusted() < _DIGITS_MAX else None
