@@ -12,9 +12,9 @@ from starlette.responses import Response
 from conftest import Run
 from fairlead.api.cloud import errors as cloud
 from fairlead.api.entrance import Entrance
+from fairlead.api.http.api import HttpApi, routes_of
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.http.route import Access, Route
-from fairlead.api.http.surface import Surface, routes_of
 from fairlead.api.jobs import errors as jobs
 from fairlead.api.registry import errors as registry
 from fairlead.domain.accounts.callers import Caller
@@ -122,9 +122,9 @@ def test_call_that_outlives_the_drain_is_told_so_in_its_apis_own_format(
         raise AssertionError
 
     route = Route("GET", "/slow", never, "Never answer", {}, access=Access.NOTHING)
-    surface = Surface(routes_of([route], lambda _: never, nobody), refusal, b"x-request-id", lambda _: None)
+    api = HttpApi(routes_of([route], lambda _: never, nobody), refusal, b"x-request-id", lambda _: None)
     call = Call("/slow")
-    run(_cancelled(lambda: surface(call.scope, call.receive, call.send, "id")))
+    run(_cancelled(lambda: api(call.scope, call.receive, call.send, "id")))
     assert (call.status, call.headers[b"content-type"]) == (status, b"application/json")
     assert told(call.body)
 

@@ -1,4 +1,4 @@
-"""The table of attacks: for every route of every surface, what an intruder asks, and how he must be answered.
+"""The table of attacks: for every route of every API, what an intruder asks, and how he must be answered.
 
 A path is written as the route tables have it. What stands in braces, there and in queries and bodies, is a thing: it is
 asked for once as the owner has it, and once as something of the same length that nobody has. A path that the cloud API

@@ -24,7 +24,7 @@ def test_table_of_routes_is_that_of_the_code() -> None:
 
 
 def test_every_error_is_described() -> None:
-    """Each `type` that the surface words by itself stands in a row, beside its status where it has one there."""
+    """Each `type` that the API words by itself stands in a row, beside its status where it has one there."""
     page = _page()
     worded = _WORDED.findall(_source("api/cloud/errors.py"))
     assert worded

@@ -10,18 +10,18 @@ import schemathesis
 
 from domain.every_fault import EVERY
 from fairlead.api import routes as service
+from fairlead.api.cloud import api as cloud
 from fairlead.api.cloud import errors as cloud_errors
-from fairlead.api.cloud import routes as cloud
+from fairlead.api.http.api import Refusal
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.http.route import Api
-from fairlead.api.http.surface import Refusal
+from fairlead.api.jobs import api as jobs
 from fairlead.api.jobs import errors as jobs_errors
-from fairlead.api.jobs import routes as jobs
 from fairlead.api.jobs.documents import JobsErrorCode
 from fairlead.api.openapi.document import openapi_document
 from fairlead.api.openapi.served import Served
 from fairlead.api.registry import errors as registry_errors
-from fairlead.api.registry.routes import registry_api
+from fairlead.api.registry.api import registry_api
 from fairlead.api.registry.wire import ErrorName
 from fairlead.api.router import routes as router
 from fairlead.api.router.errors import error_response
@@ -78,7 +78,7 @@ def test_every_reference_leads_to_a_component() -> None:
 
 
 @pytest.mark.parametrize(
-    ("surface", "refusal"),
+    ("api", "refusal"),
     [
         ("router", lambda error, _: Refusal(error_response(error.fault, V2, HeaderNames())[0], [], b"", "")),
         ("cloud", cloud_errors.refusal),
@@ -86,16 +86,16 @@ def test_every_reference_leads_to_a_component() -> None:
         ("registry", registry_errors.refusal),
     ],
 )
-def test_documented_statuses_are_those_that_exist(surface: str, refusal: Callable[[Any, Any], Refusal]) -> None:
+def test_documented_statuses_are_those_that_exist(api: str, refusal: Callable[[Any, Any], Refusal]) -> None:
     """The errors that an API has words for are those that its operations name."""
-    source = (PACKAGE / "api" / surface / "errors.py").read_text("utf-8")
+    source = (PACKAGE / "api" / api / "errors.py").read_text("utf-8")
     has = set(re.findall(r"(?:_Worded\(|status = |else )(\d{3})", source))
     has |= {str(refusal(FaultError(fault), {"method": "GET"}).status) for fault in EVERY}
     has |= {str(refusal(FaultError(RequestNotFound()), {"method": "GET"}).status)}
     named = {
         reference.rpartition("_")[2]
         for reference in _references(_DOCUMENT["paths"])
-        if reference.startswith(f"#/components/responses/{surface}_")
+        if reference.startswith(f"#/components/responses/{api}_")
     }
     assert named - {"416"} == has - _NEVER_TOLD - {"416"}
 
@@ -106,10 +106,10 @@ def test_documented_buckets_are_those_of_the_domain() -> None:
     assert sorted(documented) == sorted(re.findall(r'return "(\w+)"', inspect.getsource(bucket)))
 
 
-@pytest.mark.parametrize(("surface", "codes"), [("jobs", JobsErrorCode), ("registry", ErrorName)])
-def test_documented_codes_are_those_that_exist(surface: str, codes: Any) -> None:
-    """Each code of an error is one that the surface has words for; the other way round, the types see to it."""
-    source = (PACKAGE / "api" / surface / "errors.py").read_text("utf-8")
+@pytest.mark.parametrize(("api", "codes"), [("jobs", JobsErrorCode), ("registry", ErrorName)])
+def test_documented_codes_are_those_that_exist(api: str, codes: Any) -> None:
+    """Each code of an error is one that the API has words for; the other way round, the types see to it."""
+    source = (PACKAGE / "api" / api / "errors.py").read_text("utf-8")
     worded = set(re.findall(r'_Worded\(\s*(?:\d{3}|METHOD_NOT_ALLOWED), "(\w+)"', source))
     assert sorted(codes.__args__) == sorted(worded)
 
@@ -123,11 +123,11 @@ def test_only_an_open_jobs_api_needs_no_credential() -> None:
         for operation in methods.values()
         if {} in operation["security"]
     }
-    assert without == {f"jobs_{route.name}" for route in jobs.ROUTES}
+    assert without == {f"jobs_{route.name}" for route in jobs.API.routes}
     assert not any({} in operation["security"] for operation in _operations())
 
 
-def test_absent_surface_is_not_documented() -> None:
+def test_absent_api_is_not_documented() -> None:
     """Without an engine there are no jobs, and neither API of them."""
     without: Any = openapi_document(Served(HeaderNames(), "1", workflows=False))
     assert [path for path in without["paths"] if path.startswith("/api")] == []

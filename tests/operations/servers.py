@@ -182,7 +182,7 @@ def leg_text(provider: str, call: str = "now", *, price: str = "0.10", more: str
 
 
 def idempotency_key(name: str = "key-1", fingerprint: str = "call-1", expires_at: int = 2**60) -> IdempotencyKey:
-    """A key as a surface makes it of a caller's."""
+    """A key as an API makes it of a caller's."""
     return IdempotencyKey(name, fingerprint, expires_at)
 
 

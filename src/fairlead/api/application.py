@@ -1,17 +1,17 @@
-"""The ASGI application: runs as they are, every other call to the surface that serves it, sockets to theirs."""
+"""The ASGI application: runs as they are, every other call to the API that serves it, sockets to theirs."""
 
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from starlette.exceptions import HTTPException
 
+from fairlead.api.http.api import METHOD_NOT_ALLOWED, STOPPED, HttpApi, MountedApi, Refusal, routes_of
 from fairlead.api.http.asgi import CallerLeftError, Receive, Scope, Send, begin
 from fairlead.api.http.faults import fault_of
 from fairlead.api.http.headers import REPLAYED, RETRY_AFTER, HeaderNames
 from fairlead.api.http.route import Authorize, Bind
-from fairlead.api.http.surface import METHOD_NOT_ALLOWED, STOPPED, Refusal, Surface, routes_of
 from fairlead.api.router.errors import error_response
 from fairlead.api.router.generations import generation_of
 from fairlead.api.router.routes import ROUTES
@@ -33,24 +33,11 @@ _FRAMED: Final = tuple(route for route in ROUTES if route not in _RUNS)
 _RUN_PREFIXES: Final = [
     (prefix.encode(), generation_of({"path": prefix})) for prefix in (one.path.partition("{")[0] for one in _RUNS)
 ]
-_NOBODY_LISTENS: Final = 1001
 _SERVED: Final = ("http", "websocket")
 
 
-class OtherSurface(Protocol):
-    """An API other than the router, at paths of its own, with its own envelope and credentials."""
-
-    def serves(self, path: str) -> bool:
-        """Whether a path is its own."""
-        ...
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        """Answer one request or hold one socket; nothing that happens in it escapes."""
-        ...
-
-
 class Application:
-    """The whole HTTP application of a server. A path that no other surface serves is the router's.
+    """The whole HTTP application of a server. A path that none of the others serves is the router's.
 
     `bind` finds what answers each route of the router, and of no API; `authorize` who calls.
     """
@@ -62,14 +49,14 @@ class Application:
         authorize: Authorize,
         names: HeaderNames,
         observe: Observer,
-        others: Sequence[OtherSurface] = (),
+        others: Sequence[MountedApi] = (),
     ) -> None:
         self._run = run
         self._observe = observe
         self._request_id = names.request_id
         self._others = others
         routes = routes_of((*_FRAMED, *SERVICE), bind, authorize)
-        self._router = Surface(routes, partial(_refusal, names=names), names.request_id, observe)
+        self._router = HttpApi(routes, partial(_refusal, names=names), names.request_id, observe)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hold one socket; nothing that happens in it escapes."""
@@ -94,13 +81,8 @@ class Application:
             await self._router.refuse(scope, send, error)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        other = next((one for one in self._others if one.serves(scope["path"])), None)
-        if other is not None:
-            await other(scope, receive, send, request_id)
-        elif scope["type"] == "http":
-            await self._router(scope, receive, send, request_id)
-        else:
-            await send({"type": "websocket.close", "code": _NOBODY_LISTENS})  # before it was accepted: 403
+        api = next((one for one in self._others if one.serves(scope["path"])), self._router)
+        await api(scope, receive, send, request_id)
 
 
 def _refusal(error: Exception, scope: Scope, names: HeaderNames) -> Refusal:

@@ -213,7 +213,7 @@ DeploymentFault: TypeAlias = (
 
 
 class DeploymentFaultError(Exception):
-    """Carries a fault to the surface that answers."""
+    """Carries a fault to the API that answers it."""
 
     def __init__(self, fault: DeploymentFault) -> None:
         super().__init__(type(fault).__name__)

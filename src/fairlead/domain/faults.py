@@ -261,7 +261,7 @@ def is_fault(value: object) -> TypeGuard[Fault]:
 
 
 class FaultError(Exception):
-    """Carries a fault up to the surface that words it; `is_replay` says that a run's end is told again (R-18)."""
+    """Carries a fault up to the API that words it; `is_replay` says that a run's end is told again (R-18)."""
 
     def __init__(self, fault: Fault, *, is_replay: bool = False) -> None:
         super().__init__(repr(fault))

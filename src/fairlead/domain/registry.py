@@ -260,7 +260,7 @@ RegistryFault: TypeAlias = BadEntry | NotThere | NotOwner | Banned | IdTaken | V
 
 
 class RegistryFaultError(Exception):
-    """Carries a fault to the surface that answers."""
+    """Carries a fault to the API that answers it."""
 
     def __init__(self, fault: RegistryFault) -> None:
         super().__init__(type(fault).__name__)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fairlead.api.application import OtherSurface
 from fairlead.api.assets import AssetHandlers
+from fairlead.api.http.api import MountedApi
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.http.hosts import KnownHosts
@@ -105,7 +105,7 @@ class Base:
 class Jobs:
     """What has workflows executed, as the rest of the server sees it; one without the engine has none."""
 
-    surfaces: tuple[OtherSurface, ...]
+    apis: tuple[MountedApi, ...]
     confinement: Mapping[str, object]
     """How the engine's processes are confined, for an operator's tools."""
     entries_waiting: Callable[[], int]

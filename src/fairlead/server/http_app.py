@@ -1,4 +1,4 @@
-"""The HTTP application: every surface's handlers, with what each needs."""
+"""The HTTP application: every API's handlers, with what each needs."""
 
 from fairlead import __version__
 from fairlead.api.application import Application
@@ -9,8 +9,8 @@ from fairlead.api.http.route import bind_handlers
 from fairlead.api.openapi.handlers import DocumentHandlers
 from fairlead.api.openapi.served import Served
 from fairlead.api.operator import MetricsAccess, OperatorHandlers
+from fairlead.api.registry.api import RegistryApi
 from fairlead.api.registry.handlers import RegistryHandlers
-from fairlead.api.registry.surface import RegistrySurface
 from fairlead.api.router.estimates import EstimateHandlers
 from fairlead.api.router.generations import RouterCallers
 from fairlead.api.router.handlers import Handlers
@@ -55,7 +55,7 @@ def application(
         authorize=RouterCallers(base.authenticator, base.windows, settings.key_prefix).caller,
         names=header_names(settings),
         observe=base.observe,
-        others=(*(() if jobs is None else jobs.surfaces), _registry(settings, base)),
+        others=(*(() if jobs is None else jobs.apis), _registry(settings, base)),
     )
     origins = settings.allowed_origins
     return CrossOrigin(answering, origins, header_names(settings)) if origins else answering
@@ -140,7 +140,7 @@ def _queue_handlers(settings: Settings, base: Base, runs: Runs) -> QueueHandlers
     )
 
 
-def _registry(settings: Settings, base: Base) -> RegistrySurface:
+def _registry(settings: Settings, base: Base) -> RegistryApi:
     blobs, links = base.assets.blobs, Links(DerivedKeys(base.secret, "archives of nodes"), ARCHIVE_PATH)
     archives = NodeArchives(
         base.database,
@@ -160,4 +160,4 @@ def _registry(settings: Settings, base: Base) -> RegistrySurface:
         settings.key_prefix,
         settings.registry_prefix,
     )
-    return RegistrySurface(handlers, header_names(settings).request_id, base.observe, settings.registry_prefix)
+    return RegistryApi(handlers, header_names(settings).request_id, base.observe, settings.registry_prefix)

@@ -1,10 +1,11 @@
-"""Everything between a submitted workflow and its outputs, and the surface that tells of it."""
+"""Everything between a submitted workflow and its outputs, and the APIs that tell of it."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
+from fairlead.api.cloud.api import CloudApi
 from fairlead.api.cloud.credentials import CloudCallers
 from fairlead.api.cloud.editors import EditorHandlers
 from fairlead.api.cloud.history import HistoryHandlers
@@ -13,18 +14,17 @@ from fairlead.api.cloud.nodes import NodeHandlers
 from fairlead.api.cloud.prompts import PromptHandlers
 from fairlead.api.cloud.queue import QueueHandlers
 from fairlead.api.cloud.socket import CloudSocket
-from fairlead.api.cloud.surface import CloudSurface
 from fairlead.api.cloud.uploads import UploadHandlers
 from fairlead.api.cloud.views import ViewHandlers
 from fairlead.api.cloud.wire import features_of
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import bind_handlers
 from fairlead.api.jobs.addresses import DeploymentAddresses
+from fairlead.api.jobs.api import JobsApi
 from fairlead.api.jobs.assets import AssetHandlers
 from fairlead.api.jobs.credentials import JobCallers, SelfHosted
 from fairlead.api.jobs.deployments import DeploymentHandlers
 from fairlead.api.jobs.jobs import JobHandlers as PublicJobHandlers
-from fairlead.api.jobs.surface import JobsSurface
 from fairlead.domain.catalog.models import Catalog
 from fairlead.domain.catalog.partner_nodes import partner_nodes_document
 from fairlead.domain.jobs.events import EventEnvelope, QueueChanged
@@ -140,13 +140,13 @@ async def ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, s
     listen_for_cancelled(base.messaging.wakeups, Topic.JOB_CANCELLED, working.executor.interrupt_all, stack)
     stack.push_async_callback(lambda: working.executor.drain(drain.left()))
     start_background(stack, worker.work())
-    public = _jobs_surface(settings, base, working, verbs)
+    public = _jobs_api(settings, base, working, verbs)
 
     drain.tell(worker.stop)
     drain.tell(working.executor.stop, lambda: bool(working.executor.job_ids()))
     drain.tell(base.messaging.events.close)
     return Jobs(
-        (public, _surface(settings, base, working, nodes, verbs)),
+        (public, _cloud_api(settings, base, working, nodes, verbs)),
         working.confinement.summary(),
         lambda: working.journal.entries_waiting,
     )
@@ -307,7 +307,7 @@ def _verbs(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog
     )
 
 
-def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Verbs) -> JobsSurface:
+def _jobs_api(settings: Settings, base: Base, working: _Working, verbs: _Verbs) -> JobsApi:
     """The jobs API; its outputs and assets have the links of the cloud API, which serves them."""
     lifetime = JobLifetime(
         waits=int(settings.queue_hours * HOUR_MS),
@@ -340,9 +340,7 @@ def _jobs_surface(settings: Settings, base: Base, working: _Working, verbs: _Ver
     )
     owners = (handlers, asset_handlers, DeploymentHandlers(deployments, base_urls, domain))
     addresses = None if deployments is None else DeploymentAddresses(base_urls, domain)
-    return JobsSurface(
-        bind_handlers(owners), callers.caller, header_names(settings).request_id, base.observe, addresses
-    )
+    return JobsApi(bind_handlers(owners), callers.caller, header_names(settings).request_id, base.observe, addresses)
 
 
 def _job_callers(settings: Settings, base: Base, deployments: Deployments | None) -> JobCallers:
@@ -364,12 +362,12 @@ def _file_links(base: Base) -> Links:
     return Links(DerivedKeys(base.secret, "signed links of files"), FILE_PATH)
 
 
-def _surface(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog, verbs: _Verbs) -> CloudSurface:
+def _cloud_api(settings: Settings, base: Base, working: _Working, nodes: NodeCatalog, verbs: _Verbs) -> CloudApi:
     callers = CloudCallers(base.authenticator, base.windows, settings.key_prefix)
     reader, canceller = verbs.reader, verbs.canceller
     features = features_of(settings.upload_limit_mib * 2**20)
     documents = EditorDocuments(base.database, base.clock, settings.storage_limits())
-    return CloudSurface(
+    return CloudApi(
         bind=bind_handlers(
             (
                 PromptHandlers(

@@ -19,10 +19,10 @@ from fairlead.api.cloud.errors import refusal
 from fairlead.api.cloud.routes import ROUTES
 from fairlead.api.cloud.uploads import UploadHandlers
 from fairlead.api.cloud.views import ViewHandlers
+from fairlead.api.http.api import HttpApi, routes_of
 from fairlead.api.http.asgi import Receive, Scope, Send
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import bind_handlers
-from fairlead.api.http.surface import Surface, routes_of
 from fairlead.domain.accounts.callers import Billing
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.engine.hosts.protocol import Render, Rendered
@@ -68,7 +68,7 @@ class Site:
         self.renders = 0
         self.uploads = FairShares(UPLOADS, 0, UPLOADS_SHARE)
         self._url = url
-        self._surface: Surface
+        self._api: HttpApi
         self._server = uvicorn.Server(
             uvicorn.Config(self._app, port=0, log_level="warning", lifespan="off", interface="asgi3")
         )
@@ -95,7 +95,7 @@ class Site:
         shown = ViewHandlers(views, reader, BaseUrls())
         served = [route for route in ROUTES if route.name in ("upload_image", "upload_mask", "view", "show_file")]
         routes = routes_of(served, bind_handlers((uploads, shown)), callers.caller)
-        self._surface = Surface(routes, refusal, b"x-service-request-id", self.seen.append)
+        self._api = HttpApi(routes, refusal, b"x-service-request-id", self.seen.append)
         for name in ("lab", "other"):
             await self._open(database, name, authenticator)
         await self._server.serve()
@@ -160,7 +160,7 @@ class Site:
         return await asyncio.to_thread(render, order)
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._surface(scope, receive, send, new_id())
+        await self._api(scope, receive, send, new_id())
 
 
 @contextmanager

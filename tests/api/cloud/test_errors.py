@@ -9,8 +9,8 @@ from starlette.exceptions import HTTPException
 
 from domain.every_fault import EVERY, name_of
 from fairlead.api.cloud.errors import refusal
+from fairlead.api.http.api import Refusal
 from fairlead.api.http.asgi import CallerLeftError
-from fairlead.api.http.surface import Refusal
 from fairlead.domain.assets.faults import AssetFaultError, ContentBlocked
 from fairlead.domain.faults import Fault, FaultError
 from fairlead.domain.jobs import faults

@@ -7,8 +7,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from fairlead.api.cloud.api import CloudApi
 from fairlead.api.cloud.routes import ROUTES, SOCKETS
-from fairlead.api.cloud.surface import CloudSurface
 from fairlead.api.http.route import Endpoint, Handler
 from fairlead.domain.accounts.callers import Caller
 
@@ -30,7 +30,7 @@ def echo(handler: Handler) -> Endpoint:
 
 
 class Wire:
-    """One request to a surface, and what was answered."""
+    """One request to an API, and what was answered."""
 
     def __init__(self, method: str, path: str, kind: str = "http", raw_path: str | None = None) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -64,10 +64,10 @@ async def _echo_socket(_scope: Any, _receive: Any, send: Any) -> None:
 
 
 def asked(method: str, path: str, **more: Any) -> Wire:
-    """Ask a surface whose handlers say their names."""
+    """Ask an API whose handlers say their names."""
     wire = Wire(method, path, **more)
-    surface = CloudSurface(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)
-    asyncio.run(surface(wire.scope, wire.receive, wire.send, "the-id"))
+    api = CloudApi(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)
+    asyncio.run(api(wire.scope, wire.receive, wire.send, "the-id"))
     return wire
 
 
@@ -81,21 +81,21 @@ def filled(path: str) -> str:
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_each_path_leads_to_its_own_handler(route: Any) -> None:
     """Each path leads to its own handler, with and without the prefix where it has both."""
-    surface = CloudSurface(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)
+    api = CloudApi(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)
     for path in map(filled, route.paths):
         wire = asked(route.method, path)
         assert (wire.status, wire.text) == (200, route.name), path
         assert (b"x-request-id", b"the-id") in wire.sent[0]["headers"]
-        assert surface.serves(path)
+        assert api.serves(path)
 
 
 def test_cloud_api_serves_its_own_paths_alone() -> None:
     """The cloud API has its prefix and the engine's own paths, and no others."""
-    surface = CloudSurface(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)
+    api = CloudApi(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)
     for path in ("/v2/models", "/v1/models/a/b", "/", "", "/healthz", "/metrics", "/assets/a", "/apis", "/prompts"):
-        assert not surface.serves(path), path
+        assert not api.serves(path), path
     for path in ("/api", "/api/", "/api/v2/jobs", "/api/nothing", "/prompt/more", *SOCKETS):
-        assert surface.serves(path), path
+        assert api.serves(path), path
 
 
 @pytest.mark.req("C-14")

@@ -8,8 +8,8 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from domain.every_fault import EVERY, name_of
+from fairlead.api.http.api import Refusal
 from fairlead.api.http.asgi import CallerLeftError
-from fairlead.api.http.surface import Refusal
 from fairlead.api.jobs.errors import NoLabelsError, NoListError, SsoRequiredError, refusal
 from fairlead.domain.assets import faults as asset_faults
 from fairlead.domain.faults import Fault, FaultError

@@ -1,4 +1,4 @@
-"""Partner nodes on a server without a surface: what their models are run with, what that costs, what becomes of it."""
+"""Partner nodes on a server without an API: what their models are run with, what that costs, what becomes of it."""
 
 import asyncio
 import base64

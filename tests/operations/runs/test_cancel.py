@@ -1,4 +1,4 @@
-"""Cancelling queued runs without a surface: whose they are, whom the request reaches, what is written of it."""
+"""Cancelling queued runs without an API: whose they are, whom the request reaches, what is written of it."""
 
 import asyncio
 from collections.abc import Callable

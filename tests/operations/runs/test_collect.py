@@ -1,4 +1,4 @@
-"""Status and collection of queued runs without a surface: time, missing blobs, an away database."""
+"""Status and collection of queued runs without an API: time, missing blobs, an away database."""
 
 import shutil
 from collections.abc import Callable, Coroutine

@@ -1,4 +1,4 @@
-"""Watching queued runs without a surface: woken by what happens, bounded, and ended in good order."""
+"""Watching queued runs without an API: woken by what happens, bounded, and ended in good order."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -39,7 +39,7 @@ async def rest_of(changes: AsyncIterator[RequestStatus | None]) -> list[RequestS
 
 
 def generator(changes: AsyncIterator[RequestStatus | None]) -> AsyncGenerator[RequestStatus | None, None]:
-    """A watch as what it is, so that it can be closed as a surface does whose caller has left."""
+    """A watch as what it is, so that it can be closed as an API does whose caller has left."""
     return cast("AsyncGenerator[RequestStatus | None, None]", changes)
 
 

@@ -1,6 +1,6 @@
 """The cloud workflow API: /api and /ws (docs/cloud.md).
 
-    surface      the API as a whole; routes.py is the list of its routes
+    api          the API as a whole; routes.py is the list of its routes
     prompts      submitting a workflow; submissions.py reads its body without reading the workflow
     jobs         how jobs stand, and cancelling; history.py and queue.py tell of them as editors ask, by pages.py
     uploads      files for workflows, and masks; views.py shows files

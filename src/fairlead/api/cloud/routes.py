@@ -10,7 +10,6 @@ import msgspec
 from fairlead.api.cloud.documents import (
     JOBS_MAX,
     Cancellation,
-    CloudError,
     CloudJob,
     CloudJobList,
     CloudJobStatus,
@@ -52,11 +51,9 @@ from fairlead.api.http.route import (
     RANGE,
     Access,
     Answer,
-    Api,
     Body,
     Parameter,
     Route,
-    path_parameters,
 )
 from fairlead.api.http.schemas import AnyObject, Upload
 
@@ -476,23 +473,4 @@ ROUTES: Final = (
         (400, 404),
         aliases=("/userdata/{file:path}",),
     ),
-)
-
-
-API: Final = Api(
-    name="cloud",
-    title="Cloud workflows",
-    summary="Workflows as clients of the engine submit and watch them; `/ws` and `/api/ws` are its sockets.",
-    error=CloudError,
-    routes=ROUTES,
-    path_parameters=path_parameters(
-        job_id="The id of a job: a UUID in lower case.",
-        class_name="The name of a class; slashes may stand in it.",
-        file_id="The id of a file.",
-        setting="The id of a setting; slashes may stand in it.",
-        file="The name of a file; its slashes are sent encoded.",
-        to="The new name of the file; its slashes are sent encoded.",
-    ),
-    refusals={Access.CREDENTIAL: (401, 403, 429, 500, 503), Access.NOTHING: (500, 503)},
-    headers_of={416: ("content-range!",), 429: ("retry-after",), 503: ("retry-after",)},
 )

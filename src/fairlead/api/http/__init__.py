@@ -2,7 +2,7 @@
 
     asgi             reading a body within bounds, sending an answer, knowing who left
     route            Route: the record of a route, from which routing, OpenAPI and the tests' tables follow
-    surface          one API: its routes, and one envelope around everything that goes wrong in them
+    api              one API: its routes, and one envelope around everything that goes wrong in them
     faults           what every API answers to a fault, unless it has other words
     headers          the names of headers
     json_bodies      bodies of JSON, counted before anything is made of them

@@ -1,4 +1,4 @@
-"""The few ASGI pieces every surface shares: reading a body within bounds, sending an answer, knowing who left."""
+"""The few ASGI pieces every API shares: reading a body within bounds, sending an answer, knowing who left."""
 
 import asyncio
 import functools

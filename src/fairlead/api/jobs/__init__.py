@@ -1,6 +1,6 @@
 """The jobs API: jobs that are submitted, listed, watched and canceled by programs (docs/jobs.md).
 
-    surface      the API as a whole; routes.py is the list of its routes
+    api          the API as a whole; routes.py is the list of its routes
     jobs         submitted, listed, read, watched, canceled; submissions.py reads a body without its workflow
     queries      what a list is asked for, and where it goes on
     assets       sent, made from a hash, read, fetched, deleted; asset_fields.py reads what is said about them

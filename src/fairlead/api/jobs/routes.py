@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from fairlead.api.http.route import Access, Answer, Api, Body, Parameter, Route, path_parameters
+from fairlead.api.http.route import Access, Answer, Body, Parameter, Route
 from fairlead.api.jobs.assets import AssetHandlers
 from fairlead.api.jobs.deployments import DeploymentHandlers
 from fairlead.api.jobs.documents import (
@@ -16,7 +16,6 @@ from fairlead.api.jobs.documents import (
     DeploymentShown,
     JobList,
     JobLog,
-    JobsError,
     JobShown,
     JobSubmission,
     JobWorkflow,
@@ -241,21 +240,4 @@ ROUTES: Final = (
         (501,),
         access=Access.OPENED,
     ),
-)
-
-
-API: Final = Api(
-    name="jobs",
-    title="Jobs",
-    summary="Workflows as jobs with labels, their results, and assets; also behind the address of a deployment.",
-    error=JobsError,
-    routes=ROUTES,
-    path_parameters=path_parameters(
-        job_id="The id of a job: a UUID in lower case.",
-        asset_id="The id of an asset: a UUID in lower case.",
-        deployment_id="The id of a deployment.",
-        hash="`blake3:` and 64 digits of lower-case hexadecimal.",
-    ),
-    refusals={Access.OPENED: (401, 403, 404, 429, 500)},
-    headers_of={429: ("retry-after!",)},
 )

@@ -10,7 +10,7 @@ from fairlead.api import routes as service
 from fairlead.api.http.route import JSON, Access, Answer, Api, Nothing, Parameter, Route
 from fairlead.api.openapi.served import Served
 from fairlead.api.openapi.wording import ERRORS, HEADERS
-from fairlead.api.registry.routes import registry_api
+from fairlead.api.registry.api import registry_api
 from fairlead.api.router import routes as router
 
 Schema = Mapping[str, object]
@@ -40,8 +40,8 @@ def apis(served: Served) -> Sequence[Api]:
 
 def _workflow_apis() -> Sequence[Api]:
     # Their handlers lead to the engine, which an installation without them does not load.
-    from fairlead.api.cloud.routes import API as CLOUD_API  # noqa: PLC0415 -- see above
-    from fairlead.api.jobs.routes import API as JOBS_API  # noqa: PLC0415 -- see above
+    from fairlead.api.cloud.api import API as CLOUD_API  # noqa: PLC0415 -- see above
+    from fairlead.api.jobs.api import API as JOBS_API  # noqa: PLC0415 -- see above
 
     return JOBS_API, CLOUD_API
 

@@ -20,7 +20,7 @@ class DocumentHandlers:
         self._served = served
 
     async def show_document(self, request: Request) -> Response:
-        """`GET /openapi.json`: every surface in one OpenAPI document, for everybody."""
+        """`GET /openapi.json`: every API in one OpenAPI document, for everybody."""
         content, etag = self._made
         return tagged(request, content, etag, _CACHING)
 

@@ -63,4 +63,4 @@ ERRORS: Final[Mapping[int, str]] = MappingProxyType(
         504: "The partner, or the run, took too long.",
     }
 )
-"""What each status of an error means, whichever surface answers it."""
+"""What each status of an error means, whichever API answers it."""

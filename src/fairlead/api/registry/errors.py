@@ -4,9 +4,9 @@ from typing import Final, NamedTuple, assert_never
 
 from starlette.exceptions import HTTPException
 
+from fairlead.api.http.api import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
 from fairlead.api.http.asgi import Headers, Scope
 from fairlead.api.http.faults import Kind, default_answer, fault_of
-from fairlead.api.http.surface import METHOD_NOT_ALLOWED, Refusal, refused, refused_method
 from fairlead.api.registry.wire import ErrorName, ShownError
 from fairlead.documents.fitting import fitted
 from fairlead.domain.faults import (

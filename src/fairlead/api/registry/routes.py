@@ -9,16 +9,13 @@ from fairlead.api.http.route import (
     RANGE,
     Access,
     Answer,
-    Api,
     Body,
     Parameter,
     Route,
-    path_parameters,
 )
 from fairlead.api.http.schemas import Upload
 from fairlead.api.registry.handlers import LIMIT_MAX, RegistryHandlers
 from fairlead.api.registry.wire import (
-    ShownError,
     ShownNode,
     ShownNodes,
     ShownPage,
@@ -189,24 +186,3 @@ ROUTES: Final = (
         access=Access.NOTHING,
     ),
 )
-
-_USUAL: Final = (401, 403, 429, 500, 503)
-
-
-def registry_api(prefix: str = "") -> Api:
-    """The registry, whose paths begin with a prefix."""
-    return Api(
-        name="registry",
-        title="Registry",
-        summary="Publishers, and the nodes that they have published.",
-        error=ShownError,
-        routes=ROUTES,
-        path_parameters=path_parameters(
-            publisher_id="The id of a publisher.",
-            node_id="The id of a node.",
-            archive_id="The id of a version: its node, `@`, and its number.",
-        ),
-        refusals={Access.CREDENTIAL: _USUAL, Access.BODY: _USUAL, Access.NOTHING: (500, 503)},
-        headers_of={416: ("content-range!",), 429: ("retry-after!",), 503: ("retry-after",)},
-        prefix=prefix,
-    )

@@ -38,7 +38,7 @@ AssetFault: TypeAlias = AssetNotFound | BlobNotFound | HashMismatch | ContentBlo
 
 
 class AssetFaultError(Exception):
-    """Carries a fault to the surface that answers."""
+    """Carries a fault to the API that answers it."""
 
     def __init__(self, fault: AssetFault) -> None:
         super().__init__(type(fault).__name__)

@@ -1,4 +1,4 @@
-"""Why something that was asked about jobs cannot be done, as data; each surface words them in its own envelope.
+"""Why something that was asked about jobs cannot be done, as data; each API words them in its own envelope.
 
 Faults that jobs share with everything else (no credential, the database is away) are those of `domain/faults.py`.
 """
@@ -169,7 +169,7 @@ JobFault: TypeAlias = (
 
 
 class JobFaultError(Exception):
-    """Carries a fault to the surface that answers."""
+    """Carries a fault to the API that answers it."""
 
     def __init__(self, fault: JobFault) -> None:
         super().__init__(type(fault).__name__)

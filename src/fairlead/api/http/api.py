@@ -1,12 +1,12 @@
 """One API over HTTP: its routes, and one envelope around everything that goes wrong in them.
 
-Every response carries a request id; every fault that travels up is worded by the surface whose route was asked for.
+Every response carries a request id; every fault that travels up is worded by the API whose route was asked for.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from starlette import routing
 from starlette.exceptions import HTTPException
@@ -33,6 +33,7 @@ from fairlead.domain.registry import RegistryFaultError
 from fairlead.observing.observations import FaultAnswered, Observer, UnexpectedError
 
 METHOD_NOT_ALLOWED: Final = 405
+_NO_SOCKET: Final = 1008
 STOPPED: Final = ServiceUnavailable(
     "The server is stopping and waits for this answer no longer; what was begun for it goes on and is settled."
 )
@@ -47,7 +48,7 @@ _EXPECTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """How a surface says that a call failed. `result` names the failure in logs and metrics, from a closed list."""
+    """How an API says that a call failed. `result` names the failure in logs and metrics, from a closed list."""
 
     status: int
     headers: Headers
@@ -71,8 +72,20 @@ def refused_method(error: HTTPException, scope: Scope) -> tuple[str, Headers]:
     return f"{scope['method'][:_METHOD_SHOWN]} is not possible here.", [(b"allow", allowed)]
 
 
-class Surface:
-    """The routes of one API in front of Starlette, which serves all but the hottest of them.
+class MountedApi(Protocol):
+    """An API at paths of its own, with its own envelope and credentials."""
+
+    def serves(self, path: str) -> bool:
+        """Whether a path is its own."""
+        ...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        """Answer one request or hold one socket; nothing that happens in it escapes."""
+        ...
+
+
+class HttpApi:
+    """The routes of one API in front of Starlette, which serves all but the hottest of them. It has no sockets.
 
     `refusal` words an exception, which may be anything, for a call. `splits_encoded` says that an encoded slash in a
     path may separate segments, as Starlette has it; otherwise a path with one is nobody's (R-01).
@@ -98,6 +111,9 @@ class Surface:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         """Answer one request; nothing that happens in it escapes."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": _NO_SOCKET})  # before it was accepted: 403
+            return
         begin(scope, self._request_id, request_id)
         if not self._splits_encoded and b"%2f" in scope["raw_path"].lower():
             # Starlette matches the decoded path, in which an encoded slash would separate segments.
