@@ -32,7 +32,7 @@ from fairlead.domain.deployments import (
     title_of,
 )
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.engine.hosts.faults import EngineUnavailableError
+from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts, Prepared
 from fairlead.observing.observations import DatabaseTrouble, DeploymentMoved, Observer, ReleaseSettled, UnexpectedError
 from fairlead.operations.clock import Clock

@@ -2,5 +2,6 @@
 
 Everything that runs beside the server is started here: engine processes, moderators, the built-in partner and the
 simulator. `Child` is one process with all it starts; `Restarts` says when the next may begin; `Heartbeats` ends those
-that are silent. What a child is asked, and what it answers, is its owner's business, and no owner is known here.
+that are silent. `rpc` carries calls between a server and a child; which these are, their owner defines, and no owner
+is known here.
 """

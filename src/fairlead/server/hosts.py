@@ -6,10 +6,10 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from fairlead.engine.hosts.faults import EngineUnavailableError
 from fairlead.engine.hosts.notes import (
     AnswerFailed,
     ClassesShadowed,
+    EngineUnavailableError,
     HostEnded,
     HostNote,
     HostNotStarted,
@@ -17,7 +17,7 @@ from fairlead.engine.hosts.notes import (
     PackProbed,
 )
 from fairlead.engine.hosts.pool import Hosts, HostSettings
-from fairlead.engine.hosts.protocol import PackReport
+from fairlead.engine.hosts.service import PackReport
 from fairlead.observing.observations import (
     EngineHostFailed,
     EngineHostStarted,

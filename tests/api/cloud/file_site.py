@@ -25,8 +25,8 @@ from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import bind_handlers
 from fairlead.domain.accounts.callers import Billing
 from fairlead.domain.ledger.books import UNLIMITED
-from fairlead.engine.hosts.protocol import Render, Rendered
 from fairlead.engine.hosts.rendering import render
+from fairlead.engine.hosts.service import Render, Rendered
 from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.identity.links import FILE_PATH, Links

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fairlead.domain.deployments import PackSet
-from fairlead.domain.jobs.events import Ending, Event, Executed, Failed, Failure
-from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
+from fairlead.domain.jobs.events import Ending, Event, Executed, Failed, Failure, Preview, ProgressText
 from fairlead.engine.hosts.notes import HostEnded, HostNote, HostStarted, PackProbed
 from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.hosts.pool import Hosts, HostSettings
-from fairlead.engine.hosts.protocol import Checked, Execute, PackReport, Previewed, Refused, Said
+from fairlead.engine.hosts.service import Checked, DeclinedError, Execute, ModelAnswer, PackReport, Refused
 from fairlead.processes.confinement.policy import Policy
 from fairlead.processes.confinement.probe import with_filter
 
@@ -28,7 +27,7 @@ class FolderCallbacks:
 
     folder: Path
     events: list[Event] = field(default_factory=list)
-    shown: list[Previewed | Said] = field(default_factory=list)
+    shown: list[Preview | ProgressText] = field(default_factory=list)
     kept: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     models: list[tuple[str, int, str, bytes]] = field(default_factory=list)
     caught_up_times: int = 0
@@ -37,7 +36,7 @@ class FolderCallbacks:
         """Take note."""
         self.events.extend(events)
 
-    def show(self, shown: Previewed | Said) -> None:
+    def show(self, shown: Preview | ProgressText) -> None:
         """Take note."""
         self.shown.append(shown)
 

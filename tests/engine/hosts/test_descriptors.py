@@ -3,7 +3,7 @@
 import os
 import resource
 
-from fairlead.engine.hosts.descriptors import open_descriptors
+from fairlead.engine.hosts.template import open_descriptors
 
 
 def test_count_grows_with_what_is_leaked_and_shrinks_again() -> None:

@@ -16,11 +16,13 @@ from fairlead.domain.jobs.events import (
     Failed,
     Finished,
     Interrupted,
+    Preview,
     Progress,
+    ProgressText,
     Started,
     Succeeded,
 )
-from fairlead.engine.hosts.protocol import Execute, Previewed, Said
+from fairlead.engine.hosts.service import Execute
 from fairlead.engine.media.pictures import write_png
 
 
@@ -105,11 +107,11 @@ def test_words_and_previews_are_shown_and_prints_are_dropped(engine: Engine) -> 
     """Words and previews are shown at once; what is printed goes nowhere."""
     seen = engine.execute(trouble("Talkative", "3"))
     assert seen.ending == Succeeded()
-    said = [shown.text for shown in seen.callbacks.shown if isinstance(shown, Said)]
+    said = [shown.text for shown in seen.callbacks.shown if isinstance(shown, ProgressText)]
     previews = [
         (shown.place.node, shown.image_type, shown.image)
         for shown in seen.callbacks.shown
-        if isinstance(shown, Previewed)
+        if isinstance(shown, Preview)
     ]
     assert (said, previews) == (["0", "1", "2"], [("1", "image/png", b"picture")])
 

@@ -13,7 +13,7 @@ from PIL import Image
 from engine.executions import n
 from engine.hosts.engines import Engine, FolderCallbacks, confining, running_engine, trouble, wait_for
 from fairlead.domain.jobs.events import Failed, Succeeded
-from fairlead.engine.hosts.protocol import Checked, Render
+from fairlead.engine.hosts.service import Checked, Render
 from fairlead.processes.confinement.landlock import landlock_version
 from waiting import until
 
@@ -179,7 +179,8 @@ def test_number_of_a_host_is_the_systems_word(tmp_path: Path) -> None:
     """A template cannot pass off a process of somebody else as its own: what it says of numbers is not believed."""
     lies = (
         "import fairlead.engine.hosts.template as t\n"
-        "t.ChildEnded = lambda pid, status, old=t.ChildEnded: old(1, status)"
+        "old = t.Template._tell\n"
+        "t.Template._tell = lambda self, notice, *given: old(self, notice, 1, *given[1:])"
     )
     with running_engine(tmp_path / "e", packs=_packs(tmp_path, lies), places=2) as engine:
         seen = engine.execute({"1": n("Made", how="")})
@@ -201,7 +202,7 @@ def test_pictures_of_one_workspace_keep_no_other_waiting(tmp_path: Path) -> None
 
         async def rendered(workspace: str, name: str, number: int) -> None:
             target = engine.folder / f"{workspace}-{number}"
-            order = Render("r", "webp", str(engine.folder / name), str(target), quality=100)
+            order = Render("webp", str(engine.folder / name), str(target), quality=100)
             assert (await engine.hosts.render(workspace, order)).error is None
 
         async def together() -> None:

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from fairlead.engine.hosts.callbacks import JobQuestions
-from fairlead.engine.hosts.rpc_client import FilesClient, Scratch
-from fairlead.engine.hosts.rpc_connection import JobConnection
+from fairlead.engine.hosts.server import FilesClient, JobConnection, Scratch
+from fairlead.engine.hosts.service import JobQuestions
 
 _SMALL = b"a small picture"
 _LARGE = bytes(300_000)

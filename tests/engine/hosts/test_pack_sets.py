@@ -15,10 +15,9 @@ from engine.executions import n
 from engine.hosts.engines import Engine, FolderCallbacks, running_engine, wait_for
 from fairlead.domain.deployments import PackSet, pack_set
 from fairlead.domain.jobs.events import Failed, Succeeded
-from fairlead.engine.hosts.faults import EngineUnavailableError
-from fairlead.engine.hosts.notes import ClassesShadowed, HostNotStarted
+from fairlead.engine.hosts.notes import ClassesShadowed, EngineUnavailableError, HostNotStarted
 from fairlead.engine.hosts.pool import Prepared
-from fairlead.engine.hosts.protocol import Checked, Execute, Refused
+from fairlead.engine.hosts.service import Checked, Execute, Refused
 from waiting import until
 
 _PACK: Final = """

@@ -9,7 +9,7 @@ from PIL import Image
 
 from engine.executions import n
 from engine.hosts.engines import Engine, trouble
-from fairlead.engine.hosts.protocol import Checked, Refused, Render, Rendered
+from fairlead.engine.hosts.service import Checked, Refused, Render, Rendered
 from fairlead.engine.media.pictures import write_png
 from fairlead.engine.nodes.families import own_nodes
 
@@ -36,7 +36,7 @@ def test_workflow_is_checked_as_it_will_be_executed(engine: Engine) -> None:
     checked = engine.check(json.dumps(graph).encode())
     assert isinstance(checked, Checked)
     assert json.loads(checked.workflow)["1"]["inputs"] == {"value": 7}
-    assert (checked.job, checked.outputs, checked.nodes, checked.partner_nodes) == ("check", ["good", "other"], 4, 0)
+    assert (checked.outputs, checked.nodes, checked.partner_nodes) == (["good", "other"], 4, 0)
     assert json.loads(checked.node_errors)["bad"]["errors"][0]["type"] == "required_input_missing"
     only = engine.check(json.dumps(graph).encode(), ["good"])
     assert isinstance(only, Checked)
@@ -85,7 +85,7 @@ def test_missing_picture_fails_the_check(engine: Engine) -> None:
 def _rendered(engine: Engine, how: str, **more: object) -> tuple[Rendered, Path]:
     target = engine.folder / "rendered"
     target.unlink(missing_ok=True)
-    order = Render("r", how, str(engine.folder / "original.png"), str(target), **more)  # type: ignore[arg-type]
+    order = Render(how, str(engine.folder / "original.png"), str(target), **more)  # type: ignore[arg-type]
     return engine.run(engine.hosts.render("w", order)), target
 
 
@@ -106,7 +106,7 @@ def test_mask_keeps_the_colours_of_the_original(engine: Engine, original: Path) 
     del original
     Image.new("RGBA", (8, 4), (10, 20, 30, 77)).save(engine.folder / "drawn.png")
     rendered, target = _rendered(engine, "mask", other=str(engine.folder / "drawn.png"))
-    assert rendered == Rendered("r", "image/png")
+    assert rendered == Rendered("image/png")
     with Image.open(target) as image:
         assert image.format == "PNG"
         assert image.getpixel((0, 0)) == (255, 0, 0, 77)
@@ -131,7 +131,7 @@ def test_picture_is_shown_as_asked_for(
     """A picture is rendered in the format, with the channels and in the size that were asked for."""
     del original
     rendered, target = _rendered(engine, how, edge=4)
-    assert rendered == Rendered("r", f"image/{format_.lower()}")
+    assert rendered == Rendered(f"image/{format_.lower()}")
     with Image.open(target) as image:
         assert (image.format, image.mode, image.size) == (format_, mode, size)
         if how == "a":

@@ -17,11 +17,10 @@ import pytest
 from engine.executions import n
 from engine.hosts.engines import PACKS, Engine, FolderCallbacks, running_engine, trouble, wait_for
 from fairlead.domain.jobs.events import Executing, Failed, Interrupted, Succeeded
-from fairlead.engine.hosts.faults import EngineUnavailableError
-from fairlead.engine.hosts.frames import framed
-from fairlead.engine.hosts.notes import HostNote, HostNotStarted, HostStarted
+from fairlead.engine.hosts.notes import EngineUnavailableError, HostNote, HostNotStarted, HostStarted
 from fairlead.engine.hosts.pool import Hosts, HostSettings
-from fairlead.engine.hosts.protocol import Checked, Ended, Execute, Loading, Question, Ready, Render, Told
+from fairlead.engine.hosts.service import FRAME_BYTES_MAX, Checked, Ended, Execute, LoadedNodes, Render
+from fairlead.processes.rpc import Answer, Call, framed
 from servers import is_alive
 from waiting import until
 
@@ -62,9 +61,17 @@ def test_programs_of_a_node_end_with_its_host(engine: Engine) -> None:
     _wait_until_gone(int((engine.folder / "child").read_text()))
 
 
-def _question(number: int, job: str) -> Question[list[str]]:
-    """Where a file is, asked for a job."""
-    return Question(number, job, "find_file", ["a"])
+def _said(record: object) -> bytes:
+    return bytes(framed(record, FRAME_BYTES_MAX))
+
+
+def _question(number: int, about: int) -> bytes:
+    """Where a file is, asked about a call."""
+    return _said(Call(number, about, "find_file", ["a"]))
+
+
+_JOB = 2
+"""The number of the call that executes the job: the first one made a host of the process."""
 
 
 @pytest.mark.parametrize(
@@ -72,12 +79,16 @@ def _question(number: int, job: str) -> Question[list[str]]:
     [
         b"\0\0\0\1\xc1",
         b"\xff\xff\xff\xff",
-        bytes(framed(Ready())),
-        bytes(framed(Loading("another"))),
-        bytes(framed(Ended("another", Succeeded()))),
-        bytes(framed(_question(0, "another"))),
-        bytes(framed({"type": "Shutdown"})),
-        bytes(framed(Told("garbage", [Succeeded()]))),
+        _said(Answer(1, LoadedNodes())),
+        _said(Call(0, 0, "loading", ["another"])),
+        _said(Answer(99, Ended(Succeeded()))),
+        _said(Answer(_JOB, {"ending": 1})),
+        _question(1, 99),
+        _question(0, _JOB),
+        _said({"type": "Shutdown"}),
+        _said(Call(0, _JOB, "tell", [[Succeeded()]])),
+        _said(Call(7, _JOB, "tell", [[]])),
+        _said(Call(0, _JOB, "tell", [1])),
     ],
 )
 def test_host_that_sends_garbage_is_ended(engine: Engine, said: bytes) -> None:
@@ -96,7 +107,7 @@ def test_host_that_floods_with_questions_is_ended(engine: Engine) -> None:
             await asyncio.sleep(60)
             return Path(name)
 
-    said = b"".join(bytes(framed(_question(number, "flood"))) for number in range(10**6, 10**6 + 1_100))
+    said = b"".join(_question(number, _JOB) for number in range(10**6, 10**6 + 1_100))
 
     async def flood() -> object:
         callbacks = Slow(engine.folder)
@@ -341,7 +352,7 @@ def test_hosts_end_with_their_server(tmp_path: Path) -> None:
         import asyncio, json
         from pathlib import Path
         from fairlead.engine.hosts.pool import Hosts, HostSettings
-        from fairlead.engine.hosts.protocol import Execute
+        from fairlead.engine.hosts.service import Execute
 
         class Callbacks:
             def tell(self, events): pass
@@ -417,7 +428,7 @@ def test_job_of_a_stopping_server_has_not_failed(tmp_path: Path) -> None:
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert [type(one) for one in ended] == [EngineUnavailableError] * 2
             with pytest.raises(EngineUnavailableError):
-                await engine.hosts.render("a", Render("r", "rgb", "", ""))
+                await engine.hosts.render("a", Render("rgb", "", ""))
 
         engine.run(wait_for(closed()))
 

@@ -15,7 +15,7 @@ from fairlead.domain.jobs.events import Event, Place
 from fairlead.engine.graph.executor import Work
 from fairlead.engine.graph.graph import read_graph
 from fairlead.engine.graph.validation import validate
-from fairlead.engine.hosts.protocol import PackReport
+from fairlead.engine.hosts.service import PackReport
 from fairlead.engine.nodes.context import ModelReply
 from fairlead.engine.nodes.families import own_nodes
 from fairlead.engine.nodes.node_context import looking_context

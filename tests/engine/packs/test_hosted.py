@@ -10,8 +10,7 @@ from PIL import Image
 from engine.executions import n
 from engine.hosts.engines import Engine, running_engine
 from engine.packs.conftest import PACK, copied
-from fairlead.domain.jobs.events import Executed, Succeeded
-from fairlead.engine.hosts.protocol import Previewed, Said
+from fairlead.domain.jobs.events import Executed, Preview, ProgressText, Succeeded
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +51,7 @@ def test_pack_in_a_host_works_through_the_server(engine: Engine, tmp_path: Path)
     kind, content = seen.callbacks.kept["third-party_00001_.png"]
     (tmp_path / "kept.png").write_bytes(content)
     assert (kind, Image.open(tmp_path / "kept.png").getpixel((0, 0))) == ("output", (137, 147, 157))
-    assert [type(shown) for shown in seen.callbacks.shown] == [Previewed, Previewed, Said]
+    assert [type(shown) for shown in seen.callbacks.shown] == [Preview, Preview, ProgressText]
 
 
 def test_loop_of_a_pack_turns_in_a_host(engine: Engine) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from engine.packs.conftest import PACK, Load, WatchedBench, copied
-from fairlead.engine.hosts.protocol import PackReport
+from fairlead.engine.hosts.service import PackReport
 from fairlead.engine.nodes.families import own_nodes
 from fairlead.engine.nodes.registry import Registry, described
 from fairlead.engine.packs.loader import load_packs

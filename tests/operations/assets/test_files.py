@@ -11,7 +11,7 @@ import pytest
 from conftest import Run
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError
-from fairlead.engine.hosts.callbacks import DeclinedError
+from fairlead.engine.hosts.service import DeclinedError
 from fairlead.fair_shares import FairShares
 from fairlead.http_client.transport import Transport
 from fairlead.observing.observations import DatabaseTrouble, Observation

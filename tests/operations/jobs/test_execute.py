@@ -27,8 +27,7 @@ from fairlead.domain.jobs.events import (
 )
 from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX
 from fairlead.domain.work.entries import Claim
-from fairlead.engine.hosts.callbacks import DeclinedError, HostCallbacks, ModelAnswer
-from fairlead.engine.hosts.protocol import Execute
+from fairlead.engine.hosts.service import DeclinedError, Execute, HostCallbacks, ModelAnswer
 from fairlead.messaging.event_hub import HubLimits
 from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.observing.observations import DatabaseTrouble, JobEnded, UnexpectedError
@@ -68,9 +67,7 @@ class Hosts:
         """Begin with jobs that never end."""
         self.work: Work = lambda _: asyncio.Event().wait()  # type: ignore[assignment,return-value]
 
-    async def execute(
-        self, _workspace_id: str, _order: Execute[bytes], callbacks: HostCallbacks, _packs: object
-    ) -> Ending:
+    async def execute(self, _workspace_id: str, _order: Execute, callbacks: HostCallbacks, _packs: object) -> Ending:
         """Do what the test says."""
         return await self.work(callbacks)
 

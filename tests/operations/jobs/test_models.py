@@ -15,7 +15,7 @@ from conftest import Run
 from fairlead.domain.accounts.callers import Caller, Patterns
 from fairlead.domain.catalog.partner_bodies import LINK_WANTED
 from fairlead.domain.faults import FaultError
-from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
+from fairlead.engine.hosts.service import DeclinedError, ModelAnswer
 from fairlead.identity.links import Links
 from fairlead.operations.assets.results import AssetReader
 from fairlead.operations.jobs.model_files import FILES_MAX, ModelFiles

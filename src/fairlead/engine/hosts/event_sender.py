@@ -14,10 +14,9 @@ from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX, SHOWS_TOO_MUCH
 from fairlead.engine.graph.failures import failure
 from fairlead.engine.graph.graph import Graph
 from fairlead.engine.hosts.plain import PlainValues, TooManyBytesError
-from fairlead.engine.hosts.protocol import Told
-from fairlead.engine.hosts.rpc_connection import JobConnection
+from fairlead.engine.hosts.server import JobConnection
+from fairlead.engine.hosts.service import JobCalls
 from fairlead.engine.nodes.context import NamedFaultError
-from fairlead.engine.nodes.node_context import Stop
 
 _BATCH_SECONDS: Final = 0.002
 _BATCH_MAX: Final = 1_000
@@ -32,10 +31,9 @@ class EventSender:
     An event that cannot be sent ends the execution: `fault` is then its ending.
     """
 
-    def __init__(self, graph: Graph, connection: JobConnection, stop: Stop) -> None:
+    def __init__(self, graph: Graph, connection: JobConnection) -> None:
         self._graph = graph
         self._connection = connection
-        self._stop = stop
         self._loop = asyncio.get_running_loop()
         self._shown = PlainValues(SHOWN_BYTES_MAX)
         self._waiting: list[Event] = []
@@ -56,33 +54,33 @@ class EventSender:
         elif self._timer is None:
             self._timer = self._loop.call_later(_BATCH_SECONDS, self.flush)
 
-    def flush(self, *, is_last: bool = False) -> None:
-        """Send what waits; the last goes out with the ending, which must follow."""
+    def flush(self) -> None:
+        """Send what waits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         batch, self._waiting = self._waiting, []
         if batch:
-            self._send(batch, is_last=is_last)
+            self._send(batch)
 
-    def _send(self, batch: list[Event], *, is_last: bool) -> None:
+    def _send(self, batch: list[Event]) -> None:
         """Send a batch, in halves where it is too large by what is in it."""
         try:
-            self._connection.tell(Told(self._connection.job, batch), is_followed=is_last)
+            self._connection.tell(JobCalls.tell, batch)
         except _UNSENDABLE as error:
             if len(batch) == 1:
                 self._give_up(batch[0], error)
                 return
             half = len(batch) // 2
-            self._send(batch[:half], is_last=is_last)
-            self._send(batch[half:], is_last=is_last)
+            self._send(batch[:half])
+            self._send(batch[half:])
 
     def _give_up(self, event: Event, error: Exception) -> None:
         if self.fault is None:
             place: Place = getattr(event, "place", _NOBODY)
             node = self._graph.get(place.real_node)
             self.fault = Failed(failure(place, (node and node.class_type) or "", error, {}, []))
-            self._stop.set()
+            self._connection.stop.set()
 
     def _sendable(self, event: Event) -> Event:
         """The event as it can be sent. The server would refuse more than all nodes of a job may show as well."""

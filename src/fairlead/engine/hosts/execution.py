@@ -1,27 +1,44 @@
 """A job at a host: from the order to its end, within its time, however the host behaves."""
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
-from fairlead.domain.jobs.errors import TIMEOUT
-from fairlead.domain.jobs.events import Ending, Failed, Interrupted, Place
-from fairlead.engine.hosts.callbacks import HostCallbacks
+import msgspec
+
+from fairlead.domain.jobs.errors import CRASH, OUT_OF_MEMORY, TIMEOUT
+from fairlead.domain.jobs.events import (
+    Ending,
+    Event,
+    Executed,
+    Executing,
+    Failed,
+    Failure,
+    Finished,
+    Interrupted,
+    Place,
+    Preview,
+    ProgressText,
+    ShownValues,
+)
 from fairlead.engine.hosts.classes import class_of
-from fairlead.engine.hosts.document_files import Document
-from fairlead.engine.hosts.host_call import HostCall
-from fairlead.engine.hosts.host_failures import failed, host_failure, not_started
+from fairlead.engine.hosts.connection import HostCall, Listener, ProcessLostError
 from fairlead.engine.hosts.process import EngineProcess
-from fairlead.engine.hosts.protocol import Ended, Execute, Interrupt
+from fairlead.engine.hosts.service import Ended, Execute, HostCallbacks, HostService
 from fairlead.processes.exits import Exit
+from fairlead.processes.rpc import BadFrameError
 
 _KILL_SECONDS: Final = 10.0
+_LINES_MAX: Final = 100
 _NOWHERE: Final = Place("", "")
+_UNHEARD: Final = "it did not end a job that was not wanted any more"
+_IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png"})
 
 
 class HostedExecution:
     """One job at a host. After `seconds` we request a stop; the host is killed `grace` seconds after any request."""
 
-    def __init__(self, order: Execute[bytes], callbacks: HostCallbacks, seconds: float, grace: float) -> None:
+    def __init__(self, order: Execute, callbacks: HostCallbacks, seconds: float, grace: float) -> None:
         self.cancellation: Final[asyncio.Future[None]] = asyncio.get_running_loop().create_future()
         """Set when the job is cancelled."""
         self.descriptors = 0
@@ -30,81 +47,168 @@ class HostedExecution:
         self._callbacks = callbacks
         self._seconds = seconds
         self._grace = grace
+        self._events = _Events(callbacks)
+        self._host: EngineProcess | None = None
+        self._call: HostCall[Ended] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stopping = self._is_late = False
 
     def interrupt(self) -> None:
         """Request that the job ends."""
         if not self.cancellation.done():
             self.cancellation.set_result(None)
+            self._stop()
 
     async def held(self, host: EngineProcess) -> Ending | Exit:
         """Have a host execute the job; returns how it ended, or how the host did without a word from us."""
         if self.cancellation.done():
             return Interrupted(None, None, [])
-        call = host.open(self._order.job, (Ended,), self._callbacks)
+        self._host, order = host, self._order
+        self._wait(self._seconds, self._stop)
         try:
-            host.send(await _handed_over(self._order, host))
-            await _first(call.result, host.lost, self.cancellation, seconds=self._seconds)
-            if not call.result.done() and not host.lost.done():
-                return await self._stopped(host, call)
-            return _told(call) or host.lost.result()
+            workflow, hidden = await host.hand_over(order.workflow), await host.hand_over(order.hidden)
+            call = host.connection.call(HostService.execute, workflow, order.outputs, hidden, self._callbacks)
+            self._call, call.listener = call, self._events
+            if self._is_stopping:
+                call.cancel()
+            ended = await call.result
+        except ProcessLostError as error:
+            return await self._stopped(None) if self._is_stopping else error.exit
         except OSError as error:
             host.kill("it could not be given its order")
             return not_started(f"the workflow could not be given to an engine host: {error.strerror}")
         finally:
-            self.executing, self.executed = _last(call), list(call.executed)
-            self.descriptors = _descriptors(call)
-            await call.close()
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._call is not None:
+                await self._call.close()
+        self.descriptors = ended.descriptors
+        return await self._stopped(ended.ending) if self._is_stopping else ended.ending
 
     async def failed(self, exit_: Exit) -> Failed:
-        """The end of the job, after the host was lost."""
-        place = self.executing or _NOWHERE
-        return host_failure(exit_, place, await self._class_of(place), self.executed)
+        """The end of the job, after the host was lost. A kill by the system means that memory ran out."""
+        place, executed = self._events.last or _NOWHERE, self._events.executed
+        lines = exit_.last_words.splitlines()[:_LINES_MAX]
+        node_type = await self._class_of(place)
+        if exit_.reason is None and exit_.is_out_of_memory:
+            words = "the engine process was killed by the system, most likely because memory ran out"
+            return failed(place, node_type, OUT_OF_MEMORY, words, executed, lines)
+        died = exit_.words if exit_.reason is None else f"was ended: {exit_.reason}"
+        return failed(place, node_type, CRASH, f"the engine process {died}", executed, lines)
 
-    async def _stopped(self, host: EngineProcess, call: HostCall) -> Ending | Exit:
+    # The end of its time.
+
+    def _wait(self, seconds: float, act: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, act)
+
+    def _stop(self) -> None:
         """End the job: by a word, and when that is not heard by force."""
-        is_late = not self.cancellation.done()
-        host.send(Interrupt(self._order.job))
-        await _first(call.result, host.lost, seconds=self._grace)
-        if not call.result.done() and not host.lost.done():
-            host.kill("it did not end a job that was not wanted any more")
-            await _first(host.lost, seconds=_KILL_SECONDS)
-        told, place = _told(call), _last(call)
-        if told is not None and not (is_late and isinstance(told, Interrupted)):
-            return told
-        if told is not None:
-            place = told.place
-        if is_late:
-            words = f"the job was ended after {self._seconds:.0f} seconds"
-            node_type = await self._class_of(place)
-            late = failed(place or _NOWHERE, node_type, TIMEOUT, words, call.executed)
-            return Failed(late.failure, is_late=True)
-        return Interrupted(place, await self._class_of(place) if place else None, list(call.executed))
+        if self._host is None or self._is_stopping:
+            return
+        self._is_stopping, self._is_late = True, not self.cancellation.done()
+        if self._call is not None:
+            self._call.cancel()
+        self._wait(self._grace, self._kill)
 
-    async def _class_of(self, place: Place | None) -> str:
-        if place is None:
-            return ""
+    def _kill(self) -> None:
+        if self._host is not None:
+            self._host.kill(_UNHEARD)
+        self._wait(_KILL_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        """Wait no more for what the system does not end."""
+        if self._call is not None:
+            self._call.fail(Exit(None, None, _UNHEARD))
+
+    async def _stopped(self, ending: Ending | None) -> Ending:
+        """How the job has ended after a stop was requested: by itself, if it has said so."""
+        if ending is not None and not (self._is_late and isinstance(ending, Interrupted)):
+            return ending
+        place = ending.place if isinstance(ending, Interrupted) else self._events.last
+        node_type = "" if place is None else await self._class_of(place)
+        if self._is_late:
+            words = f"the job was ended after {self._seconds:.0f} seconds"
+            late = failed(place or _NOWHERE, node_type, TIMEOUT, words, self._events.executed)
+            return msgspec.structs.replace(late, is_late=True)
+        return Interrupted(place, node_type or None, list(self._events.executed))
+
+    async def _class_of(self, place: Place) -> str:
         return await asyncio.to_thread(class_of, self._order.workflow, place.real_node)
 
 
-async def _handed_over(order: Execute[bytes], host: EngineProcess) -> Execute[Document]:
-    workflow, hidden = await host.hand_over(order.workflow), await host.hand_over(order.hidden)
-    return Execute(order.job, workflow, order.outputs, hidden)
+class _Events(Listener):
+    """What a host tells of a job: checked, and passed on as it has come together."""
+
+    def __init__(self, callbacks: HostCallbacks) -> None:
+        self.executed: Final[list[str]] = []
+        self._executing: dict[str, Place] = {}
+        """The nodes that have begun and are not through, the latest last."""
+        self._callbacks = callbacks
+        self._told: list[Event] = []
+
+    @property
+    def last(self) -> Place | None:
+        """The node that began last of those that are not through."""
+        return next(reversed(self._executing.values()), None)
+
+    def tell(self, events: Sequence[Event]) -> None:
+        """Take events. BadFrameError for what may not be told."""
+        for event in events:
+            told = event
+            match event:
+                case Executing(place=place):
+                    self._executing.pop(place.node, None)
+                    self._executing[place.node] = place
+                case Finished(place=place):
+                    self._executing.pop(place.node, None)
+                    self.executed.append(place.node)
+                case Executed(ui=ui):
+                    told = msgspec.structs.replace(event, ui=_shown(ui))
+                case _ if isinstance(event, Ending):
+                    raise BadFrameError("an ending among the events")
+                case _:
+                    pass
+            self._told.append(told)
+
+    def show(self, shown: Preview | ProgressText) -> None:
+        """Pass on what is shown at once. BadFrameError for a picture of another kind."""
+        if isinstance(shown, Preview) and shown.image_type not in _IMAGE_TYPES:
+            raise BadFrameError("a preview of an unknown type")
+        self.flush()
+        self._callbacks.show(shown)
+
+    def flush(self) -> None:
+        """Pass on the events that came together."""
+        told, self._told = self._told, []
+        if told:
+            self._callbacks.tell(told)
+
+    async def caught_up(self) -> None:
+        """Return when the callbacks can take more events."""
+        await self._callbacks.caught_up()
 
 
-async def _first(*futures: "asyncio.Future[Any]", seconds: float) -> None:
-    await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+def _shown(ui: Mapping[str, object]) -> ShownValues:
+    try:
+        return ShownValues.encoded(ui)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadFrameError("a value that JSON does not have") from error
 
 
-def _told(call: HostCall) -> Ending | None:
-    result = call.result.result() if call.result.done() else None
-    return result.ending if isinstance(result, Ended) else None
+def failed(
+    place: Place,
+    node_type: str,
+    exception_type: str,
+    words: str,
+    executed: Sequence[str] = (),
+    traceback: Sequence[str] = (),
+) -> Failed:
+    """A failure in our words."""
+    return Failed(Failure(place, node_type, exception_type, words, list(traceback), {}, list(executed)))
 
 
-def _descriptors(call: HostCall) -> int:
-    result = call.result.result() if call.result.done() else None
-    return result.descriptors if isinstance(result, Ended) else 0
-
-
-def _last(call: HostCall) -> Place | None:
-    """The node that began last of those that are not through."""
-    return next(reversed(call.executing.values()), None)
+def not_started(words: str) -> Failed:
+    """The end of a job for which no host could be started."""
+    return failed(_NOWHERE, "", CRASH, words)

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from fairlead.engine.hosts.plain import WRITTEN, plain
-from fairlead.engine.hosts.protocol import FRAME_BYTES_MAX, Load, PackReport
+from fairlead.engine.hosts.service import FRAME_BYTES_MAX, LoadedNodes, PackReport
 from fairlead.engine.nodes.families import own_nodes
-from fairlead.engine.nodes.partner_nodes import partner_nodes
+from fairlead.engine.nodes.partner_nodes import partner_nodes as partners_in
 from fairlead.engine.nodes.registry import Registry, described
 from fairlead.engine.packs.loader import load_packs
 
@@ -30,10 +30,13 @@ class Loaded:
     own: frozenset[str] = frozenset()
     """The names of the classes that are of no pack."""
 
-    def object_info(self) -> bytes:
-        """The classes as editors read them: those of packs where some were loaded, else all."""
+    def told(self) -> LoadedNodes:
+        """What the server is told of it."""
         wanted = [name for name in self.registry if not (self.packs and name in self.own)]
-        return as_json({name: described(self.registry[name].definition) for name in wanted})
+        classes = {name: described(self.registry[name].definition) for name in wanted}
+        # What packs declare may hold anything.
+        object_info = msgspec.json.encode(plain(classes, FRAME_BYTES_MAX // 2, WRITTEN))
+        return LoadedNodes(self.packs, object_info, self.keeps_folder)
 
 
 def preload() -> None:
@@ -42,19 +45,23 @@ def preload() -> None:
         importlib.import_module("torch")
 
 
-def load(order: Load, folders: Sequence[str], announce: Callable[[str], None]) -> Loaded:
-    """Load everything an order names, each pack announced before. One that cannot be is reported and left out."""
+def load(
+    folder: str,
+    partner_nodes: bytes,
+    selection: Sequence[str],
+    folders: Sequence[str],
+    announce: Callable[[str], None],
+) -> Loaded:
+    """Load what `TemplateService.load` says, packs from some folders, each announced before.
+
+    One that cannot be loaded is reported and left out.
+    """
     registry = own_nodes()
-    partners = partner_nodes(order.partner_nodes)
+    partners = partners_in(partner_nodes)
     for definition in partners:
         registry.add(definition)
     own = frozenset(registry)
     # Without a folder named here: a pack that asks for one later, in a host, gets one below that host's own.
-    packs = load_packs(registry, folders, None, tuple(order.selection), announce) if order.selection else ()
-    is_left = any(Path(order.folder).iterdir())
+    packs = load_packs(registry, folders, None, tuple(selection), announce) if selection else ()
+    is_left = any(Path(folder).iterdir())
     return Loaded(registry, frozenset(definition.name for definition in partners), packs, is_left, own)
-
-
-def as_json(value: object) -> bytes:
-    """As JSON: what packs declare may hold anything."""
-    return msgspec.json.encode(plain(value, FRAME_BYTES_MAX // 2, WRITTEN))

@@ -1,10 +1,17 @@
-"""What is worth noting of engine hosts, as data; who assembles the server decides what to log and to count."""
+"""What is worth noting of engine hosts, as data, and what their callers are told when nothing comes of a call.
+
+Who assembles the server decides what to log and to count.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fairlead.engine.hosts.protocol import PackReport
+from fairlead.engine.hosts.service import PackReport
+
+
+class EngineUnavailableError(Exception):
+    """No engine host does what was asked of one right now; the words say why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which node packs there are, how each fares, and which of them gives a class of nodes.
+"""Which node packs there are, how each fares, and which of them gives a class of nodes; and the engine's own classes.
 
 Each pack is probed by itself: a template loads nothing else, within a limit. One that crashes, or takes too long, is
 out of use, alone; it is tried again when somebody asks for that.
@@ -7,6 +7,7 @@ out of use, alone; it is tried again when somebody asks for that.
 import asyncio
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -14,13 +15,14 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead.domain.deployments import PackSet, is_copy, title_of
-from fairlead.engine.hosts.notes import ClassesShadowed, PackProbed, TakeNote
+from fairlead.engine.hosts.notes import ClassesShadowed, EngineUnavailableError, PackProbed, TakeNote
 from fairlead.engine.hosts.process import HostNotStartedError
-from fairlead.engine.hosts.protocol import PackReport, Ready
+from fairlead.engine.hosts.service import LoadedNodes, PackReport
 from fairlead.engine.hosts.templates import Packs, Templates
 from fairlead.engine.packs.finding import Pack, absence, absent, find_packs
 
 _OWNER: Final = "probes of node packs"
+_OWN_OWNER: Final = "the engine's own nodes"
 _TRIES: Final = 2
 _CLASSES_MAX: Final = 10_000
 _NAME_LENGTH_MAX: Final = 500
@@ -171,12 +173,12 @@ class PackCatalog:
         for is_last in (False, True):
             self._templates.retire_with(name, "its node packs are loaded again")
             try:
-                ready = await self._templates.load(packs, _OWNER)
+                loaded = await self._templates.load(packs, _OWNER)
             except HostNotStartedError as error:
                 if is_last or error.is_slow or error.missing:
                     return PackReport(name, 0, error.why), {}
             else:
-                return await asyncio.to_thread(_read, name, ready)
+                return await asyncio.to_thread(_read, name, loaded)
         raise AssertionError
 
     def _change(self) -> None:
@@ -195,13 +197,67 @@ class PackCatalog:
         return [pack.probe for pack in self._allowed(allowed) if pack.probe is not None and not pack.probe.done()]
 
 
-def _read(name: str, ready: Ready) -> tuple[PackReport, Classes]:
+def _read(name: str, loaded: LoadedNodes) -> tuple[PackReport, Classes]:
     """What a pack has said, which is only what it has said."""
-    report = next(report for report in ready.packs if report.name == name)
+    report = next(report for report in loaded.packs if report.name == name)
     try:
-        told = msgspec.json.decode(ready.object_info, type=dict[str, msgspec.Raw])
+        classes = _classes_in(loaded.object_info)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return PackReport(name, 0, f"what it says of its classes cannot be read: {error}"), {}
-    if len(told) > _CLASSES_MAX or any(len(class_) > _NAME_LENGTH_MAX for class_ in told):
+    if len(classes) > _CLASSES_MAX or any(len(name) > _NAME_LENGTH_MAX for name in classes):
         return PackReport(name, 0, f"it has more than {_CLASSES_MAX} classes, or names that are too long"), {}
-    return report, {class_: bytes(raw) for class_, raw in told.items()}
+    return report, classes
+
+
+class NodeClasses:
+    """What templates have said of their classes, kept until it is out of date."""
+
+    def __init__(self, templates: Templates, catalog: PackCatalog) -> None:
+        self._templates = templates
+        self._catalog = catalog
+        self._own: Classes = {}
+        self._generation = 0
+        self._generation_known = -1
+        self._asking = asyncio.Lock()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the engine's own classes that are known are those there are now."""
+        return self._generation_known == self._generation
+
+    def expire(self) -> None:
+        """Note that the engine's own classes are others now; those that were known serve until these are."""
+        self._generation += 1
+
+    async def own(self) -> AbstractSet[str]:
+        """The names of the classes that are of no pack. EngineUnavailableError."""
+        if not self._own:
+            await self.refresh()
+        return self._own.keys()
+
+    async def refresh(self) -> None:
+        """Ask for the engine's own classes, where those that are known are out of date. EngineUnavailableError."""
+        async with self._asking:
+            while not self.is_current:
+                generation = self._generation
+                try:
+                    loaded = await self._templates.load((), _OWN_OWNER)
+                except HostNotStartedError as error:
+                    raise EngineUnavailableError(str(error)) from error
+                self._own = await asyncio.to_thread(_classes_in, loaded.object_info)
+                self._generation_known = generation
+
+    async def describe(self, packs: PackSet) -> bytes:
+        """The classes there are with some packs, as one JSON object. EngineUnavailableError."""
+        await self.own()
+        return await asyncio.to_thread(_written, self._own, self._catalog.classes(packs))
+
+
+def _classes_in(object_info: bytes) -> Classes:
+    told = msgspec.json.decode(object_info, type=dict[str, msgspec.Raw])
+    return {name: bytes(raw) for name, raw in told.items()}
+
+
+def _written(own: Classes, of_packs: Classes) -> bytes:
+    classes = {**of_packs, **own}
+    return msgspec.json.encode({name: msgspec.Raw(raw) for name, raw in classes.items()})

@@ -6,6 +6,7 @@ no pack sees a graph, a file or a name of a workspace that has not submitted one
 
 import asyncio
 import os
+import uuid
 from collections import OrderedDict
 from collections.abc import Collection, Coroutine, Hashable, Sequence
 from contextlib import suppress
@@ -17,31 +18,25 @@ import msgspec
 
 from fairlead.domain.deployments import PackSet, is_copy, title_of
 from fairlead.domain.jobs.events import Ending, Interrupted
-from fairlead.engine.hosts.callbacks import CheckQuestions, HostCallbacks
 from fairlead.engine.hosts.classes import classes_of
-from fairlead.engine.hosts.document_files import Document
-from fairlead.engine.hosts.execution import HostedExecution
-from fairlead.engine.hosts.faults import EngineUnavailableError
-from fairlead.engine.hosts.host_failures import not_started
-from fairlead.engine.hosts.node_classes import NodeClasses
-from fairlead.engine.hosts.notes import TakeNote
-from fairlead.engine.hosts.pack_catalog import PackCatalog
+from fairlead.engine.hosts.execution import HostedExecution, not_started
+from fairlead.engine.hosts.notes import EngineUnavailableError, TakeNote
+from fairlead.engine.hosts.pack_catalog import NodeClasses, PackCatalog
 from fairlead.engine.hosts.places import Place, Places, Start
 from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
-from fairlead.engine.hosts.protocol import (
-    Begin,
-    Check,
+from fairlead.engine.hosts.scratch import ScratchFolders
+from fairlead.engine.hosts.service import (
     Checked,
+    CheckQuestions,
     Execute,
+    HostCallbacks,
+    HostService,
     PackReport,
     Refused,
     Render,
     Rendered,
-    Survey,
-    Surveyed,
 )
-from fairlead.engine.hosts.scratch import ScratchFolders
 from fairlead.engine.hosts.templates import Packs, Service, Templates, TemplateSettings
 from fairlead.engine.hosts.validator_pool import ValidatorLimits, ValidatorPool
 from fairlead.engine.packs.copies import NotCopiedError, copy_pack, forget_copies
@@ -292,47 +287,45 @@ class Hosts:
         if packs and (refusal := await self._catalog.refuse(packs)) is not None:
             raise EngineUnavailableError(refusal)  # who names packs wants each of them, whatever the graph needs
         needed = await self._packs_of(workspace_id, workflow, packs)
-        asked: list[EngineProcess] = []
 
-        async def ordered(name: str, host: EngineProcess) -> Check[Document]:
-            asked.append(host)
-            return Check(name, await host.hand_over(workflow), targets)
+        async def check(host: EngineProcess) -> Checked[bytes] | Refused:
+            document = await host.hand_over(workflow)
+            found = await host.connection.ask(HostService.check, document, targets, callbacks)
+            if isinstance(found, Refused):
+                return found
+            try:
+                checked = await host.take(found.workflow)
+            except (OSError, ValueError) as error:
+                raise EngineUnavailableError("the checked workflow was lost on its way") from error
+            return Checked(checked, found.outputs, found.nodes, found.partner_nodes, found.node_errors)
 
-        kinds: tuple[type[Checked[Document] | Refused], ...] = (Checked, Refused)
-        result = await self._checking.ask(workspace_id, needed, ordered, kinds, callbacks)
+        result = await self._checking.ask(workspace_id, needed, check)
         self._needed[job_id] = needed
         if len(self._needed) > _REMEMBERED_MAX:
             self._needed.popitem(last=False)
-        if isinstance(result, Refused):
-            return result
-        try:
-            checked = await asked[-1].take(result.workflow)
-        except (OSError, ValueError) as error:
-            raise EngineUnavailableError("the checked workflow was lost on its way") from error
-        return Checked(job_id, checked, result.outputs, result.nodes, result.partner_nodes, result.node_errors)
+        return result
 
-    async def render(self, workspace_id: str, order: Render) -> Rendered:
-        """Have a picture rendered; the order's `job` is any name. EngineUnavailableError."""
+    async def render(self, workspace_id: str, picture: Render) -> Rendered:
+        """Have a picture rendered. EngineUnavailableError."""
         self._refuse_if_closed()
-        made = Path()
 
-        async def ordered(name: str, host: EngineProcess) -> Render:
-            nonlocal made
-            made = host.connection.folder / f"render-{name}"  # a host writes nowhere else
-            return msgspec.structs.replace(order, job=name, target=str(made))
+        async def render(host: EngineProcess) -> Rendered:
+            made = host.connection.folder / f"render-{uuid.uuid4().hex}"  # a host writes nowhere else
+            order = msgspec.structs.replace(picture, target=str(made))
+            rendered = await host.connection.ask(HostService.render, order)
+            if rendered.error is None:
+                try:
+                    await asyncio.to_thread(made.replace, picture.target)
+                except OSError as error:
+                    raise EngineUnavailableError("the picture was lost on its way") from error
+            return rendered
 
-        result = await self._rendering.ask(workspace_id, (), ordered, (Rendered,), None)
-        if result.error is None:
-            try:
-                await asyncio.to_thread(made.replace, order.target)
-            except OSError as error:
-                raise EngineUnavailableError("the picture was lost on its way") from error
-        return msgspec.structs.replace(result, job=order.job)
+        return await self._rendering.ask(workspace_id, (), render)
 
     # Jobs.
 
     async def execute(
-        self, workspace_id: str, order: Execute[bytes], callbacks: HostCallbacks, packs: PackSet = None
+        self, workspace_id: str, order: Execute, callbacks: HostCallbacks, packs: PackSet = None
     ) -> Ending:
         """Execute a workflow that was checked with these packs, as soon as there is a place; returns how it ended.
 
@@ -389,11 +382,10 @@ class Hosts:
             names = classes_of(workflow)
         else:
 
-            async def ordered(name: str, host: EngineProcess) -> Survey[Document]:
-                return Survey(name, await host.hand_over(workflow))
+            async def survey(host: EngineProcess) -> Sequence[str]:
+                return await host.connection.ask(HostService.survey, await host.hand_over(workflow))
 
-            surveyed = await self._checking.ask(workspace_id, (), ordered, (Surveyed,), None)
-            names = frozenset(surveyed.classes)
+            names = frozenset(await self._checking.ask(workspace_id, (), survey))
         foreign = names - await self._classes.own()
         if not foreign <= self._catalog.owners(allowed).keys():
             try:
@@ -438,8 +430,6 @@ class Hosts:
     def _template_settings(self) -> TemplateSettings:
         settings = self._settings
         threads = str(max(1, (os.cpu_count() or 1) // settings.places))
-        folder = str(self._folders.folder) if self._folders is not None else ""
-        packs = [str(path) for path in self._folders_of_packs]
         return TemplateSettings(
             {
                 "OPENBLAS_NUM_THREADS": "1",
@@ -448,7 +438,8 @@ class Hosts:
                 "OPENCV_FOR_THREADS_NUM": threads,
                 "MALLOC_ARENA_MAX": "2",
             },
-            _begin(settings, folder, packs),
+            [str(path) for path in self._folders_of_packs],
+            settings.memory,
             settings.policies,
             settings.templates,
             settings.idle_seconds,
@@ -468,10 +459,3 @@ class Hosts:
             # A fault of ours: without heartbeats, or without packs, the server must not go on in silence.
             words = {"message": "a task of the engine hosts has failed", "exception": error, "task": task}
             asyncio.get_running_loop().call_exception_handler(words)
-
-
-def _begin(settings: HostSettings, scratch: str, packs: Sequence[str]) -> Begin:
-    """What every process is told first: no pack is loaded by it yet, and hosts of all kinds are forked from it."""
-    widest = None if settings.policies is None else settings.policies.widest
-    policy = None if widest is None else msgspec.structs.replace(widest, writable=(scratch,), is_forked=True)
-    return Begin(scratch, packs, settings.memory, policy)

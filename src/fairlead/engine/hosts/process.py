@@ -4,36 +4,25 @@ import asyncio
 import os
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from fairlead.engine.hosts.callbacks import CheckQuestions
+from fairlead.engine.hosts.connection import HostConnection, ProcessLostError
 from fairlead.engine.hosts.document_files import INLINE_BYTES, Document, hand_over, take
-from fairlead.engine.hosts.frames import BadFrameError
-from fairlead.engine.hosts.hellos import hear_hello, named_pair, readable
-from fairlead.engine.hosts.host_call import HostCall
-from fairlead.engine.hosts.host_connection import HostConnection
+from fairlead.engine.hosts.forking import hear_hello, readable, sockets
 from fairlead.engine.hosts.notes import HostEnded, HostNotStarted, TakeNote
-from fairlead.engine.hosts.protocol import (
-    Begin,
-    ChildEnded,
-    Load,
-    Loading,
-    Ping,
-    Pong,
-    Preload,
-    Ready,
-    Reap,
-    Serve,
-    ToHost,
-)
+from fairlead.engine.hosts.service import HostService, TemplateService
 from fairlead.processes.child import Child, Program, unnamed_file
 from fairlead.processes.exits import Exit
 from fairlead.processes.heartbeats import Pulse
+from fairlead.processes.rpc import BadFrameError
 from fairlead.processes.tree import ProcessTree
 
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
 _HELLO_SECONDS: Final = 60.0
 _END_SECONDS: Final = 2.0
 _DRAIN_SECONDS: Final = 1.0
@@ -65,7 +54,7 @@ class EngineProcess:
     def __init__(self, child: Child, forks: socket.socket, folder: Path, note: TakeNote) -> None:
         self.child: Final = child
         self.lost: Final[asyncio.Future[Exit]] = asyncio.get_running_loop().create_future()
-        self.connection: Final = HostConnection(folder, note, self._hear, self.kill)
+        self.connection: Final = HostConnection(folder, note, self, self.kill)
         self.forked: Final[set[EngineProcess]] = set()
         """The processes that were forked from this one and live."""
         self.descriptors = 0
@@ -75,9 +64,9 @@ class EngineProcess:
         self._pulse = Pulse()
         self._loading: str | None = None
         """The node pack that it loads right now."""
-        self._step: asyncio.Future[None] | None = None
-        self._ready: asyncio.Future[Ready] | None = None
-        """Set while an order is under way, which has a limit of its own."""
+        self._limit: asyncio.Timeout | None = None
+        """That of the order under way; `_seconds` are given to it, and to each pack again."""
+        self._seconds = 0.0
         self._statuses: Final[dict[int, asyncio.Future[int | None]]] = {}
         """How those have ended that were forked from this one, by their numbers."""
         self._watching: Final = asyncio.ensure_future(self._watch())
@@ -88,10 +77,12 @@ class EngineProcess:
     async def spawn(cls, environment: Mapping[str, str], folder: Path, note: TakeNote) -> "EngineProcess":
         """Start a process, with a folder of its own, which is made now and removed with it. HostNotStartedError."""
         with ExitStack() as undone:
-            ours, theirs, our_forks, their_forks = _sockets(undone)
+            ours, theirs, our_forks, their_forks = sockets(undone)
             numbers = (theirs.fileno(), their_forks.fileno())
             arguments = ("--fd", str(numbers[0]), "--forks", str(numbers[1]))
-            program = Program("fairlead.engine.hosts", arguments, environment, descriptors=numbers, folder=folder)
+            program = Program(
+                "fairlead.engine.hosts.program", arguments, environment, descriptors=numbers, folder=folder
+            )
             try:
                 child = await Child.start(program)
             except OSError as error:
@@ -106,7 +97,7 @@ class EngineProcess:
     async def fork(self, folder: Path) -> "EngineProcess":
         """Have another process forked from this one, with a folder of its own, as above. HostNotStartedError."""
         with self.child.tree.forking(), ExitStack() as undone:
-            ours, theirs, our_forks, their_forks = _sockets(undone)
+            ours, theirs, our_forks, their_forks = sockets(undone)
             try:
                 folder.mkdir(mode=0o700)  # noqa: ASYNC240 -- a moment
                 undone.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -141,7 +132,7 @@ class EngineProcess:
         def ended(_: object) -> None:
             self.forked.discard(process)
             self._statuses.pop(process.pid, None)
-            self.connection.send(Reap(process.pid))
+            self.connection.tell(TemplateService.reap, process.pid)
 
         process.child.exited.add_done_callback(ended)
 
@@ -172,38 +163,31 @@ class EngineProcess:
         """Whether nothing can be asked of it any more."""
         return self.connection.is_silent or self.child.is_ending
 
-    async def order(self, order: Begin | Preload | Load | Serve, seconds: float) -> Ready:
-        """Have something done that is answered with Ready; each pack, and what is none, may take so many seconds.
+    async def order(
+        self,
+        seconds: float,
+        method: Callable[Concatenate[S, P], Awaitable[T]],
+        *given: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """Have something done that prepares the process; each pack, and what is none, may take so many seconds.
 
         HostNotStartedError; the process is ended then.
         """
-        ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
-        self._ready = ready
+        self._seconds = seconds
         try:
-            self.connection.send(order)
-            while not (ready.done() or self.lost.done()):
-                step = self._step = asyncio.get_running_loop().create_future()
-                waits: set[asyncio.Future[Any]] = {ready, self.lost, step}
-                done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-                if not done:
-                    self.kill(f"it took more than {seconds:g} seconds")
-                    raise self._too_slow(seconds)  # noqa: TRY301 -- it is killed for this reason, not for the one below
+            async with asyncio.timeout(seconds) as self._limit:
+                return await self.connection.ask(method, *given, **named)
+        except TimeoutError:
+            self.kill(f"it took more than {seconds:g} seconds")
+            raise self._too_slow(seconds) from None
+        except ProcessLostError as error:
+            raise self._not_started(f"it {error.exit.words}") from None
         except BaseException:
             self.kill("its start was given up")
             raise
         finally:
-            self._ready = self._step = None
-        if not ready.done():
-            raise self._not_started(f"it {self.lost.result().words}")
-        return ready.result()
-
-    def open(self, job: str, expected: tuple[type, ...], callbacks: CheckQuestions | None) -> HostCall:
-        """Open the call for an order. The caller sends the order next."""
-        return self.connection.open(job, expected, callbacks)
-
-    def send(self, record: ToHost) -> None:
-        """Say something; a process that is gone hears nothing. FrameTooLargeError for too much."""
-        self.connection.send(record)
+            self._limit = self._loading = None
 
     async def hand_over(self, content: bytes) -> Document:
         """Make a document ready to be sent to the process. OSError."""
@@ -219,11 +203,11 @@ class EngineProcess:
 
     def beat(self, *, counts: bool) -> None:
         """Ask for a sign of life; end the process when it has given none for too long."""
-        if self.is_gone or self._ready is not None or self.connection.is_held:
+        if self.is_gone or self._limit is not None or self.connection.is_held:
             self._pulse.hear()  # somebody else watches it, or what it says would not be heard
         elif not self._pulse.is_awaited:
             self._pulse.ask()
-            self.send(Ping())
+            self.connection.call(HostService.ping).result.add_done_callback(lambda _: self._pulse.hear())
         elif counts and self._pulse.miss():
             self.kill("it did not answer any more")
 
@@ -254,29 +238,25 @@ class EngineProcess:
             process.kill(f"the process it was forked from {ended.words}")
         self.lost.set_result(ended)
         self._note(HostEnded(self.pid, ended.reason, ended.words))
-        await self.connection.close_calls()
+        await self.connection.lose(ended)
 
     # What it says of itself.
 
-    def _hear(self, record: Loading | Ready | Pong | ChildEnded) -> None:
-        match record:
-            case Pong():
-                self._pulse.hear()
-            case ChildEnded(pid=pid, status=status):
-                ended = self._statuses.get(pid)
-                if ended is None:
-                    self.send(Reap(pid))  # one that never came
-                elif not ended.done():
-                    ended.set_result(status)
-            case _ if self._ready is None or self._ready.done():
-                raise BadFrameError("that it is ready, once more")
-            case Loading(pack=pack):
-                self._loading = pack[:_PACK_NAME_LENGTH_MAX]
-                if self._step is not None and not self._step.done():
-                    self._step.set_result(None)
-            case Ready():
-                self._loading = None
-                self._ready.set_result(record)
+    def loading(self, pack: str) -> None:
+        """It begins to load a node pack."""
+        if self._limit is None:
+            raise BadFrameError("that it loads what nobody wants")
+        self._loading = pack[:_PACK_NAME_LENGTH_MAX]
+        if not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
+
+    def child_ended(self, pid: int, status: int) -> None:
+        """A process that was forked from it has ended."""
+        ended = self._statuses.get(pid)
+        if ended is None:
+            self.connection.tell(TemplateService.reap, pid)  # one that never came
+        elif not ended.done():
+            ended.set_result(status)
 
     def _not_started(self, why: str) -> HostNotStartedError:
         if self._loading is not None:
@@ -291,17 +271,6 @@ class EngineProcess:
         why = f"it took more than {seconds:g} seconds to load the node pack {self._loading!r}"
         self._note(HostNotStarted(why, ""))
         return HostNotStartedError(why, loading=self._loading, is_slow=True)
-
-
-def _sockets(undone: ExitStack) -> tuple[socket.socket, ...]:
-    """The two ends of a connection, then those of a channel over which a process is told to fork."""
-    ours, theirs = named_pair()
-    our_forks, their_forks = socket.socketpair()
-    our_forks.setblocking(False)  # noqa: FBT003 -- the only way to call it
-    sockets = ours, theirs, our_forks, their_forks
-    for one in sockets:
-        undone.callback(one.close)
-    return sockets
 
 
 async def _status(watch: int, told: "asyncio.Future[int | None]") -> int | None:

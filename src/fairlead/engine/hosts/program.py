@@ -1,51 +1,36 @@
 """The engine host: a process that belongs to one workspace, executes its nodes for a server, and ends with it.
 
-The main thread reads what the server says, so that an answer, a request to stop or a ping is heard whatever nodes do.
-Workflows are executed in one thread with an event loop of its own, checked in a few others, pictures rendered in one.
+`python -m fairlead.engine.hosts.program --fd N --forks N` is the first of them; a server has the other ends of the two
+sockets. The main thread reads what the server says, so that an answer, a request to stop or a ping is heard whatever
+nodes do. Workflows are executed in one thread with an event loop of its own, checked in a few others, pictures rendered
+in one.
 """
 
+import argparse
 import asyncio
+import faulthandler
 import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import msgspec
 
-from fairlead.engine.hosts import rendering
-from fairlead.engine.hosts.descriptors import open_descriptors
-from fairlead.engine.hosts.document_files import Document
-from fairlead.engine.hosts.host_service import HostService
+from fairlead.engine.hosts.host import Host
 from fairlead.engine.hosts.loading import Loaded
-from fairlead.engine.hosts.protocol import (
-    Begin,
-    Check,
-    Execute,
-    FromHost,
-    Interrupt,
-    Load,
-    Ping,
-    Pong,
-    Preload,
-    Ready,
-    Reap,
-    Render,
-    Serve,
-    Survey,
-    ToHost,
-)
-from fairlead.engine.hosts.quiet import be_quiet
-from fairlead.engine.hosts.rpc_connection import RpcConnection
+from fairlead.engine.hosts.server import JobConnection, ServerConnection
+from fairlead.engine.hosts.service import HOST_SERVICE, HostService
 from fairlead.engine.hosts.template import Template, use_folder
-from fairlead.engine.nodes.node_context import Stop
 from fairlead.processes.confinement.applying import narrow
 from fairlead.processes.confinement.limits import die_with_parent
 from fairlead.processes.confinement.policy import ConfinementError, Policy
+from fairlead.processes.rpc import Call, Cancel, Method, finish
 
+Work: TypeAlias = Coroutine[object, object, None]
 _CHECKS_AT_ONCE: Final = 4
 _BROKEN: Final = 3
 UNCONFINED: Final = 4
@@ -56,7 +41,7 @@ def main(server: int, forks: int) -> None:
     """Be an engine process of the server at the other end of two sockets, until it goes away. Does not return."""
     die_with_parent()
     try:
-        Template(server, forks, _serve).run()
+        Template(server, forks, _become_host).run()
     except ConfinementError as error:
         sys.stderr.write(str(error))
         sys.stderr.flush()
@@ -67,54 +52,75 @@ def main(server: int, forks: int) -> None:
         os._exit(0)
 
 
-def _serve(order: Serve, policy: Policy | None, loaded: Loaded, server: socket.socket) -> None:
+def _become_host(
+    folder: str, loaded_in: str, cache: int, policy: Policy | None, loaded: Loaded, server: socket.socket
+) -> "_Threads":
     if policy is not None:
-        readable = (*policy.readable, order.loaded) if order.loaded else policy.readable
-        narrow(msgspec.structs.replace(policy, readable=readable, writable=(order.folder,), is_forked=False))
-    use_folder(order.folder)
-    be_quiet()
-    _Host(order, loaded, RpcConnection(server)).serve()
+        readable = (*policy.readable, loaded_in) if loaded_in else policy.readable
+        narrow(msgspec.structs.replace(policy, readable=readable, writable=(folder,), is_forked=False))
+    use_folder(folder)
+    _be_quiet()
+    return _Threads(Host(folder, cache, loaded), ServerConnection(server))
 
 
-class _Host:
+def _be_quiet() -> None:
+    """Send what nodes print to nowhere. What kills the process is still written where errors went until now."""
+    last_words = os.fdopen(os.dup(2), "wb", buffering=0)
+    faulthandler.enable(last_words)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+class _Threads:
     """The threads of a host, and which of them does what."""
 
-    def __init__(self, order: Serve, loaded: Loaded, connection: RpcConnection) -> None:
+    def __init__(self, host: Host, connection: ServerConnection) -> None:
+        self._host = host
         self._connection = connection
-        self._service = HostService(order, loaded, connection)
         self._loop = asyncio.new_event_loop()
-        self._stops: dict[str, Stop] = {}
+        self._open: dict[int, JobConnection] = {}
         self._executions: set[asyncio.Task[None]] = set()
         self._checks = ThreadPoolExecutor(_CHECKS_AT_ONCE, "check")
         self._renders = ThreadPoolExecutor(1, "render")
+        self._own = threading.local()
+        self._where: Mapping[str, Callable[[Work], object]] = {
+            HostService.execute.__name__: lambda work: self._loop.call_soon_threadsafe(self._begin, work),
+            HostService.check.__name__: lambda work: self._checks.submit(self._run, work),
+            HostService.survey.__name__: lambda work: self._checks.submit(finish, work),
+            HostService.render.__name__: lambda work: self._renders.submit(finish, work),
+            HostService.ping.__name__: finish,
+        }
         threading.Thread(target=self._execute_for_ever, name="jobs", daemon=True).start()
-        connection.send(Ready(loaded.packs, descriptors=open_descriptors()))
 
     def serve(self) -> None:
         """Do what the server says, until it has gone."""
         while (record := self._connection.read()) is not None:
-            self._take(record)
+            match record:
+                case Call(method=name) if name in HOST_SERVICE:
+                    self._where[name](self._answer(record, HOST_SERVICE[name]))
+                case Cancel(number=number) if number in self._open:
+                    self._open[number].stop.set()
+                case Call() | Cancel():
+                    pass  # it has done with all that
+                case _:
+                    self._connection.hear(record)
 
-    def _take(self, record: ToHost) -> None:
-        match record:
-            case Execute():
-                stop = self._stops[record.job] = Stop()
-                self._loop.call_soon_threadsafe(self._begin, record, stop)
-            case Interrupt(job=job):
-                if job in self._stops:
-                    self._stops[job].set()
-            case Check():
-                self._checks.submit(self._reply, self._service.check, record)
-            case Survey():
-                self._checks.submit(self._reply, self._service.survey, record)
-            case Ping():
-                self._connection.send(Pong())
-            case Render():
-                self._renders.submit(self._reply, rendering.render, record)
-            case Begin() | Preload() | Load() | Serve() | Reap():
-                pass  # it has done with all that
-            case _:
-                self._connection.answer(record)
+    def _answer(self, call: Call[msgspec.Raw], method: Method) -> Work:
+        connection = JobConnection(self._connection, call.number)
+        if method.callbacks is None:
+            work = method.call(self._host, call.arguments)
+        else:
+            self._open[call.number] = connection
+            work = method.call(self._host, call.arguments, connection)
+
+        async def answer() -> None:
+            with _last_resort():
+                connection.answer(await work)
+            self._open.pop(call.number, None)
+
+        return answer()
 
     def _execute_for_ever(self) -> None:
         try:
@@ -122,20 +128,16 @@ class _Host:
         finally:
             os._exit(_BROKEN)
 
-    def _begin(self, order: Execute[Document], stop: Stop) -> None:
-        task = self._loop.create_task(self._execute(order, stop))
+    def _begin(self, work: Work) -> None:
+        task = self._loop.create_task(work)
         self._executions.add(task)
         task.add_done_callback(self._executions.discard)
 
-    async def _execute(self, order: Execute[Document], stop: Stop) -> None:
-        with _last_resort():
-            await self._service.execute(order, stop)
-        self._stops.pop(order.job, None)
-
-    def _reply(self, work: Callable[[Any], FromHost], order: Check[Document] | Survey[Document] | Render) -> None:
-        """Send what came of an order."""
-        with _last_resort():
-            self._connection.send(work(order))
+    def _run(self, work: Work) -> None:
+        """Do what waits, in an event loop for each thread: making one takes longer than most checks."""
+        if not hasattr(self._own, "runner"):
+            self._own.runner = asyncio.Runner()
+        self._own.runner.run(work)
 
 
 @contextmanager
@@ -145,3 +147,15 @@ def _last_resort() -> Iterator[None]:
         yield
     except BaseException:  # noqa: BLE001 -- whatever it is, nobody else would hear of it
         os._exit(_BROKEN)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m fairlead.engine.hosts.program", description="Executes nodes.")
+    parser.add_argument("--fd", type=int, required=True, help="the open socket to the server")
+    parser.add_argument("--forks", type=int, required=True, help="the open socket over which it is told to fork")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    given = _arguments()
+    main(given.fd, given.forks)

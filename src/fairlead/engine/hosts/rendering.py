@@ -6,7 +6,7 @@ from typing import Final
 from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
-from fairlead.engine.hosts.protocol import Render, Rendered
+from fairlead.engine.hosts.service import Render, Rendered
 from fairlead.engine.media.arrays import FRAME_PIXELS_MAX
 from fairlead.engine.media.pictures import UnreadablePictureError, opened
 
@@ -23,7 +23,7 @@ _TYPES: Final = {
 def render(order: Render) -> Rendered:
     """Write the picture that an order asks for; what is wrong with it is an answer."""
     if order.how not in _TYPES:
-        return Rendered(order.job, error=f"There is no way {order.how[:20]!r} to show a picture.")
+        return Rendered(error=f"There is no way {order.how[:20]!r} to show a picture.")
     target = Path(order.target)
     try:
         with opened(Path(order.original)) as image:
@@ -33,9 +33,9 @@ def render(order: Render) -> Rendered:
     except (MemoryError, OSError, ValueError) as error:
         problem = f"The picture could not be made: {type(error).__name__}."
     else:
-        return Rendered(order.job, _TYPES[order.how])
+        return Rendered(_TYPES[order.how])
     target.unlink(missing_ok=True)
-    return Rendered(order.job, error=problem)
+    return Rendered(error=problem)
 
 
 def _words(error: UnreadablePictureError) -> str:

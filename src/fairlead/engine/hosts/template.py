@@ -8,37 +8,30 @@ import fcntl
 import gc
 import os
 import random
+import resource
 import select
 import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeAlias
 
-from fairlead.engine.hosts.frames import HEAD_BYTES, framed, length_of, read_to_host
 from fairlead.engine.hosts.loading import Loaded, load, preload
-from fairlead.engine.hosts.protocol import (
+from fairlead.engine.hosts.service import (
     FRAME_BYTES_MAX,
     HELLO,
-    Begin,
-    ChildEnded,
-    FromHost,
-    Load,
-    Loading,
-    Ping,
-    Pong,
-    Preload,
-    Ready,
-    Reap,
-    Serve,
-    ToHost,
+    PROCESS_NOTICES,
+    TEMPLATE_SERVICE,
+    LoadedNodes,
+    ProcessNotices,
 )
 from fairlead.engine.nodes.registry import Registry
 from fairlead.processes.confinement.applying import apply, narrow
 from fairlead.processes.confinement.limits import bound, die_with_parent, keep_orphans
 from fairlead.processes.confinement.policy import Policy
+from fairlead.processes.rpc import Answer, Call, Record, finish, framed, read_frame
 
 _SERVER: Final = 3
 _FORKS: Final = 4
@@ -50,71 +43,96 @@ _HIGH: Final = 64
 _DESCRIPTORS_MAX: Final = 2**16
 _TORCH_SEED_BITS: Final = 63
 
-Serving = Callable[[Serve, Policy | None, Loaded, socket.socket], None]
+P = ParamSpec("P")
+
+
+class Serves(Protocol):
+    """A host that a template has become."""
+
+    def serve(self) -> None:
+        """Do what the server says, until it has gone."""
+        ...
+
+
+Become: TypeAlias = Callable[[str, str, int, Policy | None, Loaded, socket.socket], Serves]
+"""Makes a host of a template, given the arguments of `serve`, its policy, its nodes and the socket to the server."""
 
 
 class Template:
-    """The process, as it becomes one after the other: what was started, what was forked from that, and so on."""
+    """The process, as it becomes one after the other: what was started, what was forked from that, and so on.
 
-    def __init__(self, server: int, forks: int, serve: Serving) -> None:
-        """Take over the process, whose sockets have some numbers. `serve` is called for the last order, if it comes."""
-        self._serve = serve
-        self._begun = Begin("")
+    It implements `service.TemplateService`.
+    """
+
+    def __init__(self, server: int, forks: int, become: Become) -> None:
+        """Take over the process, whose sockets have some numbers."""
+        self._become_host = become
+        self._host: Serves | None = None
+        self._packs: Sequence[str] = ()
         self._policy: Policy | None = None
         self._loaded = Loaded(Registry(), frozenset(), (), keeps_folder=False)
         self._take_over(server, forks)
 
     def run(self) -> None:
         """Do what the server says, until it has gone."""
-        while (order := self._next()) is not None:
-            match order:
-                case Begin():
-                    self._begin(order)
-                case Preload():
-                    preload()
-                    self._send(Ready())
-                case Load():
-                    self._load(order)
-                case Serve():
-                    self._forks.close()
-                    self._serve(order, self._policy, self._loaded, self._server)
-                    return
-                case Ping():
-                    self._send(Pong())
-                case Reap(pid=pid):
-                    self._forked.discard(pid)
-                    with suppress(ChildProcessError):
-                        os.waitpid(pid, os.WNOHANG)
-                case _:
-                    return  # it serves nobody yet
+        while self._host is None:
+            call = self._next()
+            if not isinstance(call, Call) or call.method not in TEMPLATE_SERVICE:
+                return  # it serves nobody yet
+            work = TEMPLATE_SERVICE[call.method].call(self, call.arguments)
+            if call.number:
+                self._send(Answer(call.number, finish(work)))
+        self._host.serve()
 
-    # Orders.
+    # What the server calls.
 
-    def _begin(self, order: Begin) -> None:
-        self._begun = order
-        if order.policy is None:
-            bound(order.memory)
+    async def begin(self, scratch: str, packs: Sequence[str], memory: int, policy: Policy | None) -> None:
+        """Confine the process."""
+        del scratch
+        self._packs = packs
+        if policy is None:
+            bound(memory)
         else:
-            apply(order.policy)
-        self._send(Ready())
+            apply(policy)
 
-    def _load(self, order: Load) -> None:
-        if order.policy is not None:
-            narrow(order.policy)
-        self._policy = order.policy
-        use_folder(order.folder)
-        self._loaded = load(order, self._begun.packs, lambda pack: self._send(Loading(pack)))
+    async def preload(self) -> None:
+        """Import what takes long."""
+        preload()
+
+    async def load(
+        self, folder: str, partner_nodes: bytes, selection: Sequence[str], policy: Policy | None
+    ) -> LoadedNodes:
+        """Load classes of nodes."""
+        if policy is not None:
+            narrow(policy)
+        self._policy = policy
+        use_folder(folder)
+        self._loaded = load(folder, partner_nodes, selection, self._packs, self._announce)
         for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
             signal.setitimer(timer, 0)  # nothing of a pack runs here from now on
         gc.collect()
         gc.freeze()  # what is loaded stays: no need to look at it again, nor to copy its pages for that
-        loaded = self._loaded
-        self._send(Ready(loaded.packs, loaded.object_info(), loaded.keeps_folder))
+        return self._loaded.told()
+
+    async def serve(self, folder: str, loaded: str, cache: int) -> int:
+        """Become a host."""
+        self._forks.close()
+        self._host = self._become_host(folder, loaded, cache, self._policy, self._loaded, self._server)
+        return open_descriptors()
+
+    async def ping(self) -> None:
+        """Give a sign of life."""
+
+    def reap(self, pid: int) -> None:
+        """Let a process go that was forked here."""
+        self._forked.discard(pid)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
 
     # What comes in.
 
-    def _next(self) -> ToHost | None:
-        """The next order; meanwhile the process is forked as often as it is wanted, and its children are watched."""
+    def _next(self) -> Record | None:
+        """What the server says next; meanwhile the process is forked as often as wanted, its children are watched."""
         while True:
             poll = select.poll()
             for descriptor in (_SERVER, _FORKS, *self._children):
@@ -123,7 +141,7 @@ class Template:
             self._reap_orphans()
             for descriptor, _ in found:
                 if descriptor == _SERVER:
-                    return _read(self._server)
+                    return read_frame(self._bytes_of, FRAME_BYTES_MAX)
                 if descriptor == _FORKS:
                     self._fork()
                     break  # who was forked just now has other descriptors
@@ -136,7 +154,7 @@ class Template:
         found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         if found is not None:
             by_itself = found.si_code == os.CLD_EXITED
-            self._send(ChildEnded(pid, found.si_status if by_itself else -found.si_status))
+            self._tell(ProcessNotices.child_ended, pid, found.si_status if by_itself else -found.si_status)
 
     def _reap_orphans(self) -> None:
         """Let those go that lost their parents, and became ours: nobody else would."""
@@ -146,11 +164,28 @@ class Template:
                     break  # the server has yet to hear of it, or to see to the rest of it
                 os.waitpid(ended.si_pid, os.WNOHANG)
 
-    def _send(self, record: FromHost) -> None:
+    def _announce(self, pack: str) -> None:
+        self._tell(ProcessNotices.loading, pack)
+
+    def _tell(self, notice: Callable[Concatenate[ProcessNotices, P], None], *given: P.args, **named: P.kwargs) -> None:
+        method = PROCESS_NOTICES[notice.__name__]
+        self._send(Call(0, 0, method.name, method.arguments(given, named)))
+
+    def _send(self, record: object) -> None:
         try:
-            self._server.sendall(framed(record))
+            self._server.sendall(framed(record, FRAME_BYTES_MAX))
         except OSError:
             os._exit(0)  # without a server there is nothing to go on
+
+    def _bytes_of(self, length: int) -> bytes:
+        """So many bytes; fewer where there are no more. Nothing is read ahead: a host reads on by other means."""
+        content = bytearray()
+        while len(content) < length:
+            piece = self._server.recv(min(length - len(content), _PIECE))
+            if not piece:
+                break
+            content += piece
+        return bytes(content)
 
     # Forking.
 
@@ -200,27 +235,6 @@ class Template:
         self._server.sendall(HELLO)
 
 
-def _read(server: socket.socket) -> ToHost | None:
-    """The next record of the server; None when that has gone."""
-    head = _bytes_of(server, HEAD_BYTES)
-    if len(head) < HEAD_BYTES:
-        return None
-    length = length_of(head, FRAME_BYTES_MAX)
-    content = _bytes_of(server, length)
-    return read_to_host(content) if len(content) == length else None
-
-
-def _bytes_of(server: socket.socket, length: int) -> bytes:
-    """So many bytes; fewer where there are no more. Nothing is read ahead: a host reads on by other means."""
-    content = bytearray()
-    while len(content) < length:
-        piece = server.recv(min(length - len(content), _PIECE))
-        if not piece:
-            break
-        content += piece
-    return bytes(content)
-
-
 def use_folder(folder: str) -> None:
     """Work in a folder, and have what is temporary written there."""
     os.chdir(folder)
@@ -235,3 +249,17 @@ def _reseed() -> None:
         numpy.random.seed()
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(random.SystemRandom().getrandbits(_TORCH_SEED_BITS))
+
+
+def open_descriptors() -> int:
+    """How many descriptors are open at least: the lowest number that is free; as many as may be where none is free.
+
+    Packs leak them, and a process without one left can do nothing more. What is leaked fills the gaps first, so the
+    number grows with it. It is asked for after each job, and to list all of them takes twenty times as long.
+    """
+    try:
+        free = os.dup(_ERRORS)
+    except OSError:
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    os.close(free)
+    return free

@@ -7,19 +7,20 @@ forked, because a pack has left something in it that must not be shared, a host 
 
 import asyncio
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from fairlead.engine.hosts.forkable import is_forkable
-from fairlead.engine.hosts.hellos import CAN_FORK
+import msgspec
+
+from fairlead.engine.hosts.forking import CAN_FORK, is_forkable
 from fairlead.engine.hosts.kept import KeptProcess
 from fairlead.engine.hosts.notes import HostStarted, TakeNote
 from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
-from fairlead.engine.hosts.protocol import Begin, Load, Preload, Ready, Serve
 from fairlead.engine.hosts.scratch import ScratchFolders
+from fairlead.engine.hosts.service import LoadedNodes, TemplateService
 from fairlead.engine.packs.finding import absence, absent
 from fairlead.fair_shares import FairShares, NoRoomError
 from fairlead.processes.confinement.policy import PROCESSES_MAX, Policy
@@ -36,11 +37,13 @@ _NO_ROOM: Final = "too many sets of node packs are being loaded right now"
 class TemplateSettings:
     """How templates are made: `count` of them are kept beside the one without packs, each idle for `idle_seconds`.
 
-    A pack may take `pack_seconds` to load, and who waits to load some waits `room_seconds` at most.
+    `packs` are the folders of node packs, and `memory` is what a process may take, in bytes (0 no bound). A pack may
+    take `pack_seconds` to load, and who waits to load some waits `room_seconds` at most.
     """
 
     environment: Mapping[str, str]
-    begin: Begin
+    packs: Sequence[str]
+    memory: int
     policies: HostPolicies | None
     count: int
     idle_seconds: float
@@ -62,7 +65,7 @@ class _Template:
     """A process with some packs loaded, and how they fared."""
 
     process: EngineProcess
-    ready: Ready
+    loaded: LoadedNodes
     is_forkable: bool
     folder: Path
 
@@ -99,10 +102,10 @@ class Templates:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def load(self, packs: Packs, owner: str) -> Ready:
+    async def load(self, packs: Packs, owner: str) -> LoadedNodes:
         """Have a template load some packs, and say how they fared; `owner` is who waits. HostNotStartedError."""
         async with self._kept(packs, owner).used() as template:
-            return template.ready
+            return template.loaded
 
     async def host(self, packs: Packs, owner: str, service: Service) -> EngineProcess:
         """A new host for a workspace, with exactly some packs. HostNotStartedError."""
@@ -148,8 +151,9 @@ class Templates:
             loaded = ""
         process.connection.folder = folder
         process.child.tree.give_way(service.niceness)
-        ready = await process.order(Serve(str(folder), loaded, service.cache), _START_SECONDS)
-        process.descriptors = ready.descriptors
+        process.descriptors = await process.order(
+            _START_SECONDS, TemplateService.serve, str(folder), loaded, service.cache
+        )
         return process
 
     # Templates.
@@ -169,24 +173,33 @@ class Templates:
         try:
             async with self._starts.place(owner, self._settings.room_seconds):
                 process, folder = await self._fresh(packs)
-                ready = await self._load(process, folder, packs)
+                loaded = await self._load(process, folder, packs)
         except NoRoomError as error:
             raise HostNotStartedError(_NO_ROOM) from error
-        can_fork = not ready.keeps_folder and await self._can_fork(process)
+        can_fork = not loaded.keeps_folder and await self._can_fork(process)
         self._note(HostStarted(process.pid, asyncio.get_running_loop().time() - began, "template", packs))
-        template = _Template(process, ready, can_fork, folder)
+        template = _Template(process, loaded, can_fork, folder)
         self._expire_later(packs, template)
         return template
 
-    async def _load(self, process: EngineProcess, folder: Path, packs: Packs) -> Ready:
+    async def _load(self, process: EngineProcess, folder: Path, packs: Packs) -> LoadedNodes:
         own = folder / _OWN
         own.mkdir(mode=0o700)
-        order = Load(str(own), self.partner_nodes, packs, self._policy(packs, folder))
-        ready = await process.order(order, self._settings.pack_seconds)
-        if missing := absent(packs, [report.name for report in ready.packs]):
+        policy = self._policy(packs, folder)
+        loaded = await process.order(
+            self._settings.pack_seconds, TemplateService.load, str(own), self.partner_nodes, packs, policy
+        )
+        if missing := absent(packs, [report.name for report in loaded.packs]):
             process.kill("it lacks node packs")
             raise HostNotStartedError(absence(missing), missing=missing)
-        return ready
+        return loaded
+
+    def _widest(self, scratch: str) -> Policy | None:
+        """The policy of every process at its start: it has no pack yet, and hosts of all kinds are forked from it."""
+        policies = self._settings.policies
+        if policies is None:
+            return None
+        return msgspec.structs.replace(policies.widest, writable=(scratch,), is_forked=True)
 
     def _policy(self, packs: Packs, folder: Path) -> Policy | None:
         policies = self._settings.policies
@@ -229,7 +242,7 @@ class Templates:
     async def _start_plain(self) -> _Template:
         folder = self._folders.next()
         process = await self._spawn(folder, preloads=False)
-        return _Template(process, Ready(), await self._can_fork(process), folder)
+        return _Template(process, LoadedNodes(), await self._can_fork(process), folder)
 
     async def _start_torch(self) -> _Template:
         """A process with torch; the plain one where that cannot be imported, as packs then find out by themselves."""
@@ -239,17 +252,18 @@ class Templates:
         folder = self._folders.next()
         process = await self._see(await plain.process.fork(folder))
         try:
-            await process.order(Preload(), _START_SECONDS)
+            await process.order(_START_SECONDS, TemplateService.preload)
         except HostNotStartedError:
             return plain
-        return _Template(process, Ready(), await self._can_fork(process), folder)
+        return _Template(process, LoadedNodes(), await self._can_fork(process), folder)
 
     async def _spawn(self, folder: Path, *, preloads: bool) -> EngineProcess:
         environment = {**self._settings.environment, "TMPDIR": str(folder)}
         process = await self._see(await EngineProcess.spawn(environment, folder, self._note))
-        await process.order(self._settings.begin, _START_SECONDS)
+        scratch, packs, memory = str(self._folders.folder), self._settings.packs, self._settings.memory
+        await process.order(_START_SECONDS, TemplateService.begin, scratch, packs, memory, self._widest(scratch))
         if preloads:
-            await process.order(Preload(), _START_SECONDS)
+            await process.order(_START_SECONDS, TemplateService.preload)
         return process
 
     async def _can_fork(self, process: EngineProcess) -> bool:
@@ -261,7 +275,7 @@ class Templates:
         self.living.add(process)
         process.lost.add_done_callback(lambda _: self.living.discard(process))
         try:  # in a thread: the system takes tens of milliseconds to move a process into a group
-            await asyncio.to_thread(process.child.tree.bound, groups, self._settings.begin.memory, PROCESSES_MAX)
+            await asyncio.to_thread(process.child.tree.bound, groups, self._settings.memory, PROCESSES_MAX)
         except OSError as error:
             process.kill("it could not be bounded")
             raise HostNotStartedError(f"it could not be put into a control group: {error.strerror}") from error

@@ -7,24 +7,20 @@ that a question that kills takes no other with it.
 """
 
 import asyncio
-import itertools
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar
 
-from fairlead.engine.hosts.callbacks import CheckQuestions
-from fairlead.engine.hosts.document_files import Document
-from fairlead.engine.hosts.faults import EngineUnavailableError
-from fairlead.engine.hosts.host_call import Result
+from fairlead.engine.hosts.connection import ProcessLostError
 from fairlead.engine.hosts.kept import KeptProcess
+from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
-from fairlead.engine.hosts.protocol import Check, Render, Survey
 from fairlead.engine.hosts.templates import Packs
 from fairlead.fair_shares import FairShares, NoRoomError
 
-R = TypeVar("R", bound=Result)
-Order: TypeAlias = Callable[[str, EngineProcess], Awaitable[Check[Document] | Render | Survey[Document]]]
-"""What is asked, given the name it goes by and the host that is asked."""
+R = TypeVar("R")
+Question: TypeAlias = Callable[[EngineProcess], Awaitable[R]]
+"""Asks a host, and returns its answer, which is never None."""
 Start: TypeAlias = Callable[[Packs, str], Awaitable[EngineProcess]]
 _WAITING_MAX: Final = 1_000
 _OUT_OF_DATE: Final = "its nodes are out of date"
@@ -71,7 +67,6 @@ class ValidatorPool:
         self._shares = FairShares(limits.places, _WAITING_MAX, limits.share)
         self._validators: dict[tuple[str, Packs], _Validator] = {}
         """By workspace and packs, the longest idle first."""
-        self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[object]] = set()
         self._closed_for: str | None = None
 
@@ -85,14 +80,12 @@ class ValidatorPool:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def ask(
-        self, workspace_id: str, packs: Packs, order: Order, expected: tuple[type[R], ...], callbacks: Any
-    ) -> R:
+    async def ask(self, workspace_id: str, packs: Packs, question: Question[R]) -> R:
         """The answer to a question. EngineUnavailableError.
 
         Who has asked may leave: the host is still at work then, and takes up a place.
         """
-        task = asyncio.ensure_future(self._answered(workspace_id, packs, order, expected, callbacks))
+        task = asyncio.ensure_future(self._answered(workspace_id, packs, question))
         self._tasks.add(task)
         task.add_done_callback(self._forget)
         try:
@@ -110,22 +103,15 @@ class ValidatorPool:
 
     # A question.
 
-    async def _answered(
-        self,
-        workspace_id: str,
-        packs: Packs,
-        order: Order,
-        expected: tuple[type[R], ...],
-        callbacks: CheckQuestions | None,
-    ) -> R:
+    async def _answered(self, workspace_id: str, packs: Packs, question: Question[R]) -> R:
         if self._closed_for is not None:
             raise EngineUnavailableError(self._closed_for)
         try:
             async with self._shares.place(workspace_id, self._limits.room_seconds):
-                result = await self._try(workspace_id, packs, order, expected, callbacks)
+                result = await self._try(workspace_id, packs, question)
                 if result is None:
                     async with self._validator(workspace_id, packs).alone:
-                        result = await self._try(workspace_id, packs, order, expected, callbacks)
+                        result = await self._try(workspace_id, packs, question)
         except NoRoomError as error:
             raise EngineUnavailableError("too much is asked of the engine right now") from error
         except HostNotStartedError as error:
@@ -134,44 +120,30 @@ class ValidatorPool:
             raise EngineUnavailableError(_TWICE)
         return result
 
-    async def _try(
-        self,
-        workspace_id: str,
-        packs: Packs,
-        order: Order,
-        expected: tuple[type[R], ...],
-        callbacks: CheckQuestions | None,
-    ) -> R | None:
+    async def _try(self, workspace_id: str, packs: Packs, question: Question[R]) -> R | None:
         """The answer, or None when the host has died over it, or while it was also at work on another."""
         key = workspace_id, packs
         validator = self._validator(workspace_id, packs)
         try:
             async with validator.host.used() as started:
-                return await self._asked(started.process, order, expected, callbacks)
+                return await self._asked(started.process, question)
         finally:
             if validator.host.is_idle:
                 self._rest(key, validator)
 
-    async def _asked(
-        self, process: EngineProcess, order: Order, expected: tuple[type[R], ...], callbacks: CheckQuestions | None
-    ) -> R | None:
-        name = str(next(self._numbers))
-        call = process.open(name, expected, callbacks)
+    async def _asked(self, process: EngineProcess, question: Question[R]) -> R | None:
+        seconds = self._limits.seconds
         try:
-            process.send(await order(name, process))
-            waits: set[asyncio.Future[Any]] = {call.result, process.lost}
-            await asyncio.wait(waits, timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+            async with asyncio.timeout(seconds):
+                return await question(process)
+        except ProcessLostError:
+            return None
+        except TimeoutError:
+            process.kill(f"it worked for more than {seconds:g} seconds on one question")
+            raise EngineUnavailableError(f"the engine took more than {seconds:g} seconds") from None
         except OSError as error:
             process.kill("it could not be given a question")
             raise EngineUnavailableError("the workflow could not be given to the engine") from error
-        finally:
-            await call.close()
-        if call.result.done():
-            return cast("R", call.result.result())
-        if process.lost.done():
-            return None
-        process.kill(f"it worked for more than {self._limits.seconds:g} seconds on one question")
-        raise EngineUnavailableError(f"the engine took more than {self._limits.seconds:g} seconds")
 
     def _forget(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Final
 
 from fairlead.domain.deployments import PackSet
-from fairlead.engine.hosts.protocol import PackReport
+from fairlead.engine.hosts.service import PackReport
 from fairlead.engine.nodes.node import Definition
 from fairlead.engine.nodes.registry import Registry
 from fairlead.engine.packs.calling import completed

@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 from fairlead.domain.assets.filenames import is_web_link
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.errors import IMAGE_DOWNLOAD
-from fairlead.engine.hosts.callbacks import DeclinedError
+from fairlead.engine.hosts.service import DeclinedError
 from fairlead.fair_shares import FairShares, NoRoomError
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, TransportError, UnreachableError
 from fairlead.operations.assets.results import Fetch, shown_address

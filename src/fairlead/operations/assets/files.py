@@ -26,7 +26,7 @@ from fairlead.domain.assets.media_types import HEAD_BYTES, TEXT, is_shown, media
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.errors import TOO_MUCH
 from fairlead.domain.jobs.faults import BadFile, FileTooLarge, JobFaultError, StorageFull, TooManyUploads
-from fairlead.engine.hosts.callbacks import DeclinedError
+from fairlead.engine.hosts.service import DeclinedError
 from fairlead.fair_shares import FairShares, NoRoomError
 from fairlead.identity.links import Links
 from fairlead.moderation.protocol import Question

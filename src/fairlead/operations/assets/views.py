@@ -16,8 +16,8 @@ from fairlead.domain.assets.filenames import KINDS, leads_elsewhere, read_refere
 from fairlead.domain.assets.media_types import extension, is_shown
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.jobs.faults import BadFile, EngineUnavailable, FileNotFound, JobFaultError
-from fairlead.engine.hosts.faults import EngineUnavailableError
-from fairlead.engine.hosts.protocol import Render, Rendered
+from fairlead.engine.hosts.notes import EngineUnavailableError
+from fairlead.engine.hosts.service import Render, Rendered
 from fairlead.operations.assets.files import FileLinks, Intake, SavedName, WorkflowFiles, check_new
 from fairlead.operations.assets.results import ServedAsset, damaged
 from fairlead.operations.clock import Clock, new_id
@@ -174,7 +174,6 @@ class FileViews:
         original = await self._local(file.blob, file.name)
         target = self._scratch / new_id()
         order = Render(
-            job=target.name,
             how=rendering.how if mask is None else "mask",
             original=str(original),
             target=str(target),

@@ -31,8 +31,7 @@ from fairlead.domain.jobs.events import (
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX
 from fairlead.domain.jobs.progress import ProgressCount
-from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
-from fairlead.engine.hosts.protocol import Previewed, Said
+from fairlead.engine.hosts.service import DeclinedError, ModelAnswer
 from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.assets.files import NO_SUCH_FILE, WorkflowFiles
 from fairlead.operations.clock import Clock
@@ -170,15 +169,10 @@ class JobCallbacks:
         """Tell who watches."""
         self._event_hub.publish(EventEnvelope(self._job.workspace_id, self._job.id, self._job.public_id, now, event))
 
-    def show(self, shown: Previewed | Said) -> None:
+    def show(self, shown: Preview | ProgressText) -> None:
         """Show something to who watches right now."""
-        event = (
-            Preview(shown.place, shown.image_type, shown.image)
-            if isinstance(shown, Previewed)
-            else ProgressText(shown.place, shown.text)
-        )
         now = self._clock.now_ms()
-        self._effects.act(lambda: self.publish(event, now))
+        self._effects.act(lambda: self.publish(shown, now))
 
     async def caught_up(self) -> None:
         """Wait for files that are kept, and let everybody have a turn: what is kept and what is watched have bounds."""

@@ -18,12 +18,11 @@ from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.outputs import SHOWS_TOO_MUCH
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.work.entries import Superseded
-from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
 from fairlead.engine.hosts.classes import class_of
-from fairlead.engine.hosts.faults import EngineUnavailableError
-from fairlead.engine.hosts.host_failures import failed
+from fairlead.engine.hosts.execution import failed
+from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
-from fairlead.engine.hosts.protocol import Execute
+from fairlead.engine.hosts.service import DeclinedError, Execute, ModelAnswer
 from fairlead.messaging.event_hub import EventHub
 from fairlead.observing.observations import JobEnded, JobsUnderWay, Observer, UnexpectedError
 from fairlead.operations.accounts.authenticate import Authenticator

@@ -31,7 +31,7 @@ from fairlead.domain.faults import (
 )
 from fairlead.domain.jobs.errors import INSUFFICIENT_FUNDS, VALIDATION
 from fairlead.domain.ledger.money import as_dollars
-from fairlead.engine.hosts.callbacks import DeclinedError
+from fairlead.engine.hosts.service import DeclinedError
 
 CONTENT_POLICY: Final = "ContentPolicyError"
 PROVIDER: Final = "ProviderError"

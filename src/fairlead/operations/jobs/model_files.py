@@ -18,7 +18,7 @@ from fairlead.domain.catalog.partner_bodies import LINK_WANTED
 from fairlead.domain.catalog.partner_results import links_of, places_of
 from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
 from fairlead.domain.runs.outcomes import Completed
-from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
+from fairlead.engine.hosts.service import DeclinedError, ModelAnswer
 from fairlead.http_client.outcomes import Reply
 from fairlead.http_client.transport import TransportError
 from fairlead.identity.links import ASSET_PATH, Links

@@ -28,7 +28,7 @@ from fairlead.domain.runs.entries import IdempotencyKey, QueueTicket
 from fairlead.domain.runs.outcomes import Completed, Outcome
 from fairlead.domain.runs.replays import key_id
 from fairlead.domain.runs.selection import RouteOptions
-from fairlead.engine.hosts.callbacks import DeclinedError, ModelAnswer
+from fairlead.engine.hosts.service import DeclinedError, ModelAnswer
 from fairlead.messaging.event_hub import EventHub, RunWatch
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.model_faults import declined

@@ -10,7 +10,7 @@ import msgspec
 from fairlead.domain.catalog.models import Catalog
 from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.faults import EngineUnavailable, JobFaultError
-from fairlead.engine.hosts.faults import EngineUnavailableError
+from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
 
 

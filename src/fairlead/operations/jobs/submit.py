@@ -30,9 +30,9 @@ from fairlead.domain.jobs.faults import (
 from fairlead.domain.jobs.jobs import LiveJob, NewJob, SubmittedJob
 from fairlead.domain.jobs.states import JobState
 from fairlead.domain.runs.replays import key_id
-from fairlead.engine.hosts.faults import EngineUnavailableError
+from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.pool import Hosts
-from fairlead.engine.hosts.protocol import Checked, Refused
+from fairlead.engine.hosts.service import Checked, Refused
 from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.accounts.authenticate import ApiKey, Authenticator
 from fairlead.operations.assets.files import WorkflowFiles

@@ -1,0 +1,87 @@
+"""New processes, as the system shows them: which process a first byte is from, and which may be forked for several.
+
+A process may be forked for several workspaces only where a look from outside, which its code cannot answer for itself,
+finds nothing that must not be shared. A thread would be lost in the fork. An open file or a shared piece of memory
+would be a way from one workspace's host to another's. Code of a pack that leaves any of them behind is loaded by each
+host for itself.
+"""
+
+import asyncio
+import os
+import socket
+import struct
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from fairlead.engine.hosts.service import HELLO
+
+_CREDENTIALS: Final = struct.Struct("3i")
+"""Process, user and group, as SCM_CREDENTIALS has them."""
+CAN_FORK: Final = hasattr(os, "pidfd_open") and hasattr(socket, "SO_PASSCRED")
+_PROCESSES: Final = Path("/proc")
+_DESCRIPTORS_MAX: Final = 5
+"""Input, output, errors, and two sockets."""
+_SHARED: Final = "s"
+_WRITABLE: Final = "w"
+
+
+def sockets(undone: ExitStack) -> tuple[socket.socket, ...]:
+    """The two ends of a connection, then those of a channel over which a process is told to fork.
+
+    The first end learns from the system which process has sent what comes.
+    """
+    ours, theirs = socket.socketpair()
+    our_forks, their_forks = socket.socketpair()
+    for one in (ours, theirs, our_forks, their_forks):
+        undone.callback(one.close)
+    ours.setblocking(False)  # noqa: FBT003 -- the only way to call it
+    our_forks.setblocking(False)  # noqa: FBT003 -- likewise
+    if CAN_FORK:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    return ours, theirs, our_forks, their_forks
+
+
+async def hear_hello(ours: socket.socket) -> int:
+    """Wait for the first byte of a new process, and return its number; 0 where the system does not say.
+
+    EOFError when none comes any more, or it is another.
+    """
+    await readable(ours.fileno())
+    if not CAN_FORK:
+        if ours.recv(1) != HELLO:
+            raise EOFError
+        return 0
+    data, ancillary, _, _ = ours.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+    for level, kind, content in ancillary:
+        if data == HELLO and (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            return int(_CREDENTIALS.unpack_from(content)[0])
+    raise EOFError
+
+
+async def readable(descriptor: int) -> None:
+    """Return when there is something to read from a descriptor."""
+    loop, came = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, came.set)
+    try:
+        await came.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def is_forkable(pid: int) -> bool:
+    """Look at a process; False where there is no way to look. May take some milliseconds."""
+    own = _PROCESSES / str(pid)
+    try:
+        if len(list((own / "task").iterdir())) > 1 or len(list((own / "fd").iterdir())) > _DESCRIPTORS_MAX:
+            return False
+        with (own / "maps").open("r", encoding="utf-8", errors="replace") as maps:
+            return not any(_is_shared(line) for line in maps)
+    except OSError:
+        return False
+
+
+def _is_shared(line: str) -> bool:
+    rights = line.split(maxsplit=2)[1]
+    return _SHARED in rights and _WRITABLE in rights

@@ -1,0 +1,308 @@
+"""What a server and an engine host ask of each other: three definitions, from which all that travels follows.
+
+The server calls a process, first to load nodes (TemplateService) and then, in one that was forked from it, to work for
+one workspace (HostService). While a workflow is checked or executed, the process calls the server for what only that
+has: files, names for new ones, runs of partner models (CheckQuestions, JobCalls). It tells of itself by ProcessNotices.
+A host knows no workspace, no database and no secret. Everything it says is checked like anything else from outside:
+node packs run in it.
+
+To have a process forked, the server sends a message over a second socket, with three descriptors: the new process's two
+sockets and its standard error. The first byte that a new process sends is HELLO, which names it to the server. Calls,
+notices and frames are those of `processes.rpc`. A large document is in a file (`document_files`).
+"""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from fairlead.domain.jobs.events import Ending, Event, Preview, ProgressText
+from fairlead.engine.hosts.document_files import Document
+from fairlead.processes.confinement.policy import Policy
+from fairlead.processes.rpc import Definition, methods_of
+
+D = TypeVar("D")
+"""A document: its bytes on either side, and on the way perhaps the file that holds it."""
+
+FRAME_BYTES_MAX: Final = 320 * 2**20
+"""The largest answers of partners' models fit."""
+HELLO: Final = b"\x01"
+TOLD_BYTES_MAX: Final = 32 * 2**20
+"""What a host may say at once: a preview, a call of a model. Of what nodes show there is less (SHOWN_BYTES_MAX)."""
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=8_192)]
+"""A name that a host may send; links may be long."""
+NewKind: TypeAlias = Literal["output", "temp"]
+"""The folder of a new file."""
+
+
+class DeclinedError(Exception):
+    """A call of a host that has no good answer; becomes the error of the node that made it.
+
+    `exception_type` is one of C-12 (`ImageDownloadError`, `InsufficientFundsError` …) or the name of another error.
+    """
+
+    def __init__(self, exception_type: str, message: str) -> None:
+        super().__init__(message)
+        self.exception_type = exception_type
+        self.message = message
+
+
+# What a host may call.
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """What a partner's model gave: JSON, and where the files lie that it names, with their types, by link.
+
+    An answer that is bytes has no `body`, and its file under the empty link.
+    """
+
+    body: bytes
+    files: Mapping[str, Path] = field(default_factory=dict)
+    content_types: Mapping[str, str] = field(default_factory=dict)
+
+
+class CheckQuestions(Definition, Protocol):
+    """What a host may ask while it checks a workflow. Each method may raise DeclinedError."""
+
+    async def find_file(self, name: Name, /) -> Path:
+        """Where a file lies that the workflow names. It may say its folder, `name [input]`, or be an http(s) link."""
+        ...
+
+    async def list_files(self, folder: Name, /) -> Sequence[str]:
+        """The files in a folder of the inputs, by names that `find_file` takes."""
+        ...
+
+
+class JobQuestions(CheckQuestions, Protocol):
+    """What a host may ask while it executes a job. Each method may raise DeclinedError."""
+
+    async def name_file(self, name: Name, extension: Name, kind: NewKind, /, *, exact: bool) -> str:
+        """What a new file will be called. `name` is its beginning, to be numbered, or its `exact` name."""
+        ...
+
+    async def keep_file(self, path: Path, filename: Name, kind: NewKind, /) -> None:
+        """Keep a file that the host has written in its folder, under the name it was given; the file is taken away."""
+        ...
+
+    async def keep_bytes(self, content: bytes, filename: Name, kind: NewKind, /) -> None:
+        """Keep a small new file, of which the host sends the content."""
+        ...
+
+    async def run_model(self, node: Name, turn: int, model: Name, body: bytes, /) -> ModelAnswer:
+        """Run a partner's model, in the partner's native JSON, paid by the key the job was submitted with.
+
+        `node` is its id in the graph, and `turn` counts its calls from 0: a job that is executed again asks for the
+        same runs by them, and pays for none twice.
+        """
+        ...
+
+
+class JobCalls(JobQuestions, Protocol):
+    """What a host may ask and tell while it executes a job."""
+
+    def tell(self, events: Sequence[Event], /) -> None:
+        """Record events, in order; never the ending. Must not raise."""
+        ...
+
+    def show(self, shown: Preview | ProgressText, /) -> None:
+        """Show something to those who watch right now; it is never kept. Must not raise."""
+        ...
+
+
+class HostCallbacks(JobCalls, Protocol):
+    """The server's side of a job that is executed."""
+
+    def caught_up(self) -> Awaitable[None]:
+        """Return when there is room for more events; after a flood of them nothing is read of the host until then."""
+        ...
+
+
+class ProcessNotices(Definition, Protocol):
+    """What an engine process tells of itself."""
+
+    def loading(self, pack: str, /) -> None:
+        """A node pack begins to be loaded: where the process ends before it is loaded, that was the last it did."""
+        ...
+
+    def child_ended(self, pid: int, status: int, /) -> None:
+        """A process that was forked here has ended: its code, or a signal as a negative number. Answered by `reap`."""
+        ...
+
+
+# What a server may call.
+
+
+class PackReport(msgspec.Struct, frozen=True):
+    """A node pack: how many classes of nodes it gave, or why it, or some of them, could not be loaded.
+
+    `notes` say what of it is passed by, such as routes and scripts for editors.
+    """
+
+    name: str
+    nodes: int
+    error: str | None = None
+    seconds: float = 0.0
+    notes: Sequence[str] = ()
+
+
+class LoadedNodes(msgspec.Struct, frozen=True):
+    """What was loaded. A pack that was not found has no report.
+
+    `object_info` are the classes that were loaded, as editors read them (C-01): those of the packs where there are
+    some, else all. `keeps_folder` says that a pack has been given a folder to write in, and may go on using it.
+    """
+
+    packs: Sequence[PackReport] = ()
+    object_info: bytes = b"{}"
+    keeps_folder: bool = False
+
+
+class Checked(msgspec.Struct, Generic[D], frozen=True, tag=True):
+    """A workflow that can be executed: its graph with constants as they are taken, and the outputs to make.
+
+    `node_errors` is a JSON object of what is wrong with outputs that are left out. `partner_nodes` says how
+    many nodes are partners' models.
+    """
+
+    workflow: D
+    outputs: Sequence[str]
+    nodes: int
+    partner_nodes: int
+    node_errors: bytes = b"{}"
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """A workflow that cannot be executed: `error` and `node_errors` as JSON objects (engine-wire, 2.1)."""
+
+    error: bytes
+    node_errors: bytes = b"{}"
+
+
+class Execute(msgspec.Struct, frozen=True):
+    """A job to execute, of a workflow that was checked.
+
+    `hidden` is a JSON object of the values of hidden inputs by their kinds, such as EXTRA_PNGINFO.
+    """
+
+    job: str
+    workflow: bytes
+    outputs: Sequence[str]
+    hidden: bytes
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a job has ended; nothing more is told of it. `descriptors` is how many the host has open now.
+
+    ValueError or TypeError for an ending with values that only MessagePack can hold: they are later read as JSON.
+    """
+
+    ending: Ending
+    descriptors: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what JSON does not have."""
+        msgspec.json.encode(self.ending)
+
+
+class Render(msgspec.Struct, frozen=True):
+    """A picture to make out of pictures, for a server that decodes nothing itself.
+
+    `how` is one of: `mask`, the `original` with its alpha replaced by that of `other` (C-03), its texts kept;
+    `rgb` or `a`, a channel of the original as PNG; `webp` or `jpeg`, the original in that format at `quality`;
+    `thumbnail`, a JPEG that fits `edge`. The result is written to `target`.
+    """
+
+    how: str
+    original: str
+    target: str
+    other: str | None = None
+    quality: int = 90
+    edge: int = 0
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """The picture is written, or could not be: `error` says why, in words for the caller."""
+
+    content_type: str = ""
+    error: str | None = None
+
+
+class TemplateService(Definition, Protocol):
+    """An engine process from its start: it loads, and is forked; in the end it serves one workspace, or nobody."""
+
+    async def begin(self, scratch: str, packs: Sequence[str], memory: int, policy: Policy | None, /) -> None:
+        """Be told, before anything else, what the process may take and see.
+
+        `scratch` is the folder below which it, and everything forked from it, may write; `packs` are the folders of
+        node packs; `memory` is what a process may take in all (0 no bound), in bytes. With a `policy` it, and
+        everything forked from it, sees, reaches and takes nothing else but what that says.
+        """
+        ...
+
+    async def preload(self) -> None:
+        """Import, where it is installed, what packs are given whether they ask for it or not."""
+        ...
+
+    async def load(
+        self, folder: str, partner_nodes: bytes, selection: Sequence[str], policy: Policy | None, /
+    ) -> LoadedNodes:
+        """Load classes of nodes: the engine's own, those of partners' models, and those of some packs.
+
+        `partner_nodes` is the JSON document of `domain/catalog/partner_nodes.py`; `folder` the one in which packs may
+        write while they are loaded. What is forked from the process has its folders beside that, and nowhere else;
+        `policy` is narrower than that of `begin`. Each pack is announced by `loading`.
+        """
+        ...
+
+    async def serve(self, folder: str, loaded: str, cache: int, /) -> int:
+        """Be the host of one workspace from now on, of which nothing is forked; returns how many descriptors are open.
+
+        `folder` is its own; of the scratch folder it sees nothing else but, to read, where its packs were `loaded`,
+        too. `cache` is in bytes.
+        """
+        ...
+
+    async def ping(self) -> None:
+        """Give a sign of life, from the main thread."""
+        ...
+
+    def reap(self, pid: int, /) -> None:
+        """What a process that was forked here has left behind is ended: its number may be used again."""
+        ...
+
+
+class HostService(Definition, Protocol):
+    """An engine process that serves one workspace."""
+
+    async def ping(self) -> None:
+        """Give a sign of life, from the main thread."""
+        ...
+
+    async def survey(self, workflow: Document, /) -> Sequence[str]:
+        """The classes of nodes that a workflow names; none for one that cannot be read."""
+        ...
+
+    async def check(
+        self, workflow: Document, targets: Sequence[str] | None, callbacks: CheckQuestions, /
+    ) -> Checked[Document] | Refused:
+        """Validate a workflow (the graph in the API format, as JSON)."""
+        ...
+
+    async def execute(
+        self, workflow: Document, outputs: Sequence[str], hidden: Document, callbacks: JobCalls, /
+    ) -> Ended:
+        """Execute a workflow that was checked. Where the call is cancelled, the job ends early."""
+        ...
+
+    async def render(self, picture: Render, /) -> Rendered:
+        """Make a picture."""
+        ...
+
+
+TEMPLATE_SERVICE: Final = methods_of(TemplateService)
+HOST_SERVICE: Final = methods_of(HostService)
+PROCESS_NOTICES: Final = methods_of(ProcessNotices)
+JOB_CALLS: Final = methods_of(JobCalls)
