@@ -20,13 +20,13 @@ _PLACES: Final[Mapping[str, str]] = {
     "keys": "keys:keys",
     "ledger": "books:ledger",
     "migrate": "database:migrate_command",
-    "openapi": "openapi:openapi",
+    "openapi": "serve:openapi",
     "provider-keys": "provider_keys:provider_keys_group",
     "registry": "registry:registry",
     "runs": "runs:runs",
     "secret": "secret:secret",
     "serve": "serve:serve",
-    "simulate": "simulate:simulate",
+    "simulate": "serve:simulate",
     "usage": "usage:usage",
     "webhooks": "webhooks:webhooks",
     "workflow": "workflow:workflow",
@@ -68,7 +68,7 @@ def main() -> None:
     try:
         sys.exit(commands(standalone_mode=False))
     except click.UsageError as error:
-        _load("key_ids:hide_arguments")(error).show()
+        _load("mistakes:hide_arguments")(error).show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()

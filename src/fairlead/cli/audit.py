@@ -1,6 +1,5 @@
 """`fairlead audit`: the books and the stored files, proven."""
 
-import asyncio
 import sys
 import time
 from collections import Counter
@@ -10,8 +9,8 @@ from typing import Final
 
 import click
 
+from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import (
-    data_option,
     json_option,
     print_json,
     print_table,
@@ -19,11 +18,10 @@ from fairlead.cli.output import (
     with_dollars,
     with_times,
 )
-from fairlead.cli.workspaces import settings_of
 from fairlead.operations.assets.stored_files import BlobAudit, Count, Finding
 from fairlead.operations.clock import Clock
 from fairlead.operations.ledger import books as operations
-from fairlead.server.installation import opened_database, stored_blobs
+from fairlead.server.installation import stored_blobs
 from fairlead.server.settings import Settings
 from fairlead.storage.blobs.store import BlobsUnavailableError
 from fairlead.storage.db.database import Database
@@ -36,26 +34,24 @@ _FILES: Final = ("references", "blobs", "bytes", "damaged", "missing", "orphaned
 
 @click.command()
 @click.option("--blobs", "thoroughly", is_flag=True, help="Read every stored file and compare it with its name.")
-@data_option
+@settings_option
 @json_option
-def audit(thoroughly: bool, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def audit(thoroughly: bool, settings: Settings, as_json: bool) -> None:
     """Prove the books, and that every stored file that the database names is there.
 
     Exits with status 1 when the books do not add up, or a file is missing or damaged. Runs whose outcome could not be
     known are listed: they were voided. A server may run meanwhile.
     """
-    settings = settings_of(data, database)
     listed = _Listed() if as_json else None
 
-    async def work() -> tuple[operations.AuditReport, Count | None]:
-        async with opened_database(settings) as opened:
-            report = await operations.audit(opened)
-            if listed is None:
-                _print(report)
-            return report, await _files(settings, opened, thoroughly, _print_finding if listed is None else listed.add)
+    async def work(database: Database) -> tuple[operations.AuditReport, Count | None]:
+        report = await operations.audit(database)
+        if listed is None:
+            _print(report)
+        return report, await _files(settings, database, thoroughly, _print_finding if listed is None else listed.add)
 
     try:
-        report, count = asyncio.run(work())
+        report, count = in_database(settings, work)
     except BlobsUnavailableError as error:
         raise click.ClickException(f"the stored files cannot be read: {error}") from error
     is_clean = report.clean and (count is None or count.is_clean)
@@ -73,7 +69,7 @@ def audit(thoroughly: bool, data: str | None, database: str | None, as_json: boo
 async def _files(
     settings: Settings,
     opened: Database,
-    thoroughly: bool,  # noqa: FBT001 -- as click has passed it
+    thoroughly: bool,
     tell: Callable[[Finding], None],
 ) -> Count | None:
     """Look after the stored files; None where this machine has none."""
@@ -131,7 +127,7 @@ def _print_finding(finding: Finding) -> None:
     click.echo(f"{finding.problem.upper()}: {finding.blob}: named by {named_by or 'nobody'}")
 
 
-def _print_count(count: Count | None, settings: Settings, thoroughly: bool) -> None:  # noqa: FBT001 -- as click has passed it
+def _print_count(count: Count | None, settings: Settings, thoroughly: bool) -> None:
     if count is None:
         click.echo(f"Stored files were not looked for: there is no data directory {settings.data}.")
         return

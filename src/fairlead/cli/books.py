@@ -1,6 +1,5 @@
 """`fairlead ledger`: the books."""
 
-import asyncio
 import csv
 import os
 import sys
@@ -12,17 +11,16 @@ from typing import Final, TextIO
 import click
 import msgspec
 
+from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import (
-    data_option,
     json_option,
     print_rows,
     with_dollars,
     with_times,
 )
-from fairlead.cli.workspaces import settings_of
 from fairlead.domain.days import DAY_MS, read_date, start_of
 from fairlead.operations.ledger import books as operations
-from fairlead.server.installation import opened_database
+from fairlead.server.settings import Settings
 
 _COLUMNS = ("created_at", "kind", "balance_change", "held_change", "model_id", "reason", "rate_version", "run_id")
 _MONEY = ("balance_change", "held_change")
@@ -37,16 +35,14 @@ def ledger() -> None:
 @ledger.command()
 @click.argument("workspace", default="default")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many of the newest.")
-@data_option
+@settings_option
 @json_option
-def show(workspace: str, limit: int, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def show(workspace: str, limit: int, settings: Settings, as_json: bool) -> None:
     """Show the newest entries of WORKSPACE, oldest first, in dollars."""
-
-    async def work() -> list[dict[str, object]]:
-        async with opened_database(settings_of(data, database)) as opened:
-            return await operations.entries(opened, workspace, limit)
-
-    rows = [with_times(with_dollars(row, *_MONEY), "created_at") for row in asyncio.run(work())]
+    rows = [
+        with_times(with_dollars(row, *_MONEY), "created_at")
+        for row in in_database(settings, lambda opened: operations.entries(opened, workspace, limit))
+    ]
     print_rows(rows, _COLUMNS, as_json=as_json, empty="The ledger of this workspace is empty.")
 
 
@@ -64,16 +60,15 @@ def show(workspace: str, limit: int, data: str | None, database: str | None, as_
 @click.option("--from", "first", metavar="DATE", help="The first day (UTC), such as 2026-01-31. [default: the first]")
 @click.option("--to", "last", metavar="DATE", help="The last day (UTC). [default: today]")
 @click.option("-o", "--output", metavar="FILE", help="Where to; the file is there once it is whole. [default: print]")
-@data_option
+@settings_option
 def export(
     workspace: str | None,
-    everybody: bool,  # noqa: FBT001 -- click passes flags by name
+    everybody: bool,
     form: str,
     first: str | None,
     last: str | None,
     output: str | None,
-    data: str | None,
-    database: str | None,
+    settings: Settings,
 ) -> None:
     """Write the entries of WORKSPACE (`default` when absent), oldest first, in dollars: all as of one moment."""
     if everybody and workspace is not None:
@@ -82,13 +77,10 @@ def export(
     since = None if first is None else start_of(read_date("--from", first))
     until = None if last is None else start_of(read_date("--to", last)) + DAY_MS
 
-    async def work(file: TextIO) -> None:
-        async with opened_database(settings_of(data, database)) as opened:
-            await operations.export(opened, whose, since, until, _writer(form, file))
-
     try:
         with nullcontext(sys.stdout) if output is None else _whole_file(Path(output)) as file:
-            asyncio.run(work(file))
+            write = _writer(form, file)
+            in_database(settings, lambda opened: operations.export(opened, whose, since, until, write))
     except (OSError, operations.ExportError) as error:
         if isinstance(error.__cause__, BrokenPipeError):  # anyone who read it has read enough; click knows what to do
             raise error.__cause__ from None

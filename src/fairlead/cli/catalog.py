@@ -35,7 +35,7 @@ def _load(folder: str | None) -> Catalog:
 @catalog.command()
 @_folder_option
 @json_option
-def check(folder: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def check(folder: str | None, as_json: bool) -> None:
     """Check every file; the first mistake is shown with its file, line and reason, and ends with status 1."""
     loaded = _load(folder)
     if as_json:
@@ -47,7 +47,7 @@ def check(folder: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click p
 @catalog.command("list")
 @_folder_option
 @json_option
-def list_command(folder: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def list_command(folder: str | None, as_json: bool) -> None:
     """List every model."""
     rows = [_row(model) for model in _load(folder).models.values()]
     print_rows(sorted(rows, key=lambda row: row["id"]), _COLUMNS, as_json=as_json, empty="The catalog is empty.")
@@ -57,7 +57,7 @@ def list_command(folder: str | None, as_json: bool) -> None:  # noqa: FBT001 -- 
 @click.argument("model_id")
 @_folder_option
 @json_option
-def show(model_id: str, folder: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def show(model_id: str, folder: str | None, as_json: bool) -> None:
     """Show one model: its facts, its prices and its input fields."""
     model = _load(folder).models.get(model_id)
     if model is None:
@@ -89,7 +89,7 @@ def snapshots(output: str | None, folder: str | None) -> None:
 @click.option("--markdown", "as_page", is_flag=True, help="Print the page docs/catalog.md instead of a table.")
 @_folder_option
 @json_option
-def prices(folder: str | None, as_page: bool, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def prices(folder: str | None, as_page: bool, as_json: bool) -> None:
     """List what every model costs where, by which source and checked when; old prices are named on standard error."""
     settings = read_settings(catalog=None if folder is None else Path(folder))
     rows = price_rows(_load(folder).marked_up(settings.markup))

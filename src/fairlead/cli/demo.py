@@ -42,7 +42,7 @@ curl -sS {url}/v2/models/local/procedural-text-1 \\
     show_default=True,
     help="The server's port; a free one when it is taken.",
 )
-def demo(output: str, photo: str | None, once: bool, data: str, port: int) -> None:  # noqa: FBT001 -- click passes flags by name
+def demo(output: str, photo: str | None, once: bool, data: str, port: int) -> None:
     """Run every local model and two workflows; show what they made, what it cost, and that the books are right.
 
     It starts a server with a data directory of its own and leaves FAIRLEAD_… settings out of account.

@@ -363,7 +363,7 @@ def _in_books(shown: Demonstration, work: Any, *arguments: object) -> Any:
     return asyncio.run(read())
 
 
-def expect(truth: bool, otherwise: str) -> None:  # noqa: FBT001 -- reads as an assertion does
+def expect(truth: bool, otherwise: str) -> None:
     """ClickException with what is otherwise the case."""
     if not truth:
         raise click.ClickException(otherwise)

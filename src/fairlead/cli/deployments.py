@@ -1,14 +1,13 @@
 """`fairlead deployments`: addresses to which workspaces have workflows sent, and their releases."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import click
 import msgspec
 
-from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_times
-from fairlead.cli.workspaces import settings_of
+from fairlead.cli.database import in_database, settings_option
+from fairlead.cli.output import json_option, print_result, print_rows, with_times
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.deployments import (
     BadDeployment,
@@ -20,11 +19,11 @@ from fairlead.domain.deployments import (
     TooManyDeployments,
     title_of,
 )
-from fairlead.domain.faults import FaultError
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock
 from fairlead.operations.deployments import Deployments
-from fairlead.server.installation import opened_database
+from fairlead.server.settings import Settings
+from fairlead.storage.db.database import Database
 
 T = TypeVar("T")
 
@@ -62,15 +61,14 @@ def deployments() -> None:
 @_no_packs
 @_token_kinds
 @_no_tokens
-@data_option
+@settings_option
 @json_option
 def create(
     name: str,
     workspace: str,
     packs: tuple[str, ...],
     token_kinds: tuple[str, ...],
-    data: str | None,
-    database: str | None,
+    settings: Settings,
     **flags: bool,
 ) -> None:
     """Make a deployment whose id begins with NAME, and its first release."""
@@ -78,17 +76,21 @@ def create(
         raise click.UsageError("name kinds of tokens, or ask for none of them")
     wanted = _packs_of(packs, flags["no_packs"])
     kinds = tuple(TokenKind(kind) for kind in token_kinds) if token_kinds or flags["no_tokens"] else None
-    made = _run(data, database, workspace, lambda all_, id_: all_.create(id_, name, wanted, kinds))
-    _print(made, f"Made {made.id}. It is ready when a server has prepared its release.", flags)
+    made = _run(settings, workspace, lambda all_, id_: all_.create(id_, name, wanted, kinds))
+    print_result(
+        _row(made, as_json=True),
+        f"Made {made.id}. It is ready when a server has prepared its release.",
+        as_json=flags["as_json"],
+    )
 
 
 @deployments.command("list")
 @_workspace
-@data_option
+@settings_option
 @json_option
-def list_command(workspace: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def list_command(workspace: str, settings: Settings, as_json: bool) -> None:
     """List the deployments of a workspace, the newest first."""
-    found = _run(data, database, workspace, lambda all_, id_: all_.all(id_))
+    found = _run(settings, workspace, lambda all_, id_: all_.all(id_))
     print_rows(
         [_row(one, as_json=as_json) for one in found], _COLUMNS, as_json=as_json, empty="There are no deployments."
     )
@@ -97,11 +99,11 @@ def list_command(workspace: str, data: str | None, database: str | None, as_json
 @deployments.command()
 @click.argument("id_", metavar="ID")
 @_workspace
-@data_option
+@settings_option
 @json_option
-def releases(id_: str, workspace: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def releases(id_: str, workspace: str, settings: Settings, as_json: bool) -> None:
     """List the releases of a deployment, the newest first."""
-    found = _run(data, database, workspace, lambda all_, owner: all_.releases(owner, id_))
+    found = _run(settings, workspace, lambda all_, owner: all_.releases(owner, id_))
     print_rows(
         [_row(one, as_json=as_json) for one in found], _RELEASE_COLUMNS, as_json=as_json, empty="There are no releases."
     )
@@ -112,68 +114,69 @@ def releases(id_: str, workspace: str, data: str | None, database: str | None, a
 @_workspace
 @_packs
 @_no_packs
-@data_option
+@settings_option
 @json_option
 def release(
-    id_: str, workspace: str, packs: tuple[str, ...], data: str | None, database: str | None, **flags: bool
+    id_: str, workspace: str, packs: tuple[str, ...], settings: Settings, no_packs: bool, as_json: bool
 ) -> None:
     """Make another release of a deployment, which serves once it is prepared. A stopped deployment is started."""
-    wanted = _packs_of(packs, flags["no_packs"])
-    made = _run(data, database, workspace, lambda all_, owner: all_.publish(owner, id_, wanted))
-    _print(made, f"Made release {made.version} of {id_}. It serves when a server has prepared it.", flags)
+    wanted = _packs_of(packs, no_packs)
+    made = _run(settings, workspace, lambda all_, owner: all_.publish(owner, id_, wanted))
+    print_result(
+        _row(made, as_json=True),
+        f"Made release {made.version} of {id_}. It serves when a server has prepared it.",
+        as_json=as_json,
+    )
 
 
 @deployments.command()
 @click.argument("id_", metavar="ID")
 @_workspace
-@data_option
+@settings_option
 @json_option
-def stop(id_: str, workspace: str, data: str | None, database: str | None, **flags: bool) -> None:
+def stop(id_: str, workspace: str, settings: Settings, as_json: bool) -> None:
     """Have a deployment take no more jobs. Those it has go on."""
-    stopped = _run(data, database, workspace, lambda all_, owner: all_.stop(owner, id_))
-    _print(stopped, f"Stopped {id_}.", flags)
+    stopped = _run(settings, workspace, lambda all_, owner: all_.stop(owner, id_))
+    print_result(_row(stopped, as_json=True), f"Stopped {id_}.", as_json=as_json)
 
 
 @deployments.command()
 @click.argument("id_", metavar="ID")
 @_workspace
-@data_option
+@settings_option
 @json_option
-def start(id_: str, workspace: str, data: str | None, database: str | None, **flags: bool) -> None:
+def start(id_: str, workspace: str, settings: Settings, as_json: bool) -> None:
     """Have a stopped deployment made ready again."""
-    started = _run(data, database, workspace, lambda all_, owner: all_.start(owner, id_))
-    _print(started, f"{id_} is {started.state.value.replace('_', ' ')}.", flags)
+    started = _run(settings, workspace, lambda all_, owner: all_.start(owner, id_))
+    print_result(_row(started, as_json=True), f"{id_} is {started.state.value.replace('_', ' ')}.", as_json=as_json)
 
 
 @deployments.command()
 @click.argument("id_", metavar="ID")
 @_workspace
-@data_option
-def delete(id_: str, workspace: str, data: str | None, database: str | None) -> None:
+@settings_option
+def delete(id_: str, workspace: str, settings: Settings) -> None:
     """Delete a deployment. Its jobs that wait fail, and those that are executed are stopped."""
-    _run(data, database, workspace, lambda all_, owner: all_.delete(owner, id_))
+    _run(settings, workspace, lambda all_, owner: all_.delete(owner, id_))
     click.echo(f"Deleted {id_}.")
 
 
-def _packs_of(packs: tuple[str, ...], no_packs: bool) -> tuple[str, ...] | None:  # noqa: FBT001 -- a pair of options
+def _packs_of(packs: tuple[str, ...], no_packs: bool) -> tuple[str, ...] | None:
     if packs and no_packs:
         raise click.UsageError("name packs, or ask for none of them")
     return packs if packs or no_packs else None
 
 
-def _run(data: str | None, database: str | None, workspace: str, work: Callable[[Deployments, str], Awaitable[T]]) -> T:
+def _run(settings: Settings, workspace: str, work: Callable[[Deployments, str], Awaitable[T]]) -> T:
     """Do something with the deployments of a workspace. What a caller would be told as a fault is a line here."""
 
-    async def done() -> T:
-        async with opened_database(settings_of(data, database)) as opened:
-            return await work(Deployments(opened, Clock(), lambda _: None), await find_workspace(opened, workspace))
+    async def done(database: Database) -> T:
+        return await work(Deployments(database, Clock(), lambda _: None), await find_workspace(database, workspace))
 
     try:
-        return asyncio.run(done())
+        return in_database(settings, done)
     except DeploymentFaultError as error:
         raise click.ClickException(_words(error.fault)) from error
-    except FaultError as error:
-        raise click.ClickException(getattr(error.fault, "detail", "") or type(error.fault).__name__) from error
 
 
 def _words(fault: DeploymentFault) -> str:
@@ -186,13 +189,6 @@ def _words(fault: DeploymentFault) -> str:
             return f"there can be {limit} {what}"
         case _:  # the others are about jobs that are sent
             raise AssertionError(fault)
-
-
-def _print(made: Deployment | Release, sentence: str, flags: dict[str, bool]) -> None:
-    if flags["as_json"]:
-        print_json(_row(made, as_json=True))
-    else:
-        click.echo(sentence)
 
 
 def _row(one: Deployment | Release, *, as_json: bool) -> dict[str, object]:

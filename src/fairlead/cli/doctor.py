@@ -9,14 +9,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from fairlead.cli.output import data_option, json_option, print_json, print_table
-from fairlead.cli.workspaces import settings_of
+from fairlead.cli.database import in_database, settings_option
+from fairlead.cli.output import json_option, print_json, print_table
 from fairlead.domain.jobs.subscriptions import beyond
-from fairlead.operations.assets.stored_files import BlobAudit, Count
+from fairlead.operations.assets.stored_files import BlobAudit
 from fairlead.operations.catalog import read_catalog
 from fairlead.operations.clock import Clock
 from fairlead.operations.ledger.books import audit
@@ -25,7 +25,6 @@ from fairlead.server.installation import (
     DataDirectoryError,
     authored_flag,
     catalog_folders,
-    opened_database,
     option_name,
     provider_files,
     stored_blobs,
@@ -48,11 +47,10 @@ class _WarningError(Exception):
 
 
 @click.command()
-@data_option
+@settings_option
 @json_option
-def doctor(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def doctor(settings: Settings, as_json: bool) -> None:
     """Check this machine and this installation; exits with status 1 when something needs mending."""
-    settings = settings_of(data, database)
     findings = [_examine(name, check, settings) for name, check in _CHECKS] + _confinement(settings)
     if as_json:
         print_json(findings)
@@ -135,11 +133,7 @@ def _books(settings: Settings) -> str:
     if file is not None and not file.exists():
         return f"{file} will be made by the first `fairlead serve`"
 
-    async def work() -> Any:
-        async with opened_database(settings) as opened:
-            return await audit(opened)
-
-    report = asyncio.run(work())
+    report = in_database(settings, audit)
     if not report.clean:
         raise _ProblemError(f"{len(report.disagreements)} disagreements; see `fairlead audit`")
     return f"{report.totals['entries']} entries add up"
@@ -151,11 +145,7 @@ def _files(settings: Settings) -> str:
     if blobs is None or (file is not None and not file.exists()):
         return "there are none yet"
 
-    async def work() -> Count:
-        async with opened_database(settings) as opened:
-            return await BlobAudit(opened, blobs, Clock()).sample(secrets.token_hex(1))
-
-    count = asyncio.run(work())
+    count = in_database(settings, lambda opened: BlobAudit(opened, blobs, Clock()).sample(secrets.token_hex(1)))
     if not count.is_clean:
         lost = f"{count.missing} missing and {count.damaged} damaged among {count.references} that were looked at"
         raise _ProblemError(f"{lost}; see `fairlead audit --blobs`")

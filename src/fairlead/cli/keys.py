@@ -1,20 +1,21 @@
 """`fairlead keys`: API keys."""
 
-import asyncio
+import re
+import sys
 from collections.abc import Mapping
 from typing import Final
 
 import click
 
-from fairlead.cli.key_ids import READ_IT, KeyId, read_key
-from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_dollars, with_times
-from fairlead.cli.workspaces import names_of, organization_changes, organization_options, settings_of
+from fairlead.cli.database import in_database, settings_option
+from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
+from fairlead.cli.workspaces import names_of, organization_changes, organization_options
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod, changed_budget
 from fairlead.domain.ledger.money import as_dollars, from_dollars
 from fairlead.operations.accounts import keys as operations
 from fairlead.operations.clock import Clock
-from fairlead.server.installation import opened_database
 from fairlead.server.settings import Settings
+from fairlead.storage.db.database import Database
 
 _COLUMNS = (
     "id", "workspace", "hint", "label", "models", "budget", "budget_period", "spent", "held",
@@ -23,6 +24,38 @@ _COLUMNS = (
 _MONEY: Final = ("budget", "spent", "held")
 _NONE: Final = "none"
 _PERIODS: Final = [period.value for period in BudgetPeriod]
+_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_READ_IT: Final = "-"
+"""The argument that means: the key is on standard input."""
+_KEY_CHARACTERS_MAX: Final = 1_000
+
+
+class _KeyId(click.ParamType[str]):
+    """The id of a key; with `or_read` also `-`, for a key on standard input."""
+
+    name = "key id"
+
+    def __init__(self, *, or_read: bool = False) -> None:
+        self._or_read = or_read
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The id as it was given. What is no id is refused without being repeated: it may be the key."""
+        text = str(value)
+        if _ID.fullmatch(text) or (self._or_read and text == _READ_IT):
+            return text
+        raise click.BadParameter(
+            "this is no id of a key; `fairlead keys list` shows them. If it is a key itself, it is in the history of "
+            "your shell now: delete it there, and revoke the key with `fairlead keys revoke -`, which reads it from "
+            "standard input.",
+            ctx,
+            param,
+        )
+
+
+def _read_key() -> str:
+    """The key on standard input, hidden where a person types it."""
+    typed = click.prompt("Key", hide_input=True) if sys.stdin.isatty() else sys.stdin.read(_KEY_CHARACTERS_MAX + 1)
+    return str(typed).strip()
 
 
 @click.group()
@@ -43,7 +76,7 @@ def keys() -> None:
     help="When the budget is whole again, in UTC: with the day, the month, or never. [default: month]",
 )
 @organization_options
-@data_option
+@settings_option
 @json_option
 def create(
     workspace: str,
@@ -52,51 +85,43 @@ def create(
     budget: str | None,
     budget_period: str | None,
     organization: str | None,
-    sso_required: bool | None,  # noqa: FBT001 -- click passes flags by name
-    data: str | None,
-    database: str | None,
-    as_json: bool,  # noqa: FBT001 -- same
+    sso_required: bool | None,
+    settings: Settings,
+    as_json: bool,
 ) -> None:
     """Make a key for WORKSPACE and show it, this once."""
-    settings = settings_of(data, database)
     if budget is None and budget_period is not None:
         raise click.UsageError("--budget-period needs --budget")
     bound = None if budget is None else changed_budget(None, _limit(budget), _period(budget_period))
     governed = organization_changes(organization, sso_required=sso_required)
 
-    async def work() -> operations.IssuedKey:
-        async with opened_database(settings) as opened:
-            return await operations.issue_key(
-                opened, workspace, label[:100], names_of(models), settings.key_prefix, Clock(), bound, **governed
-            )
-
-    issued = asyncio.run(work())
-    if as_json:
-        print_json({"id": issued.id, "key": issued.text, "workspace": workspace})
-    else:
-        click.echo(issued.text)
+    issued = in_database(
+        settings,
+        lambda opened: operations.issue_key(
+            opened, workspace, label[:100], names_of(models), settings.key_prefix, Clock(), bound, **governed
+        ),
+    )
+    print_result({"id": issued.id, "key": issued.text, "workspace": workspace}, issued.text, as_json=as_json)
 
 
 @keys.command("set")
-@click.argument("key_id", type=KeyId())
+@click.argument("key_id", type=_KeyId())
 @click.option("--budget", metavar="DOLLARS", help="What its runs may cost in a period; `none` for no bound.")
 @click.option("--budget-period", type=click.Choice(_PERIODS), help="When the budget is whole again, in UTC.")
 @organization_options
-@data_option
+@settings_option
 def set_command(
     key_id: str,
     budget: str | None,
     budget_period: str | None,
     organization: str | None,
-    sso_required: bool | None,  # noqa: FBT001 -- click passes flags by name
-    data: str | None,
-    database: str | None,
+    sso_required: bool | None,
+    settings: Settings,
 ) -> None:
     """Change the budget of a key or the organization of its account, by the key's id. Runs that were admitted go on."""
     governed = organization_changes(organization, sso_required=sso_required)
     if budget is None and budget_period is None and not governed:
         raise click.UsageError("give --budget, --budget-period, --organization or --sso-required")
-    settings = settings_of(data, database)
     if budget is not None or budget_period is not None:
         _set_budget(settings, key_id, budget, budget_period)
     if governed:
@@ -111,11 +136,7 @@ def _set_budget(settings: Settings, key_id: str, budget: str | None, budget_peri
     def change(before: Budget | None) -> Budget | None:
         return None if budget == _NONE else changed_budget(before, limit, _period(budget_period))
 
-    async def work() -> Budget | None:
-        async with opened_database(settings) as opened:
-            return await operations.change_budget(opened, key_id, change)
-
-    bound = asyncio.run(work())
+    bound = in_database(settings, lambda opened: operations.change_budget(opened, key_id, change))
     if bound is None:
         click.echo(f"{key_id} has no budget now.")
     else:
@@ -123,45 +144,38 @@ def _set_budget(settings: Settings, key_id: str, budget: str | None, budget_peri
 
 
 def _set_organization(settings: Settings, key_id: str, changes: Mapping[str, object]) -> None:
-    async def work() -> None:
-        async with opened_database(settings) as opened:
-            await operations.change_key(opened, key_id, changes)
-
-    asyncio.run(work())
+    in_database(settings, lambda opened: operations.change_key(opened, key_id, changes))
     click.echo(f"Changed {key_id}.")
 
 
 @keys.command("list")
-@data_option
+@settings_option
 @json_option
-def list_command(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def list_command(settings: Settings, as_json: bool) -> None:
     """List keys, without their secrets: what each may spend, what it has spent in this period, what is held for it."""
-
-    async def work() -> list[dict[str, object]]:
-        async with opened_database(settings_of(data, database)) as opened:
-            return await operations.list_keys(opened, Clock())
-
-    rows = [with_times(with_dollars(row, *_MONEY), "created_at", "revoked_at") for row in asyncio.run(work())]
+    rows = [
+        with_times(with_dollars(row, *_MONEY), "created_at", "revoked_at")
+        for row in in_database(settings, lambda opened: operations.list_keys(opened, Clock()))
+    ]
     print_rows(rows, _COLUMNS, as_json=as_json, empty="There are no keys.")
 
 
 @keys.command()
-@click.argument("key_id", type=KeyId(or_read=True))
-@data_option
-def revoke(key_id: str, data: str | None, database: str | None) -> None:
+@click.argument("key_id", type=_KeyId(or_read=True))
+@settings_option
+def revoke(key_id: str, settings: Settings) -> None:
     """Revoke a key by its id, for good. No further run is admitted with it.
 
     With - in the place of the id, the key itself is read from standard input.
     """
-    text = read_key() if key_id == READ_IT else None
+    text = _read_key() if key_id == _READ_IT else None
 
-    async def work() -> str | None:
-        async with opened_database(settings_of(data, database)) as opened:
-            found = key_id if text is None else await operations.find_key(opened, text)
-            is_revoked = found is not None and await operations.revoke_key(opened, found, Clock())
-            return found if is_revoked else None
+    async def work(database: Database) -> str | None:
+        found = key_id if text is None else await operations.find_key(database, text)
+        is_revoked = found is not None and await operations.revoke_key(database, found, Clock())
+        return found if is_revoked else None
 
-    revoked = asyncio.run(work())
+    revoked = in_database(settings, work)
     if revoked is None:
         which = "that is this one" if text is not None else f"with the id {key_id}"
         raise click.ClickException(f"there is no living key {which}; `fairlead keys list` shows them")

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+import click
+
 from fairlead.domain.days import NotADateError
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.ledger.budgets import NoBudgetError
@@ -33,6 +35,14 @@ _LINES: Final[Mapping[type[Exception], str]] = {
     UnknownRunError: "there is no run with the id {}; `fairlead runs list` shows them",
     UnknownWorkspaceError: "there is no workspace {}; `fairlead workspaces list` shows them",
 }
+
+
+def hide_arguments(error: click.UsageError) -> click.UsageError:
+    """An error about too many arguments without these: one may be a secret that belongs on standard input."""
+    if error.message.startswith("Got unexpected extra argument"):
+        words = "There are more arguments than this command takes; a secret is read from standard input."
+        return click.UsageError(words, error.ctx)
+    return error
 
 
 def explanation(error: Exception) -> str | None:

@@ -30,6 +30,14 @@ def print_json(document: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(document, enc_hook=str)))
 
 
+def print_result(document: object, sentence: str, *, as_json: bool) -> None:
+    """Print what a command has done: as one JSON document, or as a sentence."""
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(sentence)
+
+
 def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool, empty: str) -> None:
     """Print rows as a table of some of their columns, or all of them as JSON."""
     if as_json:

@@ -1,20 +1,20 @@
 """`fairlead provider-keys`: workspaces' own keys at providers."""
 
-import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 import click
 
-from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_times
-from fairlead.cli.workspaces import settings_of
+from fairlead.cli.database import in_database, settings_option
+from fairlead.cli.output import json_option, print_result, print_rows, with_times
 from fairlead.domain.accounts.provider_keys import DOCUMENT_BYTES_MAX, StoredKey
-from fairlead.domain.faults import FaultError
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock
-from fairlead.server.installation import master_secret, opened_database, provider_files, provider_keys
+from fairlead.server.installation import master_secret, provider_files, provider_keys
+from fairlead.server.settings import Settings
+from fairlead.storage.db.database import Database
 
 T = TypeVar("T")
 
@@ -30,11 +30,11 @@ def provider_keys_group() -> None:
 
 @provider_keys_group.command("list")
 @_workspace
-@data_option
+@settings_option
 @json_option
-def list_command(workspace: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def list_command(workspace: str, settings: Settings, as_json: bool) -> None:
     """List a workspace's own keys by their last characters."""
-    stored = _run(data, database, workspace, lambda keys, workspace_id: keys.list_all(workspace_id))
+    stored = _run(settings, workspace, lambda keys, workspace_id: keys.list_all(workspace_id))
     print_rows([_row(key) for key in stored], _COLUMNS, as_json=as_json, empty="There are no keys.")
 
 
@@ -42,50 +42,43 @@ def list_command(workspace: str, data: str | None, database: str | None, as_json
 @click.argument("provider")
 @_workspace
 @click.option("--file", type=click.File("rb"), default="-", help="Where the key is; standard input when absent.")
-@data_option
+@settings_option
 @json_option
 def set_command(  # the key itself is no argument: everybody on the machine can read those
-    provider: str, workspace: str, file: object, data: str | None, database: str | None, *, as_json: bool
+    provider: str, workspace: str, file: object, settings: Settings, *, as_json: bool
 ) -> None:
     """Store a workspace's own key at PROVIDER, in the place of the one before."""
     text = _key_text(file)
-    told, is_new = _run(data, database, workspace, lambda keys, workspace_id: keys.put(workspace_id, provider, text))
-    if as_json:
-        print_json({**_row(told), "new": is_new})
-    else:
-        click.echo(f"{'Stored' if is_new else 'Replaced'} the key of {workspace} for {provider} ({told.hint or '-'}).")
+    told, is_new = _run(settings, workspace, lambda keys, workspace_id: keys.put(workspace_id, provider, text))
+    print_result(
+        {**_row(told), "new": is_new},
+        f"{'Stored' if is_new else 'Replaced'} the key of {workspace} for {provider} ({told.hint or '-'}).",
+        as_json=as_json,
+    )
 
 
 @provider_keys_group.command("delete")
 @click.argument("provider")
 @_workspace
-@data_option
+@settings_option
 @json_option
-def delete_command(provider: str, workspace: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def delete_command(provider: str, workspace: str, settings: Settings, as_json: bool) -> None:
     """Delete a workspace's own key at PROVIDER. Its further runs there use the server's key, and are billed."""
-    _run(data, database, workspace, lambda keys, workspace_id: keys.delete(workspace_id, provider))
-    if as_json:
-        print_json({"provider": provider, "deleted": True})
-    else:
-        click.echo(f"Deleted the key of {workspace} for {provider}.")
+    _run(settings, workspace, lambda keys, workspace_id: keys.delete(workspace_id, provider))
+    print_result(
+        {"provider": provider, "deleted": True}, f"Deleted the key of {workspace} for {provider}.", as_json=as_json
+    )
 
 
-def _run(
-    data: str | None, database: str | None, workspace: str, work: Callable[[ProviderKeys, str], Awaitable[T]]
-) -> T:
-    """Do something with the keys of a workspace. What a caller would be told as a fault is a line here."""
-    settings = settings_of(data, database)
+def _run(settings: Settings, workspace: str, work: Callable[[ProviderKeys, str], Awaitable[T]]) -> T:
+    """Do something with the keys of a workspace."""
 
-    async def done() -> T:
-        async with opened_database(settings) as opened:
-            secret = master_secret(settings, make=False)
-            keys = provider_keys(secret, provider_files(settings), opened, Clock(), lambda _: None)
-            return await work(keys, await find_workspace(opened, workspace))
+    async def done(database: Database) -> T:
+        secret = master_secret(settings, make=False)
+        keys = provider_keys(secret, provider_files(settings), database, Clock(), lambda _: None)
+        return await work(keys, await find_workspace(database, workspace))
 
-    try:
-        return asyncio.run(done())
-    except FaultError as error:
-        raise click.ClickException(getattr(error.fault, "detail", "") or type(error.fault).__name__) from error
+    return in_database(settings, done)
 
 
 def _key_text(file: Any) -> str:

@@ -1,13 +1,12 @@
 """`fairlead runs`: what became of runs, and why they cost what they cost."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
 
+from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import (
-    data_option,
     json_option,
     print_json,
     print_rows,
@@ -16,10 +15,9 @@ from fairlead.cli.output import (
     with_dollars,
     with_times,
 )
-from fairlead.cli.workspaces import settings_of
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.ledger import statements as operations
-from fairlead.server.installation import opened_database
+from fairlead.server.settings import Settings
 
 _MONEY: Final = ("least", "most", "hold", "charge", "balance_change", "held_change")
 _TIMES: Final = (
@@ -72,37 +70,38 @@ def runs() -> None:
 @click.argument("workspace", default="default")
 @click.option("--state", type=click.Choice([state.value for state in RunState]), help="Only those in this state.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many of the newest.")
-@data_option
+@settings_option
 @json_option
 def list_command(
     workspace: str,
     state: str | None,
     limit: int,
-    data: str | None,
-    database: str | None,
-    as_json: bool,  # noqa: FBT001 -- click passes flags by name
+    settings: Settings,
+    as_json: bool,
 ) -> None:
     """List the newest runs of WORKSPACE, oldest first, in dollars."""
-
-    async def work() -> list[dict[str, object]]:
-        async with opened_database(settings_of(data, database)) as opened:
-            return await operations.newest_runs(opened, workspace, None if state is None else RunState(state), limit)
-
-    print_rows(_readable(asyncio.run(work())), _COLUMNS, as_json=as_json, empty="There are no such runs.")
+    print_rows(
+        _readable(
+            in_database(
+                settings,
+                lambda opened: operations.newest_runs(
+                    opened, workspace, None if state is None else RunState(state), limit
+                ),
+            )
+        ),
+        _COLUMNS,
+        as_json=as_json,
+        empty="There are no such runs.",
+    )
 
 
 @runs.command()
 @click.argument("run_id")
-@data_option
+@settings_option
 @json_option
-def show(run_id: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def show(run_id: str, settings: Settings, as_json: bool) -> None:
     """State the account of the run RUN_ID: how it came and went, and what was booked for it, in dollars."""
-
-    async def work() -> operations.Statement:
-        async with opened_database(settings_of(data, database)) as opened:
-            return await operations.statement(opened, run_id)
-
-    found = asyncio.run(work())
+    found = in_database(settings, lambda opened: operations.statement(opened, run_id))
     (run,) = _readable([found.run])
     webhooks = [] if found.webhook is None else _readable([found.webhook])
     parts = {

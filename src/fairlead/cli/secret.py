@@ -1,22 +1,21 @@
 """`fairlead secret`: the server's master secret, and another in its place. No command prints a secret."""
 
-import asyncio
 import fcntl
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 
-from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_times
-from fairlead.cli.workspaces import settings_of
+from fairlead.cli.database import in_database, settings_option
+from fairlead.cli.output import json_option, print_result, print_rows, with_times
 from fairlead.identity.master_secret import BadSecretError, Secrets
 from fairlead.identity.secret_ring import RingEntry, announced, read_ring, rotated, without_former, write_ring
 from fairlead.operations.accounts import secrets as operations
 from fairlead.operations.clock import Clock
-from fairlead.server.installation import master_secret, opened_database, secret_file
+from fairlead.server.installation import master_secret, secret_file
 from fairlead.server.settings import Settings
 from fairlead.storage.db.database import Database
 
@@ -37,11 +36,10 @@ def secret() -> None:
 
 
 @secret.command("list")
-@data_option
+@settings_option
 @json_option
-def list_command(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def list_command(settings: Settings, as_json: bool) -> None:
     """List the secrets that are known by their names, and how many sealed texts need each."""
-    settings = settings_of(data, database)
     used = _with_database(settings, operations.uses)
     names = [one.id.hex() for one in master_secret(settings, make=False).known()]
     path = secret_file(settings)
@@ -58,14 +56,13 @@ def list_command(data: str | None, database: str | None, as_json: bool) -> None:
 @click.option(
     "--prepare", is_flag=True, help="Only make the next secret known; copy the file to all hosts, then rotate."
 )
-@data_option
+@settings_option
 @json_option
-def rotate(*, prepare: bool, data: str | None, database: str | None, as_json: bool) -> None:
+def rotate(*, prepare: bool, settings: Settings, as_json: bool) -> None:
     """Make another secret the current one, and seal again what the one before has sealed.
 
     The one before goes on opening and verifying until `fairlead secret finish`. Servers follow within a second.
     """
-    settings = settings_of(data, database)
     path = _file(settings)
     _with_database(settings, operations.note_first_secret)
     with _lock_file(path):
@@ -74,7 +71,7 @@ def rotate(*, prepare: bool, data: str | None, database: str | None, as_json: bo
         write_ring(path, changed)
     if prepare:
         name = next(entry.secret.id.hex() for entry in changed if entry.is_next)
-        _say(
+        print_result(
             {"prepared": name}, f"Prepared the secret {name}; copy {path} to every host, then rotate.", as_json=as_json
         )
         return
@@ -82,22 +79,20 @@ def rotate(*, prepare: bool, data: str | None, database: str | None, as_json: bo
 
 
 @secret.command()
-@data_option
+@settings_option
 @json_option
-def reseal(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def reseal(settings: Settings, as_json: bool) -> None:
     """Seal with the current secret what others have sealed: after a rotation that was interrupted, or of a setting."""
-    settings = settings_of(data, database)
     _with_database(settings, operations.note_first_secret)
     _reseal(settings, {"current": master_secret(settings, make=False).known()[0].id.hex()}, as_json=as_json)
 
 
 @secret.command()
 @click.option("--now", "at_once", is_flag=True, help="Also while links may be good that a former secret has signed.")
-@data_option
+@settings_option
 @json_option
-def finish(*, at_once: bool, data: str | None, database: str | None, as_json: bool) -> None:
+def finish(*, at_once: bool, settings: Settings, as_json: bool) -> None:
     """Forget the secrets of before, once nothing needs them: links that they signed are good no more."""
-    settings = settings_of(data, database)
     master_secret(settings, make=False)
     path = secret_file(settings)
     entries = () if path is None else read_ring(path)
@@ -112,7 +107,7 @@ def finish(*, at_once: bool, data: str | None, database: str | None, as_json: bo
     words = f"Forgot {forgotten} secrets." if path else "Take the secrets of before out of FAIRLEAD_SECRET_KEY now."
     words += f" {unreadable} sealed texts opened with none of them." if unreadable else ""
     document = {"forgotten": forgotten, "webhook_secrets_kept": kept, "unreadable": unreadable}
-    _say(document, words, as_json=as_json)
+    print_result(document, words, as_json=as_json)
 
 
 def _settle(settings: Settings) -> int:
@@ -134,7 +129,7 @@ def _reseal(settings: Settings, told: dict[str, object], *, as_json: bool) -> No
     found = _with_database(settings, lambda database, secrets: operations.reseal(database, secrets, tell))
     words = f"Sealed {found.done} texts with the secret {told['current']}"
     words += f"; {found.unreadable} open with none that is known." if found.unreadable else "."
-    _say({**told, "resealed": found.done, "unreadable": found.unreadable}, words, as_json=as_json)
+    print_result({**told, "resealed": found.done, "unreadable": found.unreadable}, words, as_json=as_json)
 
 
 def _refuse_young(settings: Settings, entries: Sequence[RingEntry]) -> None:
@@ -152,13 +147,6 @@ def _refuse_young(settings: Settings, entries: Sequence[RingEntry]) -> None:
 def _row(name: str, entry: RingEntry, used: dict[str, int], *, is_first: bool) -> dict[str, object]:
     state = "current" if is_first else "next" if entry.is_next else "former"
     return {"name": name, "state": state, "since": entry.former_since, "sealed": used.get(name, 0)}
-
-
-def _say(document: dict[str, Any], words: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(document)
-    else:
-        click.echo(words)
 
 
 def _file(settings: Settings) -> Path:
@@ -182,8 +170,4 @@ def _lock_file(path: Path) -> Iterator[None]:
 
 
 def _with_database(settings: Settings, work: Callable[[Database, Secrets], Awaitable[T]]) -> T:
-    async def done() -> T:
-        async with opened_database(settings) as opened:
-            return await work(opened, master_secret(settings, make=False))
-
-    return asyncio.run(done())
+    return in_database(settings, lambda database: work(database, master_secret(settings, make=False)))

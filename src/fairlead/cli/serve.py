@@ -1,8 +1,10 @@
-"""`fairlead serve`: run a server."""
+"""`fairlead serve`: run a server. `fairlead openapi` prints its document, `fairlead simulate` runs the simulator."""
 
 import asyncio
 import json
+import os
 import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +15,7 @@ import uvloop
 
 import fairlead
 from fairlead.api.entrance import Entrance
-from fairlead.cli.output import data_option
+from fairlead.cli.output import data_option, print_json
 from fairlead.observing.observations import ServerReady
 from fairlead.server.base import header_names
 from fairlead.server.lifecycle import RunningServer, reload_on_hangup, running_server
@@ -22,6 +24,7 @@ from fairlead.server.web import WebServer
 
 _BACKLOG: Final = 8192
 _KEEP_ALIVE_SECONDS: Final = 75
+_SIMULATOR: Final = "fairlead_partners.simulator"
 
 
 @click.command()
@@ -32,7 +35,7 @@ _KEEP_ALIVE_SECONDS: Final = 75
 @click.option("--local-partner/--no-local-partner", default=None, help="Whether to run the built-in partner.")
 @click.option("--simulate", is_flag=True, default=None, help="Call every provider at the built-in simulator instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the address and the first key as one line of JSON.")
-def serve(as_json: bool, **given: Any) -> None:  # noqa: FBT001 -- click passes flags by name
+def serve(as_json: bool, **given: Any) -> None:
     """Run a server.
 
     The first start makes the data directory, the database, a workspace named `default` and an API key, which is shown
@@ -43,6 +46,29 @@ def serve(as_json: bool, **given: Any) -> None:  # noqa: FBT001 -- click passes 
         for name, value in given.items()
     }
     uvloop.run(_serve(read_settings(**given), as_json=as_json))
+
+
+@click.command()
+def openapi() -> None:
+    """Print the OpenAPI document that `fairlead serve` publishes at /openapi.json."""
+    from fairlead.api.openapi.document import openapi_document  # noqa: PLC0415 -- a server is rarely asked for it
+    from fairlead.server.http_app import served  # noqa: PLC0415 -- same
+
+    print_json(openapi_document(served(read_settings())))
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--port", default=8190, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--task-seconds", type=float, metavar="SECONDS", help="How long submitted work takes. [default: 0.3]")
+def simulate(host: str, port: int, task_seconds: float | None) -> None:
+    """Run the partner simulator: every vendor's API at one address, without keys or costs.
+
+    `fairlead serve --simulate` runs one of its own. How faults are scripted is in docs/simulator.md.
+    """
+    further = [] if task_seconds is None else ["--task-seconds", str(task_seconds)]
+    # The simulator is a program of its own and imports nothing of ours; this process becomes it.
+    os.execv(sys.executable, [sys.executable, "-m", _SIMULATOR, "--host", host, "--port", str(port), *further])  # noqa: S606 -- our own module
 
 
 async def _serve(settings: Settings, *, as_json: bool) -> None:

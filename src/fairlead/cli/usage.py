@@ -1,18 +1,17 @@
 """`fairlead usage`: what a workspace has used."""
 
-import asyncio
 from typing import Final
 
 import click
 
 from fairlead.api.router.documents import UsageFigures
 from fairlead.api.router.usage import usage_response
-from fairlead.cli.output import data_option, json_option, print_json, print_table, shown
-from fairlead.cli.workspaces import settings_of
+from fairlead.cli.database import in_database, settings_option
+from fairlead.cli.output import json_option, print_json, print_table, shown
 from fairlead.domain.ledger.usage import Grouping, Usage, usage_query
 from fairlead.operations.clock import Clock
-from fairlead.operations.ledger.usage import UsageReport, report_usage
-from fairlead.server.installation import opened_database
+from fairlead.operations.ledger.usage import report_usage
+from fairlead.server.settings import Settings
 
 _FIGURES: Final = ("runs", "succeeded", "failed", "amount", "credits")
 
@@ -22,25 +21,20 @@ _FIGURES: Final = ("runs", "succeeded", "failed", "amount", "credits")
 @click.option("--from", "first", metavar="DATE", help="The first day (UTC). [default: 29 days before the last]")
 @click.option("--to", "last", metavar="DATE", help="The last day (UTC), such as 2026-01-31. [default: today]")
 @click.option("--by", metavar="LIST", help="What is told apart, separated by commas. [default: day,model,key]")
-@data_option
+@settings_option
 @json_option
 def usage(
     workspace: str,
     first: str | None,
     last: str | None,
     by: str | None,
-    data: str | None,
-    database: str | None,
-    as_json: bool,  # noqa: FBT001 -- click passes flags by name
+    settings: Settings,
+    as_json: bool,
 ) -> None:
     """Show what WORKSPACE has used: runs that ended and what was charged, in dollars and in credits."""
     query = usage_query(first, last, by, Clock().today())
 
-    async def work() -> UsageReport:
-        async with opened_database(settings_of(data, database)) as opened:
-            return await report_usage(opened, workspace, query)
-
-    report = asyncio.run(work())
+    report = in_database(settings, lambda opened: report_usage(opened, workspace, query))
     told = usage_response(report)
     if as_json:
         print_json(told)

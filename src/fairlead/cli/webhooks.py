@@ -1,22 +1,19 @@
 """`fairlead webhooks`: what receivers verify with, and what became of a run's webhook."""
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Final, TypeVar
+from typing import Final
 
 import click
 
-from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_times
-from fairlead.cli.workspaces import settings_of
-from fairlead.domain.faults import FaultError
-from fairlead.domain.runs.webhooks import Delivery, Try
+from fairlead.cli.database import in_database, settings_option
+from fairlead.cli.output import json_option, print_json, print_rows, with_times
+from fairlead.domain.runs.webhooks import Try
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets, WorkspaceSecret
 from fairlead.operations.accounts.workspaces import find_workspace
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.webhooks import DeliveryLog
-from fairlead.server.installation import master_secret, opened_database
-
-T = TypeVar("T")
+from fairlead.server.installation import master_secret
+from fairlead.server.settings import Settings
+from fairlead.storage.db.database import Database
 
 _COLUMNS: Final = ("number", "at", "milliseconds", "status", "error")
 _ENDS: Final = ("delivered_at", "gave_up_at", "next_at")
@@ -30,19 +27,17 @@ def webhooks() -> None:
 @webhooks.command()
 @click.argument("workspace")
 @click.option("--rotate", is_flag=True, help="Make another first; the one before signs along for a day.")
-@data_option
+@settings_option
 @json_option
-def secret(workspace: str, rotate: bool, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def secret(workspace: str, rotate: bool, settings: Settings, as_json: bool) -> None:
     """Print the secret that the webhooks of WORKSPACE are signed with."""
-    settings = settings_of(data, database)
 
-    async def work() -> WorkspaceSecret:
-        async with opened_database(settings) as opened:
-            secrets = WebhookSecrets(opened, master_secret(settings, make=False), Clock())
-            workspace_id = await find_workspace(opened, workspace)
-            return await (secrets.rotate(workspace_id) if rotate else secrets.show(workspace_id))
+    async def work(database: Database) -> WorkspaceSecret:
+        secrets = WebhookSecrets(database, master_secret(settings, make=False), Clock())
+        workspace_id = await find_workspace(database, workspace)
+        return await (secrets.rotate(workspace_id) if rotate else secrets.show(workspace_id))
 
-    found = _run(work())
+    found = in_database(settings, work)
     if as_json:
         print_json(with_times({"secret": found.text, "rotated_at": found.rotated_at}, "rotated_at"))
     else:
@@ -51,16 +46,11 @@ def secret(workspace: str, rotate: bool, data: str | None, database: str | None,
 
 @webhooks.command()
 @click.argument("run_id")
-@data_option
+@settings_option
 @json_option
-def log(run_id: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def log(run_id: str, settings: Settings, as_json: bool) -> None:
     """Show the tries of the webhook of RUN_ID, oldest first."""
-
-    async def work() -> Delivery | None:
-        async with opened_database(settings_of(data, database)) as opened:
-            return await DeliveryLog(opened).of_run(run_id)
-
-    found = _run(work())
+    found = in_database(settings, lambda opened: DeliveryLog(opened).of_run(run_id))
     if found is None:
         raise click.ClickException(f"no webhook of a run {run_id} is kept")
     tries = [_row(number, one) for number, one in enumerate(found.tries, 1)]
@@ -72,14 +62,6 @@ def log(run_id: str, data: str | None, database: str | None, as_json: bool) -> N
     click.echo(url)
     print_rows(tries, _COLUMNS, as_json=False, empty="It was not tried yet.")
     click.echo(_end(ends))
-
-
-def _run(work: Coroutine[object, object, T]) -> T:
-    """Do something; what a caller would be told as a fault is a line here."""
-    try:
-        return asyncio.run(work)
-    except FaultError as error:
-        raise click.ClickException(getattr(error.fault, "detail", "") or type(error.fault).__name__) from error
 
 
 def _row(number: int, one: Try) -> dict[str, object]:

@@ -36,7 +36,7 @@ _FILE = click.argument("file", type=click.Path(path_type=Path, exists=True, dir_
 @click.option("--output", metavar="DIR", default="output", show_default=True, help="Where the files go that it saves.")
 @_target_option
 @json_option
-def run(file: Path, inputs: str | None, output: str, targets: Sequence[str], as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def run(file: Path, inputs: str | None, output: str, targets: Sequence[str], as_json: bool) -> None:
     """Run a workflow, show how far it is, and what it has written.
 
     Outputs that cannot be made are reported, and the others are made. Status 1 says that something was not.
@@ -49,7 +49,7 @@ def run(file: Path, inputs: str | None, output: str, targets: Sequence[str], as_
 @_input_option
 @_target_option
 @json_option
-def check(file: Path, inputs: str | None, targets: Sequence[str], as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def check(file: Path, inputs: str | None, targets: Sequence[str], as_json: bool) -> None:
     """Say whether a workflow can be run, and what is wrong with it; ends with status 1 when something is."""
     _runs().check(file, inputs, targets, as_json=as_json)
 
@@ -57,7 +57,7 @@ def check(file: Path, inputs: str | None, targets: Sequence[str], as_json: bool)
 @workflow.command()
 @click.argument("name", required=False)
 @json_option
-def nodes(name: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def nodes(name: str | None, as_json: bool) -> None:
     """List the nodes there are, or describe one."""
     _runs().nodes(name, as_json=as_json)
 

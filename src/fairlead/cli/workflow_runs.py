@@ -5,20 +5,31 @@ import difflib
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from fairlead.cli.node_progress import NodeProgress
 from fairlead.cli.output import print_json, print_rows, print_table, shown
-from fairlead.domain.jobs.events import Failed, Failure, Interrupted
+from fairlead.domain.jobs.events import (
+    Cached,
+    Event,
+    Executing,
+    Failed,
+    Failure,
+    Finished,
+    Interrupted,
+    Place,
+    Progress,
+    Stopped,
+)
 from fairlead.engine.graph.cache import ResultCache
 from fairlead.engine.graph.documents import DOCUMENT_BYTES_MAX, Document, read_document
 from fairlead.engine.graph.executor import Executor, Outcome, Work
 from fairlead.engine.graph.faults import Fault, NodeFaults
-from fairlead.engine.graph.graph import BadGraphError
+from fairlead.engine.graph.graph import BadGraphError, Graph
 from fairlead.engine.graph.validation import InvalidGraphError, Validated, validate
 from fairlead.engine.nodes.families import own_nodes
 from fairlead.engine.nodes.files import Folders
@@ -28,6 +39,8 @@ from fairlead.engine.nodes.registry import Registry
 _CACHE_BYTES: Final = 256 * 2**20
 _PREVIEWS: Final = "previews"
 _SHOWN_TEXT_MAX: Final = 200
+_LINE_LENGTH_MAX: Final = 78
+_ERASE_LINE: Final = "\r\x1b[K"
 
 
 def run(file: Path, inputs: str | None, output: Path, targets: Sequence[str], *, as_json: bool) -> None:
@@ -113,7 +126,7 @@ async def _run(
         stop.set()
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
-    progress = NodeProgress(validated.graph, is_quiet=is_quiet)
+    progress = _NodeProgress(validated.graph, is_quiet=is_quiet)
     executor = Executor(registry, ResultCache(_CACHE_BYTES))
     try:
         work = Work(validated.graph, validated.outputs, folders, document.hidden)
@@ -239,3 +252,52 @@ def _options(options: Mapping[str, object]) -> str:
     return ", ".join(
         f"{name} {shown(options[name])}" for name in ("default", "min", "max", "options") if name in options
     )
+
+
+class _NodeProgress:
+    """Says on standard error what events tell: on one line that changes where a person looks, else on a line a node."""
+
+    def __init__(self, graph: Graph, *, is_quiet: bool) -> None:
+        self._graph = graph
+        self._is_quiet = is_quiet
+        self._is_live = sys.stderr.isatty()
+        self._started: dict[str, float] = {}
+        self._finished = 0
+
+    def note(self, event: Event) -> None:
+        """Show an event."""
+        if self._is_quiet:
+            return
+        match event:
+            case Cached(nodes=nodes) if nodes:
+                self._say(f"{len(nodes)} nodes are known already")
+            case Executing(place=place):
+                self._started.setdefault(place.node, time.monotonic())
+                self._show(f"{self._finished} done, now {self._name(place)}")
+            case Progress(place=place, value=value, most=most) if most > 0:
+                self._show(f"{self._finished} done, now {self._name(place)}: {value / most:.0%}")
+            case Finished(place=place):
+                self._finished += 1
+                seconds = time.monotonic() - self._started.pop(place.node, time.monotonic())
+                self._say(f"{self._finished:>4}  {self._name(place)}  {seconds:.2f} s")
+            case Stopped(place=place, message=message):
+                self._say(f"      {self._name(place)} was not executed: {message}")
+            case _:
+                pass  # how it ends is shown by the outcome
+
+    def clear(self) -> None:
+        """Leave the terminal as it was found."""
+        if self._is_live and not self._is_quiet:
+            click.echo(_ERASE_LINE, err=True, nl=False)
+
+    def _say(self, line: str) -> None:
+        click.echo(f"{_ERASE_LINE if self._is_live else ''}{line}", err=True)
+
+    def _show(self, line: str) -> None:
+        """A line that the next one takes the place of; not kept where lines stay."""
+        if self._is_live:
+            click.echo(f"{_ERASE_LINE}{line[:_LINE_LENGTH_MAX]}", err=True, nl=False)
+
+    def _name(self, place: Place) -> str:
+        node = self._graph.get(place.real_node)
+        return f"{node.class_type if node else '?'} ({place.real_node})"

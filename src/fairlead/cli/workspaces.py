@@ -1,19 +1,17 @@
 """`fairlead workspaces`: who pays."""
 
-import asyncio
-from pathlib import Path
 from typing import Any
 
 import click
 
-from fairlead.cli.output import data_option, json_option, print_json, print_rows, with_dollars, with_times
+from fairlead.cli.database import in_database, settings_option
+from fairlead.cli.output import json_option, print_result, print_rows, with_dollars, with_times
 from fairlead.domain.accounts.callers import ORGANIZATION_CHARACTERS_MAX, Billing, Gate, is_organization_id
 from fairlead.domain.jobs.subscriptions import first_of
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, as_dollars, from_dollars
 from fairlead.operations.accounts import workspaces as operations
 from fairlead.operations.clock import Clock
-from fairlead.server.installation import opened_database
-from fairlead.server.settings import Settings, read_settings
+from fairlead.server.settings import Settings
 
 _COLUMNS = (
     "name",
@@ -38,11 +36,6 @@ _COLUMNS = (
 )
 _NONE = "none"
 _LIMIT_MAX = 10**12
-
-
-def settings_of(data: str | None, database: str | None) -> Settings:
-    """The settings of a command that names a data directory or a database."""
-    return read_settings(data=None if data is None else Path(data), database=database)
 
 
 @click.group()
@@ -116,53 +109,42 @@ def organization_changes(organization: str | None, *, sso_required: bool | None)
     help="Whether it runs on its balance, or may owe up to its cap.",
 )
 @_rights
-@data_option
+@settings_option
 @json_option
-def create(name: str, billing: str, data: str | None, database: str | None, as_json: bool, **rights: Any) -> None:  # noqa: FBT001 -- click passes flags by name
+def create(name: str, billing: str, settings: Settings, as_json: bool, **rights: Any) -> None:
     """Make a workspace."""
-    settings = settings_of(data, database)
     rights["subscription"] = rights["subscription"] or first_of(settings.subscriptions)[0]
     command = operations.WorkspaceCommand(name=name, billing=Billing(billing), **_changes(settings, **rights))
 
-    async def work() -> str:
-        async with opened_database(settings) as opened:
-            return await operations.create_workspace(opened, command, Clock())
-
-    workspace_id = asyncio.run(work())
-    if as_json:
-        print_json({"id": workspace_id, "name": name, "billing": billing})
-    else:
-        click.echo(f"Made the {billing} workspace {name} ({workspace_id}).")
+    workspace_id = in_database(settings, lambda opened: operations.create_workspace(opened, command, Clock()))
+    print_result(
+        {"id": workspace_id, "name": name, "billing": billing},
+        f"Made the {billing} workspace {name} ({workspace_id}).",
+        as_json=as_json,
+    )
 
 
 @workspaces.command()
 @click.argument("workspace")
 @_rights
-@data_option
-def change(workspace: str, data: str | None, database: str | None, **rights: Any) -> None:
+@settings_option
+def change(workspace: str, settings: Settings, **rights: Any) -> None:
     """Change what a workspace may do."""
-    changes = _changes(settings_of(data, database), **rights)
+    changes = _changes(settings, **rights)
 
-    async def work() -> None:
-        async with opened_database(settings_of(data, database)) as opened:
-            await operations.change_workspace(opened, workspace, changes)
-
-    asyncio.run(work())
+    in_database(settings, lambda opened: operations.change_workspace(opened, workspace, changes))
     click.echo(f"Changed {workspace}.")
 
 
 @workspaces.command("list")
-@data_option
+@settings_option
 @json_option
-def list_command(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def list_command(settings: Settings, as_json: bool) -> None:
     """List workspaces with their figures, in dollars."""
-
-    async def work() -> list[dict[str, object]]:
-        async with opened_database(settings_of(data, database)) as opened:
-            return await operations.list_workspaces(opened)
-
     money = ("balance", "held", "cap", "commitment_limit")
-    rows = [with_times(with_dollars(row, *money), "created_at") for row in asyncio.run(work())]
+    rows = [
+        with_times(with_dollars(row, *money), "created_at") for row in in_database(settings, operations.list_workspaces)
+    ]
     print_rows(rows, _COLUMNS, as_json=as_json, empty="There are no workspaces.")
 
 
@@ -170,21 +152,20 @@ def list_command(data: str | None, database: str | None, as_json: bool) -> None:
 @click.argument("workspace")
 @click.argument("dollars")
 @click.option("--reason", default="payment", show_default=True, help="Why, for the ledger.")
-@data_option
+@settings_option
 @json_option
-def credit(workspace: str, dollars: str, reason: str, data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def credit(workspace: str, dollars: str, reason: str, settings: Settings, as_json: bool) -> None:
     """Book DOLLARS into a workspace; a negative amount (after `--`) corrects it."""
     amount = from_dollars(dollars)
 
-    async def work() -> int:
-        async with opened_database(settings_of(data, database)) as opened:
-            return await operations.credit(opened, workspace, amount, reason[:200], Clock())
-
-    balance = as_dollars(asyncio.run(work()))
-    if as_json:
-        print_json({"workspace": workspace, "balance": balance})
-    else:
-        click.echo(f"Booked {as_dollars(amount)} dollars into {workspace}; its balance is {balance}.")
+    balance = as_dollars(
+        in_database(settings, lambda opened: operations.credit(opened, workspace, amount, reason[:200], Clock()))
+    )
+    print_result(
+        {"workspace": workspace, "balance": balance},
+        f"Booked {as_dollars(amount)} dollars into {workspace}; its balance is {balance}.",
+        as_json=as_json,
+    )
 
 
 _STORAGE_COLUMNS = ("name", "bytes", "bytes_limit", "files", "files_limit", "own_limits")
@@ -193,25 +174,24 @@ _MIB = 2**20
 
 
 @workspaces.command()
-@data_option
+@settings_option
 @json_option
-def storage(data: str | None, database: str | None, as_json: bool) -> None:  # noqa: FBT001 -- click passes flags by name
+def storage(settings: Settings, as_json: bool) -> None:
     """List what workspaces keep in files, and may keep; a limit of 0 is none."""
-    settings = settings_of(data, database)
-
-    async def work() -> list[dict[str, object]]:
-        async with opened_database(settings) as opened:
-            return await operations.list_storage(opened, settings.storage_limits())
-
-    print_rows(asyncio.run(work()), _STORAGE_COLUMNS, as_json=as_json, empty="There are no workspaces.")
+    print_rows(
+        in_database(settings, lambda opened: operations.list_storage(opened, settings.storage_limits())),
+        _STORAGE_COLUMNS,
+        as_json=as_json,
+        empty="There are no workspaces.",
+    )
 
 
 @workspaces.command()
 @click.argument("workspace")
 @click.option("--mib", metavar="N", help="What it may keep, in MiB; `none`, or `default` for the setting's.")
 @click.option("--files", metavar="N", help="The files it may keep; `none`, or `default` for the setting's.")
-@data_option
-def limit_storage(workspace: str, mib: str | None, files: str | None, data: str | None, database: str | None) -> None:
+@settings_option
+def limit_storage(workspace: str, mib: str | None, files: str | None, settings: Settings) -> None:
     """Limit what a workspace keeps in files. What it keeps already stays."""
     changes: dict[str, int | None] = {}
     if mib is not None:
@@ -219,11 +199,7 @@ def limit_storage(workspace: str, mib: str | None, files: str | None, data: str 
     if files is not None:
         changes["files_limit"] = _limit(files, "--files", 1)
 
-    async def work() -> None:
-        async with opened_database(settings_of(data, database)) as opened:
-            await operations.limit_storage(opened, workspace, changes)
-
-    asyncio.run(work())
+    in_database(settings, lambda opened: operations.limit_storage(opened, workspace, changes))
     click.echo(f"Changed {workspace}.")
 
 
