@@ -4,21 +4,20 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+import msgspec
+
 _Waits: TypeAlias = "dict[Deadline, None]"
 
 _SOON: Final = 0.001
 """Timers of an event loop may go off a millisecond early."""
 
 
-class Deadline:
+class Deadline(msgspec.Struct, eq=False):
     """The bound of one wait."""
 
-    __slots__ = ("_waits", "due_at", "expire")
-
-    def __init__(self, waits: _Waits, due_at: float, expire: Callable[[float], None]) -> None:
-        self._waits = waits
-        self.due_at = due_at
-        self.expire = expire
+    _waits: _Waits
+    due_at: float
+    expire: Callable[[float], None]
 
     def cancel(self) -> None:
         """The wait has ended, or never mind."""

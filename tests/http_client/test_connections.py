@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from fairlead.http_client import pool, transport
+from fairlead.http_client import transport
 from fairlead.http_client.answers import AnswerReader
 from fairlead.http_client.connections import Connection
 from fairlead.http_client.outcomes import Reply
@@ -199,8 +199,8 @@ def test_post_takes_no_connection_that_may_be_closing(loop: str, monkeypatch: py
 @LOOPS
 def test_idle_connections_are_bounded(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more are kept than the bound says, and none for longer than it says."""
-    monkeypatch.setattr(pool, "_IDLE_MOST", 3)
-    monkeypatch.setattr(pool, "_SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr(transport, "_IDLE_MOST", 3)
+    monkeypatch.setattr(transport, "_SWEEP_SECONDS", 0.05)
     together = asyncio.Barrier(8)
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -214,7 +214,7 @@ def test_idle_connections_are_bounded(loop: str, monkeypatch: pytest.MonkeyPatch
             await asyncio.gather(*(_post(opened, server.url) for _ in range(8)))
             await until(lambda: server.open <= 3)
             assert server.open == 3
-            monkeypatch.setattr(pool, "_IDLE_SECONDS", 0.0)
+            monkeypatch.setattr(transport, "_IDLE_SECONDS", 0.0)
             await until(lambda: server.open == 0)
 
     run_on(loop, work())
@@ -222,7 +222,7 @@ def test_idle_connections_are_bounded(loop: str, monkeypatch: pytest.MonkeyPatch
 
 def test_oldest_idle_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no more may be kept, the one idle longest goes, wherever it leads to."""
-    monkeypatch.setattr(pool, "_IDLE_MOST", 1)
+    monkeypatch.setattr(transport, "_IDLE_MOST", 1)
 
     async def work() -> None:
         async with serving(answering(OK)) as first, serving(answering(OK)) as second, _opened() as opened:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.http_client.outcomes import UnreachableError
-from fairlead.http_client.targets import read_target, write_head
+from fairlead.http_client.targets import read_target
+from fairlead.http_client.transport import write_head
 
 _TARGET = read_target("POST", "http://partner.example/x")
 

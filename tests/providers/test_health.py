@@ -129,4 +129,4 @@ def test_only_legs_with_failures_are_remembered(recorder: HealthRecorder) -> Non
         recorder.call(fails=False, ref=("fake", str(number)))
     recorder.call(fails=True)
     recorder.call(fails=False)
-    assert recorder.healths._records == {}
+    assert recorder.healths.failing == {}

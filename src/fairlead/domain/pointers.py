@@ -4,6 +4,7 @@ Beyond the RFC, a part `*` means every item of an array, and `*[role=first_frame
 `role` is that text; `*[role=]` those without one. Such a pointer leads to many places: `find_all`.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
@@ -38,8 +39,9 @@ def as_text(pointer: Pointer) -> str:
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in pointer)
 
 
+@functools.lru_cache(maxsize=4096)
 def is_plural(pointer: Pointer) -> bool:
-    """Whether a pointer may lead to many places."""
+    """Whether a pointer may lead to many places; remembered, as files write pointers and every run follows some."""
     return any(part.startswith("*") for part in pointer)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from fairlead.http_client.answers import AnswerReader
-from fairlead.http_client.outcomes import BrokenOffError, Reply, TooSlowError, TransportError, UnreachableError
+from fairlead.http_client.outcomes import SUCCESS, BrokenOffError, Reply, TooSlowError, TransportError, UnreachableError
 from fairlead.http_client.targets import Origin
 
 Sink: TypeAlias = Callable[[bytes], Awaitable[None] | None]
@@ -16,7 +16,6 @@ _SLICE: Final = 64 * 1024
 _READ_AHEAD: Final = 256 * 1024
 _TAKEN_BYTES: Final = 4 * 2**20
 """A larger body is taken by a thread."""
-_SUCCESS: Final = range(200, 300)
 _CUT: Final = "the connection was closed before the answer was complete"
 
 
@@ -100,9 +99,8 @@ class Connection(asyncio.Protocol):
         The caller bounds the time (`expire`). UnreachableError where the connection was closed before; BrokenOffError
         as it says.
         """
-        self._begin(request, limit, streams=False)
         try:
-            if not self._sent_at_once(request):
+            if not self._begin(request, limit, streams=False):
                 await self._send_slices(request)
             while (reader := self._reader) is None or not reader.complete:
                 await self._change()
@@ -120,9 +118,8 @@ class Connection(asyncio.Protocol):
         The body of any other answer is not read, and neither is more than 256 KiB ahead of the sink. The caller bounds
         the time. BrokenOffError as it says; what the sink raises goes through.
         """
-        self._begin(request, limit, streams=True)
         try:
-            if not self._sent_at_once(request):
+            if not self._begin(request, limit, streams=True):
                 await self._send_slices(request)
             return await self._drain_into(sink)
         except BaseException:
@@ -204,20 +201,13 @@ class Connection(asyncio.Protocol):
         self._held_back = False
         self._wake()
 
-    def _begin(self, request: Request, limit: int, *, streams: bool) -> None:
+    def _begin(self, request: Request, limit: int, *, streams: bool) -> bool:
+        """Write the head of a request, and with it a body that is small; False where the body is still to be sent."""
         self._busy, self._streams = True, streams
         self.was_heard = self._unsent = False
         self._limit, self._bodyless = limit, request.bodyless
         if self._reader is not None:
             self._reader.expect(limit, bodyless=request.bodyless)
-
-    def _finish(self) -> None:
-        """Be idle; a fault kept here would, by its traceback, keep us until the garbage collector comes."""
-        self._busy = False
-        self._fault = None
-
-    def _sent_at_once(self, request: Request) -> bool:
-        """Write the head of a request, and with it a body that is small; False where the body is still to be sent."""
         transport = self._transport
         if transport is None or transport.is_closing():
             raise UnreachableError("the connection was closed before anything was sent")
@@ -225,6 +215,11 @@ class Connection(asyncio.Protocol):
         is_small = content is None or len(content) <= _SLICE
         transport.write(request.head + content if content and is_small else request.head)
         return is_small
+
+    def _finish(self) -> None:
+        """Be idle; a fault kept here would, by its traceback, keep us until the garbage collector comes."""
+        self._busy = False
+        self._fault = None
 
     async def _send_slices(self, request: Request) -> None:
         """Write a large body slice by slice, as far as the partner takes it before it answers."""
@@ -249,7 +244,7 @@ class Connection(asyncio.Protocol):
         while self._reader is None or self._reader.status == 0:
             await self._change()
         reader = self._reader
-        if reader.status not in _SUCCESS:
+        if reader.status not in SUCCESS:
             self.abort()
             return Received(reader.status, reader.headers, 0)
         while not reader.complete or reader.waiting:

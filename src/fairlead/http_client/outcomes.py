@@ -7,8 +7,12 @@ TransportError
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
+
+SUCCESS: Final = range(200, 300)
+"""The statuses of HTTP's class of success."""
 
 
 class TransportError(Exception):
@@ -35,8 +39,3 @@ class Reply(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     content: bytes
-
-    @property
-    def is_success(self) -> bool:
-        """Whether the status is of HTTP's class of success."""
-        return self.status // 100 == 2  # noqa: PLR2004 -- 2xx

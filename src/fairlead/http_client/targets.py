@@ -1,8 +1,7 @@
-"""Where a request goes, and the bytes it begins with. Nothing that could end a line early gets into them."""
+"""Where a request goes, and the lines it begins with. Nothing that could end a line early gets into them."""
 
 import functools
 import re
-from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
@@ -13,14 +12,7 @@ Origin: TypeAlias = tuple[bool, str, int]
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"})
 _PORTS: Final = {"http": 80, "https": 443}
 _HOST: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_.])?|[0-9a-f:.]*:[0-9a-f:.]*")
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _URL_MAX: Final = 16 * 1024
-_HEAD_MAX: Final = 64 * 1024
-# What frames a message or belongs to one connection is ours to say; encodings are declined, because we read none.
-_OURS: Final = frozenset({
-    "accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te",
-    "trailer", "transfer-encoding", "upgrade",
-})  # fmt: skip
 
 
 class Target(NamedTuple):
@@ -69,40 +61,6 @@ def read_target(method: str, url: str) -> Target:
 def read_origin(url: str) -> Origin:
     """The origin of an absolute address; UnreachableError as `read_target` raises it."""
     return read_target("GET", url).origin
-
-
-def write_head(target: Target, headers: Mapping[str, str], content: bytes | None) -> bytes:
-    """The head of a request, whole.
-
-    UnreachableError, before anything is sent, for a header that is ours to say, a name that is none, a value with
-    anything but printable ASCII, or more than 64 KiB. The error never shows a value: it may be a credential.
-    """
-    lines = [target.opening]
-    names_agent = False
-    for name, value in headers.items():
-        beginning, is_agent = _header(name)
-        names_agent = names_agent or is_agent
-        if not (value.isascii() and value.isprintable()):
-            raise UnreachableError(f"the value of the header {name} has characters that no header has")
-        lines.append(beginning + value)
-    if not names_agent:
-        lines.append("User-Agent: fairlead")
-    if content is not None:
-        lines.append(f"Content-Length: {len(content)}")
-    lines.append("\r\n")
-    head = "\r\n".join(lines).encode("ascii")
-    if len(head) > _HEAD_MAX:
-        raise UnreachableError(f"the request's headers pass {_HEAD_MAX} bytes")
-    return head
-
-
-@functools.lru_cache(maxsize=512)
-def _header(name: str) -> tuple[str, bool]:
-    """How the line of a header begins, and whether it says who we are."""
-    lower = name.lower()
-    if not _NAME.fullmatch(name) or lower in _OURS:
-        raise UnreachableError(f"{name[:64]!r} is not a header a request may bring along")
-    return f"{name}: ", lower == "user-agent"
 
 
 def _origin(parts: SplitResult) -> Origin:

@@ -5,17 +5,19 @@ proxy is taken from the environment, every wait and every body has a bound.
 """
 
 import asyncio
+import functools
 import math
+import re
 import ssl
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from fairlead.deadlines import Deadlines
 from fairlead.http_client.addresses import AddressBook, IPAddress, Resolver, is_public, resolve
 from fairlead.http_client.connections import Connection, Place, Received, Request, Sink
 from fairlead.http_client.outcomes import BrokenOffError, Reply, TooSlowError, TransportError, UnreachableError
-from fairlead.http_client.pool import Pool
-from fairlead.http_client.targets import Target, read_target, write_head
+from fairlead.http_client.targets import Target, read_target
 
 __all__ = ["BrokenOffError", "Received", "TooSlowError", "Transport", "TransportError", "UnreachableError"]
 
@@ -23,10 +25,102 @@ _CONNECT_SECONDS: Final = 10.0
 _ADDRESS_SECONDS: Final = 2.5
 _ADDRESSES_MOST: Final = 6
 _CLOSE_SECONDS: Final = 5.0
+_IDLE_SECONDS: Final = 50.0
+_IDLE_MOST: Final = 1024
+_SWEEP_SECONDS: Final = 5.0
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEAD_MAX: Final = 64 * 1024
+# What frames a message or belongs to one connection is ours to say; encodings are declined, because we read none.
+_OURS: Final = frozenset({
+    "accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te",
+    "trailer", "transfer-encoding", "upgrade",
+})  # fmt: skip
 _REPEATABLE: Final = frozenset({"GET", "HEAD"})
 # Node, uvicorn and Apache close a connection that was idle for five seconds. A POST that crosses with such a close is
 # lost, and nobody may repeat it; a GET is repeated.
 _FRESH_SECONDS: Final = 4.0
+
+
+class Pool:
+    """The open connections, and those of them that are idle, by their place."""
+
+    def __init__(self) -> None:
+        self._open: set[Connection] = set()
+        self._idle: dict[Connection, None] = {}  # the one idle longest comes first, here and in each place
+        self._places: dict[Place, dict[Connection, None]] = {}
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._closed: asyncio.Event | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is to be opened."""
+        return self._closed is not None
+
+    def watch(self, connection: Connection) -> None:
+        """Know of an open connection, so that it can be closed with the others."""
+        self._open.add(connection)
+
+    def take(self, place: Place, now: float, within: float) -> Connection | None:
+        """The connection of a place that was used last, if it has been idle for `within` seconds or less."""
+        idle = self._places.get(place)
+        while idle:
+            connection = next(reversed(idle))
+            if now - connection.idle_since > within:
+                return None
+            del idle[connection], self._idle[connection]
+            if connection.is_open:
+                return connection
+        return None
+
+    def put(self, connection: Connection) -> None:
+        """Keep a connection for the next request, or close it where it cannot be kept.
+
+        Where too many are idle, the one idle longest has to go.
+        """
+        if self._closed is not None or not connection.may_be_kept:
+            connection.abort()
+            return
+        if len(self._idle) >= _IDLE_MOST:
+            self._close_oldest()
+        connection.idle_since = connection.loop.time()
+        self._idle[connection] = None
+        self._places.setdefault(connection.place, {})[connection] = None
+        if self._sweeping is None:
+            self._sweeping = connection.loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def forget(self, connection: Connection) -> None:
+        """Let go of a connection that was closed, by whomever."""
+        self._open.discard(connection)
+        if connection in self._idle:
+            del self._idle[connection], self._places[connection.place][connection]
+        if self._closed is not None and not self._open:
+            self._closed.set()
+
+    async def close(self, seconds: float) -> None:
+        """Close every connection, and wait at most so long until they are."""
+        self._closed = asyncio.Event()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for connection in list(self._open):
+            connection.abort()
+        if self._open:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._closed.wait()
+
+    def _close_oldest(self) -> None:
+        connection = next(iter(self._idle))
+        del self._idle[connection], self._places[connection.place][connection]
+        connection.abort()
+
+    def _sweep(self) -> None:
+        """Close what has been idle for too long, and look again later while anything is idle."""
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - _IDLE_SECONDS
+        while self._idle and next(iter(self._idle)).idle_since <= oldest:
+            self._close_oldest()
+        self._places = {place: idle for place, idle in self._places.items() if idle}
+        self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep) if self._idle else None
 
 
 class Transport:
@@ -194,3 +288,37 @@ class Transport:
         self._tls = self._trust()
         self._tls.set_alpn_protocols(["http/1.1"])
         return self._tls
+
+
+def write_head(target: Target, headers: Mapping[str, str], content: bytes | None) -> bytes:
+    """The head of a request, whole.
+
+    UnreachableError, before anything is sent, for a header that is ours to say, a name that is none, a value with
+    anything but printable ASCII, or more than 64 KiB. The error never shows a value: it may be a credential.
+    """
+    lines = [target.opening]
+    names_agent = False
+    for name, value in headers.items():
+        beginning, is_agent = _header(name)
+        names_agent = names_agent or is_agent
+        if not (value.isascii() and value.isprintable()):
+            raise UnreachableError(f"the value of the header {name} has characters that no header has")
+        lines.append(beginning + value)
+    if not names_agent:
+        lines.append("User-Agent: fairlead")
+    if content is not None:
+        lines.append(f"Content-Length: {len(content)}")
+    lines.append("\r\n")
+    head = "\r\n".join(lines).encode("ascii")
+    if len(head) > _HEAD_MAX:
+        raise UnreachableError(f"the request's headers pass {_HEAD_MAX} bytes")
+    return head
+
+
+@functools.lru_cache(maxsize=512)
+def _header(name: str) -> tuple[str, bool]:
+    """How the line of a header begins, and whether it says who we are."""
+    lower = name.lower()
+    if not _NAME.fullmatch(name) or lower in _OURS:
+        raise UnreachableError(f"{name[:64]!r} is not a header a request may bring along")
+    return f"{name}: ", lower == "user-agent"

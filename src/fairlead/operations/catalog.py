@@ -113,7 +113,7 @@ class CatalogKeeper:
             if isinstance(found, ModelNotFound):
                 raise FaultError(found)
             model = found
-        if not caller.may_run(model_id) and (fault := refuse_model(caller, model_id)):
+        if not caller.is_unrestricted and (fault := refuse_model(caller, model_id)):
             raise FaultError(fault)
         return model
 

@@ -72,8 +72,10 @@ class AnswerDecoder:
         One that cannot be read is as good as none, and so is JSON with more than `values_max` values.
         """
         if len(reply.content) <= INLINE_BYTES:
-            if values_max is not None and is_json(reply) and has_more_values(reply.content, values_max):
-                reply = Reply(reply.status, reply.headers, b"")
+            # A value takes a byte: most answers need no counting.
+            if values_max is not None and len(reply.content) > values_max and is_json(reply):
+                content = b"" if has_more_values(reply.content, values_max) else reply.content
+                reply = Reply(reply.status, reply.headers, content)
             return read_here(redactor.clean(reply))
         asked = OfAnswer(secrets.token_hex(16), is_json(reply), redactor.secrets, values_max)
         if not (asked.is_json or asked.secrets):

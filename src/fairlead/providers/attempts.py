@@ -40,18 +40,22 @@ class Attempts:
         """
         provider = self._exchange.providers[order.provider]
         is_ours = order.credential is None
-        number = 0
+        number, failing = 0, self._healths.failing
         spent: set[str] = set()
         failed: Failed | None = None
         while True:
-            credential = order.credential or self._next(order.provider, spent)
+            is_well = not (spent or failing)  # as nearly always, and every run asks
+            credential = order.credential or (
+                self._credentials.next(order.provider) if is_well else self._next(order.provider, spent)
+            )
             if credential is None:
                 return failed or self._none(order.provider)
             ref = (order.provider, credential.label)
-            self._healths.begins(ref, provider.cooldown)
+            if ref in failing:
+                self._healths.begins(ref, provider.cooldown)
             reading = await self._exchange.send(order, credential)
             if type(reading) is not Failed:
-                if is_ours:
+                if is_ours and ref in failing:
                     self._healths.succeeded(ref)
                 return reading
             if is_ours:  # a caller's own credential says nothing of the partner's health for ours

@@ -24,6 +24,7 @@ from fairlead.domain.faults import (
 )
 from fairlead.domain.pointers import MISSING, Pointer, find, find_all, first
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
+from fairlead.http_client.outcomes import SUCCESS
 from fairlead.providers.answers import ReadReply
 from fairlead.providers.spec import Call, Meaning, Polling, Protocol, Provider, Sign
 
@@ -64,7 +65,7 @@ def classify_answer(provider: Provider, call: Call, reply: ReadReply) -> Complet
     answer = reply.document
     if provider.signs and (failure := _read_sign(provider, call, reply, answer, is_taken=False)):
         return failure
-    if not reply.is_success:
+    if reply.status not in SUCCESS:
         return Failed(_by_status(reply), reply.status, _how_far(reply))
     match call.protocol:
         case Protocol.SYNC_JSON:
@@ -87,7 +88,7 @@ def classify_poll(
         return _signed_poll(failure, reply)
     if reply.status in polling.pending_status:
         return Pending()
-    if not reply.is_success:
+    if reply.status not in SUCCESS:
         return _failed_poll(reply)
     told = find(answer, polling.status)
     status = "absent" if told is MISSING or told is None else text_of(told)
@@ -108,7 +109,7 @@ def classify_result(provider: Provider, call: Call, reply: ReadReply) -> Complet
     answer = reply.document
     if failure := _read_sign(provider, call, reply, answer):
         return _failed_poll(reply) if isinstance(failure.fault, ServiceUnavailable) else _read_accepted(failure)
-    return _read_accepted(_json_result(call, reply, answer)) if reply.is_success else _failed_poll(reply)
+    return _read_accepted(_json_result(call, reply, answer)) if reply.status in SUCCESS else _failed_poll(reply)
 
 
 def _read_accepted(reading: Completed | Failed) -> Completed | Failed:
@@ -127,9 +128,9 @@ def _signed_poll(failure: Failed, reply: ReadReply) -> Completed | Failed | Pend
     """
     match failure.fault:
         case ServiceUnavailable():
-            return Pending() if reply.is_success else _failed_poll(reply)
+            return Pending() if reply.status in SUCCESS else _failed_poll(reply)
         case InvalidInput() | InputRejected():
-            return _read_accepted(failure) if reply.is_success else _failed_poll(reply)
+            return _read_accepted(failure) if reply.status in SUCCESS else _failed_poll(reply)
         case _:
             return _read_accepted(failure)
 
@@ -157,17 +158,13 @@ def _read_sign(
 ) -> Failed | None:
     """What the first sign that matches says; work that was not taken yet cannot have been cancelled."""
     for sign in provider.signs:
-        if (is_taken or sign.means is not Meaning.CANCELLED) and _matches(sign, call, reply, answer):
+        if sign.status is not None and reply.status not in sign.status:
+            continue
+        if (sign.calls is not None and call.name not in sign.calls) or not all_hold(sign.when, answer):
+            continue
+        if is_taken or sign.means is not Meaning.CANCELLED:
             return Failed(_meant(sign, reply, answer), reply.status, _how_far(reply))
     return None
-
-
-def _matches(sign: Sign, call: Call, reply: ReadReply, answer: object) -> bool:
-    if sign.status is not None and reply.status not in sign.status:
-        return False
-    if sign.calls is not None and call.name not in sign.calls:
-        return False
-    return all_hold(sign.when, answer)
 
 
 def _how_far(reply: ReadReply) -> Reached:

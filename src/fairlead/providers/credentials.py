@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead.providers.redaction import ReplyRedactor
 from fairlead.providers.request_signatures import OutgoingRequest, tc3_headers
 from fairlead.providers.spec import Auth, Provider, Scheme
 
@@ -47,8 +48,14 @@ class Credential:
     text: str
     weight: int = 1
     credit: int = 0
+    fixed: Mapping[str, str] | None = field(init=False, default=None)
+    """The headers that show it, where they are the same for every request."""
     _token: str = ""
     _token_until: float = field(default=0.0)
+
+    def __post_init__(self) -> None:
+        if self.auth.scheme in (Scheme.HEADER, Scheme.NONE):
+            self.fixed = self.headers(0.0)
 
     def headers(self, now: float, request: OutgoingRequest | None = None) -> dict[str, str]:
         """The headers that show it; `now` is in seconds since 1970. BadCredentialError.
@@ -131,33 +138,36 @@ class Credentials:
         self._readers: dict[str, Credential] = {}
         self._auth = {name: provider.auth for name, provider in providers.items()}
         self._known = {name: _credentials_of(provider, secrets.get(name, ())) for name, provider in providers.items()}
-        # Tokens are renewed, so that what is secret about them is not known beforehand.
-        self._secrets = {
-            name: _secrets(known) for name, known in self._known.items() if self._auth[name].scheme is not Scheme.JWT
-        }
-
-    def has(self, provider: str) -> bool:
-        """Whether there is one for a partner; one that wants none has it."""
-        return bool(self._known.get(provider))
+        self._redactors: dict[str, tuple[tuple[str, ...], ReplyRedactor]] = {}
 
     def all(self, provider: str) -> Sequence[Credential]:
-        """Those of a partner."""
+        """Those of a partner; one that wants none has one that shows nothing."""
         return self._known.get(provider, ())
 
-    def secrets(self, provider: str) -> tuple[str, ...]:
-        """What must not come back from a partner, of all its credentials."""
-        found = self._secrets.get(provider)
-        return _secrets(self.all(provider)) if found is None else found
+    def redactor(self, provider: str, credential: Credential) -> ReplyRedactor:
+        """What takes out of a partner's answer the credential it was shown, and all of ours there.
 
-    def next(self, provider: str, may: Callable[[Credential], bool]) -> Credential | None:
+        It is remembered as long as these are the same; a caller's own credential is not remembered.
+        """
+        known = self._redactors.get(provider)
+        if known is not None and credential.fixed is not None and credential.label != OWN:
+            return known[1]
+        ours = tuple(text for one in self.all(provider) for text in one.secrets())
+        if credential.label == OWN:
+            return ReplyRedactor((*ours, *credential.secrets()))
+        if known is None or known[0] != ours:  # tokens are renewed, and with them what is secret
+            known = self._redactors[provider] = (ours, ReplyRedactor(ours))
+        return known[1]
+
+    def next(self, provider: str, may: Callable[[Credential], bool] | None = None) -> Credential | None:
         """Take the next of those that may be taken, in turn by weight; None when there is none.
 
         Each gains its weight and the one with the most pays for all: smooth even with uneven weights.
         """
         usable = self._known.get(provider, ())
         if len(usable) == 1:
-            return usable[0] if may(usable[0]) else None
-        usable = [one for one in usable if may(one)]
+            return usable[0] if may is None or may(usable[0]) else None
+        usable = [one for one in usable if may is None or may(one)]
         if not usable:
             return None
         for one in usable:
@@ -207,10 +217,6 @@ def _credentials_of(provider: Provider, secrets: Sequence[Secret]) -> list[Crede
     if provider.auth.scheme is Scheme.NONE:
         return [Credential("none", provider.auth, "")]
     return [Credential(_label(one.text), provider.auth, one.text, one.weight) for one in secrets]
-
-
-def _secrets(known: Sequence[Credential]) -> tuple[str, ...]:
-    return tuple(text for one in known for text in one.secrets())
 
 
 def _encode(claims: dict[str, object], key: str, algorithm: str, headers: dict[str, Any] | None) -> str:

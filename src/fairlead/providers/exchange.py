@@ -13,14 +13,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.catalog.identifiers import provider_setting
 from fairlead.domain.faults import InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work
-from fairlead.http_client.outcomes import Reply
+from fairlead.http_client.outcomes import SUCCESS, Reply
 from fairlead.http_client.transport import BrokenOffError, TooSlowError, Transport, TransportError, UnreachableError
 from fairlead.providers.address_fields import address_fields, with_query
-from fairlead.providers.answers import AnswerDecoder, ReadReply, read_here
+from fairlead.providers.answers import AnswerDecoder, ReadReply
 from fairlead.providers.classify import (
     Accepted,
     Ended,
@@ -33,7 +32,6 @@ from fairlead.providers.classify import (
 )
 from fairlead.providers.credentials import OWN, BadCredentialError, Credential, Credentials
 from fairlead.providers.forms import UnusableFileError, write_form
-from fairlead.providers.redaction import ReplyRedactor
 from fairlead.providers.request_signatures import OutgoingRequest
 from fairlead.providers.spec import Asking, Call, Polling, Protocol, Provider, Scheme
 from fairlead.providers.storage import address_of, with_storage
@@ -89,18 +87,20 @@ class Exchange:
         self.providers = providers
         self._transport = transport
         self._credentials = credentials
-        self._fixed = {name: {"Content-Type": _JSON, **provider.headers} for name, provider in providers.items()}
+        self._headers = {
+            (name, label): _headers_of(provider, call)
+            for name, provider in providers.items()
+            for label, call in provider.calls.items()
+        }
         self._following = 0
-        self._redactors: dict[str, tuple[tuple[str, ...], ReplyRedactor]] = {}
-
-    def is_configured(self, provider: str, *, own_credential: bool = False) -> bool:
-        """Whether we have what a partner wants to be called with: a whole address, and a credential or the caller's."""
-        found = self.providers[provider]
-        return (own_credential or self._credentials.has(provider)) and not (found.variables and found.missing)
+        self.addressed: Final = frozenset(name for name, provider in providers.items() if not provider.missing)
+        """The partners whose whole address we have: a caller's own credential is enough to call them."""
+        self.configured: Final = frozenset(name for name in self.addressed if credentials.all(name))
+        """The partners that can be called with a credential of ours."""
 
     def missing_settings(self, provider: str) -> tuple[str, ...]:
         """What an operator must set before a partner can be called."""
-        lacking = () if self._credentials.has(provider) else ("key",)
+        lacking = () if self._credentials.all(provider) else ("key",)
         return tuple(provider_setting(provider, option) for option in (*lacking, *self.providers[provider].missing))
 
     def repeats_safely(self, provider: str) -> bool:
@@ -139,15 +139,14 @@ class Exchange:
         A handle must be made durable before it is followed.
         """
         provider = self.providers[order.provider]
-        call = provider.calls[order.call]
-        body, parts, query = order.body, {"model": order.model}, None
+        call, body, parts, query = provider.calls[order.call], order.body, {"model": order.model}, None
         if call.in_path or call.in_query:
             addressed = address_fields(call, body)
             if isinstance(addressed, Failed):
                 return addressed
             body, parts, query = addressed.body, {**addressed.path, **parts}, addressed.query
         try:
-            headers = self._headers(provider, call)
+            headers = {**self._headers[order.provider, order.call]}
             if provider.idempotency_header is not None:
                 headers[provider.idempotency_header] = order.key
             if provider.storage is not None and order.credential is None:  # a caller's own key may not write there
@@ -160,15 +159,16 @@ class Exchange:
                 headers["Content-Type"], body = written
             path = _fill_in(call.path, parts) if "{" in call.path else call.path
             url = provider.base_url + (with_query(path, query) if query else path)
-            headers |= self._credential_headers(credential, "POST", url, headers, body)
-            answered = await self._transport.send(
-                "POST", url, headers, body, seconds=call.timeout, limit=call.answer_limit
-            )
+            shown = credential.fixed
+            headers |= self._shown(credential, "POST", url, headers, body) if shown is None else shown
+            sending = self._transport.send("POST", url, headers, body, seconds=call.timeout, limit=call.answer_limit)
+            answered = await sending
         except BadCredentialError as error:
             return _bad_credential(provider, credential, error)
         except TransportError as error:
             return _failure_of(error)
-        reply = self._readable(provider, credential, answered) or await self._search(order, credential, answered)
+        redactor = self._credentials.redactor(order.provider, credential)
+        reply = await self._answers.read(order.owner_id, answered, redactor, self._answer_values)
         reading = classify_answer(provider, call, reply)
         if isinstance(reading, Accepted):
             return replace(reading, credential=credential.label)
@@ -211,7 +211,7 @@ class Exchange:
             reply = await self._reply(order, cancel, parts, shown)
         except BadCredentialError:
             return False
-        return isinstance(reply, Reply) and reply.is_success
+        return isinstance(reply, Reply) and reply.status in SUCCESS
 
     def _find_polling(self, order: Order, work: Work) -> tuple[Polling, Handle, Credential] | Failed:
         """What it takes to ask about work that was taken, or why that cannot be done."""
@@ -279,11 +279,11 @@ class Exchange:
         url = _address(provider, path, filled)
         if url is None:
             return Failed(ProviderError("The provider names an address it may not send us to."), None, Reached.ACCEPTED)
-        headers, body = {**self._headers(provider, call), **asking.headers}, _body(asking.body, filled)
+        headers, body = {**self._headers[order.provider, order.call], **asking.headers}, _body(asking.body, filled)
         if body is None and asking.method != "GET":  # some servers refuse a type without a body, others no length
             headers.pop("Content-Type", None)
             body = b""
-        headers |= self._credential_headers(credential, asking.method, url, headers, body)
+        headers |= self._shown(credential, asking.method, url, headers, body)
         try:
             answered = await self._transport.send(
                 asking.method,
@@ -296,7 +296,8 @@ class Exchange:
             )
         except TransportError as error:
             return msgspec.structs.replace(_failure_of(error), reached=Reached.UNDECIDED)
-        return self._readable(provider, credential, answered) or await self._search(order, credential, answered)
+        redactor = self._credentials.redactor(order.provider, credential)
+        return await self._answers.read(order.owner_id, answered, redactor, self._answer_values)
 
     def _of_credential(self, provider: Provider, credential: Credential, outcome: Outcome) -> Outcome:
         """What a call ended in, where that may be about whom it was shown: an operator's problem, or the caller's."""
@@ -311,37 +312,7 @@ class Exchange:
         detail = f"The provider refused your own key for {provider.name} with status {status}."
         return msgspec.structs.replace(outcome, fault=msgspec.structs.replace(outcome.fault, detail=detail))
 
-    def _redactor(self, provider: Provider, credential: Credential) -> ReplyRedactor:
-        """What takes the credentials of a call out of its answer: the one it was shown, and all of ours there.
-
-        It is remembered as long as these are the same; a caller's own credential is not remembered.
-        """
-        shown = self._credentials.secrets(provider.name)
-        if credential.label == OWN:
-            return ReplyRedactor((*shown, *credential.secrets()))
-        known = self._redactors.get(provider.name)
-        if known is None or known[0] != shown:
-            known = self._redactors[provider.name] = (shown, ReplyRedactor(shown))
-        return known[1]
-
-    def _readable(self, provider: Provider, credential: Credential, reply: Reply) -> ReadReply | None:
-        """An answer without our credentials, decoded; None for one that is too large to be searched at once."""
-        if len(reply.content) > self._answer_values or len(reply.content) > INLINE_BYTES:
-            return None
-        return read_here(self._redactor(provider, credential).clean(reply))
-
-    async def _search(self, order: Order, credential: Credential, reply: Reply) -> ReadReply:
-        """The same for a large answer, whose values are counted before anything is made of them."""
-        redactor = self._redactor(self.providers[order.provider], credential)
-        return await self._answers.read(order.owner_id, reply, redactor, self._answer_values)
-
-    def _headers(self, provider: Provider, call: Call) -> dict[str, str]:
-        headers = {**self._fixed[provider.name], **call.headers}
-        if call.accept is not None:
-            headers["Accept"] = call.accept
-        return headers
-
-    def _credential_headers(
+    def _shown(
         self, credential: Credential, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> dict[str, str]:
         """The headers that show a credential with a request that is otherwise complete; BadCredentialError."""
@@ -363,6 +334,12 @@ class Exchange:
             raise UnusableFileError(f"the link answers {received.status}")
         media_type = received.headers.get("content-type", "").partition(";")[0].strip().lower()
         return media_type, b"".join(pieces)
+
+
+def _headers_of(provider: Provider, call: Call) -> Mapping[str, str]:
+    """The headers of a call that are the same for every request."""
+    accepted = {} if call.accept is None else {"Accept": call.accept}
+    return {"Content-Type": _JSON, **provider.headers, **call.headers, **accepted}
 
 
 def _fill_in(template: str, parts: Mapping[str, str]) -> str:

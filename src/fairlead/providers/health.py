@@ -4,6 +4,7 @@ import enum
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from fairlead.providers.spec import Cooldown
 
@@ -18,8 +19,10 @@ class Health(enum.Enum):
 
 
 @dataclass(slots=True)
-class _Record:
-    failures: int = 0
+class Failures:
+    """How often a credential has failed in a row, and until when it cools down or is tried (seconds)."""
+
+    number: int = 0
     cooldown_until: float = 0.0
     tried_until: float = 0.0
 
@@ -40,45 +43,44 @@ class Healths:
     ) -> None:
         self._tell = tell
         self._now = now
-        self._records: dict[CredentialRef, _Record] = {}
+        self.failing: Final[dict[CredentialRef, Failures]] = {}
+        """Those whose last call failed: while it is empty, everything is well and any credential may be used."""
 
     def of(self, ref: CredentialRef) -> Health:
         """The health of a credential."""
-        record = self._records.get(ref)
+        record = self.failing.get(ref)
         if record is None or record.cooldown_until == 0.0:
             return Health.WELL
         return Health.TRIED if record.tried_until > self._now() else Health.COOLING_DOWN
 
     def may_call(self, ref: CredentialRef) -> bool:
         """Whether a call may use it now: when a cooldown is over, one may (see `begins`)."""
-        if ref not in self._records:  # as most are
-            return True
         health = self.of(ref)
         return health is Health.WELL or (health is Health.COOLING_DOWN and self.seconds_left(ref) == 0.0)
 
     def begins(self, ref: CredentialRef, cooldown: Cooldown) -> None:
         """A call begins: where a cooldown has just ended, it is the probe."""
-        record = self._records.get(ref)
+        record = self.failing.get(ref)
         if record is not None and record.cooldown_until > 0.0:
             record.tried_until = self._now() + cooldown.seconds
             self._tell(ref, Health.TRIED)
 
     def succeeded(self, ref: CredentialRef) -> None:
         """A call was answered in a way that says the partner is there."""
-        record = self._records.pop(ref, None)
+        record = self.failing.pop(ref, None)
         if record is not None and record.cooldown_until > 0.0:
             self._tell(ref, Health.WELL)
 
     def failed(self, ref: CredentialRef, cooldown: Cooldown) -> None:
         """A call failed for the partner's sake."""
-        record = self._records.setdefault(ref, _Record())
-        record.failures += 1
-        if record.cooldown_until > 0.0 or record.failures >= cooldown.after:
+        record = self.failing.setdefault(ref, Failures())
+        record.number += 1
+        if record.cooldown_until > 0.0 or record.number >= cooldown.after:
             record.cooldown_until = self._now() + cooldown.seconds
             record.tried_until = 0.0
             self._tell(ref, Health.COOLING_DOWN)
 
     def seconds_left(self, ref: CredentialRef) -> float:
         """Seconds until the cooldown ends; 0 when there is none."""
-        record = self._records.get(ref)
+        record = self.failing.get(ref)
         return 0.0 if record is None else max(0.0, record.cooldown_until - self._now())

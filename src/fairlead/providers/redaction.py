@@ -33,8 +33,17 @@ class ReplyRedactor(Redactor):
 
         An answer that a secret cannot be taken out of keeps its status alone.
         """
-        if not self.secrets or self._is_innocent(reply):
+        if not self.secrets:
             return reply
+        # Nearly all have a single layer and no trace of a secret. Texts are searched in half the time of bytes.
+        head = "\n".join(reply.headers.values())
+        text = reply.content.decode("latin-1") + "\n" + head
+        if "\\" not in text and "%" not in text and head.isascii():
+            for hint in self.hint_texts:  # in half the time of `any`
+                if hint in text:
+                    break
+            else:
+                return reply
         return self.with_content(reply, self.redact(reply.content))
 
     def with_content(self, reply: Reply, content: bytes | None) -> Reply:
@@ -45,20 +54,6 @@ class ReplyRedactor(Redactor):
             headers = {name: self._header(value) for name, value in reply.headers.items()}
             return msgspec.structs.replace(reply, headers=headers, content=content)
         return reply if content is reply.content else msgspec.structs.replace(reply, content=content)
-
-    def _is_innocent(self, reply: Reply) -> bool:
-        """Whether an answer has a single layer and no trace of a secret: so have nearly all, and all pass here.
-
-        Texts are searched in half the time that bytes take, and by a loop in half the time of `any`.
-        """
-        head = "\n".join(reply.headers.values())
-        text = reply.content.decode("latin-1") + "\n" + head
-        if "\\" in text or "%" in text or not head.isascii():
-            return False
-        for hint in self.hint_texts:  # noqa: SIM110 -- see above
-            if hint in text:
-                return False
-        return True
 
     def _header(self, value: str) -> str:
         given = value.encode("utf-8", "surrogatepass")

@@ -89,7 +89,7 @@ def _base_urls(settings: Settings) -> BaseUrls:
 def _handlers(settings: Settings, base: Base, runs: Runs) -> Handlers:
     return Handlers(
         catalog=base.catalog,
-        is_configured=runs.exchange.is_configured,
+        is_configured=runs.exchange.configured.__contains__,
         base_urls=_base_urls(settings),
     )
 

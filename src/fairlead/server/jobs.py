@@ -433,6 +433,6 @@ def _partner_nodes(catalog: Catalog, base: Base, runs: Runs) -> bytes:
         model
         for model in catalog.models.values()
         if not model.is_retired(base.clock.today())
-        and any(runs.exchange.is_configured(leg.provider) for leg in model.legs)
+        and any(leg.provider in runs.exchange.configured for leg in model.legs)
     ]
     return partner_nodes_document(runnable)

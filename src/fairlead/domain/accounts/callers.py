@@ -97,6 +97,13 @@ class Caller:
     single_sign_on: SingleSignOn | None = None
     unproven: bool = False
     token_kind: TokenKind | None = None
+    is_unrestricted: bool = field(init=False)
+    """Whether nothing of R-38 limits which models and providers it may use, as it is for most: every run asks."""
+
+    def __post_init__(self) -> None:
+        patterns = (self.workspace_models, self.credential_models, self.providers)
+        is_open = not self.gates and all(one.allowed is None and one.is_readable for one in patterns)
+        object.__setattr__(self, "is_unrestricted", is_open)
 
     @property
     def payer_id(self) -> str | None:
@@ -109,10 +116,7 @@ class Caller:
 
     def may_run(self, model_id: str) -> bool:
         """Whether workspace and credential are both entitled to a model; also what the catalog shows."""
-        workspace, credential = self.workspace_models, self.credential_models
-        if workspace.allowed is None and credential.allowed is None:  # as most are, and every run asks
-            return True
-        return workspace.allow(model_id) and credential.allow(model_id)
+        return self.workspace_models.allow(model_id) and self.credential_models.allow(model_id)
 
 
 def provider_gate(provider: str) -> str:
@@ -122,8 +126,6 @@ def provider_gate(provider: str) -> str:
 
 def refuse_gate(caller: Caller, name: str, what: str) -> Fault | None:
     """Refuse a caller for whom a switch is off (403 `not_enabled`) or unreadable (503), else None."""
-    if not caller.gates:  # as it is for most callers, and every run asks twice
-        return None
     match caller.gates.get(name, caller.gates.get(EVERY_GATE, Gate.ON)):
         case Gate.OFF:
             return NotEnabled(f"{what} is not enabled for this workspace yet.")
@@ -144,11 +146,8 @@ def refuse_model(caller: Caller, model_id: str) -> Fault | None:
 
 def refuse_provider(caller: Caller, provider: str) -> Fault | None:
     """Say why a workspace may not use a provider (R-38), or None when it may."""
-    if caller.gates and (fault := refuse_gate(caller, provider_gate(provider), f"The provider {provider}")):
-        return fault
-    if caller.providers.allowed is None and caller.providers.is_readable:
-        return None
-    return refuse_policy(caller, provider)
+    fault = refuse_gate(caller, provider_gate(provider), f"The provider {provider}")
+    return refuse_policy(caller, provider) if fault is None else fault
 
 
 def refuse_policy(caller: Caller, provider: str) -> Fault | None:

@@ -90,9 +90,13 @@ class Model:
     modality: str | None = None
     native: Leg = field(init=False)
     """The leg of the model's own provider."""
+    only: Operation | None = field(init=False)
+    """What every body asks for, where the model does one thing and its prices know no others."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "native", self.legs[0])
+        is_single = len(self.operations) == 1 and not self.billed_as
+        object.__setattr__(self, "only", self.operations[0] if is_single else None)
 
     def leg(self, provider: str) -> Leg | None:
         """The leg of a provider, None when it does not serve this model."""
@@ -100,8 +104,7 @@ class Model:
 
     def operation(self, body: object) -> Operation:
         """What a body asks for (R-16); the last operation where no conditions single out another."""
-        operations = self.operations
-        return operations[0] if len(operations) == 1 else meant(operations, body)
+        return meant(self.operations, body)
 
     def billed_operation(self, body: object, operation: Operation) -> str | None:
         """What a body is priced as; None for a model whose prices know no operations."""

@@ -1,11 +1,12 @@
 """Admission: what is decided of a checked call before a partner is asked, ending in one durable entry."""
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
 
 from fairlead.domain.accounts.callers import Caller
-from fairlead.domain.catalog.models import Model
+from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.faults import (
     FaultError,
     InsufficientCredits,
@@ -242,10 +243,18 @@ class Admitter:
         caller, model, content = call.caller, call.model, command.content
         if caller.exhausted and not _is_unpaid(call) and not await self._is_replay(command):
             await self._confirm_exhausted(caller)
-        body = await self.checks.check_content(call, content, self._exchange.is_configured)
+        body = await self.checks.check_content(call, content, self._exchange.configured.__contains__)
         read, selection, asked = body.read, body.selection, body.asked
         request = Request(command.run_id, model, selection.operation.name, content, asked, selection.byok, read.large)
-        plan, selection = self._first(request, selection)
+        leg, within_reach = selection.leg, self._exchange.addressed if selection.byok else self._exchange.configured
+        if leg.provider not in within_reach:
+            leg, fallbacks = self._first_of(selection, within_reach)
+            selection = msgspec.structs.replace(selection, fallbacks=fallbacks)
+        plan = plan_leg(request, leg, self._clock.today())
+        if plan is None:
+            raise FaultError(ServiceUnavailable("No price is in force for this model yet."))
+        if asked.is_strict:
+            check_within_card(plan.quote.card, asked)
         plan = plan if read.large is None else await with_whole_body(plan, request)
         return AdmittedRun(
             run_id=command.run_id,
@@ -274,22 +283,16 @@ class Admitter:
         if available <= 0:
             raise FaultError(InsufficientCredits(available=0))
 
-    def _first(self, request: Request, selection: Selection) -> tuple[LegPlan, Selection]:
-        """Plan the leg that is tried first: the selected one, or another where that one cannot even be called."""
+    def _first_of(self, selection: Selection, within_reach: Collection[str]) -> tuple[Leg, tuple[Leg, ...]]:
+        """The leg that is tried first where the selected one cannot even be called, and those after it; FaultError."""
         leg, fallbacks = selection.leg, selection.fallbacks
-        while not self._exchange.is_configured(leg.provider, own_credential=selection.byok):
+        while leg.provider not in within_reach:
             self._observe(ProviderNotConfigured(leg.provider, self._exchange.missing_settings(leg.provider)))
             if not fallbacks:
                 raise FaultError(ServiceUnavailable(f"The provider {leg.provider} is not configured on this server."))
-            leg, fallbacks = fallbacks[0], fallbacks[1:]
-        plan = plan_leg(request, leg, self._clock.today())
-        if plan is None:
-            raise FaultError(ServiceUnavailable("No price is in force for this model yet."))
-        if request.asked.is_strict:
-            check_within_card(plan.quote.card, request.asked)
-        if fallbacks is selection.fallbacks:
-            return plan, selection
-        return plan, msgspec.structs.replace(selection, fallbacks=fallbacks)
+            leg, *rest = fallbacks
+            fallbacks = tuple(rest)
+        return leg, fallbacks
 
     async def _own(self, caller: Caller, plan: LegPlan) -> Credential:
         """The caller's own credential; FaultError where it cannot be had, before anything is recorded."""

@@ -15,7 +15,7 @@ from fairlead.documents.outline import mark_of
 from fairlead.domain.catalog.translations import translate_back
 from fairlead.domain.faults import Cancelled, ContentPolicyViolation, Fault, InternalError, ProviderError, Upstream
 from fairlead.domain.ledger.money import as_dollars
-from fairlead.domain.ledger.rates import charge
+from fairlead.domain.ledger.rates import Charge, charge
 from fairlead.domain.runs.entries import Acceptance, Redirection, RunEntry
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Work
 from fairlead.domain.runs.retries import is_about_the_form, may_be_waited_for, may_go_elsewhere
@@ -62,15 +62,12 @@ Record = Callable[[Acceptance | Redirection], Awaitable[Fault | None]]
 """Makes an entry durable; says why where it was refused. SupersededError where the run is another server's by now."""
 
 
-class Cancellation:
+class Cancellation(msgspec.Struct, eq=False):
     """A caller's wish that a run may stop (R-35), passed on once there is somebody to pass it on to."""
 
-    __slots__ = ("_pass_on", "_tries", "is_requested")
-
-    def __init__(self, *, is_requested: bool = False) -> None:
-        self.is_requested = is_requested
-        self._pass_on: Callable[[], None] | None = None
-        self._tries = 0
+    is_requested: bool = False
+    _pass_on: Callable[[], None] | None = None
+    _tries: int = 0
 
     def request(self) -> None:
         """Wish it. Wishing again is trying again where passing on has failed."""
@@ -228,32 +225,33 @@ class Dispatcher:
         task.add_done_callback(self._cancelling.discard)
 
     async def _served(self, course: _Course, plan: LegPlan, outcome: Outcome) -> Served:
-        """The end of a run. It fell back wherever it was not served as selected, were it for want of a credential."""
+        """The end of a run. It fell back wherever it was not served as selected, were it for want of a credential.
+
+        A generation that completed is charged (R-29), and a refusal where the model bills those (R-27).
+        """
         run = course.run
-        is_paid = is_billed(run, outcome)
-        charged = self._charged(course, plan, outcome) if is_paid else 0
-        if isinstance(outcome, Completed) and outcome.answer is not None:
-            model = run.request.model
+        model, has_fallen_back = run.request.model, plan.leg is not run.selection.leg
+        if isinstance(outcome, Failed):
+            is_paid = model.bills_refusals and isinstance(outcome.fault, ContentPolicyViolation)
+            return Served(outcome, plan, plan.hold if is_paid else 0, has_fallen_back, tuple(course.events), is_paid)
+        # At the rates of the leg that served it, never above what is held for it.
+        due = charge(plan.quote, outcome.answer, outcome.headers)
+        if due.reported > due.amount:
+            self._note_more(course, plan, due)
+        if outcome.answer is not None:
             if plan.leg is not model.native:
                 outcome = await self._translated(run, plan, outcome)
             elif model.assets.at:
                 outcome = await self._linked(run, plan, outcome)
-        return Served(outcome, plan, charged, plan.leg is not run.selection.leg, tuple(course.events), is_paid)
+        charged = min(plan.quote.amount, due.amount)
+        return Served(outcome, plan, charged, has_fallen_back, tuple(course.events), billed=True)
 
-    def _charged(self, course: _Course, plan: LegPlan, outcome: Outcome) -> int:
-        """The price of a billed run at the rates of the leg that served it, never above what is held for it.
-
-        A partner that reports more than was held for is at our expense, which is observed and told in the statement.
-        """
+    def _note_more(self, course: _Course, plan: LegPlan, due: Charge) -> None:
+        """A partner that reports more than was held for is at our expense: observed, and told in the statement."""
         run = course.run
-        if not isinstance(outcome, Completed):
-            return plan.hold
-        found = charge(plan.quote, outcome.answer, outcome.headers)
-        if found.reported > found.amount:
-            self._observe(PartnerReportedMore(run.run_id, run.model.id, plan.provider, found.amount, found.reported))
-            detail = f"{as_dollars(found.reported)} dollars by what was reported, {as_dollars(found.amount)} charged"
-            course.events.append(RunEntry("more reported than held", run.attempt, detail, self._clock.now_ms()))
-        return min(plan.quote.amount, found.amount)
+        self._observe(PartnerReportedMore(run.run_id, run.model.id, plan.provider, due.amount, due.reported))
+        detail = f"{as_dollars(due.reported)} dollars by what was reported, {as_dollars(due.amount)} charged"
+        course.events.append(RunEntry("more reported than held", run.attempt, detail, self._clock.now_ms()))
 
     async def _linked(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
         """A result with our links in it, where the partner's could be copied (R-36)."""
@@ -290,10 +288,3 @@ def _unasked(outcome: Outcome) -> Outcome:
         fault = ProviderError("The provider stopped the work.", Upstream(outcome.upstream_status))
         return Failed(fault, outcome.upstream_status, outcome.reached)
     return outcome
-
-
-def is_billed(run: AdmittedRun, outcome: Outcome) -> bool:
-    """Whether a run is charged: a generation that completed (R-29), or a refusal where the model bills those (R-27)."""
-    if isinstance(outcome, Completed):
-        return True
-    return run.model.bills_refusals and isinstance(outcome.fault, ContentPolicyViolation)

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final
 
+import msgspec
+
 from fairlead.deadlines import Deadlines
 from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, Upstream, bucket, is_fault
 from fairlead.domain.runs.entries import Acceptance, IdempotencyKey, KeptResult, Redirection, Settlement
@@ -37,30 +39,23 @@ def _nobody_left() -> bool:
     return False
 
 
-class Execution:
+class Execution(msgspec.Struct, eq=False):
     """One run under way. `has_left` says whether its caller has disconnected; it goes on all the same (R-25).
 
     `answered` is the HTTP status with which its partner took the work, where it has.
     """
 
-    __slots__ = ("answered", "cancellation", "ended", "has_left", "run", "task")
-
-    def __init__(self, run: AdmittedRun, has_left: Callable[[], bool], loop: asyncio.AbstractEventLoop) -> None:
-        self.run = run
-        self.has_left = has_left
-        self.answered = None if run.work is None else run.work.status
-        self.cancellation = Cancellation(is_requested=run.is_unwanted)
-        self.ended: asyncio.Future[None] = loop.create_future()
-        self.task: asyncio.Task[Answer]
-
-    def wake(self) -> None:
-        """End the wait for the run."""
-        if not self.ended.done():
-            self.ended.set_result(None)
+    run: AdmittedRun
+    has_left: Callable[[], bool]
+    answered: int | None
+    cancellation: Cancellation
+    ended: asyncio.Future[None]
+    task: "asyncio.Task[Answer]" = None  # type: ignore[assignment]  # `Executor.start` sets it, which needs us first
 
     def expire(self, _seconds: float) -> None:
         """End the wait, because the time is up."""
-        self.wake()
+        if not self.ended.done():
+            self.ended.set_result(None)
 
 
 class Executor:
@@ -106,7 +101,8 @@ class Executor:
     def start(self, run: AdmittedRun, has_left: Callable[[], bool] = _nobody_left) -> Execution:
         """Begin a run, or go on with its work, whatever becomes of the connection that asked for it."""
         loop = asyncio.get_running_loop()
-        execution = Execution(run, has_left, loop)
+        answered = None if run.work is None else run.work.status
+        execution = Execution(run, has_left, answered, Cancellation(run.is_unwanted), loop.create_future())
         execution.task = loop.create_task(self._execute(execution))
         self._under_way[run.run_id] = execution
         return execution
@@ -146,7 +142,13 @@ class Executor:
         try:
             served = await self._dispatcher.serve(run, self.record, execution.cancellation)
             partner_seconds = time.perf_counter() - asked_at
-            answer = _answer(run, served)
+            has_fallen_back = served.has_fallen_back and isinstance(served.outcome, Completed)
+            answer = Answer(
+                outcome=served.outcome,
+                charge=None if run.selection.byok else served.charge,
+                fallback_provider=served.plan.provider if has_fallen_back else None,
+                dropped=served.plan.dropped if isinstance(served.outcome, Completed) else (),
+            )
             is_kept = run.is_queued or run.key is not None
             kept = await self._kept(run, answer) if is_kept else None
             settlement = settle(run, served, kept, self._clock.now_ms(), caller_left=execution.has_left())
@@ -159,7 +161,8 @@ class Executor:
         finally:
             if self._under_way.get(run.run_id) is execution:  # else it was lost to another server, and won back
                 del self._under_way[run.run_id]
-            execution.wake()
+            if not execution.ended.done():
+                execution.ended.set_result(None)
 
     async def _kept(self, run: AdmittedRun, answer: Answer) -> KeptResult | None:
         """What is kept for the run's collectors, or its idempotency key; a bug on the way must not cost the run."""
@@ -235,17 +238,6 @@ class Executor:
                 traceparent=run.traceparent,
             )
         )
-
-
-def _answer(run: AdmittedRun, served: Served) -> Answer:
-    """How a run ended, as its caller is told."""
-    has_result = isinstance(served.outcome, Completed)
-    return Answer(
-        outcome=served.outcome,
-        charge=None if run.selection.byok else served.charge,
-        fallback_provider=served.plan.provider if served.has_fallen_back and has_result else None,
-        dropped=served.plan.dropped if has_result else (),
-    )
 
 
 def settle(run: AdmittedRun, served: Served, kept: KeptResult | None, now: int, *, caller_left: bool) -> Settlement:

@@ -9,10 +9,11 @@ from typing import Final
 
 import msgspec
 
+from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.accounts.callers import ESTIMATE_GATE, ROUTER_GATE, Caller, refuse_gate, refuse_provider
+from fairlead.domain.catalog.body import read_body
 from fairlead.domain.catalog.models import Leg, Model
-from fairlead.domain.catalog.operations import Operation
-from fairlead.domain.catalog.schema import echo
+from fairlead.domain.catalog.schema import InputSchema, echo
 from fairlead.domain.faults import FaultError, InputRejected, ServiceUnavailable, Violation
 from fairlead.domain.ledger.rates import Pricing, RateCard
 from fairlead.domain.ledger.strict_rates import beyond_card
@@ -71,7 +72,8 @@ class CallChecks:
                     raise FaultError(fault)
         model = self._catalog.model(model_id, caller)
         options = read_options()
-        if options.provider is None and (fault := refuse_provider(caller, model.native.provider)):
+        is_native = options.provider is None
+        if is_native and not caller.is_unrestricted and (fault := refuse_provider(caller, model.native.provider)):
             raise FaultError(fault)
         return CheckedCall(caller, model, options)
 
@@ -81,21 +83,28 @@ class CallChecks:
         `is_ready` says whether a provider can be called at all, to serve after a failure.
         """
         caller, model, options = call.caller, call.model, call.options
-        read = await self._bodies.read(caller.workspace_id, content, model)
-        body = completed_body(model, read.value)
-        selection = select(Facts(caller, model, options, model.operation(body), self._alternates, read.value), is_ready)
+        is_small = len(content) <= INLINE_BYTES
+        read = (
+            ReadBody(read_body(content)) if is_small else await self._bodies.read(caller.workspace_id, content, model)
+        )
+        schema = model.input_schema
+        body = read.value if schema is None or not schema.declares_model else completed_body(model, read.value)
+        operation = model.only or model.operation(body)
+        selection = select(Facts(caller, model, options, operation, self._alternates, read.value), is_ready)
         if selection.strict:
             check_strict_body(selection.leg, read.value)
-        else:
-            check_body(model, body, read.violations)
+        elif schema is not None and (schema.declares_model or not is_small or not schema.is_valid(body)):
+            check_body(model, schema, body, read.violations)
         if options.reject_unknown:
             check_unknown(model, body)
         if selection.strict:
-            asked = strict_pricing_of(read.value, len(content), selection.operation)
+            asked = Pricing(read.value, size=len(content), operation=selection.operation.name, is_strict=True)
         else:
             draft = None if model.draft_of is None else model.draft(body)
-            earlier = None if draft is None else await earlier_operation(self._database, caller, draft)
-            asked = pricing_of(model, body, len(content), selection.operation, earlier)
+            billed = None if draft is None else await earlier_operation(self._database, caller, draft)
+            if billed is None and model.only is None:
+                billed = model.billed_operation(body, operation)
+            asked = Pricing(body, {} if schema is None else schema.defaults, len(content), billed)
         return CheckedBody(read, selection, asked)
 
 
@@ -116,14 +125,11 @@ def _other_model(model: Model, body: dict[str, object]) -> tuple[Violation, ...]
     return (Violation(where, message, "model_mismatch", expected, repeated, has_input=repeated is not None),)
 
 
-def check_body(model: Model, body: dict[str, object], found: Sequence[Violation] | None = None) -> None:
+def check_body(model: Model, schema: InputSchema, body: dict[str, object], found: Sequence[Violation] | None) -> None:
     """Hold a native body against the model's schema (R-08, R-21); FaultError(InputRejected).
 
     `found` is what is wrong by the schema, where that is known already.
     """
-    schema = model.input_schema
-    if schema is None:
-        return
     violations = schema.violations(body) if found is None else tuple(found)
     if schema.declares_model:
         violations = _other_model(model, body) or violations
@@ -138,25 +144,10 @@ def check_unknown(model: Model, body: dict[str, object]) -> None:
         raise FaultError(InputRejected(violations))
 
 
-def pricing_of(model: Model, body: dict[str, object], size: int, operation: Operation, earlier: str | None) -> Pricing:
-    """What the price of a body of so many bytes depends on; `earlier` as `earlier_operation` says."""
-    return Pricing(
-        body=body,
-        defaults=model.input_schema.defaults if model.input_schema else {},
-        size=size,
-        operation=model.billed_operation(body, operation) if earlier is None else earlier,
-    )
-
-
 def check_strict_body(leg: Leg, body: dict[str, object]) -> None:
     """Refuse what a body in a provider's own form must not say, as it was sent (S-01); FaultError(InputRejected)."""
     if leg.strict is not None and (violations := leg.strict.violations(body, leg.fixed)):
         raise FaultError(InputRejected(violations))
-
-
-def strict_pricing_of(body: dict[str, object], size: int, operation: Operation) -> Pricing:
-    """What the price of a body in a provider's own form depends on: nothing but what is in it."""
-    return Pricing(body, size=size, operation=operation.name, is_strict=True)
 
 
 def check_within_card(card: RateCard, asked: Pricing) -> None:
