@@ -82,7 +82,7 @@ async def _path(folder: Path, *, keyed: bool) -> set[_Function]:
     return {one for one in set.intersection(*paths[1:]) if not one[0].endswith(_BESIDE) and _BESIDE[0] not in one[0]}
 
 
-@pytest.mark.parametrize(("keyed", "functions", "files"), [(False, 198, 54), (True, 218, 58)])
+@pytest.mark.parametrize(("keyed", "functions", "files"), [(False, 151, 45), (True, 171, 49)])
 def test_path_of_a_run_does_not_grow(
     keyed: bool,  # noqa: FBT001 -- a parameter of the test
     functions: int,

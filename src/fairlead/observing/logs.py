@@ -178,7 +178,7 @@ class Logs:
         match observation:
             case RunEnded():
                 if self._level <= LEVELS["info"]:
-                    self._observe_run(_run_line(observation))
+                    self._observe_run(observation)
             case RunClaimed() | QueueDepth() | JobsUnderWay():
                 pass  # as often as there are runs or seconds: for the metrics
             case NodePackLoaded(error=str()) | NodeClassesShadowed():
@@ -192,7 +192,24 @@ class Logs:
         if self._level <= LEVELS[level]:
             self._writer.write(level, type(observation).__name__, msgspec.structs.asdict(observation))
 
-    def _observe_run(self, line: _RunLine) -> None:
+    def _observe_run(self, run: RunEnded) -> None:
+        line = _RunLine(
+            run.run_id,
+            run.workspace,
+            run.model_id,
+            run.provider,
+            run.result,
+            run.charge,
+            run.upstream_status,
+            # To a tenth of a millisecond; `round` would write a text and read that.
+            int(run.seconds * 10_000 + 0.5) / 10,
+            int(run.partner_seconds * 10_000 + 0.5) / 10,
+            run.caller_left,
+            run.attempt,
+            "RunEnded",
+            "info",
+            datetime.now(UTC),
+        )
         if self._writer is self._lines:
             self._lines.add(_encode(line))
         else:
@@ -203,27 +220,3 @@ def _encode_line(record: Mapping[str, object]) -> bytes:
     """A line of JSON. Callers choose some of what is in it, and none of that may make a line look like another."""
     line = _encode(record)
     return line if line.isascii() else _ODD.sub(lambda odd: f"\\u{ord(odd[0]):04x}", line.decode()).encode()
-
-
-def _milliseconds(seconds: float) -> float:
-    """To a tenth; rounding a float to decimals writes it as a text and reads that."""
-    return int(seconds * 10_000 + 0.5) / 10
-
-
-def _run_line(run: RunEnded) -> _RunLine:
-    return _RunLine(
-        run.run_id,
-        run.workspace,
-        run.model_id,
-        run.provider,
-        run.result,
-        run.charge,
-        run.upstream_status,
-        _milliseconds(run.seconds),
-        _milliseconds(run.partner_seconds),
-        run.caller_left,
-        run.attempt,
-        "RunEnded",
-        "info",
-        datetime.now(UTC),
-    )

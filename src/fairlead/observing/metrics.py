@@ -303,12 +303,6 @@ class Metrics:
             ("bucket",),
             registry=self.registry,
         )
-        self._left = Counter("fairlead_callers_left", "Callers that left before their answer.", registry=self.registry)
-        self._lost = Counter(
-            "fairlead_runs_outcome_unknown",
-            "Runs voided because a restart could not know what became of them.",
-            registry=self.registry,
-        )
         self._events = Counter(
             "fairlead_events", "Things an operator should look into, by kind.", ("kind",), registry=self.registry
         )
@@ -321,7 +315,7 @@ class Metrics:
         """Count one observation."""
         match observation:
             case RunEnded():
-                self._run_ended(observation)
+                self._runs.observe(observation)
             case QueueDepth() | RunClaimed():
                 self._queue.observe(observation)
             case FaultAnswered(result=result):
@@ -340,10 +334,3 @@ class Metrics:
                 self._events.labels(type(observation).__name__).inc()
             case _:
                 pass
-
-    def _run_ended(self, run: RunEnded) -> None:
-        self._runs.observe(run)
-        if run.caller_left:
-            self._left.inc()
-        if run.result == "lost":
-            self._lost.inc()

@@ -57,6 +57,8 @@ class RunMeters(Collector):
 
     def __init__(self) -> None:
         self._ended: defaultdict[tuple[str, str, str], _Ended] = defaultdict(_Ended)
+        self._callers_left = 0
+        self._created = time.time()
         self._own = Times(_OWN_SECONDS)
         self._partners: defaultdict[str, Times] = defaultdict(lambda: Times(PARTNER_SECONDS))
 
@@ -65,6 +67,7 @@ class RunMeters(Collector):
         ended = self._ended[run.model_id, run.provider, run.result]
         ended.runs += 1
         ended.charge += run.charge
+        self._callers_left += run.caller_left
         own = run.seconds - run.partner_seconds
         self._own.add(own if own > 0 else 0.0)
         self._partners[run.provider].add(run.partner_seconds)
@@ -87,7 +90,21 @@ class RunMeters(Collector):
         )
         for names, (charge, created) in charges.items():
             charged.add_metric(names, charge / 1e8, created)
-        yield from (runs, charged, *self._times())
+        yield from (runs, charged, *self._exceptions(), *self._times())
+
+    def _exceptions(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "fairlead_callers_left",
+            "Callers that left before their answer.",
+            self._callers_left,
+            created=self._created,
+        )
+        yield CounterMetricFamily(
+            "fairlead_runs_outcome_unknown",
+            "Runs voided because a restart could not know what became of them.",
+            sum(ended.runs for (_, _, result), ended in self._ended.items() if result == "lost"),
+            created=self._created,
+        )
 
     def _times(self) -> Iterator[Metric]:
         buckets, total = self._own.sample()

@@ -14,6 +14,7 @@ from typing import Final, NoReturn, cast
 from urllib.parse import unquote
 
 import httptools
+import msgspec
 import uvicorn
 from uvicorn._types import ASGISendEvent, ASGIVersions, HTTPScope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
@@ -53,14 +54,11 @@ _REFUSALS: Final = {
 }
 
 
-class LazyEvent:
+class LazyEvent(msgspec.Struct, eq=False):
     """An `asyncio.Event` that is made when somebody waits for it, as no call does whose body is taken whole."""
 
-    __slots__ = ("_event", "_is_set")
-
-    def __init__(self) -> None:
-        self._event: asyncio.Event | None = None
-        self._is_set = False
+    _event: asyncio.Event | None = None
+    _is_set: bool = False
 
     def set(self) -> None:
         """Let go on anyone who waits, now and until it is cleared."""
@@ -106,7 +104,7 @@ class WebExchange(RequestResponseCycle):
             return False
         if len(content) > _WHOLE_MAX:
             return False
-        lines = [name + b": " + value for name, value in (*self.default_headers, *headers)]
+        lines = list(map(b": ".join, (*self.default_headers, *headers)))
         together = b"".join(lines)
         if not (together.isascii() and together.decode().isprintable()):
             return False

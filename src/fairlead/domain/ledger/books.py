@@ -8,6 +8,7 @@ import enum
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.domain.accounts.callers import Billing
 from fairlead.domain.faults import (
@@ -96,65 +97,53 @@ class Funds(msgspec.Struct, frozen=True):
 
     def with_hold(self, amount: int) -> "Funds":
         """The figures after one more run was admitted and has a slot."""
-        return self._with_moved(held=amount, slots=1, costly=amount >= COSTLY)
+        costly = self.costly_in_flight + (amount >= COSTLY)
+        return replace(self, held=self.held + amount, in_flight=self.in_flight + 1, costly_in_flight=costly)
 
     def with_raise(self, held: int, wanted: int) -> "Funds":
         """The figures after the hold of a run grew."""
-        return self._with_moved(held=wanted - held, costly=int(is_costly(wanted)) - int(is_costly(held)))
+        costly = self.costly_in_flight + (wanted >= COSTLY) - (held >= COSTLY)
+        return replace(self, held=self.held + wanted - held, costly_in_flight=costly)
 
     def with_queued(self, amount: int) -> "Funds":
         """The figures after one more run was admitted to the queue, without a slot."""
-        return self._with_moved(held=amount, waiting=1, parked=1, parked_held=amount, places=1)
+        return replace(
+            self,
+            held=self.held + amount,
+            waiting=self.waiting + 1,
+            parked=self.parked + 1,
+            parked_held=self.parked_held + amount,
+            last_place=self.last_place + 1,
+        )
 
     def with_release(self, hold: int) -> "Funds":
         """The figures after a parked run got a slot."""
-        return self._with_moved(slots=1, costly=int(is_costly(hold)), parked=-1, parked_held=-hold)
+        return replace(
+            self,
+            in_flight=self.in_flight + 1,
+            costly_in_flight=self.costly_in_flight + (hold >= COSTLY),
+            parked=self.parked - 1,
+            parked_held=self.parked_held - hold,
+        )
 
     def with_claim(self) -> "Funds":
         """The figures after a worker claimed a released run."""
-        return self._with_moved(waiting=-1)
+        return replace(self, waiting=self.waiting - 1)
 
     def after_settlement(self, hold: int, charged: int) -> "Funds":
         """The figures after a run ended."""
-        return self._with_moved(balance=-charged, held=-hold, slots=-1, costly=-(hold >= COSTLY))
+        return replace(
+            self,
+            balance=self.balance - charged,
+            held=self.held - hold,
+            in_flight=self.in_flight - 1,
+            costly_in_flight=self.costly_in_flight - (hold >= COSTLY),
+        )
 
     def after_withdrawal(self, hold: int, *, was_parked: bool) -> "Funds":
         """The figures after a run ended that no worker had claimed."""
-        if was_parked:
-            return self._with_moved(held=-hold, waiting=-1, parked=-1, parked_held=-hold)
-        return self._with_moved(held=-hold, slots=-1, costly=-int(is_costly(hold)), waiting=-1)
-
-    def _with_moved(
-        self,
-        *,
-        balance: int = 0,
-        held: int = 0,
-        slots: int = 0,
-        costly: int = 0,
-        waiting: int = 0,
-        parked: int = 0,
-        parked_held: int = 0,
-        places: int = 0,
-    ) -> "Funds":
-        return Funds(
-            self.billing,
-            self.balance + balance,
-            self.held + held,
-            self.cap,
-            self.in_flight + slots,
-            self.in_flight_limit,
-            self.costly_in_flight + costly,
-            self.commitment_limit,
-            self.waiting + waiting,
-            self.parked + parked,
-            self.parked_held + parked_held,
-            self.last_place + places,
-        )
-
-
-def is_costly(hold: int) -> bool:
-    """Whether a run counts among those that share a quarter of the slots."""
-    return hold >= COSTLY
+        released = self if not was_parked else self.with_release(hold)
+        return released.after_settlement(hold, 0).with_claim()
 
 
 def refuse_admission(funds: Funds, hold: int) -> Fault | None:
@@ -170,7 +159,7 @@ def refuse_slot(funds: Funds, hold: int) -> Fault | None:
     if limit != UNLIMITED:
         if funds.in_flight >= limit:
             return ConcurrencyLimitExceeded(limit=limit, current=funds.in_flight)
-        if is_costly(hold) and funds.costly_in_flight >= funds.costly_limit:
+        if hold >= COSTLY and funds.costly_in_flight >= funds.costly_limit:
             return ConcurrencyLimitExceeded(limit=funds.costly_limit, current=funds.costly_in_flight, costly=True)
     return None
 

@@ -379,30 +379,21 @@ def price_of(component: Component, asked: Pricing) -> int:
 
 def quantity_asked(component: Component, wanted: Requested, asked: Pricing) -> Decimal | None:
     """The quantity a body asks for, at most `at_most`; None where it does not say."""
-    total = _product(wanted, asked)
-    for one in wanted.plus:
-        added = _product(one, asked)
-        if total is None or added is None:
+    total = Decimal(0)
+    for one in (wanted, *wanted.plus):
+        if one.unless is not None and any(find_all(asked.body, one.unless)):
             return None
-        total += added
-    if total is None:
-        return None
+        product: Decimal | int = 1
+        for factor in one.product:
+            # As most are a value; to name a member by its class takes longer than all the rest.
+            number = _value(factor, asked) if factor.reading is _VALUE else _counted(factor, asked)
+            if number is None:
+                return None
+            product *= number
+        total += product * one.scale
     if component.beyond or component.whole:
         total = billable(component, total)
     return min(total, component.at_most)
-
-
-def _product(wanted: Requested, asked: Pricing) -> Decimal | None:
-    if wanted.unless is not None and any(find_all(asked.body, wanted.unless)):
-        return None
-    product: Decimal | int = 1
-    for factor in wanted.product:
-        # As most are a value; to name a member by its class takes longer than all the rest.
-        number = _value(factor, asked) if factor.reading is _VALUE else _counted(factor, asked)
-        if number is None:
-            return None
-        product *= number
-    return product * wanted.scale
 
 
 def _counted(factor: Factor, asked: Pricing) -> Decimal | int | None:
@@ -440,7 +431,8 @@ def _measured_quantity(
         return None
     for place in measured.plus:
         number += _number(first(answer, place)) or 0
-    return billable(component, number * measured.scale)
+    quantity = number * measured.scale
+    return billable(component, quantity) if component.beyond or component.whole else quantity
 
 
 def billable(component: Component, quantity: Decimal) -> Decimal:
