@@ -18,14 +18,13 @@ from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.events import (
     Cached,
-    Event,
     EventEnvelope,
     Executed,
     Executing,
     Failed,
     Finished,
     Interrupted,
-    Notice,
+    JobEvent,
     Preview,
     Progress,
     ProgressText,
@@ -119,7 +118,7 @@ class _Tally:
     done: set[str]
     message: str | None = None
 
-    def note(self, event: Event | ProgressText) -> bool:
+    def note(self, event: JobEvent) -> bool:
         """Take note of what has happened; whether that changes anything."""
         match event:
             case Cached(nodes=nodes):
@@ -250,8 +249,7 @@ class Watch:
             event = envelope.event
             if isinstance(event, Preview):
                 preview = event
-            elif not isinstance(event, QueueChanged | Notice):
-                has_moved = self._tally.note(event) or has_moved
+            has_moved = self._tally.note(event) or has_moved
             if isinstance(event, _LOGGED) and (line := log_line(event, envelope.at)):
                 told.append(line)
             if isinstance(event, Executed):
