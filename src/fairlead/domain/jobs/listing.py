@@ -32,15 +32,21 @@ class ListQuery(msgspec.Struct, frozen=True):
 
 
 class ListedJob(msgspec.Struct, frozen=True):
-    """A job as a list has it. `labels` is the JSON object of its labels, None for none."""
+    """A job as a list has it: fields of `Job`, each read from its column. `labels` is a JSON object, None for none."""
 
-    public_id: str
+    id: str
     number: int
     state: JobState
     created_at: int
     updated_at: int
     labels: str | None = None
     release_version: int | None = None
+    chosen_id: str | None = None
+
+    @property
+    def public_id(self) -> str:
+        """What callers know it by, as of `Job`."""
+        return self.chosen_id or self.id
 
 
 class JobPage(msgspec.Struct, frozen=True):

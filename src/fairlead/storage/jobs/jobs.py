@@ -53,10 +53,7 @@ _BRIEF: Final = (
     jobs.c.chosen_id,
 )
 _WHOLE: Final = (*_BRIEF, jobs.c.workflow, jobs.c.extra, *DOCUMENT_COLUMNS)
-_LISTED: Final = (
-    jobs.c.id, jobs.c.number, jobs.c.state, jobs.c.created_at, jobs.c.updated_at, jobs.c.labels,
-    jobs.c.release_version, jobs.c.chosen_id,
-)  # fmt: skip
+_LISTED: Final = tuple(jobs.c[field] for field in ListedJob.__struct_fields__)
 EVENTS_MAX: Final = 10_000
 """How many events of a job are read."""
 
@@ -223,8 +220,8 @@ def delete_expired_jobs(connection: Connection, now: int, limit: int) -> Forgott
 
 
 def _listed(row: Sequence[Any]) -> ListedJob:
-    id_, number, state, created_at, updated_at, labels, release_version, chosen_id = row
-    return ListedJob(chosen_id or id_, number, JobState(state), created_at, updated_at, labels, release_version)
+    job = ListedJob(*row)
+    return msgspec.structs.replace(job, state=JobState(job.state))
 
 
 def _job(row: Mapping[Any, Any]) -> Job:
