@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from conftest import Run
@@ -43,6 +44,22 @@ async def _started(tmp_path: Path, how: str) -> tuple[Child, asyncio.StreamReade
     program = Program("speaks", (how,), {"PYTHONPATH": str(tmp_path), "TMPDIR": str(folder)}, folder=folder)
     child, line = await Child.start_connected(program)
     return child, *await asyncio.open_unix_connection(sock=line)
+
+
+def test_start_that_is_cancelled_leaves_no_process(run: Run) -> None:
+    """Whoever is cancelled while a program is being started goes on when that has ended again."""
+
+    before = psutil.Process().children()
+
+    async def check() -> None:
+        starting = asyncio.ensure_future(Child.start(Program("this")))
+        await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.wait({starting})
+        assert starting.cancelled()
+        assert psutil.Process().children() == before
+
+    run(check())
 
 
 @pytest.mark.req("S-07")

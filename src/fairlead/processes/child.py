@@ -4,9 +4,11 @@ import asyncio
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +20,8 @@ from fairlead.processes.tree import ProcessTree
 
 LAST_WORDS_BYTES: Final = 16_384
 _END_SECONDS: Final = 2.0
+_SPAWNER: Final = ThreadPoolExecutor(1, "spawn")
+"""Never shut down: the system kills a child that dies with its parent (`die_with_parent`) with the thread it is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class Child:
             errors = None if program.shares_errors else undone.enter_context(unnamed_file(program.folder))
             process = await _spawn(program, errors)
             undone.pop_all()
-        return cls(ProcessTree(process.pid), process.wait(), errors, program.folder)
+        return cls(ProcessTree(process.pid), _status(process), errors, program.folder)
 
     @classmethod
     async def start_connected(cls, program: Program) -> "tuple[Child, socket.socket]":
@@ -126,21 +130,65 @@ def unnamed_file(folder: Path | None) -> IO[bytes]:
     return tempfile.TemporaryFile(dir=folder)
 
 
-async def _spawn(program: Program, errors: IO[bytes] | None) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",  # nothing is imported from the folder it is in
-        "-m",
-        program.module,
-        *program.arguments,
-        stdin=asyncio.subprocess.PIPE if program.is_tied else asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
+async def readable(descriptor: int) -> None:
+    """Return when there is something to read from a descriptor."""
+    loop, came = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, came.set)
+    try:
+        await came.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def _spawn(program: Program, errors: IO[bytes] | None) -> "subprocess.Popen[bytes]":
+    """Start a program in a thread: uvloop would copy the page tables of a large server, for tens of milliseconds.
+
+    Whoever is cancelled waits for it, as it may have been given descriptors that are closed then.
+    """
+    starting = asyncio.get_running_loop().run_in_executor(_SPAWNER, _popen, program, errors)
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait({starting})
+        if starting.exception() is None:
+            starting.result().kill()
+            await _status(starting.result())
+        raise
+
+
+def _popen(program: Program, errors: IO[bytes] | None) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(  # noqa: S603 -- our own interpreter with our own module
+        [
+            sys.executable,
+            "-P",  # nothing is imported from the folder it is in
+            "-m",
+            program.module,
+            *program.arguments,
+        ],
+        stdin=subprocess.PIPE if program.is_tied else subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
         stderr=errors,
         pass_fds=tuple(program.descriptors),
         start_new_session=True,  # Ctrl-C is meant for us; and what it starts can be ended with it
         cwd=program.folder,
         env=child_environment(program.environment, passed_on=program.passed_on),
     )
+
+
+async def _status(process: "subprocess.Popen[bytes]") -> int:
+    """How a program has ended: its code, or a signal as a negative number."""
+    try:
+        if not hasattr(os, "pidfd_open"):
+            return await asyncio.to_thread(process.wait)
+        watch = os.pidfd_open(process.pid)
+        try:
+            await readable(watch)
+        finally:
+            os.close(watch)
+        return process.wait()
+    finally:
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def _take_last_words(errors: IO[bytes] | None) -> str:

@@ -6,7 +6,6 @@ would be a way from one workspace's host to another's. Code of a pack that leave
 host for itself.
 """
 
-import asyncio
 import os
 import socket
 import struct
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.engine.hosts.service import HELLO
+from fairlead.processes.child import readable
 
 _CREDENTIALS: Final = struct.Struct("3i")
 """Process, user and group, as SCM_CREDENTIALS has them."""
@@ -58,16 +58,6 @@ async def hear_hello(ours: socket.socket) -> int:
         if data == HELLO and (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
             return int(_CREDENTIALS.unpack_from(content)[0])
     raise EOFError
-
-
-async def readable(descriptor: int) -> None:
-    """Return when there is something to read from a descriptor."""
-    loop, came = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(descriptor, came.set)
-    try:
-        await came.wait()
-    finally:
-        loop.remove_reader(descriptor)
 
 
 def is_forkable(pid: int) -> bool:

@@ -11,10 +11,10 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from fairlead.engine.hosts.connection import HostConnection, ProcessLostError
 from fairlead.engine.hosts.document_files import INLINE_BYTES, Document, hand_over, take
-from fairlead.engine.hosts.forking import hear_hello, readable, sockets
+from fairlead.engine.hosts.forking import hear_hello, sockets
 from fairlead.engine.hosts.notes import HostEnded, HostNotStarted, TakeNote
 from fairlead.engine.hosts.service import HostService, TemplateService
-from fairlead.processes.child import Child, Program, unnamed_file
+from fairlead.processes.child import Child, Program, readable, unnamed_file
 from fairlead.processes.exits import Exit
 from fairlead.processes.heartbeats import Pulse
 from fairlead.processes.rpc import BadFrameError
