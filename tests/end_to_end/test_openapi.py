@@ -33,7 +33,7 @@ from end_to_end.described_calls import Call, Names, call_of, filled
 from end_to_end.workflow_clients import WorkflowClient, picture
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.openapi.document import openapi_document
-from fairlead.api.openapi.served import Served
+from fairlead.api.openapi.handlers import Served
 from fake_partner import CatalogFolder, FakePartner, reply, reply_json, running_partner
 from servers import Server, serving
 

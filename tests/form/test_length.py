@@ -1,13 +1,16 @@
-"""Functions and files stay small; the list of long functions may only shrink."""
+"""Functions, files and folders stay small, and no file is too small; the lists of exceptions may only shrink."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from form.sources import Function, modules, without_docstring
+from form.sources import ROOT, Function, Module, modules, without_docstring
 
 _BODY_LINES_MAX: Final = 60
 _BODY_LINES_LONG: Final = 35
 _FILE_LINES_MAX: Final = 500
+_FILE_LINES_MIN: Final = 40
+_FOLDER_FILES_MAX: Final = 25
 
 _REVISIONS: Final = "fairlead.storage.db.migrations.versions."
 """A revision is a list of statements that nobody edits after its release: its length says nothing."""
@@ -19,6 +22,50 @@ _LONG: Final = frozenset(
     }
 )
 """The functions with bodies over 35 lines that we live with. Split a new one; never add to this list."""
+
+
+_LARGE_FOLDERS: Final = {
+    "src/fairlead_partners/simulator/vendors": 39,  # a module for each vendor
+}
+"""Folders with more files than others may have, and how many they may have."""
+
+_SMALL: Final = frozenset(
+    {
+        "fairlead.api.http.cursors",
+        "fairlead.api.http.json_bodies",
+        "fairlead.domain.accounts.editor_documents",
+        "fairlead.domain.catalog.identifiers",
+        "fairlead.domain.catalog.operations",
+        "fairlead.domain.days",
+        "fairlead.domain.jobs.errors",
+        "fairlead.domain.jobs.subscriptions",
+        "fairlead.domain.ledger.markups",
+        "fairlead.domain.origins",
+        "fairlead.domain.work.entries",
+        "fairlead.domain.work.states",
+        "fairlead.engine.hosts.classes",
+        "fairlead.engine.media.streams",
+        "fairlead.engine.packs.shims.scaling",
+        "fairlead.engine.packs.shims.web",
+        "fairlead.engine.texts.bounds",
+        "fairlead.messaging.messaging",
+        "fairlead.operations.clock",
+        "fairlead.operations.jobs.store",
+        "fairlead.operations.runs.awaited",
+        "fairlead.processes.environment",
+        "fairlead.processes.restarts",
+        "fairlead.server.moderation",
+        "fairlead.storage.blobs.errors",
+        "fairlead.workers.deployments",
+        "fairlead.workers.periodic",
+        "fairlead_partners.procedural.pool",
+        "fairlead_partners.procedural.seeds",
+        "fairlead_partners.simulator.chat",
+        "fairlead_partners.simulator.details",
+        "fairlead_partners.simulator.memory",
+    }
+)
+"""Modules of less than forty lines that are a subject of their own. Merge a new one; never add to this list."""
 
 
 def test_no_function_passes_the_line_limit() -> None:
@@ -41,6 +88,27 @@ def test_listed_functions_are_still_long() -> None:
 def test_no_file_passes_the_line_limit() -> None:
     """No file has more than five hundred lines."""
     assert {module.name: len(module.lines) for module in modules("src") if len(module.lines) > _FILE_LINES_MAX} == {}
+
+
+def test_no_folder_has_too_many_files() -> None:
+    """A folder holds what a reader takes in at a glance."""
+    files = Counter(module.path.parent.relative_to(ROOT).as_posix() for module in modules("src"))
+    large = {folder: count for folder, count in files.items() if count > _FOLDER_FILES_MAX}
+    assert {name: count for name, count in large.items() if count > _LARGE_FOLDERS.get(name, 0)} == {}, "part these"
+    assert {name for name in _LARGE_FOLDERS if name not in large} == set(), "remove these from the list"
+
+
+def test_no_file_is_too_small_unless_listed() -> None:
+    """What is less than a page stands with what it belongs to."""
+    small = {module.dotted for module in modules("src") if _is_small(module)}
+    assert small - _SMALL == set(), "merge these"
+    assert _SMALL - small == set(), "remove these from the list"
+
+
+def _is_small(module: Module) -> bool:
+    """Whether a module that has a name of its own is less than a page."""
+    is_named = not module.path.stem.startswith("__") and ".migrations." not in module.dotted
+    return is_named and len(module.lines) < _FILE_LINES_MIN
 
 
 def _lengths() -> Iterator[tuple[str, int]]:

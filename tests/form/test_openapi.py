@@ -19,7 +19,7 @@ from fairlead.api.jobs import api as jobs
 from fairlead.api.jobs import errors as jobs_errors
 from fairlead.api.jobs.documents import JobsErrorCode
 from fairlead.api.openapi.document import openapi_document
-from fairlead.api.openapi.served import Served
+from fairlead.api.openapi.handlers import Served
 from fairlead.api.registry import errors as registry_errors
 from fairlead.api.registry.api import registry_api
 from fairlead.api.registry.wire import ErrorName

@@ -1,6 +1,6 @@
 """Messaging that a test can have lose or delay what is published, as between servers."""
 
-from fairlead.domain.runs.events import RunChanged
+from fairlead.domain.runs.queue import RunChanged
 from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.messaging.local.wakeups import LocalWakeups
 from fairlead.messaging.wakeups import Wakeup

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from conftest import Run
 from fairlead.domain.jobs.events import EventEnvelope, Started
-from fairlead.domain.runs.events import RunChanged
+from fairlead.domain.runs.queue import RunChanged
 from fairlead.messaging.wakeups import Topic, Wakeup
 from messaging.conftest import NewMessaging
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from conftest import Run
-from fairlead.domain.runs.events import RunChanged
+from fairlead.domain.runs.queue import RunChanged
 from messaging.conftest import NewMessaging
 
 CLAIMED: Final = RunChanged("lab", "run", has_ended=False)

@@ -26,7 +26,7 @@ from fairlead.domain.jobs.events import (
     Stopped,
     Succeeded,
 )
-from fairlead.domain.runs.events import RunChanged
+from fairlead.domain.runs.queue import RunChanged
 from fairlead.messaging.wakeups import Topic, Wakeup
 
 PLACE: Final = Place("7", "7", None, "3")

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from conftest import Run
 from fairlead.observing.loop_meter import LoopMeter
-from fairlead.workers.loop_watch import watch_loop
+from fairlead.workers.periodic import watch_loop
 
 
 @pytest.mark.req("S-02")

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from fairlead.domain.catalog.models import Catalog
-from fairlead.domain.ledger.summaries import price_lines
+from fairlead.domain.ledger.estimates import price_lines
 
 OLD_DAYS: Final = 180
 _PAGE: Final = """\

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 import msgspec
 
 from fairlead.domain.jobs.events import EventEnvelope, Place, Preview
-from fairlead.domain.runs.events import RunChanged
+from fairlead.domain.runs.queue import RunChanged
 
 _MIB: Final = 2**20
 

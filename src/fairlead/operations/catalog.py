@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.domain.accounts.callers import Caller, refuse_model
-from fairlead.domain.catalog.models import ALL, Catalog, Model, Selection
-from fairlead.domain.catalog.paging import catalog_limit, page_after
+from fairlead.domain.catalog.models import ALL, Catalog, Model, Selection, catalog_limit, page_after
 from fairlead.domain.declarations import BadFileError
 from fairlead.domain.faults import FaultError, InvalidInput, ModelNotFound
 from fairlead.domain.ledger.markups import Markups

@@ -6,8 +6,7 @@ from fairlead.api.http.asgi import AsgiApplication
 from fairlead.api.http.cross_origin import CrossOrigin
 from fairlead.api.http.forwarding import BaseUrls
 from fairlead.api.http.route import bind_handlers
-from fairlead.api.openapi.handlers import DocumentHandlers
-from fairlead.api.openapi.served import Served
+from fairlead.api.openapi.handlers import DocumentHandlers, Served
 from fairlead.api.operator import MetricsAccess, OperatorHandlers
 from fairlead.api.registry.api import RegistryApi
 from fairlead.api.registry.handlers import RegistryHandlers

@@ -22,7 +22,7 @@ from fairlead.server.http_app import application
 from fairlead.server.runs import Runs, ready_runs
 from fairlead.server.settings import Settings
 from fairlead.workers.janitor import Janitor
-from fairlead.workers.loop_watch import watch_loop
+from fairlead.workers.periodic import watch_loop
 
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
 _SWITCH_SECONDS: Final = 0.0005

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 
-from fairlead.domain.runs.events import RunChanged
+from fairlead.domain.runs.queue import RunChanged
 from fairlead.messaging.event_hub import EventHub, HubLimits
 from fairlead.messaging.local import local_messaging
 from fairlead.messaging.messaging import Messaging

@@ -1,10 +1,8 @@
 """The other way in: what goes on without anybody asking for it.
 
     work       the loop that claims queued work and has it executed; released.py is what is to be claimed, in turn
-    queue jobs what differs for runs and for jobs
     janitor    announces the server, takes over from silent ones, and forgets what has expired
     webhooks   posts what is due; deployments.py keeps releases ready; partner.py starts the programs that ship
-    loop_watch how late the event loop is
     periodic   runs work again and again until the server stops
 
 It imports operations, `processes` and observing, and no API. What is to be done is decided there; here is only when.

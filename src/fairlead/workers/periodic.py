@@ -1,10 +1,13 @@
-"""Work that a worker does again and again until it is cancelled."""
+"""Work that is done again and again until it is cancelled, such as measuring how late the event loop is."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from fairlead.observing.observations import Observer, UnexpectedError
+
+_LOOP_SECONDS: Final = 0.025
+"""How often the event loop is looked at; a delay that is shorter may begin and end between two looks."""
 
 
 async def run_periodically(
@@ -20,3 +23,13 @@ async def run_periodically(
         except Exception as error:  # noqa: BLE001 -- observed; the next turn tries again
             observe(UnexpectedError(doing, error))
         await asyncio.sleep(seconds)
+
+
+async def watch_loop(record: Callable[[float, float], None]) -> NoReturn:
+    """Record the time and the delay, in seconds by the clock of the event loop, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        expected = loop.time() + _LOOP_SECONDS
+        await asyncio.sleep(_LOOP_SECONDS)
+        now = loop.time()
+        record(now, max(0.0, now - expected))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.domain.catalog.paging import catalog_limit, page_after
+from fairlead.domain.catalog.models import catalog_limit, page_after
 
 
 @pytest.mark.req("R-02", "R-04")

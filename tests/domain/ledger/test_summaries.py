@@ -4,8 +4,8 @@ import datetime
 from decimal import Decimal
 from typing import Final
 
+from fairlead.domain.ledger.estimates import price_lines
 from fairlead.domain.ledger.rates import Case, Component, Multiplier, Part, RateCard
-from fairlead.domain.ledger.summaries import price_lines
 
 _CARD: Final = RateCard(
     "v1",

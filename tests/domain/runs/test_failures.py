@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from domain.every_fault import EVERY, name_of
 from fairlead.domain.faults import Fault, InputRejected, InternalError, Upstream, Violation
-from fairlead.domain.runs.failures import read_fault, write_fault
+from fairlead.domain.runs.replays import read_fault, write_fault
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),

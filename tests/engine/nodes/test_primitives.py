@@ -1,7 +1,7 @@
 """Nodes that hold a value."""
 
 from fairlead.engine.nodes.node import definition_of
-from fairlead.engine.nodes.primitives import (
+from fairlead.engine.nodes.utilities import (
     primitive_boolean,
     primitive_bounding_box,
     primitive_integer,

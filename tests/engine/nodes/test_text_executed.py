@@ -13,11 +13,11 @@ from fairlead.engine.graph.cache import ResultCache
 from fairlead.engine.graph.executor import Executor, Outcome, Work
 from fairlead.engine.graph.graph import read_graph
 from fairlead.engine.graph.validation import InvalidGraphError, validate
-from fairlead.engine.nodes import logic, primitives, text, utilities
+from fairlead.engine.nodes import logic, text, utilities
 from fairlead.engine.nodes.files import Folders
 from fairlead.engine.nodes.registry import Registry
 
-_REGISTRY = Registry(text.NODES, logic.NODES, primitives.NODES, utilities.NODES)
+_REGISTRY = Registry(text.NODES, logic.NODES, utilities.NODES)
 
 
 def _executed(document: dict[str, Any]) -> tuple[Outcome, list[Event]]:

@@ -9,7 +9,7 @@ from blake3 import blake3
 
 from conftest import Run
 from damage import blob_file, blob_files, flip
-from fairlead.domain.work.stored_documents import DocumentBlob
+from fairlead.domain.work.entries import DocumentBlob
 from fairlead.operations.assets.stored_files import BlobAudit, Count, Finding
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.assets.results import Asset, insert_assets

@@ -8,7 +8,7 @@ import pytest
 from conftest import Run
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import Cancelled, RequestNotFound, ServiceUnavailable
-from fairlead.domain.runs.failures import read_fault
+from fairlead.domain.runs.replays import read_fault
 from fairlead.observing.observations import DatabaseTrouble, RunWithdrawn
 from operations.queueing import claim, enqueue, gate_of, made
 from operations.runs.test_collect import refused

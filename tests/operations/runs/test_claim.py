@@ -10,7 +10,7 @@ from conftest import Run
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import QueueTimeout, ServiceUnavailable
 from fairlead.domain.ledger.books import UNLIMITED
-from fairlead.domain.runs.failures import read_fault
+from fairlead.domain.runs.replays import read_fault
 from fairlead.observing.observations import DatabaseTrouble, RunClaimed, RunWithdrawn
 from operations.queueing import HOUR_MS, claim, enqueue, gate_of
 from operations.servers import CENT, DAY_MS, DOLLAR, WEEK_MS, Partner, Server

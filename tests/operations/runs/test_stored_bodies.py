@@ -11,7 +11,7 @@ from conftest import Run
 from damage import blob_file, blob_files, flip
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InsufficientCredits, ServiceUnavailable
-from fairlead.domain.runs.failures import read_fault
+from fairlead.domain.runs.replays import read_fault
 from fairlead.domain.runs.states import RunState
 from fairlead.observing.observations import AssetsSwept, BlobTrouble
 from fairlead.operations.assets.results import GRACE_MS, AssetSweeper

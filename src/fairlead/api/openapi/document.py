@@ -8,7 +8,7 @@ import msgspec
 
 from fairlead.api import routes as service
 from fairlead.api.http.route import JSON, Access, Answer, Api, Nothing, Parameter, Route
-from fairlead.api.openapi.served import Served
+from fairlead.api.openapi.handlers import Served
 from fairlead.api.openapi.wording import ERRORS, HEADERS
 from fairlead.api.registry.api import registry_api
 from fairlead.api.router import routes as router

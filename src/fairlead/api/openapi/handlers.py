@@ -1,14 +1,27 @@
 """`/openapi.json`: the document is made when it is first asked for, and never again."""
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead.api.http.headers import HeaderNames
 from fairlead.api.http.representations import tagged
-from fairlead.api.openapi.served import Served
 from fairlead.domain.catalog.schema import strong_etag
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """How headers are spelled, and what is served to whom."""
+
+    names: HeaderNames
+    version: str
+    workflows: bool = True
+    open_jobs: bool = False
+    registry_prefix: str = ""
+
 
 _CACHING = "public, max-age=300, must-revalidate"
 

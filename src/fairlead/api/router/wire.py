@@ -16,10 +16,9 @@ from fairlead.api.http.schemas import as_time
 from fairlead.api.router.documents import ServingProvider
 from fairlead.domain.catalog.models import MODALITIES, Model, Selection
 from fairlead.domain.faults import FaultError, InvalidInput
-from fairlead.domain.ledger.estimates import Source
+from fairlead.domain.ledger.estimates import Source, price_lines
 from fairlead.domain.ledger.money import UNITS_PER_DOLLAR, as_credits, as_dollars
 from fairlead.domain.ledger.rates import card_in_force
-from fairlead.domain.ledger.summaries import price_lines
 from fairlead.domain.runs.selection import RouteOptions
 from fairlead.operations.catalog import Page
 from fairlead.operations.runs.collect import RequestStatus

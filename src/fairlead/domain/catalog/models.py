@@ -1,8 +1,9 @@
 """Models, the legs that serve them, and the catalog of them all (R-02, R-05, R-06)."""
 
+import bisect
 import datetime
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,6 +17,8 @@ from fairlead.domain.ledger.markups import Markups
 from fairlead.domain.ledger.rates import RateCard
 from fairlead.domain.pointers import Pointer, find_all
 
+CATALOG_LIMIT_DEFAULT: Final = 20
+CATALOG_LIMIT_MAX: Final = 100
 SUGGESTIONS_MAX: Final = 3
 _SUGGESTION_LIKENESS: Final = 0.5
 
@@ -217,3 +220,16 @@ def _marked_up(model: Model, markups: Markups) -> Model:
         percent = markups.of(model.id, leg.provider)
         legs.append(replace(leg, rate_cards=tuple(replace(card, markup=percent) for card in leg.rate_cards)))
     return replace(model, legs=tuple(legs))
+
+
+def catalog_limit(asked: int | None) -> int:
+    """Apply the catalog's page size (R-02, R-04): absent, 0 and negatives are the default, large ones are clamped."""
+    if asked is None or asked <= 0:
+        return CATALOG_LIMIT_DEFAULT
+    return min(asked, CATALOG_LIMIT_MAX)
+
+
+def page_after(keys: Sequence[str], after: str | None, limit: int) -> tuple[Sequence[str], bool]:
+    """Cut one page out of sorted keys: those behind `after`, and whether more follow."""
+    start = 0 if after is None else bisect.bisect_right(keys, after)
+    return keys[start : start + limit], start + limit < len(keys)

@@ -6,7 +6,7 @@ import msgspec
 
 from fairlead.domain.deployments import PackSet, Placement
 from fairlead.domain.jobs.states import JobState
-from fairlead.domain.work.stored_documents import DocumentBlob
+from fairlead.domain.work.entries import DocumentBlob
 
 
 class NewJob(msgspec.Struct, frozen=True):

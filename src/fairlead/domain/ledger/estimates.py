@@ -6,11 +6,14 @@ that the partner makes what was asked for: where it reports less, such as three 
 
 import datetime
 import enum
-from decimal import Decimal
+from collections.abc import Iterator
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Final
 
 import msgspec
 
-from fairlead.domain.ledger.money import times
+from fairlead.domain.ledger.markups import NO_MARKUP
+from fairlead.domain.ledger.money import as_dollars, times
 from fairlead.domain.ledger.rates import Component, Line, Pricing, RateCard, line_of, price_of, quantity_asked
 from fairlead.domain.ledger.strict_rates import price_strictly, quantity_strictly
 
@@ -115,3 +118,31 @@ def _upper_bound(component: Component, asked: Pricing) -> Decimal | None:
     if component.measured is not None and component.at_least is None:
         return None
     return component.most_strictly if asked.is_strict else component.at_most
+
+
+_WHOLE: Final = Decimal(100)
+
+
+def price_lines(card: RateCard, markup: Decimal = NO_MARKUP) -> Iterator[str]:
+    """The prices of a card in dollars, a text a component, such as `0.03 to 0.2 per image`.
+
+    They are the vendor's list prices with `markup` percent on top. Multipliers are named behind them.
+    """
+    for component in card.components:
+        yield f"{_range(component, markup)} per {component.unit}"
+        for part in component.parts:
+            yield f"{_dollars(part.price, markup)} {part.unit}"
+    yield from dict.fromkeys(f"x {one.times:f} {one.name}" for part in card.components for one in part.multipliers)
+
+
+def _range(component: Component, markup: Decimal) -> str:
+    """Every price a unit may have, from the lowest to the highest."""
+    amounts = sorted({component.price, *(case.price for case in component.cases)})
+    least = _dollars(amounts[0], markup)
+    return least if len(amounts) == 1 else f"{least} to {_dollars(amounts[-1], markup)}"
+
+
+def _dollars(price: int, markup: Decimal) -> str:
+    if not markup:
+        return as_dollars(price)
+    return as_dollars(int((price * (_WHOLE + markup) / _WHOLE).to_integral_value(ROUND_HALF_UP)))

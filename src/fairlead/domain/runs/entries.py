@@ -12,8 +12,7 @@ import msgspec
 from fairlead.domain.faults import Fault
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.states import RunState
-from fairlead.domain.work.entries import Claim, Release, Superseded
-from fairlead.domain.work.stored_documents import DocumentBlob
+from fairlead.domain.work.entries import Claim, DocumentBlob, Release, Superseded
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):

@@ -10,6 +10,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from fairlead.domain.runs.states import WAITING, WORKING, RunState
 
 WAITING_MAX: Final = 60
@@ -111,3 +113,11 @@ class Throughput:
             return None
         self._claims.move_to_end(workspace_id)
         return claims.interval_ms
+
+
+class RunChanged(msgspec.Struct, frozen=True, tag=True):
+    """A queued run was claimed, or has ended. How it stands is in the database."""
+
+    workspace_id: str
+    run_id: str
+    has_ended: bool

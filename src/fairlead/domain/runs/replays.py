@@ -1,7 +1,9 @@
-"""What an idempotency key may tell again (R-18), and for how long."""
+"""What an idempotency key may tell again (R-18), for how long, and how a fault is kept for it."""
 
 import hashlib
-from typing import Final
+from typing import Final, get_args
+
+import msgspec
 
 from fairlead.domain.faults import (
     ContentPolicyViolation,
@@ -16,6 +18,7 @@ from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached
 
 KEY_MAX: Final = 255
 _VALUES_SEEN_MAX: Final = 10_000
+_KINDS: Final[dict[str, object]] = {kind.__name__: kind for kind in get_args(Fault)}
 
 
 def key_id(workspace_id: str, key: str) -> str:
@@ -76,3 +79,18 @@ def names_links(answer: object, ours: str | None) -> bool:
 
 def _is_foreign_link(text: str, ours: str | None) -> bool:
     return text[:8].lower().startswith(("http://", "https://")) and not (ours and text.startswith(ours))
+
+
+def write_fault(fault: Fault) -> bytes:
+    """A fault as JSON."""
+    return msgspec.json.encode([type(fault).__name__, fault])
+
+
+def read_fault(text: bytes) -> Fault:
+    """The fault that was written; InternalError for one this version does not know."""
+    try:
+        name, said = msgspec.json.decode(text)
+        fault: Fault = msgspec.convert(said, _KINDS[name])
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+        return InternalError()
+    return fault

@@ -25,3 +25,10 @@ class Release(msgspec.Struct, frozen=True):
 @final
 class Superseded(msgspec.Struct, frozen=True):
     """The entry named an attempt that is no longer the work's, or a state it is not in: nothing was written."""
+
+
+class DocumentBlob(msgspec.Struct, frozen=True):
+    """The blob that holds a large document of one owner, and of this owner alone: its name, and its size in bytes."""
+
+    name: str
+    size: int

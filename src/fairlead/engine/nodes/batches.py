@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fairlead.engine.media.arrays import Array, check_items, check_size
 from fairlead.engine.media.pictures import as_picture
+from fairlead.engine.media.resampling import resize, scale
 from fairlead.engine.nodes.node import Output, bare_socket, integer, node, number, socket, text
-from fairlead.engine.nodes.resampling import resize, scale
 from fairlead.engine.nodes.transform import seeded, with_channels
 
 _SEED_MAX: Final = (1 << 64) - 1

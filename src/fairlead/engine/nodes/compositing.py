@@ -9,8 +9,8 @@ from typing import Annotated, Final, TypeAlias
 import numpy as np
 
 from fairlead.engine.media.arrays import Array, check_size
+from fairlead.engine.media.resampling import resize, scale
 from fairlead.engine.nodes.node import Output, boolean, combo, integer, node, socket
-from fairlead.engine.nodes.resampling import resize, scale
 from fairlead.engine.nodes.transform import with_channels
 
 _COORDINATE_MAX: Final = 16384

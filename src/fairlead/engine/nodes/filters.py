@@ -10,11 +10,11 @@ from PIL import Image
 from fairlead.engine.media.arrays import Array, check_size
 from fairlead.engine.media.noise import normal
 from fairlead.engine.media.pictures import Bytes, from_bytes, to_bytes
+from fairlead.engine.media.resampling import scale
 from fairlead.engine.nodes.colour import rgb_of
 from fairlead.engine.nodes.compositing import as_many_channels
 from fairlead.engine.nodes.context import Context
 from fairlead.engine.nodes.node import Output, combo, integer, node, number, socket
-from fairlead.engine.nodes.resampling import scale
 
 _SEED_MAX: Final = 2**64 - 1
 _SHARPENING: Final = 10

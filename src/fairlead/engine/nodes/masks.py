@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairlead.engine.media.arrays import Array, check_size
+from fairlead.engine.media.resampling import scale
 from fairlead.engine.nodes.colour import rgb_of
 from fairlead.engine.nodes.compositing import repeated
 from fairlead.engine.nodes.context import Context
 from fairlead.engine.nodes.images_io import HIDDEN, shown
 from fairlead.engine.nodes.node import Output, Result, boolean, combo, integer, node, number, socket
-from fairlead.engine.nodes.resampling import scale
 
 _SIDE_MAX: Final = 16384
 _CHANNELS: Final = ("red", "green", "blue", "alpha")

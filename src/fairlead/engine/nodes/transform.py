@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from fairlead.engine.media.arrays import Array, check_size
+from fairlead.engine.media.resampling import METHODS, proportional, resize, scale
 from fairlead.engine.nodes.node import Output, bare_socket, boolean, combo, integer, node, socket
-from fairlead.engine.nodes.resampling import METHODS, proportional, resize, scale
 from fairlead.engine.nodes.upscaling import for_pixels, multiplied, with_longer, with_shorter
 
 _EDGE: Final = 16384

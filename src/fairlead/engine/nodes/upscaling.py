@@ -4,8 +4,8 @@ import math
 from typing import Annotated, Final
 
 from fairlead.engine.media.arrays import Array
+from fairlead.engine.media.resampling import METHODS, proportional, resize, scale
 from fairlead.engine.nodes.node import Output, bare_socket, combo, integer, node, number, old_combo, socket
-from fairlead.engine.nodes.resampling import METHODS, proportional, resize, scale
 
 _EDGE: Final = 16384
 _MEGAPIXEL: Final = 1024 * 1024

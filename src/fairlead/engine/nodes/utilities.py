@@ -1,4 +1,4 @@
-"""Nodes that help others: numbers, colours, sizes, choices, lists, and a look at any value."""
+"""Nodes that help others: values to link to, numbers, colours, sizes, choices, lists, and a look at any value."""
 
 import math
 import re
@@ -6,11 +6,14 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
-from fairlead.engine.nodes.node import Output, Result, combo, integer, node, number, socket, text
+from fairlead.engine.nodes.node import Output, Result, boolean, combo, integer, node, number, socket, text
 from fairlead.engine.texts.bounds import as_json, check_length
 from fairlead.engine.texts.expressions import Number, evaluate
 
 _CATEGORY: Final = "utilities"
+_PRIMITIVE: Final = "utilities/primitive"
+_FARTHEST: Final = (1 << 63) - 1
+_BOX_EDGE: Final = 16384
 _PIXELS_OF_A_MEGAPIXEL: Final = 1024 * 1024
 _LONGEST_NUMBER: Final = 1000
 _COLOUR: Final = re.compile(r"#[0-9a-fA-F]{6}")
@@ -36,6 +39,49 @@ _ASPECT_RATIOS: Final[Mapping[str, tuple[int, int]]] = {
     "16:9 (Widescreen)": (16, 9),
     "21:9 (Ultrawide)": (21, 9),
 }
+
+
+@node("PrimitiveBoolean", "Boolean", _PRIMITIVE, outputs=(Output("BOOLEAN"),))
+def primitive_boolean(value: Annotated[bool, boolean()]) -> bool:
+    """Yes or no."""
+    return value
+
+
+@node("PrimitiveInt", "Int", _PRIMITIVE, outputs=(Output("INT"),))
+def primitive_integer(
+    value: Annotated[int, integer(None, -_FARTHEST, _FARTHEST, control_after_generate="fixed")],
+) -> int:
+    """A whole number."""
+    return value
+
+
+@node("PrimitiveFloat", "Float", _PRIMITIVE, outputs=(Output("FLOAT"),))
+def primitive_number(value: Annotated[float, number(None, -_FARTHEST, _FARTHEST, step=0.1)]) -> float:
+    """A number."""
+    return value
+
+
+@node("PrimitiveString", "Text String (DEPRECATED)", _PRIMITIVE, outputs=(Output("STRING"),), is_deprecated=True)
+def primitive_line(value: Annotated[str, text(multiline=False)]) -> str:
+    """A text on one line."""
+    return value
+
+
+@node("PrimitiveStringMultiline", "Input Text", _PRIMITIVE, outputs=(Output("STRING"),))
+def primitive_text(value: Annotated[str, text(multiline=True)]) -> str:
+    """A text."""
+    return value
+
+
+@node("PrimitiveBoundingBox", "Bounding Box", _PRIMITIVE, outputs=(Output("BOUNDING_BOX"),))
+def primitive_bounding_box(
+    x: Annotated[int, integer(0, 0, _BOX_EDGE)],
+    y: Annotated[int, integer(0, 0, _BOX_EDGE)],
+    width: Annotated[int, integer(512, 1, _BOX_EDGE)],
+    height: Annotated[int, integer(512, 1, _BOX_EDGE)],
+) -> dict[str, int]:
+    """A rectangle of pixels, by its upper left corner and its size."""
+    return {"x": x, "y": y, "width": width, "height": height}
 
 
 @node(
@@ -163,6 +209,12 @@ def _written(source: object) -> str:
 
 
 NODES: Final = (
+    primitive_boolean,
+    primitive_integer,
+    primitive_number,
+    primitive_line,
+    primitive_text,
+    primitive_bounding_box,
     math_expression,
     convert_number,
     color_to_rgb_integer,

@@ -9,11 +9,10 @@ from typing import Final
 
 from fairlead.domain.faults import ConcurrencyLimitExceeded, FaultError
 from fairlead.domain.jobs.events import EventEnvelope, Failed, Interrupted, Preview, QueueChanged, Succeeded
-from fairlead.domain.runs.events import RunChanged
+from fairlead.domain.runs.queue import RunChanged
 from fairlead.messaging.event_hub import Broadcast, CloseReason, HubLimits
 from fairlead.messaging.local.live_jobs import LiveJobs
-from fairlead.messaging.local.run_watches import LocalRunWatch
-from fairlead.messaging.local.subscriptions import LocalSubscription, SizedBroadcast
+from fairlead.messaging.local.subscriptions import LocalRunWatch, LocalSubscription, SizedBroadcast
 
 _GATHER_SECONDS: Final = 0.001
 """How long events wait for others that come right after some were sent: a small job is then sent in three writes

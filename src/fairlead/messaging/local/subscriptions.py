@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 import msgspec
@@ -19,6 +20,7 @@ from fairlead.domain.jobs.events import (
     ProgressText,
     ShownValues,
 )
+from fairlead.domain.runs.queue import RunChanged
 from fairlead.messaging.event_hub import Broadcast, CloseReason, HubLimits
 
 _BASE_BYTES: Final = 512
@@ -152,3 +154,31 @@ def _live_key(envelope: EventEnvelope | None) -> _LiveKey | None:
     if envelope is not None and isinstance(envelope.event, Preview | Progress | ProgressText):
         return type(envelope.event), envelope.job_id, envelope.event.place.node
     return None
+
+
+class LocalRunWatch:
+    """Hears of the changes of one run. `leave` is called when it is closed."""
+
+    def __init__(self, leave: Callable[["LocalRunWatch"], None]) -> None:
+        self._leave = leave
+        self._woken = asyncio.Event()
+        self._newest: RunChanged | None = None
+
+    def put(self, change: RunChanged) -> None:
+        """Note that the run has changed."""
+        self._newest = change
+        self._woken.set()
+
+    async def wait(self, seconds: float) -> RunChanged | None:
+        """Wait until the run has changed since the last wait; its newest change, None after so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        self._woken.clear()
+        newest, self._newest = self._newest, None
+        return newest
+
+    def close(self) -> None:
+        """End the watch, and a wait for it."""
+        self._woken.set()
+        self._leave(self)

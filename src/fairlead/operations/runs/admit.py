@@ -30,8 +30,7 @@ from fairlead.domain.runs.entries import (
 )
 from fairlead.domain.runs.outcomes import Failed, Work
 from fairlead.domain.runs.selection import Selection
-from fairlead.domain.work.entries import Superseded
-from fairlead.domain.work.stored_documents import DocumentBlob
+from fairlead.domain.work.entries import DocumentBlob, Superseded
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.clock import Clock

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import Cancelled, FaultError, ServiceUnavailable, bucket, is_fault
 from fairlead.domain.runs.entries import CancelNoted, HasEnded, KeptResult, Withdrawal, Withdrawn
-from fairlead.domain.runs.failures import write_fault
+from fairlead.domain.runs.replays import write_fault
 from fairlead.domain.work.entries import Superseded
 from fairlead.messaging.wakeups import Topic, Wakeup, Wakeups
 from fairlead.observing.observations import DatabaseTrouble, Observer, RunWithdrawn

@@ -7,7 +7,6 @@ import msgspec
 from fairlead.domain.accounts.callers import ROUTER_GATE, Caller, refuse_gate, refuse_model
 from fairlead.domain.faults import FaultError, RequestNotFound, ServiceUnavailable, bucket
 from fairlead.domain.runs.entries import KeptResult
-from fairlead.domain.runs.failures import read_fault
 from fairlead.domain.runs.outcomes import Failed
 from fairlead.domain.runs.queue import (
     QueueStatus,
@@ -17,6 +16,7 @@ from fairlead.domain.runs.queue import (
     retry_after_working,
     status_of,
 )
+from fairlead.domain.runs.replays import read_fault
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
 from fairlead.storage.db.database import Database, DatabaseUnavailableError

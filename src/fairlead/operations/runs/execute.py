@@ -10,9 +10,8 @@ import msgspec
 from fairlead.deadlines import Deadlines
 from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, Upstream, bucket, is_fault
 from fairlead.domain.runs.entries import Acceptance, IdempotencyKey, KeptResult, Redirection, Settlement
-from fairlead.domain.runs.failures import write_fault
 from fairlead.domain.runs.outcomes import Completed, Failed
-from fairlead.domain.runs.replays import is_undecided, names_links
+from fairlead.domain.runs.replays import is_undecided, names_links, write_fault
 from fairlead.domain.runs.states import RunState
 from fairlead.domain.work.entries import Superseded
 from fairlead.observing.observations import (

@@ -6,8 +6,8 @@ import msgspec
 
 from fairlead.domain.faults import Fault, FaultError, RequestNotFound, ServiceUnavailable
 from fairlead.domain.runs.entries import KeptResult
-from fairlead.domain.runs.failures import read_fault, write_fault
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
+from fairlead.domain.runs.replays import read_fault, write_fault
 from fairlead.operations.assets.results import damaged
 from fairlead.storage.blobs.store import BlobDamagedError, BlobMissingError, Blobs, BlobsUnavailableError
 

@@ -12,7 +12,7 @@ from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.ledger.rates import Pricing
 from fairlead.domain.runs.entries import IdempotencyKey, LiveRun
 from fairlead.domain.runs.selection import Selection
-from fairlead.domain.work.stored_documents import DocumentBlob
+from fairlead.domain.work.entries import DocumentBlob
 from fairlead.fair_shares import FairShares
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.catalog import CatalogKeeper

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from fairlead.domain.faults import Fault
 from fairlead.domain.runs.entries import KeptResult, LiveRun, Settlement, Stray
-from fairlead.domain.runs.failures import write_fault
+from fairlead.domain.runs.replays import write_fault
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.dispatch import SupersededError

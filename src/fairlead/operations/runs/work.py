@@ -23,12 +23,11 @@ from fairlead.domain.runs.entries import (
     Withdrawal,
     Withdrawn,
 )
-from fairlead.domain.runs.failures import write_fault
 from fairlead.domain.runs.outcomes import Work
 from fairlead.domain.runs.queue import Throughput
+from fairlead.domain.runs.replays import write_fault
 from fairlead.domain.runs.states import RunEvent, RunState, advance
-from fairlead.domain.work.entries import Claim
-from fairlead.domain.work.stored_documents import DocumentBlob
+from fairlead.domain.work.entries import Claim, DocumentBlob
 from fairlead.observing.observations import (
     DatabaseTrouble,
     Observer,

@@ -11,7 +11,7 @@ from typing import Final
 
 from fairlead.document_readers import INLINE_BYTES
 from fairlead.domain.faults import FaultError, ServiceUnavailable
-from fairlead.domain.work.stored_documents import DocumentBlob
+from fairlead.domain.work.entries import DocumentBlob
 from fairlead.observing.observations import BlobTrouble, Observer
 from fairlead.storage.blobs.store import BlobLostError, Blobs, BlobsUnavailableError
 

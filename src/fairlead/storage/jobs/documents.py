@@ -9,7 +9,7 @@ from fairlead.domain.accounts.storage_limits import StorageUsage
 from fairlead.domain.jobs.entries import Submission
 from fairlead.domain.jobs.faults import StorageFull
 from fairlead.domain.jobs.jobs import JobDocuments
-from fairlead.domain.work.stored_documents import DocumentBlob
+from fairlead.domain.work.entries import DocumentBlob
 from fairlead.storage.accounts.storage_usage import lock_usage, usage_of_each
 from fairlead.storage.db.tables import jobs
 

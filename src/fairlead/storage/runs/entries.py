@@ -36,7 +36,7 @@ from fairlead.domain.runs.entries import (
     Withdrawal,
     Withdrawn,
 )
-from fairlead.domain.runs.events import RunChanged
+from fairlead.domain.runs.queue import RunChanged
 from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, advance, states_before
 from fairlead.domain.work.entries import Claim, Release, Superseded
 from fairlead.storage.db.statements import Prepared

@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 from fairlead.domain.runs.entries import Admission, LiveRun
 from fairlead.domain.runs.states import WAITING, WORKING, RunEvent, RunState, states_before
-from fairlead.domain.work.stored_documents import DocumentBlob
+from fairlead.domain.work.entries import DocumentBlob
 from fairlead.storage.db.statements import Prepared, PreparedLookup
 from fairlead.storage.db.tables import ledger_entries, run_events, runs, workspaces
 from fairlead.storage.work.table import in_state

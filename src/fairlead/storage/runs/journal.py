@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from fairlead.domain.runs.entries import JournalEntry, Verdict
-from fairlead.domain.runs.events import RunChanged
+from fairlead.domain.runs.queue import RunChanged
 from fairlead.domain.work.entries import Release
 from fairlead.storage.db.database import Database
 from fairlead.storage.db.group_commit import GroupCommit

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairlead.engine.nodes.resampling import scale
+from fairlead.engine.media.resampling import scale
 from fairlead.engine.packs.tensors import for_pack, from_pack
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairlead.engine.media.arrays import Array
-from fairlead.engine.nodes.resampling import METHODS, in_proportion, proportional, resize, scale
+from fairlead.engine.media.resampling import METHODS, in_proportion, proportional, resize, scale
 
 
 def _line(values: Sequence[float], size: int, method: str) -> list[float]:
