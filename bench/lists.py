@@ -32,7 +32,7 @@ from fairlead.operations.clock import new_id
 from fairlead.storage.db.database import Database, open_database
 from fairlead.storage.db.tables import jobs, workspaces
 from fairlead.storage.jobs.jobs import deflated
-from fairlead.storage.jobs.labels import Marks, add_marks, mark_job
+from fairlead.storage.jobs.labels import LabelIndex, add_to_index, index_job
 
 _CLAIMED_MS: Final = 15.0
 _CLAIMED_TIMES: Final = 1.5
@@ -205,10 +205,10 @@ async def _seed(database: Database, number: int) -> None:
 
         def some(connection: Connection, places: range = places) -> None:
             connection.execute(insert(jobs), [_job(workspace, place, now, _labels(place, number)) for place in places])
-            marks: Marks = {}
+            index: LabelIndex = {}
             for place in places:
-                mark_job(marks, workspace, place, _labels(place, number), None)
-            add_marks(connection, marks)
+                index_job(index, workspace, place, _labels(place, number), None)
+            add_to_index(connection, index)
 
         await database.write(some)
 

@@ -340,7 +340,7 @@ def _places(replies: Sequence[Reply]) -> tuple[dict[str, int], int]:
 
 
 async def _read(bench: Bench, known: dict[str, int], seconds: float, *, moved: int) -> Reads:
-    """Read the status of random runs at a pace, after so many of the first have gone."""
+    """Read the status of random runs at a steady rate, after so many of the first have gone."""
     chosen = random.Random(moved).choices([*known], k=int(seconds * _READS_A_SECOND))  # noqa: S311 -- nothing is secret
     replies = await _ask_of(bench, chosen)
     wrong = sum(not _is_exact(reply, known[one] - moved) for one, reply in zip(chosen, replies, strict=True))

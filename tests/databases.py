@@ -259,7 +259,7 @@ def _version(path: Path) -> float:
 
 def _environment() -> dict[str, str]:
     """Nothing of ours but what programs need: no PGDATA, no PGPORT, no locale."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", **reaper.marks()}
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", **reaper.run_variables()}
 
 
 def _free_port() -> int:

@@ -41,14 +41,14 @@ def watch_this_run() -> None:
     os.environ[mark] = str(ours)
 
 
-def marks() -> dict[str, str]:
+def run_variables() -> dict[str, str]:
     """Return the variables by which processes of this run are known, for those that get few other ones."""
     return {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
 
 
 def folder_prefix() -> str:
     """Return what the name of a temporary folder must begin with to be removed at the end of this run."""
-    return "-".join([_FOLDERS, *(name.removeprefix(_PREFIX) for name in marks()), ""])
+    return "-".join([_FOLDERS, *(name.removeprefix(_PREFIX) for name in run_variables()), ""])
 
 
 def main(mark: str) -> None:

@@ -169,9 +169,9 @@ def _told_apart(world: World, attack: Attack, path: str, things: Things) -> Iter
     if attack.known:
         return
     _rested(world.intruder)
-    shapes = shape(theirs, things), shape(_ask(world, attack, path, absent, credential), absent)
-    if shapes[0] != shapes[1]:
-        yield f"answers {shapes[0]}, and where there is nothing {shapes[1]}"
+    answers = shape(theirs, things), shape(_ask(world, attack, path, absent, credential), absent)
+    if answers[0] != answers[1]:
+        yield f"answers {answers[0]}, and where there is nothing {answers[1]}"
     if leaked := _leaks(world, attack, things, theirs):
         yield f"tells {leaked}"
 

@@ -165,10 +165,10 @@ def test_workspace_without_an_active_subscription_is_refused(clients: Clients) -
     assert client.http.get("/api/jobs").json()["jobs"] == []
 
 
-def _failure(client: WorkflowClient, graph: Any, **beside: Any) -> dict[str, Any]:
+def _failure(client: WorkflowClient, graph: Any, **more: Any) -> dict[str, Any]:
     """Run a workflow that fails; the message that says so."""
     with client.watching() as socket:
-        messages = told(socket, client.submit(graph, **beside), ("execution_error", "execution_success"))
+        messages = told(socket, client.submit(graph, **more), ("execution_error", "execution_success"))
     assert messages[-1]["type"] == "execution_error", messages[-1]
     data: dict[str, Any] = messages[-1]["data"]
     assert client.ended(data["prompt_id"])["status"] == "failed"

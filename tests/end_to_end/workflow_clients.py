@@ -50,13 +50,13 @@ class WorkflowClient:
         assert answer.status_code == 200, answer.text
         return str(answer.json()["name"])
 
-    def post(self, graph: Any, **beside: Any) -> httpx.Response:
+    def post(self, graph: Any, **more: Any) -> httpx.Response:
         """Submit a workflow; the answer, whatever it is."""
-        return self.http.post("/api/prompt", json={"prompt": graph, **beside})
+        return self.http.post("/api/prompt", json={"prompt": graph, **more})
 
-    def submit(self, graph: Any, **beside: Any) -> str:
+    def submit(self, graph: Any, **more: Any) -> str:
         """Submit a workflow that must be taken; its id."""
-        answer = self.post(graph, **beside)
+        answer = self.post(graph, **more)
         assert answer.status_code == 200, answer.text
         return str(answer.json()["prompt_id"])
 
@@ -72,9 +72,9 @@ class WorkflowClient:
         found: dict[str, Any] = self.http.get(f"/api/jobs/{job_id}").json()
         return found
 
-    def run(self, graph: Any, **beside: Any) -> dict[str, Any]:
+    def run(self, graph: Any, **more: Any) -> dict[str, Any]:
         """Submit a workflow and wait for its end."""
-        return self.ended(self.submit(graph, **beside))
+        return self.ended(self.submit(graph, **more))
 
     def made(self, job: Mapping[str, Any], kind: str = "images") -> Sequence[dict[str, Any]]:
         """The files of a kind that a job has shown."""

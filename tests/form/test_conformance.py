@@ -52,7 +52,7 @@ def test_every_section_of_rules_is_on_the_page() -> None:
     }
 
 
-def test_marks_on_functions_classes_and_modules_are_read() -> None:
+def test_rules_of_functions_classes_and_modules_are_read() -> None:
     """Marks add up from the module through the class to the function."""
     source = """
         pytestmark = [pytest.mark.req("R-01"), pytest.mark.slow]
@@ -70,7 +70,7 @@ def test_marks_on_functions_classes_and_modules_are_read() -> None:
     assert inside | {("test_outside", "R-01")} == _found(source)
 
 
-def test_marks_on_parameters_are_read() -> None:
+def test_rules_of_parameters_are_read() -> None:
     """Marks on parameters count for their test, written in place or in a constant of the module."""
     source = """
         CASES = [pytest.param(1, marks=pytest.mark.req("R-01"))]
@@ -97,7 +97,7 @@ def test_skipped_or_expected_failure_is_no_proof(excuse: str) -> None:
         "@pytest.mark.req\ndef test_it(): ...",
     ],
 )
-def test_mark_that_marks_no_test_is_an_error(source: str) -> None:
+def test_rule_of_no_test_is_an_error(source: str) -> None:
     """A mark that cannot be given to a test with its ids is an error, never silence."""
     with pytest.raises(conformance.UnreadableMarkError, match=r"tests/test_made_up\.py:\d+"):
         _found(source)

@@ -26,7 +26,7 @@ from server.connections import Caller, serving
 _Function: TypeAlias = tuple[str, str, int]
 
 _SOURCE: Final = str(Path(fairlead.__file__).parent)
-_BESIDE: Final = ("workers", "loop_meter.py")
+_BACKGROUND: Final = ("workers", "loop_meter.py")
 """What goes on forty times a second whether there are runs or not."""
 _RUNS: Final = 6
 _SCHEMA: Final = {
@@ -79,7 +79,9 @@ async def _path(folder: Path, *, keyed: bool) -> set[_Function]:
                     await _run(caller, key, more)
                     await asyncio.sleep(0)
                 paths.append(passed)
-    return {one for one in set.intersection(*paths[1:]) if not one[0].endswith(_BESIDE) and _BESIDE[0] not in one[0]}
+    return {
+        one for one in set.intersection(*paths[1:]) if not one[0].endswith(_BACKGROUND) and _BACKGROUND[0] not in one[0]
+    }
 
 
 @pytest.mark.parametrize(("keyed", "functions", "files"), [(False, 151, 45), (True, 171, 49)])

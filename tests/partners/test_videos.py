@@ -37,10 +37,10 @@ def test_file_is_a_video_of_the_asked_frames(vendor: Any, finished: Any, tmp_pat
     path = tmp_path / "a.mp4"
     path.write_bytes(answer.content)
     video = cv2.VideoCapture(str(path))
-    shapes = []
+    sizes = []
     while (read := video.read())[0]:
-        shapes.append(read[1].shape)
-    assert shapes == [(64, 96, 3)] * 6
+        sizes.append(read[1].shape)
+    assert sizes == [(64, 96, 3)] * 6
     assert video.get(cv2.CAP_PROP_FPS) == 12
 
 

@@ -47,7 +47,7 @@ async def _started(tmp_path: Path, how: str) -> tuple[Child, asyncio.StreamReade
 
 
 def test_start_that_is_cancelled_leaves_no_process(run: Run) -> None:
-    """Whoever is cancelled while a program is being started goes on when that has ended again."""
+    """A caller that is cancelled while a program is being started goes on once that has ended again."""
     before = psutil.Process().children()
 
     async def check() -> None:

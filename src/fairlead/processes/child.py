@@ -143,7 +143,7 @@ async def readable(descriptor: int) -> None:
 async def _spawn(program: Program, errors: IO[bytes] | None) -> "subprocess.Popen[bytes]":
     """Start a program in a thread: uvloop would copy the page tables of a large server, for tens of milliseconds.
 
-    Whoever is cancelled waits for it, as it may have been given descriptors that are closed then.
+    A caller that is cancelled waits for it, as it may have been given descriptors that are closed then.
     """
     starting = asyncio.get_running_loop().run_in_executor(_SPAWNER, _popen, program, errors)
     try:

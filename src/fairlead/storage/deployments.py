@@ -141,12 +141,12 @@ def stop_deployment(connection: Connection, workspace_id: str, deployment_id: st
 
 
 def start_deployment(connection: Connection, workspace_id: str, deployment_id: str, now: int) -> Deployment:
-    """Have a stopped deployment prepared anew, with a release that failed where none serves. DeploymentFaultError."""
+    """Prepare a stopped deployment again, with a release that failed where none serves. DeploymentFaultError."""
     deployment = _locked(connection, workspace_id, deployment_id)
     if deployment.state is DeploymentState.STOPPED and deployment.serving is None:
         newest = and_(releases.c.deployment_id == deployment_id, releases.c.version == deployment.last_release)
-        anew = {"state": ReleaseState.PREPARING.value, "reason": None, "settled_at": None}
-        connection.execute(update(releases).where(newest).values(anew))
+        restarted = {"state": ReleaseState.PREPARING.value, "reason": None, "settled_at": None}
+        connection.execute(update(releases).where(newest).values(restarted))
     _move(connection, deployment, DeploymentEvent.START, now)
     return get_deployment(connection, workspace_id, deployment_id)
 

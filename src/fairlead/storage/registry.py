@@ -95,7 +95,7 @@ class UnknownEntryError(Exception):
 def create_publisher(
     connection: Connection, actor: Actor, publisher_id: str, document: Mapping[str, object], now: int, most: int
 ) -> Publisher:
-    """Make a publisher, anew where its owner has deleted it; RegistryFaultError.
+    """Make a publisher, again where its owner has deleted it; RegistryFaultError.
 
     Servers that make several at the same moment may pass the bound of a workspace by one each.
     """
@@ -145,7 +145,7 @@ def create_node(
     now: int,
     most: int,
 ) -> PublishedNode:
-    """Make a node of a publisher, anew where the publisher has deleted it; RegistryFaultError."""
+    """Make a node of a publisher, again where the publisher has deleted it; RegistryFaultError."""
     _lock_own(connection, actor, publisher_id)
     values = {
         "document": _encode(document).decode(),

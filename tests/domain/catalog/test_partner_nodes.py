@@ -310,7 +310,7 @@ def test_masks_are_shown_as_the_partner_reads_them(name: str, colour: MaskColour
     assert found.media.mask is colour
 
 
-def test_conversation_has_its_pictures_before_the_prompt_and_the_system_in_front() -> None:
+def test_messages_have_the_pictures_before_the_prompt_and_the_system_in_front() -> None:
     """The order that partners ask for, however the inputs stand in the node."""
     values = {"prompt": "What is it?", "images": ["data:image/png;base64,AA=="], "system": "Be brief."}
     assert body_of(node("PartnerOpenaiGpt5"), "gpt-5", values)["messages"] == [

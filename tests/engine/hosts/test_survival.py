@@ -215,7 +215,7 @@ def test_stuck_workspace_does_not_block_another(tmp_path: Path) -> None:
     """While one workspace's job goes on forever, another's are executed; and one more waits for a place."""
     with running_engine(tmp_path, places=2, interrupt_seconds=0.2) as engine:
 
-        async def beside() -> None:
+        async def wait_meanwhile() -> None:
             stuck = asyncio.ensure_future(engine.executed(trouble("Endless"), "stuck", job="stuck"))
             await until(lambda: engine.started)
             seen = await asyncio.gather(*(engine.executed(_WORKS, name) for name in "aba"))
@@ -224,7 +224,7 @@ def test_stuck_workspace_does_not_block_another(tmp_path: Path) -> None:
             engine.hosts.interrupt("stuck")
             assert isinstance((await stuck).ending, Interrupted)
 
-        engine.run(wait_for(beside()))
+        engine.run(wait_for(wait_meanwhile()))
 
 
 def test_job_that_waits_for_a_host_can_be_interrupted(tmp_path: Path) -> None:
@@ -383,9 +383,9 @@ def test_hosts_end_with_their_server(tmp_path: Path) -> None:
     for process in processes:
         _wait_until_gone(process)
     [left] = (tmp_path / "scratch").glob("hosts-*")
-    with running_engine(tmp_path) as engine, running_engine(tmp_path) as beside:
+    with running_engine(tmp_path) as engine, running_engine(tmp_path) as other:
         assert not left.exists()
-        assert engine.execute(_WORKS).ending == beside.execute(_WORKS).ending == Succeeded()
+        assert engine.execute(_WORKS).ending == other.execute(_WORKS).ending == Succeeded()
     assert list((tmp_path / "scratch").glob("hosts-*")) == []
 
 

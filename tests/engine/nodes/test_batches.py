@@ -44,7 +44,7 @@ def test_image_of_another_size_is_cut_and_scaled() -> None:
     np.testing.assert_allclose(joined[1], 1)
 
 
-def test_image_without_alpha_is_opaque_beside_one_with_it() -> None:
+def test_image_without_alpha_is_opaque_next_to_one_with_it() -> None:
     """An image without one is opaque beside one with it."""
     joined = image_batch(_batch(0, channels=3), _batch(0.5, channels=4))
     assert joined[:, 0, 0].tolist() == [[0, 0, 0, 1], [0.5, 0.5, 0.5, 0.5]]

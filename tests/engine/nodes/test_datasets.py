@@ -94,7 +94,7 @@ def test_incrementing_never_overwrites(context: FolderContext) -> None:
     assert (context.root / "output" / "set" / "i_00002_.txt").read_text(encoding="utf-8") == "zwölf"
 
 
-def test_text_lies_beside_its_first_image(context: FolderContext) -> None:
+def test_text_lies_next_to_its_first_image(context: FolderContext) -> None:
     """A text of a batch lies beside its first image."""
     images = [np.zeros((2, 1, 1, 3), np.float32), np.zeros((1, 1, 1, 3), np.float32)]
     save_image_text_dataset_to_folder(context, images, ["set"], ["i"], ["overwrite"], ["first", "second"])

@@ -170,7 +170,7 @@ def opened(uri: str) -> Any:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(uri.rpartition(",")[2]))))
 
 
-def test_every_shipped_partner_node_is_registered_beside_the_engines_own() -> None:
+def test_every_shipped_partner_node_is_registered_with_the_engines_own() -> None:
     """No name is taken twice, and editors know whose they are."""
     registry = own_nodes()
     for definition in partner_nodes(document()):

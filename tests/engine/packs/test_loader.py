@@ -184,7 +184,7 @@ def test_routes_and_scripts_that_are_not_served_are_reported(custom_nodes: Path,
     assert (report.nodes, report.error) == (30, None)
 
 
-def test_pack_is_loaded_beside_a_running_event_loop(custom_nodes: Path, tmp_path: Path) -> None:
+def test_pack_is_loaded_while_an_event_loop_runs(custom_nodes: Path, tmp_path: Path) -> None:
     """Its entry point is awaited elsewhere."""
     copied(PACK, custom_nodes / "third-party-nodes")
 

@@ -26,7 +26,7 @@ from fairlead.storage.db.number_blocks import BLOCK
 from fairlead.storage.jobs import jobs
 from fairlead.storage.jobs import labels as job_labels
 from fairlead.storage.jobs.entries import write_job_entries
-from fairlead.storage.jobs.labels import Marks, add_marks, find_labelled, mark_job, remove_marks
+from fairlead.storage.jobs.labels import LabelIndex, add_to_index, find_labelled, index_job, remove_from_index
 from storage.bookings import LAB, NOW, Books
 from storage.jobs.test_lists import listed, pages, submission, submitted
 from storage.plans import traced
@@ -53,10 +53,10 @@ def ended(books: Books, *ids: str) -> None:
 
 def marked(books: Books, labelled: Mapping[int, Mapping[str, str]]) -> None:
     """Write labels of jobs, by their numbers, without the jobs."""
-    marks: Marks = {}
+    index: LabelIndex = {}
     for number, labels in labelled.items():
-        mark_job(marks, LAB, number, labels, None)
-    books.do(lambda c: add_marks(c, marks))
+        index_job(index, LAB, number, labels, None)
+    books.do(lambda c: add_to_index(c, index))
 
 
 def found(books: Books, before: int | None = None, limit: int = 1_000, **labels: str) -> tuple[list[int], int | None]:
@@ -104,10 +104,10 @@ def test_any_number_is_a_valid_position(books: Books) -> None:
 def test_label_without_jobs_leaves_no_row(books: Books) -> None:
     """The last job of a block takes its row along; taking it away again changes nothing."""
     marked(books, {1: {"a": "1"}, 2: {"a": "1", "b": "2"}, BLOCK: {"b": "2"}})
-    marks: Marks = {}
-    mark_job(marks, LAB, 2, {"a": "1", "b": "2"}, None)
+    index: LabelIndex = {}
+    index_job(index, LAB, 2, {"a": "1", "b": "2"}, None)
     for _ in range(2):
-        books.do(lambda c: remove_marks(c, marks))
+        books.do(lambda c: remove_from_index(c, index))
         assert (found(books, a="1"), found(books, b="2")) == (([1], None), ([BLOCK], None))
         assert len(books.rows("SELECT id FROM labelled_jobs")) == 2
 
@@ -200,12 +200,12 @@ def test_labels_of_the_previous_version_are_migrated(empty_database_url: str) ->
             await database.write(fill)
             assert await migrate.migrate(database) == "0008"
             kept = await database.read(lambda c: c.execute(text("SELECT id, numbers FROM labelled_jobs")).all())
-            marks: Marks = {}
+            index: LabelIndex = {}
             for number, its in labelled.items():
-                mark_job(marks, LAB, number, its, placed.get(number))
-            await database.write(lambda c: remove_marks(c, marks))
+                index_job(index, LAB, number, its, placed.get(number))
+            await database.write(lambda c: remove_from_index(c, index))
             assert await database.read(lambda c: c.execute(text("SELECT id FROM labelled_jobs")).all()) == []
-            await database.write(lambda c: add_marks(c, marks))
+            await database.write(lambda c: add_to_index(c, index))
             again = await database.read(lambda c: c.execute(text("SELECT id, numbers FROM labelled_jobs")).all())
             return kept, again
 

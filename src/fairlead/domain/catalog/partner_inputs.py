@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.domain.catalog.partner_conversations import Opening, opening_of
 from fairlead.domain.catalog.partner_declarations import EXTRA_BODY, MODEL_INPUT, NOT_SET, NodeInput
 from fairlead.domain.catalog.partner_media import media_field
+from fairlead.domain.catalog.partner_messages import Opening, opening_of
 from fairlead.domain.pointers import Pointer, as_text
 
 _HIDDEN: Final = re.compile(

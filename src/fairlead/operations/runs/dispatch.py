@@ -87,7 +87,7 @@ class Cancellation(msgspec.Struct, eq=False):
         self._tries = _CANCELS_MOST
 
 
-class _Course(msgspec.Struct, frozen=True):
+class _RunContext(msgspec.Struct, frozen=True):
     """A run on its way through its legs, and what befell it there."""
 
     run: AdmittedRun
@@ -121,39 +121,39 @@ class Dispatcher:
 
         A bug on the way must not leave a hold behind: it is the end of the run.
         """
-        course = _Course(run, record, cancellation)
+        context = _RunContext(run, record, cancellation)
         try:
-            first = await self._ask(course, run.plan, run.work)
+            first = await self._ask(context, run.plan, run.work)
             if isinstance(first, Completed) or not may_go_elsewhere(first):
-                return await self._served(course, run.plan, first)
-            return await self._served_elsewhere(course, first)
+                return await self._served(context, run.plan, first)
+            return await self._served_elsewhere(context, first)
         except SupersededError:
             raise
         except Exception as error:  # noqa: BLE001 -- whatever it is, the run ends and its money is free again
             self._observe(UnexpectedError(f"execute {run.run_id}", error))
             return Served(Failed(InternalError()), run.plan, 0)
 
-    async def _served_elsewhere(self, course: _Course, first: Failed) -> Served:
+    async def _served_elsewhere(self, context: _RunContext, first: Failed) -> Served:
         """The end of a run whose first leg has failed, and has certainly not taken it."""
-        run = course.run
+        run = context.run
         plan = run.plan
         for turn, leg in enumerate(run.selection.fallbacks, start=1):
             following = plan_leg(run.request, leg, self._clock.today())
             if following is not None:
                 following = await with_whole_body(following, run.request)
-            if following is None or await self._redirect(course, plan, following, turn) is not None:
+            if following is None or await self._redirect(context, plan, following, turn) is not None:
                 continue
             plan = following
-            outcome = await self._ask(course, plan, None)
+            outcome = await self._ask(context, plan, None)
             if isinstance(outcome, Failed) and is_about_the_form(outcome):
                 break
             if isinstance(outcome, Completed) or not may_go_elsewhere(outcome):
-                return await self._served(course, plan, outcome)
-        return await self._served(course, plan, first)
+                return await self._served(context, plan, outcome)
+        return await self._served(context, plan, first)
 
-    async def _redirect(self, course: _Course, plan: LegPlan, following: LegPlan, turn: int) -> Fault | None:
+    async def _redirect(self, context: _RunContext, plan: LegPlan, following: LegPlan, turn: int) -> Fault | None:
         """Make the move to another provider durable; says why where its price cannot be held."""
-        run = course.run
+        run = context.run
         entry = Redirection(
             run_id=run.run_id,
             workspace_id=run.workspace_id,
@@ -165,29 +165,29 @@ class Dispatcher:
             turn=turn,
             at=self._clock.now_ms(),
         )
-        refusal = await course.record(entry)
+        refusal = await context.record(entry)
         if refusal is None:
             self._observe(RunRedirected(run.run_id, run.model.id, plan.provider, following.provider))
         return refusal
 
-    async def _ask(self, course: _Course, plan: LegPlan, work: Work | None) -> Outcome:
+    async def _ask(self, context: _RunContext, plan: LegPlan, work: Work | None) -> Outcome:
         """What one leg makes of a run."""
-        run = course.run
+        run = context.run
         provider = plan.leg.provider
         order = Order(provider, plan.call, plan.name, plan.body, run.run_id, run.credential, run.workspace_id)
         if work is None:
-            tell_again = partial(self._repeated, course, provider)
+            tell_again = partial(self._repeated, context, provider)
             reading = await self._attempts.send(order, tell_again)
             if run.attempt > 1 and isinstance(reading, Failed):
                 reading = await self._sent_again(order, tell_again, reading)
             if not isinstance(reading, Accepted):
                 return reading
             work = Work(reading.handle, reading.credential, reading.status)
-            await course.record(Acceptance(run.run_id, run.attempt, *msgspec.structs.astuple(work)))
+            await context.record(Acceptance(run.run_id, run.attempt, *msgspec.structs.astuple(work)))
         if run.is_queued and self._exchange.can_cancel(provider, plan.call):
-            course.cancellation.passed_on_by(partial(self._pass_on, order, work, course.cancellation))
+            context.cancellation.passed_on_by(partial(self._pass_on, order, work, context.cancellation))
         outcome = await self._exchange.follow(order, work)
-        return outcome if course.cancellation.is_requested else _unasked(outcome)
+        return outcome if context.cancellation.is_requested else _unasked(outcome)
 
     async def _sent_again(
         self, order: Order, tell_again: Callable[[int, float], None], failed: Failed
@@ -205,11 +205,11 @@ class Dispatcher:
             reading = await self._attempts.send(order, tell_again)
         return reading.in_doubt() if isinstance(reading, Failed) else reading
 
-    def _repeated(self, course: _Course, provider: str, number: int, pause: float) -> None:
+    def _repeated(self, context: _RunContext, provider: str, number: int, pause: float) -> None:
         """A call is sent again: told to operators, and kept for the statement of the run."""
         self._observe(CallRepeated(provider, number, pause))
         detail = f"{provider} is asked for the {_ORDINALS.get(number + 1, f'{number + 1}th')} time after {pause:.1f} s"
-        course.events.append(RunEntry("call repeated", course.run.attempt, detail, self._clock.now_ms()))
+        context.events.append(RunEntry("call repeated", context.run.attempt, detail, self._clock.now_ms()))
 
     def _pass_on(self, order: Order, work: Work, cancellation: Cancellation) -> None:
         """Tell a partner that work is not wanted any more. How it ends is still the partner's to say."""
@@ -224,34 +224,34 @@ class Dispatcher:
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
 
-    async def _served(self, course: _Course, plan: LegPlan, outcome: Outcome) -> Served:
+    async def _served(self, context: _RunContext, plan: LegPlan, outcome: Outcome) -> Served:
         """The end of a run. It fell back wherever it was not served as selected, were it for want of a credential.
 
         A generation that completed is charged (R-29), and a refusal where the model bills those (R-27).
         """
-        run = course.run
+        run = context.run
         model, has_fallen_back = run.request.model, plan.leg is not run.selection.leg
         if isinstance(outcome, Failed):
             is_paid = model.bills_refusals and isinstance(outcome.fault, ContentPolicyViolation)
-            return Served(outcome, plan, plan.hold if is_paid else 0, has_fallen_back, tuple(course.events), is_paid)
+            return Served(outcome, plan, plan.hold if is_paid else 0, has_fallen_back, tuple(context.events), is_paid)
         # At the rates of the leg that served it, never above what is held for it.
         due = charge(plan.quote, outcome.answer, outcome.headers)
         if due.reported > due.amount:
-            self._note_more(course, plan, due)
+            self._note_more(context, plan, due)
         if outcome.answer is not None:
             if plan.leg is not model.native:
                 outcome = await self._translated(run, plan, outcome)
             elif model.assets.at:
                 outcome = await self._linked(run, plan, outcome)
         charged = min(plan.quote.amount, due.amount)
-        return Served(outcome, plan, charged, has_fallen_back, tuple(course.events), billed=True)
+        return Served(outcome, plan, charged, has_fallen_back, tuple(context.events), billed=True)
 
-    def _note_more(self, course: _Course, plan: LegPlan, due: Charge) -> None:
+    def _note_more(self, context: _RunContext, plan: LegPlan, due: Charge) -> None:
         """A partner that reports more than was held for is at our expense: observed, and told in the statement."""
-        run = course.run
+        run = context.run
         self._observe(PartnerReportedMore(run.run_id, run.model.id, plan.provider, due.amount, due.reported))
         detail = f"{as_dollars(due.reported)} dollars by what was reported, {as_dollars(due.amount)} charged"
-        course.events.append(RunEntry("more reported than held", run.attempt, detail, self._clock.now_ms()))
+        context.events.append(RunEntry("more reported than held", run.attempt, detail, self._clock.now_ms()))
 
     async def _linked(self, run: AdmittedRun, plan: LegPlan, outcome: Completed) -> Completed:
         """A result with our links in it, where the partner's could be copied (R-36)."""

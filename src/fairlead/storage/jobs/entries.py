@@ -43,7 +43,7 @@ from fairlead.storage.db.statements import Prepared, PreparedInsert, PreparedLoo
 from fairlead.storage.db.tables import deployments, job_events, jobs, workspaces
 from fairlead.storage.jobs.documents import count_documents, document_columns, refuse_documents, usage_before
 from fairlead.storage.jobs.ids import INSERT_KEY, find_known_as, used_keys
-from fairlead.storage.jobs.labels import Marks, add_marks, mark_job
+from fairlead.storage.jobs.labels import LabelIndex, add_to_index, index_job
 from fairlead.storage.work.table import in_state
 
 _Row: TypeAlias = tuple[Any, ...]
@@ -101,7 +101,7 @@ class _Slots:
         return self.parked == 0 and self.free > 0
 
 
-class _Standing(msgspec.Struct):
+class _LockedRow(msgspec.Struct):
     """How a job stands in the books, changed by each entry about it; locked until the batch is written."""
 
     workspace_id: str
@@ -119,7 +119,7 @@ class _Batch:
     """What a batch of entries turns into, gathered before it is written."""
 
     slots: dict[str, _Slots]
-    standing: dict[str, _Standing]
+    rows: dict[str, _LockedRow]
     used_keys: set[str]
     used_ids: set[tuple[str, str]]
     """Of the ids that callers chose, with their workspaces: those by which jobs are known."""
@@ -132,7 +132,7 @@ class _Batch:
     writes: list[tuple[Prepared, _Row]] = field(default_factory=list)
     """In the order of the entries: a job may be changed by several of a batch."""
     events: list[_Row] = field(default_factory=list)
-    labels: Marks = field(default_factory=dict)
+    labels: LabelIndex = field(default_factory=dict)
     keys: list[_Row] = field(default_factory=list)
     files: list[_Row] = field(default_factory=list)
     shown_again: list[tuple[str, str, str, int]] = field(default_factory=list)
@@ -149,7 +149,7 @@ def write_job_entries(connection: Connection, entries: Sequence[JobEntry]) -> Wr
     for statement, writes in itertools.groupby(batch.writes, key=operator.itemgetter(0)):
         statement.run(connection, [row for _, row in writes])
     _INSERT_EVENT.run(connection, batch.events)
-    add_marks(connection, batch.labels)
+    add_to_index(connection, batch.labels)
     INSERT_KEY.run(connection, batch.keys)
     INSERT_NEEDED.run(connection, batch.files)
     extend_expiries(connection, batch.shown_again)
@@ -172,21 +172,21 @@ def _looked_up(connection: Connection, entries: Sequence[JobEntry]) -> _Batch:
     claimed = sorted({entry.id for entry in entries if isinstance(entry, Claim)})
     changed = {entry.job_id for entry in entries if not isinstance(entry, Claim | Release | Submission)}
     ids = sorted(changed.union(claimed))
-    standing = {row[0]: _standing(row) for row in _LOCK_JOBS.run(connection, ids)}
+    rows = {row[0]: _locked_row(row) for row in _LOCK_JOBS.run(connection, ids)}
     for job_id, number in _LAST_EVENTS.run(connection, claimed):
-        if job_id in standing:
-            standing[job_id].events = number
+        if job_id in rows:
+            rows[job_id].events = number
     new = [entry for entry in entries if isinstance(entry, Submission)]
     keys = {entry.idempotency_id for entry in new if entry.idempotency_id}
     chosen = [(entry.workspace_id, entry.chosen_id) for entry in new if entry.chosen_id]
     used_ids = {(found.workspace_id, found.public_id) for found in find_known_as(connection, chosen)}
     usage = usage_before(connection, new)
-    return _Batch(slots, standing, used_keys(connection, keys), used_ids, _deployments(connection, new), usage)
+    return _Batch(slots, rows, used_keys(connection, keys), used_ids, _deployments(connection, new), usage)
 
 
-def _standing(row: _Row) -> _Standing:
+def _locked_row(row: _Row) -> _LockedRow:
     job_id, workspace_id, state, attempt, server_id, chosen_id, started_at, handed_back = row
-    return _Standing(workspace_id, JobState(state), attempt, server_id, chosen_id or job_id, started_at, handed_back)
+    return _LockedRow(workspace_id, JobState(state), attempt, server_id, chosen_id or job_id, started_at, handed_back)
 
 
 def _deployments(connection: Connection, new: Sequence[Submission]) -> Mapping[str, _Row]:
@@ -203,26 +203,26 @@ def _apply(batch: _Batch, entry: JobEntry) -> JobVerdict:
             batch.touched.add(entry.workspace_id)
             return None
         case _:
-            standing = batch.standing.get(entry.id if isinstance(entry, Claim) else entry.job_id)
-            if standing is None or standing.workspace_id != entry.workspace_id:
+            row = batch.rows.get(entry.id if isinstance(entry, Claim) else entry.job_id)
+            if row is None or row.workspace_id != entry.workspace_id:
                 return Superseded()
-            return _apply_to(batch, entry, standing)
+            return _apply_to(batch, entry, row)
 
 
 def _apply_to(
-    batch: _Batch, entry: Claim | JobProgress | JobEnding | JobCancel | JobTakeOver, standing: _Standing
+    batch: _Batch, entry: Claim | JobProgress | JobEnding | JobCancel | JobTakeOver, row: _LockedRow
 ) -> JobVerdict:
     match entry:
         case Claim():
-            return _claim(batch, entry, standing)
+            return _claim(batch, entry, row)
         case JobProgress():
-            return _note(batch, entry, standing)
+            return _note(batch, entry, row)
         case JobEnding():
-            return _end(batch, entry, standing)
+            return _end(batch, entry, row)
         case JobCancel():
-            return _cancel(batch, entry, standing)
+            return _cancel(batch, entry, row)
         case JobTakeOver():
-            return _take_over(batch, entry, standing)
+            return _take_over(batch, entry, row)
 
 
 def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
@@ -243,7 +243,7 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
     labels = msgspec.json.encode(entry.labels).decode() if entry.labels else None
     batch.changed.add(entry.workspace_id)
     public_id = entry.chosen_id or entry.job_id
-    batch.standing[entry.job_id] = _Standing(entry.workspace_id, state, attempt, server_id, public_id)
+    batch.rows[entry.job_id] = _LockedRow(entry.workspace_id, state, attempt, server_id, public_id)
     place = (
         (None, None) if entry.placement is None else (entry.placement.deployment_id, entry.placement.release_version)
     )
@@ -253,7 +253,7 @@ def _submit(batch: _Batch, entry: Submission) -> JobVerdict:
         entry.created_at, started_at, *place, entry.chosen_id, *document_columns(entry.documents),
     )  # fmt: skip
     batch.used_ids.add((entry.workspace_id, public_id))
-    mark_job(batch.labels, entry.workspace_id, slots.last, entry.labels, place[0])
+    index_job(batch.labels, entry.workspace_id, slots.last, entry.labels, place[0])
     batch.files.extend((file_id, entry.job_id) for file_id in sorted(set(entry.files)))
     count_documents(batch.usage, entry)
     if entry.idempotency_id is not None:
@@ -288,38 +288,38 @@ def _refuse_placement(batch: _Batch, entry: Submission) -> DeploymentFault | Non
     return refuse_job(DeploymentState(state), reason)
 
 
-def _claim(batch: _Batch, entry: Claim, standing: _Standing) -> JobVerdict:
-    if standing.state in _CLAIMABLE:
-        standing.state = advance(standing.state, JobTransition.CLAIM)
-        standing.attempt += 1
-        standing.server_id, standing.started_at = entry.server_id, entry.at
-        batch.write(_CLAIM, standing.state.value, standing.attempt, entry.server_id, entry.at, entry.at, entry.id)
-    elif standing.state not in WORKING or (standing.server_id, standing.started_at) != (entry.server_id, entry.at):
+def _claim(batch: _Batch, entry: Claim, row: _LockedRow) -> JobVerdict:
+    if row.state in _CLAIMABLE:
+        row.state = advance(row.state, JobTransition.CLAIM)
+        row.attempt += 1
+        row.server_id, row.started_at = entry.server_id, entry.at
+        batch.write(_CLAIM, row.state.value, row.attempt, entry.server_id, entry.at, entry.at, entry.id)
+    elif row.state not in WORKING or (row.server_id, row.started_at) != (entry.server_id, entry.at):
         return Superseded()
     # Else it was written before, and the database went away before it could say so.
     is_inactive = batch.slots[entry.workspace_id].limit == INACTIVE
-    return Claimed(standing.attempt, standing.events, is_inactive, standing.attempt - 1 - standing.handed_back)
+    return Claimed(row.attempt, row.events, is_inactive, row.attempt - 1 - row.handed_back)
 
 
-def _note(batch: _Batch, entry: JobProgress, standing: _Standing) -> JobVerdict:
-    if standing.state not in WORKING or standing.attempt != entry.attempt:
+def _note(batch: _Batch, entry: JobProgress, row: _LockedRow) -> JobVerdict:
+    if row.state not in WORKING or row.attempt != entry.attempt:
         return Superseded()
     batch.write(_PROGRESS, entry.progress, entry.at, entry.job_id)
     _keep(batch, entry.job_id, entry.events)
     return None
 
 
-def _end(batch: _Batch, entry: JobEnding, standing: _Standing) -> JobVerdict:
+def _end(batch: _Batch, entry: JobEnding, row: _LockedRow) -> JobVerdict:
     event = _ENDINGS[entry.state]
     possible = WORKING.intersection(states_before(event))
-    if standing.attempt == entry.attempt and standing.state in {advance(before, event) for before in possible}:
-        return Moved(standing.state, standing.public_id)  # written before; the database went away before it said so
-    if standing.attempt != entry.attempt or standing.state not in possible:
+    if row.attempt == entry.attempt and row.state in {advance(before, event) for before in possible}:
+        return Moved(row.state, row.public_id)  # written before; the database went away before it said so
+    if row.attempt != entry.attempt or row.state not in possible:
         return Superseded()
-    standing.state = advance(standing.state, event)
+    row.state = advance(row.state, event)
     batch.write(
         _END,
-        standing.state.value,
+        row.state.value,
         entry.outputs,
         entry.failure,
         entry.progress,
@@ -331,43 +331,43 @@ def _end(batch: _Batch, entry: JobEnding, standing: _Standing) -> JobVerdict:
     _keep(batch, entry.job_id, entry.events)
     batch.shown_again.extend((entry.workspace_id, *name, entry.expires_at) for name in entry.shown_again)
     _free(batch, entry.workspace_id)
-    return Moved(standing.state, standing.public_id)
+    return Moved(row.state, row.public_id)
 
 
-def _cancel(batch: _Batch, entry: JobCancel, standing: _Standing) -> JobVerdict:
-    if standing.state not in _GIVEN_UP[entry.cause] or (entry.only is not None and standing.state not in entry.only):
+def _cancel(batch: _Batch, entry: JobCancel, row: _LockedRow) -> JobVerdict:
+    if row.state not in _GIVEN_UP[entry.cause] or (entry.only is not None and row.state not in entry.only):
         return Superseded()
-    was_parked = standing.state is JobState.PARKED
-    standing.state = advance(standing.state, entry.cause)
-    if standing.state in WORKING:
-        batch.write(_MOVE, standing.state.value, standing.server_id, None, entry.at, entry.at, None, None, entry.job_id)
-        return Moved(standing.state, standing.public_id, standing.server_id)
+    was_parked = row.state is JobState.PARKED
+    row.state = advance(row.state, entry.cause)
+    if row.state in WORKING:
+        batch.write(_MOVE, row.state.value, row.server_id, None, entry.at, entry.at, None, None, entry.job_id)
+        return Moved(row.state, row.public_id, row.server_id)
     batch.write(
-        _MOVE, standing.state.value, None, entry.failure, entry.at, entry.at, entry.at, entry.expires_at, entry.job_id
+        _MOVE, row.state.value, None, entry.failure, entry.at, entry.at, entry.at, entry.expires_at, entry.job_id
     )
     if was_parked:
         batch.slots[entry.workspace_id].parked -= 1
         batch.changed.add(entry.workspace_id)
     else:
         _free(batch, entry.workspace_id)
-    return Moved(standing.state, standing.public_id)
+    return Moved(row.state, row.public_id)
 
 
-def _take_over(batch: _Batch, entry: JobTakeOver, standing: _Standing) -> JobVerdict:
-    if standing.state not in WORKING or standing.attempt != entry.attempt:
+def _take_over(batch: _Batch, entry: JobTakeOver, row: _LockedRow) -> JobVerdict:
+    if row.state not in WORKING or row.attempt != entry.attempt:
         return Superseded()
-    standing.state = advance(standing.state, JobTransition.TAKE_OVER)
-    standing.server_id = None
-    standing.handed_back += entry.is_handed_back
-    has_ended = standing.state not in LIVE
+    row.state = advance(row.state, JobTransition.TAKE_OVER)
+    row.server_id = None
+    row.handed_back += entry.is_handed_back
+    has_ended = row.state not in LIVE
     finished, expires = (entry.at, entry.expires_at) if has_ended else (None, None)
     batch.write(
-        _TAKE_OVER, standing.state.value, None, None, None, entry.at, finished, expires, standing.handed_back,
+        _TAKE_OVER, row.state.value, None, None, None, entry.at, finished, expires, row.handed_back,
         entry.job_id,
     )  # fmt: skip
     if has_ended:
         _free(batch, entry.workspace_id)
-    return Moved(standing.state, standing.public_id)
+    return Moved(row.state, row.public_id)
 
 
 def _free(batch: _Batch, workspace_id: str) -> None:
@@ -382,9 +382,9 @@ def _keep(batch: _Batch, job_id: str, events: Iterable[NewEvent]) -> None:
 def _release(connection: Connection, batch: _Batch) -> tuple[list[tuple[str, str]], list[str]]:
     """Give free slots to the jobs that have waited longest, in every workspace this batch has touched."""
     released: list[tuple[str, str]] = [
-        (id_, standing.workspace_id)
-        for id_, standing in batch.standing.items()
-        if standing.state is JobState.RELEASED and standing.workspace_id in batch.slots
+        (id_, row.workspace_id)
+        for id_, row in batch.rows.items()
+        if row.state is JobState.RELEASED and row.workspace_id in batch.slots
     ]
     unfinished = []
     for workspace_id in sorted(batch.changed | batch.touched):

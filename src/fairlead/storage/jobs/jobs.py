@@ -21,7 +21,7 @@ from fairlead.storage.db.tables import job_events, jobs, workspaces
 from fairlead.storage.deployments import packs_of_release
 from fairlead.storage.jobs.documents import DOCUMENT_COLUMNS, documents_in
 from fairlead.storage.jobs.ids import JobByPublicId
-from fairlead.storage.jobs.labels import Marks, find_labelled, mark_job, remove_marks
+from fairlead.storage.jobs.labels import LabelIndex, find_labelled, index_job, remove_from_index
 from fairlead.storage.work.table import WorkTable, in_state
 
 _WINDOW_MIN: Final = 9
@@ -203,14 +203,14 @@ def delete_expired_jobs(connection: Connection, now: int, limit: int) -> Forgott
     expired = select(*columns).where(jobs.c.expires_at <= now).order_by(jobs.c.expires_at).limit(limit)
     found = connection.execute(expired.with_for_update(skip_locked=True)).all()  # as entries do: jobs before labels
     ids = [row[0] for row in found]
-    marks: Marks = {}
+    index: LabelIndex = {}
     blobs = [row.documents_blob for row in found if row.documents_blob is not None]
     for _, workspace_id, number, labels, deployment_id, _ in found:
         if labels is not None:
             pairs = msgspec.json.decode(labels, type=dict[str, str])
-            mark_job(marks, workspace_id, number, pairs, deployment_id)
+            index_job(index, workspace_id, number, pairs, deployment_id)
     if ids:
-        remove_marks(connection, marks)
+        remove_from_index(connection, index)
         connection.execute(delete(job_events).where(job_events.c.job_id.in_(ids)))
         delete_needed(connection, ids)
         if blobs:

@@ -38,7 +38,7 @@ STRIDES: Final = (8, 256, 256, 256)
 """How many blocks of each label are looked at, at once: at first those that have a page of what is common."""
 _DIGEST_BYTES: Final = 16
 
-Marks: TypeAlias = dict[str, list[int]]
+LabelIndex: TypeAlias = dict[str, list[int]]
 """Places of jobs, by the id of the row in which they are."""
 
 
@@ -57,27 +57,27 @@ class _Stretch(NamedTuple):
     next_top: int | None
 
 
-def mark_job(
-    marks: Marks, workspace_id: str, number: int, labels: Mapping[str, str], deployment_id: str | None
+def index_job(
+    index: LabelIndex, workspace_id: str, number: int, labels: Mapping[str, str], deployment_id: str | None
 ) -> None:
     """Note in which rows a job with labels is, or was."""
     if not labels:
         return
     block, place = divmod(number, BLOCK)
     for label in _label_ids(workspace_id, labels.items(), deployment_id):
-        marks.setdefault(label + _block_name(block), []).append(place)
+        index.setdefault(label + _block_name(block), []).append(place)
 
 
-def add_marks(connection: Connection, marks: Marks) -> None:
+def add_to_index(connection: Connection, index: LabelIndex) -> None:
     """Have jobs found by their labels, those of new jobs, in the transaction that makes them."""
-    ids = sorted(marks)
+    ids = sorted(index)
     there = dict(_LOCK.run(connection, ids))
-    _put(connection, {id_: with_places(there.get(id_, b""), marks[id_]) for id_ in ids})
+    _put(connection, {id_: with_places(there.get(id_, b""), index[id_]) for id_ in ids})
 
 
-def remove_marks(connection: Connection, marks: Marks) -> None:
+def remove_from_index(connection: Connection, index: LabelIndex) -> None:
     """Have jobs not found by their labels any more."""
-    left = {id_: without_places(numbers, marks[id_]) for id_, numbers in _LOCK.run(connection, sorted(marks))}
+    left = {id_: without_places(numbers, index[id_]) for id_, numbers in _LOCK.run(connection, sorted(index))}
     _put(connection, {id_: numbers for id_, numbers in left.items() if numbers})
     _DELETE.run(connection, [(id_,) for id_, numbers in left.items() if not numbers])
 

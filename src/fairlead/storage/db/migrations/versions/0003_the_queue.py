@@ -10,7 +10,7 @@ depends_on = None
 
 _INT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _WAITING = "state = 'parked' OR state = 'released'"
-_NOUGHT = sa.text("0")
+_ZERO = sa.text("0")
 _DAYS = {
     "postgresql": "to_char(to_timestamp(finished_at / 1000) AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
     "sqlite": "date(finished_at / 1000, 'unixepoch')",
@@ -35,12 +35,12 @@ def upgrade() -> None:
 
 def _widen_workspaces() -> None:
     for column in (
-        sa.Column("waiting", _INT, nullable=False, server_default=_NOUGHT, comment="queued runs no worker has claimed"),
-        sa.Column("parked", _INT, nullable=False, server_default=_NOUGHT, comment="of them, those without a slot"),
-        sa.Column("parked_held", _INT, nullable=False, server_default=_NOUGHT, comment="what is held for the parked"),
-        sa.Column("last_place", _INT, nullable=False, server_default=_NOUGHT, comment="the newest number in the queue"),
+        sa.Column("waiting", _INT, nullable=False, server_default=_ZERO, comment="queued runs no worker has claimed"),
+        sa.Column("parked", _INT, nullable=False, server_default=_ZERO, comment="of them, those without a slot"),
+        sa.Column("parked_held", _INT, nullable=False, server_default=_ZERO, comment="what is held for the parked"),
+        sa.Column("last_place", _INT, nullable=False, server_default=_ZERO, comment="the newest number in the queue"),
         sa.Column(
-            "webhook_secret", _INT, nullable=False, server_default=_NOUGHT, comment="which secret: counts rotations"
+            "webhook_secret", _INT, nullable=False, server_default=_ZERO, comment="which secret: counts rotations"
         ),
         sa.Column("webhook_rotated_at", _INT, comment="the secret before is good for a while after"),
     ):
@@ -49,7 +49,7 @@ def _widen_workspaces() -> None:
 
 def _widen_keys() -> None:
     for column in (
-        sa.Column("held", _INT, nullable=False, server_default=_NOUGHT, comment="what is held for its runs"),
+        sa.Column("held", _INT, nullable=False, server_default=_ZERO, comment="what is held for its runs"),
         sa.Column("budget", _INT, comment="what its runs may cost in a period; null no bound"),
         sa.Column("budget_period", sa.String(length=8), comment="day, month or total"),
     ):

@@ -10,7 +10,7 @@ depends_on = None
 
 _INT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _UUID = sa.String(length=36)
-_NOUGHT = sa.text("0")
+_ZERO = sa.text("0")
 
 
 def upgrade() -> None:
@@ -36,9 +36,9 @@ def _widen_workspaces() -> None:
             server_default=sa.text("5"),
             comment="parallel jobs; 0 inactive, -1 none",
         ),
-        sa.Column("jobs_active", _INT, nullable=False, server_default=_NOUGHT, comment="jobs with a slot"),
-        sa.Column("jobs_parked", _INT, nullable=False, server_default=_NOUGHT, comment="jobs that wait for a slot"),
-        sa.Column("last_job", _INT, nullable=False, server_default=_NOUGHT, comment="the newest number of a job"),
+        sa.Column("jobs_active", _INT, nullable=False, server_default=_ZERO, comment="jobs with a slot"),
+        sa.Column("jobs_parked", _INT, nullable=False, server_default=_ZERO, comment="jobs that wait for a slot"),
+        sa.Column("last_job", _INT, nullable=False, server_default=_ZERO, comment="the newest number of a job"),
     ):
         op.add_column("workspaces", column)
 

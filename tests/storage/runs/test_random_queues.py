@@ -28,7 +28,7 @@ class _World:
 
     def __init__(self, books: Books, seed: int) -> None:
         self.books = books
-        self._dice = random.Random(seed)  # noqa: S311 -- a course that can be run again
+        self._dice = random.Random(seed)  # noqa: S311 -- a history that can be run again
         self._count = 0
         for workspace, cap in _CAPS.items():
             books.open(id_=workspace, balance=200 * COSTLY, in_flight_limit=3, commitment_limit=cap)
