@@ -17,8 +17,7 @@ from fairlead.document_readers import DocumentReaders
 from fairlead.documents.redaction import Redactor
 from fairlead.domain.pointers import MISSING
 from fairlead.http_client.outcomes import Reply
-from fairlead.providers.answers import AnswerDecoder, ReadReply
-from fairlead.providers.redaction import ReplyRedactor
+from fairlead.providers.answers import AnswerDecoder, ReadReply, ReplyRedactor
 
 pytestmark = pytest.mark.req("S-10")
 

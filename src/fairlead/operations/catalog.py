@@ -106,15 +106,12 @@ class CatalogKeeper:
 
     def model(self, model_id: str, caller: Caller) -> Model:
         """A runnable model by id (R-05, R-06); FaultError with ModelNotFound, or Forbidden without entitlement."""
-        model = self.current.models.get(model_id)
-        if model is None or model.retirement is not None:
-            found = self.current.find(model_id, caller, self._clock.today())
-            if isinstance(found, ModelNotFound):
-                raise FaultError(found)
-            model = found
-        if not caller.is_unrestricted and (fault := refuse_model(caller, model_id)):
+        found = self.current.find(model_id, caller, self._clock.today())
+        if isinstance(found, ModelNotFound):
+            raise FaultError(found)
+        if fault := refuse_model(caller, model_id):
             raise FaultError(fault)
-        return model
+        return found
 
 
 def read_catalog(folders: Sequence[Path], providers: Mapping[str, Provider], flag: str) -> Catalog:

@@ -1,6 +1,6 @@
 """One exchange for every partner: send, wait, poll, and read the answer. No code per partner.
 
-This is the one place where a partner's answer enters; no credential of ours comes in with it (redaction.py).
+This is the one place where a partner's answer enters; no credential of ours comes in with it (answers.py).
 """
 
 import asyncio

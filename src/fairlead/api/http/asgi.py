@@ -173,9 +173,8 @@ def _is_host(text: str) -> bool:
 
 def named_host(scope: Scope) -> str | None:
     """The host that a call names in its header, perhaps with a port; None for none, and for what can be no host."""
-    value = header(scope, b"host")
-    named = "" if value is None else value.decode("latin-1")
-    return named if is_host(named) else None
+    named = (header(scope, b"host") or b"").decode("latin-1")
+    return named if len(named) <= HOST_MAX and _is_host(named) else None
 
 
 def _own_host(scope: Scope) -> str:

@@ -42,7 +42,7 @@ class BaseUrls:
         """The base URL for the links of one answer; where nothing else is said, at most BASE_URL_MAX characters."""
         if self.public:
             return self.public
-        if not self._is_trusted(scope):
+        if not self.trusted or not self._is_trusted(scope):
             return base_url_of(scope)
         told = _read_forwarded(scope)
         return base_url_of(scope, told.scheme, told.host) + told.prefix

@@ -9,9 +9,9 @@ import msgspec
 
 from fairlead.deadlines import Deadlines
 from fairlead.domain.faults import DeadlineExceeded, Fault, FaultError, InternalError, Upstream, bucket, is_fault
-from fairlead.domain.runs.entries import Acceptance, IdempotencyKey, KeptResult, Redirection, Settlement
+from fairlead.domain.runs.entries import Acceptance, KeptResult, Redirection, Settlement
 from fairlead.domain.runs.outcomes import Completed, Failed
-from fairlead.domain.runs.replays import is_undecided, names_links, write_fault
+from fairlead.domain.runs.replays import is_undecided, write_fault
 from fairlead.domain.runs.states import RunState
 from fairlead.domain.work.entries import Superseded
 from fairlead.observing.observations import (
@@ -168,16 +168,10 @@ class Executor:
         try:
             if run.is_queued:
                 return await self._results.keep(answer, self._clock.now_ms() + self._collectable_ms)
-            return None if run.key is None else await self._kept_for_key(run, run.key, answer)
+            return None if run.key is None else await self._replayer.keep(answer, run.key, run.base_url)
         except Exception as error:  # noqa: BLE001 -- as above
             self._observe(UnexpectedError(f"keep the result of {run.run_id}", error))
             return self._not_kept(run)
-
-    async def _kept_for_key(self, run: AdmittedRun, key: IdempotencyKey, answer: Answer) -> KeptResult | None:
-        ours = f"{run.base_url}/assets/" if run.base_url else None
-        outcome = answer.outcome
-        has_links = isinstance(outcome, Completed) and names_links(outcome.answer, ours)
-        return await self._replayer.keep(answer, key, has_links=has_links)
 
     def _not_kept(self, run: AdmittedRun) -> KeptResult | None:
         """What is kept of a result that could not be kept."""

@@ -6,8 +6,8 @@ import msgspec
 
 from fairlead.domain.faults import FaultError, KeyConflict, ProviderError, ServiceUnavailable, StillRunning
 from fairlead.domain.runs.entries import EarlierWork, IdempotencyKey, KeptResult
-from fairlead.domain.runs.outcomes import Failed, Outcome
-from fairlead.domain.runs.replays import is_recorded
+from fairlead.domain.runs.outcomes import Completed, Failed, Outcome
+from fairlead.domain.runs.replays import is_recorded, names_links
 from fairlead.domain.runs.states import RunState
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.results import Answer, ResultGoneError, Results, dropped_of
@@ -61,14 +61,19 @@ class Replayer:
             is_replay=True,
         )
 
-    async def keep(self, answer: Answer, key: IdempotencyKey, *, has_links: bool) -> KeptResult | None:
-        """What is kept of an answer for its key; None where the key is to be free again."""
-        if not is_recorded(answer.outcome):
+    async def keep(self, answer: Answer, key: IdempotencyKey, base_url: str) -> KeptResult | None:
+        """What is kept of an answer for its key; None where the key is to be free again.
+
+        Links that begin with `base_url` are ours, where there is one.
+        """
+        outcome = answer.outcome
+        if not is_recorded(outcome):
             return None
         kept = await self._results.keep(answer, key.expires_at, most=self._most)
         if kept is None:
             return KeptResult(key.expires_at, replayable_until=0)
-        if not has_links:
+        ours = f"{base_url}/assets/" if base_url else None
+        if not (isinstance(outcome, Completed) and names_links(outcome.answer, ours)):
             return kept
         return msgspec.structs.replace(kept, replayable_until=self._clock.now_ms() + self._with_links * 1000)
 

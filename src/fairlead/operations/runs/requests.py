@@ -70,10 +70,12 @@ class CallChecks:
             for gate, what in gates:
                 if fault := refuse_gate(caller, gate, what):
                     raise FaultError(fault)
+        model = self._catalog.current.models.get(model_id)
+        if caller.is_unrestricted and model is not None and model.retirement is None:  # nothing to refuse
+            return CheckedCall(caller, model, read_options())
         model = self._catalog.model(model_id, caller)
         options = read_options()
-        is_native = options.provider is None
-        if is_native and not caller.is_unrestricted and (fault := refuse_provider(caller, model.native.provider)):
+        if options.provider is None and (fault := refuse_provider(caller, model.native.provider)):
             raise FaultError(fault)
         return CheckedCall(caller, model, options)
 

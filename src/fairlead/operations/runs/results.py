@@ -62,7 +62,7 @@ class Results:
             blob=blob,
             size=size,
             fallback_provider=answer.fallback_provider,
-            dropped=dropped_json(answer.dropped),
+            dropped=dropped_json(answer.dropped) if answer.dropped else None,
         )
 
     async def read(self, kept: KeptResult) -> Outcome:
