@@ -46,7 +46,7 @@ class Deadlines:
         return deadline
 
     def _look(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        """End the waits whose time is up, and look again when that of the next is."""
+        """End the waits that are due, and look again when the next one is."""
         waits, now = self._waits[seconds], loop.time()
         try:
             while waits and (oldest := next(iter(waits))).due_at <= now + _SOON:

@@ -125,7 +125,7 @@ class FairShares:
             del self._owners[owner_id]
 
     def _has_place_for(self, owner: _Owner) -> bool:
-        """Whether a place is free that nobody waits for who may have it: such a one would have it already."""
+        """Whether a place is free; nobody who may have it is waiting, or it would be taken."""
         return self._in_use < self._places and owner.held < self._share_max
 
     def _grant(self, owner: _Owner) -> None:

@@ -1,4 +1,4 @@
-"""The ASGI application: runs as they are, every other call to the API that serves it, sockets to theirs."""
+"""The ASGI application: synchronous runs are handled here, every other call and socket by the API that serves it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -86,17 +86,17 @@ class Application:
 
 
 def _refusal(error: Exception, scope: Scope, names: HeaderNames) -> Refusal:
-    """Word anything that goes wrong in the router."""
+    """The answer to anything that goes wrong in the router."""
     fault, status, allowed = _fault_of(error, scope)
     usual, headers, content = error_response(fault, generation_of(scope), names)
     if isinstance(error, FaultError) and error.is_replay:
-        # However often a run's end is told again, it stays the same: there is nothing to come back for.
+        # However often a run's end is replayed, it stays the same, so there is nothing to retry.
         headers = [pair for pair in headers if pair[0] != RETRY_AFTER]
     return Refusal(status or usual, headers + allowed, content, bucket(fault))
 
 
 def _fault_of(error: Exception, scope: Scope) -> tuple[Fault, int | None, list[tuple[bytes, bytes]]]:
-    """The fault an exception stands for, with a status and headers where it has its own."""
+    """The fault an exception stands for, with its own status and headers where it has them."""
     match error:
         case HTTPException(status_code=status) if status == METHOD_NOT_ALLOWED:
             allowed = (error.headers or {}).get("Allow", "")

@@ -90,7 +90,7 @@ def _of_304(headers: dict[str, str]) -> dict[str, str]:
 
 
 def content_disposition(disposition: str, name: str) -> str:
-    """The header of RFC 6266: a plain name for everybody, and the true one where it is not plain."""
+    """The header of RFC 6266: a name in ASCII for every client, and the true one where that is not ASCII."""
     kind = "inline" if disposition == "inline" else "attachment"
     bare = name.replace("/", "_").replace("\\", "_")
     plain = "".join(char if char in _PLAIN else "_" for char in bare)

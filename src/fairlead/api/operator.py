@@ -16,7 +16,7 @@ from fairlead.operations.readiness import Status
 
 @dataclass(frozen=True, slots=True)
 class MetricsAccess:
-    """Who may read the metrics, which tell what workspaces do: who has the token, or some networks where there is none.
+    """Who may read the metrics, which show what workspaces do: callers with the token, or some networks without one.
 
     Without a token the server must be sure who calls. Behind a proxy that it was not told of, everybody seems to come
     from this machine: a public URL without a trusted proxy says that there may be one.
@@ -36,7 +36,9 @@ class MetricsAccess:
         self.hosts.check(scope)
         address = self.hosts.base_urls.caller_of(scope)
         if not self._is_told_apart() or address is None or not any(address in one for one in self.networks):
-            raise FaultError(Forbidden("Metrics are for the machine itself, or for who has FAIRLEAD_METRICS_TOKEN."))
+            raise FaultError(
+                Forbidden("Metrics are for the machine itself, or for callers with FAIRLEAD_METRICS_TOKEN.")
+            )
 
     def _is_told_apart(self) -> bool:
         """Whether callers are told apart from a proxy in front of them."""

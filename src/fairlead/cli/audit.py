@@ -1,4 +1,4 @@
-"""`fairlead audit`: the books and the stored files, proven."""
+"""`fairlead audit`: proves the books and the stored files."""
 
 import sys
 import time
@@ -88,7 +88,7 @@ class _Listed:
         self._counts = Counter[str]()
 
     def add(self, finding: Finding) -> None:
-        """Take one up, where there is room."""
+        """Add one, unless its kind is full."""
         self._counts[finding.problem] += 1
         if self._counts[finding.problem] <= _LISTED_MAX:
             named_by = [one._asdict() for one in finding.named_by]
@@ -96,13 +96,13 @@ class _Listed:
 
 
 class _Progress:
-    """Says every few seconds on standard error how far the reading of files is."""
+    """Prints every few seconds on standard error how many files were read."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + _PROGRESS_SECONDS
 
     def show(self, done: int, parts: int, count: Count) -> None:
-        """Say so, if it is time."""
+        """Print the progress, at most every few seconds."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _PROGRESS_SECONDS

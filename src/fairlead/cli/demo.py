@@ -1,4 +1,4 @@
-"""`fairlead demo`: starts a server of its own, runs everything it has, and shows what came of it."""
+"""`fairlead demo`: starts a server of its own, runs everything it offers, and shows the results."""
 
 import errno
 import os
@@ -45,7 +45,7 @@ curl -sS {url}/v2/models/local/procedural-text-1 \\
 def demo(output: str, photo: str | None, once: bool, data: str, port: int) -> None:
     """Run every local model and two workflows; show what they made, what it cost, and that the books are right.
 
-    It starts a server with a data directory of its own and leaves FAIRLEAD_… settings out of account.
+    It starts a server with a data directory of its own and ignores FAIRLEAD_… settings.
     """
     picture = None if photo is None else demonstration.read_photo(Path(photo))
     folder = Path(output)
@@ -76,7 +76,7 @@ class _Server:
 
 
 def _show(shown: Demonstration) -> None:
-    """Take every step, printing each as it ends, and then what they left in the books."""
+    """Take every step, printing each as it ends, and then their ledger entries."""
     _print_row([name for name, _ in _COLUMNS])
     for step in chain(demonstration.steps(shown), demonstrated_workflows.workflow_steps(shown)):
         _print_row(_cells(step))
@@ -102,7 +102,7 @@ def _print_row(cells: list[str]) -> None:
 
 
 def _serve_on(server: _Server) -> None:
-    """Keep the server for anyone who wants to try it, until Ctrl-C."""
+    """Keep the server running until Ctrl-C, so that it can be tried."""
     click.echo(f"\nStill serving at {server.url} until Ctrl-C; the key is in {server.key_file}. Try:\n")
     click.echo("  " + _TRY.format(url=server.url, key_file=server.key_file))
     try:
@@ -137,7 +137,7 @@ def _server(data: Path, port: int, log: Path) -> Iterator[_Server]:
 
 
 def _free(port: int) -> int:
-    """The port asked for, or 0 (any) when somebody has it."""
+    """The requested port, or 0 (any) when it is in use."""
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
@@ -147,7 +147,7 @@ def _free(port: int) -> int:
 
 def _address(process: subprocess.Popen[str], log: Path) -> str:
     """Wait for the line a server prints when it is ready."""
-    assert process.stdout is not None  # noqa: S101 -- it was made a pipe above
+    assert process.stdout is not None  # noqa: S101 -- the pipe is made above
     ready, _, _ = select.select([process.stdout], [], [], _START_SECONDS)
     line = process.stdout.readline() if ready else ""
     if not line:

@@ -187,7 +187,7 @@ class NodeVersion:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something to what a workspace owns: with which key, or whom the token spoke for."""
+    """Who changes what a workspace owns: by which key, or for whom the token spoke."""
 
     workspace_id: str
     key_id: str | None = None

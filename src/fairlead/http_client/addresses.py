@@ -27,7 +27,7 @@ _PLATFORM: Final = ipaddress.IPv4Address("168.63.129.16")
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether an address is somebody's on the internet: not our own, a neighbour's or a group's, or a detour there."""
+    """Whether an address is public: not loopback, private, link-local or multicast, nor mapped to such a one."""
     if isinstance(address, ipaddress.IPv6Address):
         within = _embedded_ipv4(address)
         if within is not None:

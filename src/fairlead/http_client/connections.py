@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
         self.place = place
         self._lost = lost
         self._transport: asyncio.Transport | None = None
-        self._reader: AnswerReader | None = None  # made when the first byte arrives: who waits shall be small
+        self._reader: AnswerReader | None = None  # made when the first byte arrives: a waiting call must stay small
         self._waiter: asyncio.Future[None] | None = None
         self._fault: TransportError | None = None
         self._busy = self._held_back = self._streams = self._unsent = self.was_heard = False
@@ -129,7 +129,7 @@ class Connection(asyncio.Protocol):
             self._finish()
 
     def expire(self, seconds: float) -> None:
-        """End a request that has had its seconds: TooSlowError for anyone who waits, unless its answer is whole."""
+        """End a request whose time is up with TooSlowError, unless its answer is complete."""
         if self._busy and self._fault is None and not (self._reader is not None and self._reader.complete):
             self._fail(TooSlowError(f"no answer within {seconds:g} s"))
 
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
                 self.loop.call_soon(self._read_on)
 
     def eof_received(self) -> None:
-        """The partner has said all it will say; over TLS that counts only if it says so itself."""
+        """The partner closed its side; over TLS that counts only with a close_notify."""
         reader = self._reader
         if not self._busy or self._fault is not None or (reader is not None and reader.complete):
             return
@@ -185,7 +185,7 @@ class Connection(asyncio.Protocol):
             self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Anyone who waits learns of it."""
+        """Fail the waiting request."""
         if self._busy and self._fault is None and not (self._reader is not None and self._reader.complete):
             self._fail(BrokenOffError(str(exc or "") or _CUT))
         if self._reader is not None:
@@ -287,7 +287,10 @@ class Connection(asyncio.Protocol):
 
 
 def _is_authentic_end(transport: asyncio.Transport | None) -> bool:
-    """Whether an end was the partner's: a bare FIN under TLS is anybody's, and would cut a body without a length."""
+    """Whether the partner itself ended the connection.
+
+    Under TLS anyone can send a bare FIN, which would truncate a body without a length.
+    """
     tls = None if transport is None else transport.get_extra_info("ssl_object")
     if tls is None:
         return True
@@ -295,5 +298,5 @@ def _is_authentic_end(transport: asyncio.Transport | None) -> bool:
         return bool(tls.read(1) == b"")
     except ssl.SSLZeroReturnError:
         return True
-    except ssl.SSLError:  # it would rather read on
+    except ssl.SSLError:  # no close_notify has come: the read would wait for more
         return False

@@ -127,7 +127,7 @@ class EventHub(Protocol):
         ...
 
     def watch_run(self, workspace_id: str, run_id: str) -> RunWatch:
-        """Hear of the changes of a run from now on. Who asks has found the run, and counts its watches."""
+        """Watch the changes of a run from now on. The caller has found the run, and counts its own watches."""
         ...
 
     def newest_preview(self, job_id: str) -> Preview | None:

@@ -3,9 +3,9 @@
 What an implementation guarantees:
 
 * Publishing never waits and never raises, whatever listeners and other servers do.
-* Every listener of a topic, at every server, is told soon, in a turn of its event loop of its own.
-* Equal wake-ups that wait for a listener are told once, and only so many wait. So a listener must take a wake-up for
-  what it is: something has happened at least once.
+* Every listener of a topic, at every server, is called soon, each in a separate turn of its event loop.
+* Equal wake-ups that wait for a listener are delivered once, and a bounded number waits. So to a listener a wake-up
+  means: something has happened at least once.
 * A wake-up may be lost, and may come late. Nothing may depend on it but time: a listener also looks in the database
   by itself, once a second or so.
 """
@@ -52,5 +52,5 @@ class Wakeups(Protocol):
         ...
 
     def listen(self, topic: Topic, listener: Listener) -> Callable[[], None]:
-        """Have `listener` told of a topic from now on; what is returned ends that, and forgets what waits."""
+        """Call `listener` for a topic from now on; the returned function ends that and drops what waits."""
         ...

@@ -1,4 +1,4 @@
-"""What /metrics says of the runs that ended, kept as plain figures and made into samples when somebody reads them.
+"""The figures of ended runs for /metrics: plain numbers that become samples when the page is read.
 
 Every run is counted in two counters and two histograms. prometheus_client takes a lock and a call for each figure of
 each of them, which together cost as much as checking the body of the run.
@@ -32,7 +32,7 @@ class _Ended:
 
 
 class Times:
-    """How often a time fell between two bounds (seconds), and all times together."""
+    """A histogram of times: how many fell between two bounds (seconds), and their sum."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -47,7 +47,7 @@ class Times:
         self._sum += seconds
 
     def sample(self) -> tuple[_Buckets, float]:
-        """How many took so long or less, for each bound, and the sum."""
+        """For each bound how many took at most that long, and the sum of all."""
         names = [*map(str, self._bounds), "+Inf"]
         return list(zip(names, map(float, accumulate(self._counts)), strict=True)), self._sum
 

@@ -331,7 +331,7 @@ def _check_id(deployment_id: str) -> None:
 def _blame(packs: PackSet, prepared: Prepared) -> str | None:
     """Why a release cannot serve; None where it can.
 
-    Who names packs wants each of them. Who wants every pack there is, gets those that can be loaded.
+    A release that names packs needs each of them; one that takes all packs gets those that can be loaded.
     """
     if prepared.error is not None:
         return prepared.error[:REASON_MAX]

@@ -96,7 +96,7 @@ class Child:
 
     @property
     def is_ending(self) -> bool:
-        """Whether it has ended, or is about to because we have said so."""
+        """Whether it has ended, or is about to because it was told to stop."""
         return self._reason is not None or self.exited.done()
 
     def kill(self, reason: str) -> None:

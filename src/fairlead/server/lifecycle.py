@@ -28,7 +28,7 @@ _GC_THRESHOLDS: Final = (50_000, 50, 100)
 _SWITCH_SECONDS: Final = 0.0005
 """After how long a thread gives the interpreter lock to another that waits for it.
 
-The event loop waits for the lock several times in each call. At Python's 5 ms, a thread that copies somebody's large
+The event loop waits for the lock several times in each call. At Python's 5 ms, a thread that copies one caller's large
 document would keep everybody else waiting for as long each time.
 """
 

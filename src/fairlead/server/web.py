@@ -89,7 +89,7 @@ class WebExchange(RequestResponseCycle):
     """
 
     def take_whole(self) -> bytes | None:
-        """The body of the request where all of it has arrived; who is left to wait for is the caller's leaving."""
+        """The body of the request where all of it has arrived; after this, `receive()` only reports a disconnect."""
         if self.more_body or self.disconnected or self.response_complete:
             return None
         self.waiting_for_100_continue = False
@@ -383,7 +383,7 @@ class WebServer(uvicorn.Server):
         """Stop: take calls for half the time there is, as long as something is under way, then let them end.
 
         So /readyz still answers, and says that the server stops. Calls that have not ended when the
-        time is up are cancelled, and told so.
+        time is up are cancelled and answered so.
         """
         if self.drain is not None:
             self.drain.begin()

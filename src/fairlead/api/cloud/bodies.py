@@ -43,7 +43,7 @@ def decoded(content: bytes, fields: type[T]) -> T:
 
 
 def reason(error: Exception) -> str:
-    """What is wrong with a JSON document, in words for who sent it."""
+    """What is wrong with a JSON document, in words for the sender."""
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:_REASON_MAX]
 
 

@@ -35,7 +35,7 @@ class CloudCallers:
         return caller
 
     async def watcher(self, connection: HTTPConnection) -> Caller:
-        """The caller of a socket, by the `token` of its address or else its headers, who is counted as `caller` is."""
+        """The caller of a socket, by the `token` of its address or else its headers, counted like any other call."""
         caller = await self.known_watcher(connection)
         self.windows.count(caller.workspace_id)
         return caller

@@ -1,8 +1,8 @@
 """The cloud API's error envelope: every fault gets its status and its words here (C-14).
 
-An error has an `error` with `type`, `message`, `details` and `extra_info`, and `node_errors` by node, which are empty
-but for a workflow that cannot be executed; that is what editors show. `code` and `message` say the same for clients
-that read no more than a sentence.
+An error has an `error` with `type`, `message`, `details` and `extra_info`, and `node_errors` by node, which is empty
+unless a workflow cannot be executed; editors show both. `code` and `message` repeat the cause for clients that show
+only one sentence.
 """
 
 from typing import NamedTuple, assert_never
@@ -48,7 +48,7 @@ from fairlead.domain.ledger.money import as_dollars
 
 
 class _Worded(NamedTuple):
-    """A fault as it is told. `result` names it in logs and metrics, where `type` may be anything."""
+    """A fault in this API's words. `result` names it in logs and metrics, as `type` may be any text."""
 
     status: int
     type: str
@@ -58,7 +58,7 @@ class _Worded(NamedTuple):
 
 
 def refusal(error: Exception, scope: Scope) -> Refusal:
-    """Word anything that goes wrong in the cloud API."""
+    """The answer to anything that goes wrong in the cloud API."""
     if isinstance(error, JobFaultError) and isinstance(error.fault, InvalidWorkflow):
         told = error.fault.error
         same = {"code": told.get("type"), "message": told.get("message")}
@@ -71,7 +71,7 @@ def refusal(error: Exception, scope: Scope) -> Refusal:
 
 
 def error_document(type_: str, message: str) -> CloudError:
-    """An error as it is told that is none of a workflow."""
+    """The body of an error that no node of a workflow has caused."""
     error: CloudErrorTold = {"type": type_, "message": message, "details": "", "extra_info": {}}
     return {"error": error, "node_errors": {}, "code": type_, "message": message}
 

@@ -69,7 +69,7 @@ class HistoryHandlers:
         return answer({job.public_id: history_entry(job, await told_events(self.reader, caller, job))})
 
     async def change_history(self, request: Request) -> Response:
-        """`POST /history`: nothing is deleted, and that is what this says. Jobs are forgotten when their time is up."""
+        """`POST /history`: deletes nothing and says so. Jobs expire by themselves."""
         await read_fields(request, HistoryChange)
         return answer(QueueChanged(deleted=[], cleared=False))
 

@@ -1,4 +1,4 @@
-"""The classes of nodes there are (C-01): one big document, sent small, and only to who has not got it."""
+"""The classes of nodes there are (C-01): one big document, sent compressed, and only to callers that lack it."""
 
 import asyncio
 import gzip

@@ -88,7 +88,7 @@ class HttpApi:
     """The routes of one API in front of Starlette, which serves all but the hottest of them. It has no sockets.
 
     `refusal` words an exception, which may be anything, for a call. `splits_encoded` says that an encoded slash in a
-    path may separate segments, as Starlette has it; otherwise a path with one is nobody's (R-01).
+    path may separate segments, as Starlette has it; otherwise a path with one is not found (R-01).
     """
 
     def __init__(

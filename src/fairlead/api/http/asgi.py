@@ -60,7 +60,7 @@ class AsgiApplication(Protocol):
 
 
 class CallerLeftError(Exception):
-    """The connection closed before the request was whole: there is nobody to answer."""
+    """The connection closed before the request was whole: nobody is left to answer."""
 
 
 class WholeExchange(Protocol):
@@ -150,7 +150,7 @@ def header(scope: Scope, name: bytes) -> bytes | None:
 
 
 def base_url_of(scope: Scope, scheme: str | None = None, host: str | None = None) -> str:
-    """How the caller reached this server, for links made for him alone: scheme and host, as told or as they look.
+    """Scheme and host by which the caller reached this server, for links made for this caller alone.
 
     The host is the one he named; where he named none that could stand in a link, the address he is connected to.
     """

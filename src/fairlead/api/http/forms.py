@@ -1,6 +1,6 @@
 """Forms with files (multipart/form-data, RFC 7578), read as they come: no file is ever gathered in memory.
 
-The names, the fields and the number of the parts have bounds; the bytes of a file are bounded by who takes them.
+The names, the fields and the number of the parts have bounds; the receiver of a file bounds its bytes.
 """
 
 import asyncio

@@ -80,7 +80,7 @@ class BaseUrls:
 
     def _is_trusted(self, scope: Scope) -> bool:
         client = scope.get("client")
-        if not self.trusted or client is None:  # a unix socket has no address, and nobody vouches for who is behind it
+        if not self.trusted or client is None:  # a unix socket has no address that could be trusted
             return False
         return self._is_proxy(address_of(client[0]))  # None is a test's client, or a server that names peers otherwise
 

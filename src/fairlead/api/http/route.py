@@ -50,7 +50,7 @@ _CALLER: Final = "fairlead.caller"
 
 
 def authorized(endpoint: Endpoint, authorize: Authorize) -> Endpoint:
-    """An endpoint that is reached by callers only, each of whom it is told by `caller_of`."""
+    """An endpoint behind a credential check; it learns the caller from `caller_of`."""
 
     async def checked(request: Request) -> Response:
         request.scope[_CALLER] = await authorize(request)

@@ -1,7 +1,7 @@
 """The addresses of deployments: `{id}.{domain}`, or `/deployments/{id}` where there is no wildcard DNS (J-10).
 
-Behind either the jobs API is as it always is, under `/api/v2`. Whether there is such a deployment is only told to who
-may know (api/jobs/credentials.py).
+At both, the jobs API is under `/api/v2` as usual. Only callers with access learn whether a deployment exists
+(api/jobs/credentials.py).
 """
 
 import re

@@ -1,7 +1,7 @@
 """The jobs API's error envelope: every fault gets its status, its code and its words here (J-07).
 
-An error has a `code` from a closed list, a `message`, and `details` where there are some. A 429 always says when to try
-again. What failed inside is told to the log alone.
+An error has a `code` from a closed list, a `message`, and `details` where there are any. A 429 always says when to try
+again. The cause of an internal failure is only in the log.
 """
 
 from collections.abc import Mapping
@@ -88,7 +88,7 @@ class NoDeploymentsError(HTTPException):
 
 
 class SsoRequiredError(HTTPException):
-    """The account of a good key must come by the single sign-on of its organization, where that is known (J-11)."""
+    """The key is valid, but its organization requires single sign-on for this account (J-11)."""
 
     def __init__(self, organization_id: str | None) -> None:
         super().__init__(403)
@@ -96,7 +96,7 @@ class SsoRequiredError(HTTPException):
 
 
 class _Worded(NamedTuple):
-    """A fault as it is told."""
+    """A fault in this API's words."""
 
     status: int
     code: JobsErrorCode
@@ -117,7 +117,7 @@ _NOT_HERE: Final[Mapping[type[Exception], _Worded]] = {
 
 
 def refusal(error: Exception, scope: Scope) -> Refusal:
-    """Word anything that goes wrong in the jobs API."""
+    """The answer to anything that goes wrong in the jobs API."""
     worded, more_headers = _word(error, scope)
     told: JobsErrorTold = {"code": worded.code, "message": worded.message}
     if worded.organization_id is not None:

@@ -1,4 +1,4 @@
-"""What the document says of headers and of errors, whichever API answers with them."""
+"""Descriptions of headers and errors in the OpenAPI document, shared by all APIs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ S = TypeVar("S")
 
 
 class ShownPublisher(PublisherEntry, frozen=True, kw_only=True, omit_defaults=True):
-    """A publisher as everybody may see it: whose it is, is nobody's business."""
+    """A publisher as everybody may see it, without its owner."""
 
     created_at: str
     updated_at: str

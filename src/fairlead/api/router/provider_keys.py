@@ -61,7 +61,7 @@ class ProviderKeyHandlers:
         return Response(status_code=204)
 
     def _manager(self, request: Request) -> Caller:
-        """The caller, who has the router and whose credential is not limited to some models; FaultError."""
+        """The caller, if the router is open to it and its credential is not limited to some models; FaultError."""
         caller = caller_of(request)
         if fault := refuse_gate(caller, ROUTER_GATE, "The model router") or refuse_managing(caller):
             raise FaultError(fault)

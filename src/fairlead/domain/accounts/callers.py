@@ -109,7 +109,7 @@ class Caller:
     def payer_id(self) -> str | None:
         """By what work that goes on later is paid: the key, or the workspace where a token of it was shown.
 
-        None for who has shown nothing, and for a token that is limited to some models, as nobody would remember them.
+        None without a credential, and for a token that is limited to some models, as the limit would not be remembered.
         """
         is_whole = not self.unproven and self.credential_models.allowed is None
         return self.key_id or (self.workspace_id if is_whole else None)

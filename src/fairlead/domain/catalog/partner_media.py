@@ -1,4 +1,4 @@
-"""Fields of a schema that take pictures, sounds and clips: what they are, and how they are spelled (C-11)."""
+"""Fields of a schema that take pictures, sounds and clips: how they are recognised, and media encoded (C-11)."""
 
 import re
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ def media_field(name: str, at: Pointer, schema: Mapping[str, object], *, is_requ
 
 
 def _item(schema: Mapping[str, Any]) -> tuple[Mapping[str, object], int | None]:
-    """What one picture is put as, and how many there may be where they stand in a list."""
+    """How one picture is written, and how many a list may hold."""
     forms = [form for form in schema.get("anyOf") or schema.get("oneOf") or () if isinstance(form, Mapping)]
     objects = [form for form in forms if form.get("type") == "object"]
     lists = [form for form in forms if form.get("type") == "array" and _is_text(form.get("items"))]
@@ -102,7 +102,7 @@ def _kind(name: str, schema: Mapping[str, object], one: Mapping[str, object]) ->
 
 
 def _unwrap(one: Mapping[str, Any], kind: str) -> tuple[object, str, Mapping[str, object]] | None:
-    """The template around a picture, where it stands in that, and its own schema; None where it is no mere wrapping."""
+    """The object around a picture, the picture's place in it, and its own schema; None where the object holds more."""
     if _is_text(one):
         return None, "", one
     properties = one.get("properties")
@@ -130,7 +130,7 @@ def _unwrap(one: Mapping[str, Any], kind: str) -> tuple[object, str, Mapping[str
 
 
 def _spelling(leaf: Mapping[str, object], schema: Mapping[str, object]) -> Spelling | None:
-    """How the text is to be spelled; None for a text that takes no media at all."""
+    """How media are encoded in a text field; None for one that takes no media."""
     pattern = str(leaf.get("pattern", ""))
     words = f"{leaf.get('description', '')} {schema.get('description', '')}".lower()
     if "data:" in pattern:

@@ -1,4 +1,4 @@
-"""A job as it is submitted, kept and read. Times are in ms since 1970; JSON travels as bytes, read by who needs it."""
+"""A job as it is submitted, kept and read. Times are in ms since 1970; JSON is kept as bytes until it is needed."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What is written of a run and of a job alike. Times are in ms since 1970."""
+"""Entries that runs and jobs share. Times are in ms since 1970."""
 
 from typing import final
 

@@ -1,7 +1,7 @@
 """Executes a graph: the schedule says what is next, the cache what need not be, the calls do it, events tell of it.
 
 Ordinary nodes run one after the other in one thread, and concurrent ones beside them. Everything else happens in the
-event loop of who runs it. A value is held for as long as a node may want it, and then by the cache alone.
+event loop that runs it. A value is held for as long as a node may want it, and then by the cache alone.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ class Link(NamedTuple):
 
 
 class BadLink(NamedTuple):
-    """A list where a link was meant, but that is none; what it was is kept for who reports it."""
+    """A list in the place of a link that is not one; it is kept for the error report."""
 
     value: list[object]
 

@@ -1,7 +1,7 @@
-"""Large documents on their way between a server and a host: as files in the host's folder.
+"""Large documents travel between a server and a host as files in the host's folder.
 
-A frame of megabytes is made, sent and read in the server's event loop, where everybody else waits for it. Files are
-written and read by threads. Who takes a document removes its file; what a host leaves behind goes with its folder.
+A frame of megabytes would be encoded, sent and read in the server's event loop and block it. Files are written and
+read by threads. The reader of a document removes its file; what a host leaves behind goes with its folder.
 """
 
 import os
@@ -28,7 +28,7 @@ Document: TypeAlias = bytes | DocumentFile
 
 
 def hand_over(content: bytes, folder: Path) -> Document:
-    """Make a document ready to travel. OSError, as where the disk is full."""
+    """Write a document to a file for the other side. OSError, for example on a full disk."""
     if len(content) <= INLINE_BYTES:
         return content
     name = f"document-{uuid.uuid4().hex}"
@@ -40,7 +40,7 @@ def hand_over(content: bytes, folder: Path) -> Document:
 
 
 def take(document: Document, folder: Path) -> bytes:
-    """The content of a document that has travelled. OSError, or ValueError for what no document can be."""
+    """The content of a document from the other side. OSError; ValueError for a bad name or size."""
     if isinstance(document, bytes):
         return document
     path = folder / document.name

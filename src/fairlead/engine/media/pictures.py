@@ -21,7 +21,7 @@ from fairlead.engine.media.arrays import FRAME_PIXELS_MAX, FRAMES_MAX, Array, ch
 Bytes: TypeAlias = NDArray[np.uint8]
 
 _FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM", "TGA")
-"""What is read. The library knows more, some by running other programs, which nobody shall bring about by a name."""
+"""What is read. The library knows more formats, some by running other programs, which no file name may cause."""
 _UNREADABLE: Final = (
     OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError, RuntimeError, ArithmeticError, struct.error,
     zlib.error, Image.DecompressionBombError, Image.DecompressionBombWarning,
@@ -106,7 +106,7 @@ def opened(path: Path) -> Iterator[Image.Image]:
             yield image
     except UnreadablePictureError:
         raise
-    except UnidentifiedImageError:  # which names the server's file, and that is nobody's business
+    except UnidentifiedImageError:  # its message names the server's file, which callers must not learn
         raise UnreadablePictureError("The picture cannot be read: it is of no kind that is known.") from None
     except _UNREADABLE as error:
         raise UnreadablePictureError(f"The picture cannot be read: {error}") from error

@@ -15,7 +15,7 @@ class SavedFile:
     type: str
 
     def as_ui(self) -> dict[str, str]:
-        """The reference as it is shown to who watches the job."""
+        """The reference as watchers of the job see it."""
         return {"filename": self.filename, "subfolder": self.subfolder, "type": self.type}
 
 
@@ -81,18 +81,18 @@ class Context(Protocol):
         ...
 
     def preview(self, image_type: str, image: bytes) -> None:
-        """Show what the node has made so far to who watches right now: an `image/jpeg` or an `image/png`.
+        """Show what the node has made so far to everyone watching now: an `image/jpeg` or an `image/png`.
 
         ValueError for another type, or more bytes than may be shown.
         """
         ...
 
     def say(self, text: str) -> None:
-        """Say a word about the progress to who watches right now; a long one is shortened."""
+        """Send a line of text about the progress to everyone watching now; a long one is cut."""
         ...
 
     async def run_model(self, model: str, body: bytes) -> ModelReply:
-        """Run a partner's model with its native JSON, paid by who submitted the job.
+        """Run a partner's model with its native JSON, paid by the job's submitter.
 
         NamedFaultError when it cannot be run, or has failed.
         """

@@ -30,7 +30,7 @@ _LISTED_MAX: Final = 100_000
 
 
 class Folders:
-    """The Files of a job. Counters go on from the highest there is, as `prefix_00001_.png`."""
+    """The files of a job. Counters continue from the highest in the folder, as in `prefix_00001_.png`."""
 
     def __init__(self, inputs: Path, outputs: Path, previews: Path) -> None:
         self._roots: Final[Mapping[str, Path]] = MappingProxyType(
@@ -43,7 +43,7 @@ class Folders:
         self._kept: dict[Path, SavedFile] = {}
 
     def input_file(self, name: str) -> Path:
-        """The file a caller named, which may say its folder, as in `picture.png [output]`."""
+        """The file of a name, which may end in its folder, as in `picture.png [output]`."""
         annotated = _ANNOTATED.fullmatch(name[:_PREFIX_LENGTH_MAX])
         kind = annotated["kind"] if annotated else "input"
         path = self._within(kind, annotated["name"] if annotated and len(name) <= _PREFIX_LENGTH_MAX else name)
@@ -108,7 +108,7 @@ class Folders:
         self._give_back(_final(path))
 
     def _give_back(self, final: Path) -> None:
-        """A name was reserved by an empty file, unless it was chosen by the node: then an older one may be there."""
+        """The name was reserved by an empty file, unless the node chose it: then an older file may be there."""
         if final in self._reserved:
             self._reserved.discard(final)
             final.unlink(missing_ok=True)
@@ -119,7 +119,7 @@ class Folders:
         return path, saved
 
     def _within(self, kind: str, name: str) -> Path | None:
-        """The path of a name in a folder; None when it would lie elsewhere or cannot be one."""
+        """The path of a name in a folder; None when it would be outside the folder or is no valid name."""
         root = self._roots[kind]
         if len(name) > _PREFIX_LENGTH_MAX or Path(name).is_absolute():
             return None
@@ -147,7 +147,7 @@ class Folders:
 
 
 def filled(prefix: str, sizes: Mapping[str, int]) -> str:
-    """The prefix with its placeholders filled in; those that nobody knows stay."""
+    """The prefix with its placeholders filled in; unknown ones stay."""
     if len(prefix) > _PREFIX_LENGTH_MAX:
         raise ValueError(f"the prefix of a file has at most {_PREFIX_LENGTH_MAX} characters")
     now = datetime.datetime.now().astimezone()
@@ -164,7 +164,7 @@ def filled(prefix: str, sizes: Mapping[str, int]) -> str:
 
 
 def extension_of(extension: str) -> str:
-    """An extension without its dot. ValueError for one that could be something else."""
+    """An extension without its dot. ValueError for anything but letters and digits."""
     found = _EXTENSION.fullmatch(extension)
     if found is None:
         raise ValueError(f"{_shown(extension)} is no extension of a file")
@@ -181,7 +181,7 @@ def _parts(prefix: str) -> tuple[str, str]:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    """The files of a folder and of the folders in it. NoSuchFileError when nobody could want so many."""
+    """The files of a folder and of its direct subfolders. NoSuchFileError where there are too many."""
     listed = islice(chain(folder.glob("*"), folder.glob("*/*")), _LISTED_MAX + 1)
     found = [path for path in listed if path.is_file() and not path.name.startswith(_PARTIAL)]
     if len(found) > _LISTED_MAX:
@@ -201,7 +201,7 @@ def _highest(folder: Path, name: str) -> int:
 
 
 def _can_be_named(name: str, bytes_max: int = _NAME_BYTES_MAX) -> bool:
-    """Whether a file system takes a name: no endless one, and no control characters or halves of any."""
+    """Whether a file system accepts a name: not too long, no control characters, no lone surrogates."""
     is_text = all(character >= " " and not "\ud800" <= character <= "\udfff" for character in name)
     return is_text and len(name.encode()) <= bytes_max
 

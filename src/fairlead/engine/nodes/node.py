@@ -100,7 +100,7 @@ class Definition:
 class Result:
     """What a node gives beside, or instead of, plain values.
 
-    `ui` is shown to who watches the job. `expand` is a graph in the API format that takes the node's place; `values`
+    `ui` is shown to watchers of the job. `expand` is a graph in the API format that takes the node's place; `values`
     may then hold links into it ([node id, slot]).
     """
 

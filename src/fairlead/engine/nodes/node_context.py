@@ -57,11 +57,11 @@ class Outside(Protocol):
     """What a node reaches beside its files. Every method may be called from any thread."""
 
     def preview(self, place: Place, image_type: str, image: bytes) -> None:
-        """Show what a node has made so far to who watches right now."""
+        """Show what a node has made so far to everyone watching now."""
         ...
 
     def say(self, place: Place, text: str) -> None:
-        """Say a word about a node's progress to who watches right now."""
+        """Send a line of text about a node's progress to everyone watching now."""
         ...
 
     async def run_model(self, node: str, turn: int, model: str, body: bytes) -> ModelReply:

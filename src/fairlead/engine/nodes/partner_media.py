@@ -1,4 +1,4 @@
-"""Media on their way to a partner's model and back: values of the engine as encoded files, and files as values."""
+"""Media for a partner's model and from it: values of the engine encoded as files, and files decoded."""
 
 import base64
 import io
@@ -21,7 +21,7 @@ from fairlead.engine.media.arrays import Array
 from fairlead.engine.media.clips import FileClip
 
 ENCODED_BYTES_MAX: Final = 22 * 2**20
-"""What all media of a call may have encoded: in base64 they must fit into what a host may say at once."""
+"""The encoded bytes that all media of a call may have: in base64 they must fit into one message of a host."""
 _PNG_COMPRESSION: Final = 4
 _EITHER: Final = "IMAGE,VIDEO"
 _IMAGE_DIMENSIONS: Final = 4
@@ -97,7 +97,7 @@ def _png(image: Array) -> bytes:
 
 
 def _mask(mask: Array, colour: MaskColour) -> bytes:
-    """A mask as the model wants to be shown what is meant: 1 is meant."""
+    """A mask in the colours the model expects; 1 marks the area to change."""
     if colour is MaskColour.ALPHA:
         opaque = np.ones((*mask.shape, 3), np.float32)
         return _png(np.concatenate([opaque, 1.0 - mask[..., None]], axis=2))
@@ -168,7 +168,7 @@ def clip_file(value: object) -> bytes:
 
 
 def read_clip(path: Path) -> FileClip:
-    """A file as a clip, which keeps a copy of its own for as long as anybody has it. UnusableMediaError."""
+    """A file as a clip, which keeps its own copy as long as the clip is referenced. UnusableMediaError."""
     clip = FileClip(_OwnFile.copied(path))
     try:
         clip.get_dimensions()
@@ -178,7 +178,7 @@ def read_clip(path: Path) -> FileClip:
 
 
 class _OwnFile(PosixPath):
-    """A file that goes when nobody refers to it any more: a clip may stay in the cache, its job's files do not."""
+    """A file that is removed with its last reference: a clip may stay in the cache, its job's files do not."""
 
     @classmethod
     def copied(cls, path: Path) -> "_OwnFile":

@@ -1,7 +1,7 @@
 """Partner nodes as an engine host has them: classes of nodes that have a partner's model run, and read what it gives.
 
 They are made of the document that a server makes of its catalog (C-11). Nothing here knows a key: the server runs the
-model, paid by who submitted the job.
+model, paid by the job's submitter.
 """
 
 import asyncio

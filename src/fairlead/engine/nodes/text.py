@@ -40,7 +40,7 @@ def substring(
     start: Annotated[int, integer()],
     end: Annotated[int, integer()],
 ) -> str:
-    """The part from `start` up to, without, `end`; negative ones count from the end."""
+    """The characters from `start` up to but not including `end`; negative indexes count from the end."""
     return string[start:end]
 
 
@@ -70,7 +70,7 @@ def convert_case(
     string: Annotated[str, text(multiline=True)],
     mode: Annotated[str, combo("UPPERCASE", "lowercase", "Capitalize", "Title Case", multiselect=False)],
 ) -> str:
-    """The text in other letters; Capitalize makes all but the first letter small."""
+    """The text in another case; Capitalize lowers all but the first letter."""
     match mode:
         case "UPPERCASE":
             return string.upper()
@@ -139,7 +139,7 @@ def match_pattern(
     multiline: Annotated[bool, boolean(default=False, advanced=True)],
     dotall: Annotated[bool, boolean(default=False, advanced=True)],
 ) -> bool:
-    """Whether a pattern matches somewhere; a faulty pattern does not."""
+    """Whether a pattern matches anywhere; an invalid pattern never does."""
     try:
         return Pattern(regex_pattern, case_insensitive, multiline, dotall).is_in(string)
     except FaultyPatternError:
@@ -156,7 +156,7 @@ def extract_pattern(
     dotall: Annotated[bool, boolean(default=False, advanced=True)],
     group_index: Annotated[int, integer(1, 0, 100, advanced=True)],
 ) -> str:
-    """What a pattern matches, one match a line; nothing for a faulty pattern.
+    """The matches of a pattern, one per line; empty for an invalid pattern.
 
     All Matches of a pattern with groups are those of its first group.
     """
@@ -186,7 +186,7 @@ def replace_pattern(
     dotall: Annotated[bool | None, boolean(default=False, advanced=True)] = None,
     count: Annotated[int | None, integer(0, 0, 100, advanced=True)] = None,
 ) -> str:
-    r"""The text with what a pattern matches replaced, at most `count` times, 0 for all; `\1` stands for a group."""
+    r"""The text with matches of a pattern replaced, at most `count` of them, 0 for all; `\1` stands for a group."""
     pattern = Pattern(regex_pattern, case_insensitive in {None, True}, bool(multiline), bool(dotall))
     return pattern.replaced_in(string, replace, count or 0)
 
@@ -210,8 +210,8 @@ def extract_from_json(
 ) -> str:
     """The value of a key of a JSON object as text; empty when there is none, or it is null.
 
-    When the text is no JSON the first object in it counts, so that an answer of a language model, with words and fences
-    around it, can be read.
+    Where the text is not JSON, the first object in it is used, so that answers of language models, with prose and code
+    fences around the object, can be read.
     """
     value = _json_in(json_string)
     found = value.get(key) if isinstance(value, dict) else None

@@ -193,7 +193,7 @@ def create_list(
 
 @node("PreviewAny", "Preview as Text", _CATEGORY, outputs=(Output("STRING"),), is_output=True)
 def preview_any(source: Annotated[object, socket("*")]) -> Result:
-    """Any value as text, shown to who watches: lists and dictionaries as JSON, others as they write themselves."""
+    """Any value as text, shown to watchers: lists and dictionaries as JSON, others by `str`."""
     shown = _written(source)
     check_length(len(shown))
     return Result((shown,), ui={"text": [shown]})

@@ -180,7 +180,7 @@ def _outputs(kind: object) -> tuple[Output, ...]:
 
 
 def _hidden(section: Mapping[str, object]) -> tuple[dict[str, Any], tuple[Input, ...]]:
-    """The hidden inputs that are filled in for every node, and those that are inputs like others, only not seen.
+    """The hidden inputs that every node gets, and those that are ordinary inputs, only not shown.
 
     The latter are set by packs in the graphs they make, such as the turns of a loop.
     """

@@ -55,7 +55,7 @@ def load_packs(
     present = [Path(folder).resolve() for folder in folders]
     found = find_packs(present)
     packs, unread = found.packs, found.unread
-    if selection is not None:  # a folder that holds none of them is nobody's trouble
+    if selection is not None:  # a folder that holds none of the wanted packs may be missing
         packs, unread = [pack for pack in packs if pack.name in selection], []
     reports = [PackReport(folder, 0, f"the folder cannot be read: {why}") for folder, why in unread]
     if not packs:

@@ -1,4 +1,4 @@
-"""Arrays as node packs know them: where torch is installed they are given its tensors, and may give them back.
+"""Arrays at the border to node packs: where torch is installed, packs get its tensors, and may return them.
 
 Our own nodes keep to numpy. Only values of types that both sides know are changed at the border.
 """

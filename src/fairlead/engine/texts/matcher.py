@@ -1,8 +1,8 @@
 """The program behind patterns.py: regular expressions, a line of JSON in, a line of JSON out.
 
-Python's matcher can need time without end for a pattern of twenty characters, and nothing in the same process can stop
-it. So it runs here, alone: the system ends this program when a question takes more processor time than it may, or more
-memory. It imports nothing of ours, and starts in a few milliseconds.
+Python's matcher can run practically forever on a pattern of twenty characters, and nothing in the same process can stop
+it. So it runs here, alone: the system ends this program when a question takes more processor time or memory than it
+may. It imports nothing of ours, and starts in a few milliseconds.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ def _asked(pattern: re.Pattern[str], question: Question) -> dict[str, object]:
 
 
 def _found(pattern: re.Pattern[str], text: str, group: int | None) -> Iterator[str]:
-    """What each match holds: a group, or with none named the first of them, as `findall` has it."""
+    """The text of each match: of the named group, otherwise of the first group, as `findall` has it."""
     if group is None:
         group = min(pattern.groups, 1)
     if group > pattern.groups:

@@ -80,13 +80,13 @@ class Authenticator:
         return caller
 
     async def payer(self, payer_id: str, workspace_id: str) -> Caller:
-        """Who pays for work of a workspace that was begun, by their `Caller.payer_id`. FaultError."""
+        """The caller that pays for started work of a workspace, by its `Caller.payer_id`. FaultError."""
         if payer_id == workspace_id:
             return await self.caller_of_workspace(workspace_id, _PAYER)
         return await self.caller_of_key(payer_id)
 
     async def caller_of_workspace(self, name: str, subject: str) -> Caller:
-        """Who speaks for a workspace by its name or its id, without a credential of its own. FaultError."""
+        """A caller without a credential that acts for a workspace, by the workspace's name or id. FaultError."""
         caller = await self._look_up(
             (f"workspace for {subject}", name), lambda c: workspaces.caller_by_workspace(c, name, subject, Patterns())
         )

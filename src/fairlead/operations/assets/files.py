@@ -1,4 +1,4 @@
-"""The files of workflows: uploaded, found by name, made by jobs, and forgotten when their time is up (C-02, C-06).
+"""The files of workflows: uploaded, found by name, made by jobs, and forgotten once they expire (C-02, C-06).
 
 A file is a name in the flat namespace of its workspace and kind, for a blob. The same bytes are kept once, regardless
 of their owner; a name is a key and never a path. A link to a file is its own credential, for one file and
@@ -251,7 +251,7 @@ class WorkflowFiles:
         """Where a file lies that a workflow names, by name, content or link.
 
         DeclinedError where there is none; FaultError(ServiceUnavailable) while nobody can say. `expired` finds those
-        whose time is up as well: they are kept while a job needs them.
+        that have expired as well: they are kept while a job needs them.
         """
         if is_web_link(name):
             return await self._downloads.path(workspace_id, name)
@@ -368,7 +368,7 @@ class WorkflowFiles:
         await _reached(self._database.write(lambda c: extend_expiry(c, workspace_id, names, expires_at)))
 
     async def forget_expired(self) -> int:
-        """Forget files whose time is up, a bounded number at a call; how many. Their bytes go when nobody names them.
+        """Forget expired files, a bounded number at a call; how many. Their bytes go when nothing names them.
 
         A database that is away is observed.
         """

@@ -1,4 +1,4 @@
-"""Result assets: copied from partners, served by signed links, and forgotten when their time is up (R-36)."""
+"""Result assets: copied from partners, served by signed links, and forgotten once they expire (R-36)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence

@@ -133,7 +133,7 @@ class JobCallbacks:
         """Whether the nodes have shown more than is kept."""
 
     def tell(self, events: Sequence[Event]) -> None:
-        """Take note of what has happened, and pass it on to who watches, once the files before it are kept."""
+        """Record an event and publish it to watchers, once the files before it are kept."""
         now = self._clock.now_ms()
         for event in events:
             if isinstance(event, Executing):
@@ -170,7 +170,7 @@ class JobCallbacks:
         self._event_hub.publish(EventEnvelope(self._job.workspace_id, self._job.id, self._job.public_id, now, event))
 
     def show(self, shown: Preview | ProgressText) -> None:
-        """Show something to who watches right now."""
+        """Show something to everyone watching now."""
         now = self._clock.now_ms()
         self._effects.act(lambda: self.publish(shown, now))
 

@@ -65,7 +65,7 @@ class EffectQueue:
                     self._room.release()
                 if act is not None:
                     act()
-        except Exception as error:  # noqa: BLE001 -- kept for who waits for the end of it all
+        except Exception as error:  # noqa: BLE001 -- raised to the one that waits for the end of them all
             self.failure = error
             self._waiting.clear()
             self._failed()

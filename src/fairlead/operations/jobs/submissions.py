@@ -24,7 +24,7 @@ _FORGOTTEN_AT_ONCE: Final = 500
 
 
 class JobSubmissions:
-    """Takes submissions, and keeps their idempotency keys until their time is up."""
+    """Takes submissions, and keeps their idempotency keys until they expire."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class JobSubmissions:
             raise JobFaultError(found or told_of_engine(error.fault)) from error
 
     async def forget(self) -> int:
-        """Forget a batch of keys whose time is up, and return how many were."""
+        """Forget a batch of expired keys; how many there were."""
         now = self._clock.now_ms()
         try:
             return await self._database.write(lambda c: delete_expired_keys(c, now, _FORGOTTEN_AT_ONCE))

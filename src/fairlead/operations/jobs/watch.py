@@ -86,7 +86,7 @@ class JobWatcher:
     async def made(self, caller: Caller, job: Job, event: Executed | None = None) -> Sequence[JobOutput]:
         """What a node has just shown, or all that is committed; nothing where it cannot be read now.
 
-        Who asks for the job finds it.
+        A read of the job finds it.
         """
         try:
             return await (
@@ -109,7 +109,7 @@ class JobWatcher:
 
 @dataclass(slots=True)
 class _Tally:
-    """How far a job is, counted on from what the books know; who joins late may be told a node too many for a second.
+    """How far a job is, counted on from what is stored; a late watcher may see one node too many for a second.
 
     What is told never goes back, until the job waits again.
     """

@@ -104,7 +104,7 @@ class JobWork:
         return strays
 
     async def forget(self) -> int:
-        """Forget a batch of jobs whose time is up, and return how many were."""
+        """Forget a batch of expired jobs; how many there were."""
         now = self.clock.now_ms()
         try:
             forgotten = await self.database.write(lambda c: jobs.delete_expired_jobs(c, now, _FORGOTTEN_AT_ONCE))

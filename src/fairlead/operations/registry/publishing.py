@@ -220,7 +220,7 @@ async def set_banned(database: Database, kind: Kind, id_: str, clock: Clock, *, 
 
 
 async def list_acts(database: Database, publisher_id: str | None, limit: int) -> list[dict[str, object]]:
-    """Who has done what, the last first: to one publisher and its nodes, or to all."""
+    """The list of acts, the newest first: on one publisher and its nodes, or on all."""
     return await database.read(lambda c: registry.list_acts(c, publisher_id, limit))
 
 

@@ -17,7 +17,7 @@ from fairlead.storage.runs.journal import Journal
 
 @dataclass(frozen=True, slots=True)
 class Canceller:
-    """Cancels queued runs. That they were cancelled can be read for `collectable_ms`."""
+    """Cancels queued runs. Their outcome can be collected for `collectable_ms`."""
 
     database: Database
     journal: Journal
@@ -27,10 +27,10 @@ class Canceller:
     collectable_ms: int
 
     async def cancel(self, caller: Caller, model_id: str, request_id: str) -> bool:
-        """Ask that a run may stop; False when it has ended already. FaultError.
+        """Request a run to stop; False when it has ended already. FaultError.
 
-        One that waits ends now and is never dispatched. One under way goes on until its partner says that it stopped:
-        what a partner completes all the same is billed.
+        A waiting run ends now and is never dispatched. A started one goes on until its partner confirms the stop:
+        work that the partner completes anyway is billed.
         """
         check_reader(caller, model_id)
         found = await find(self.database, caller, model_id, request_id)

@@ -107,7 +107,7 @@ class Executor:
         return execution
 
     async def answer_in_time(self, execution: Execution, seconds: float) -> Answer:
-        """Wait for a run, but not for ever: FaultError(DeadlineExceeded) when the time is up; the run goes on (R-24).
+        """Wait for a run within bounds: FaultError(DeadlineExceeded) when the time is up; the run goes on (R-24).
 
         `asyncio.wait` would do the same at three times the cost, and this is waited on by every call.
         """

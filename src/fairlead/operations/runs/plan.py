@@ -32,7 +32,7 @@ class LegPlan(msgspec.Struct, frozen=True):
 
     @property
     def provider(self) -> str:
-        """Who serves it."""
+        """The provider that serves it."""
         return self.leg.provider
 
     @property

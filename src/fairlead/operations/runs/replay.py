@@ -78,7 +78,7 @@ class Replayer:
         return msgspec.structs.replace(kept, replayable_until=self._clock.now_ms() + self._with_links * 1000)
 
     async def forget(self) -> int:
-        """Delete a batch of keys and results whose time is up; how many, 0 when there are none left."""
+        """Delete a batch of expired keys and results; how many, 0 when there are none left."""
         now = self._clock.now_ms()
         try:
             return await self._database.write(lambda c: forget_expired(c, now, _FORGOTTEN_AT_ONCE))

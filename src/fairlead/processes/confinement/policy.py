@@ -26,7 +26,7 @@ class ConfinementError(Exception):
 class Policy(msgspec.Struct, frozen=True):
     """What a process may see, reach and take.
 
-    Files below `readable` can be read, listed and executed; those below `named` read by who knows their names; those
+    Files below `readable` can be read, listed and executed; those below `named` can be read by their names; those
     below `writable` written, too; `devices` are read, written and asked (ioctl). What Python and its libraries need
     comes with it. Nothing `protected` may lie where something can be read: the policy is refused then.
 

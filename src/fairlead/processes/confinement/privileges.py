@@ -16,7 +16,7 @@ _NO_NEW_PRIVILEGES: Final = 38
 _AMBIENT: Final = 47
 _CLEAR_AMBIENT: Final = 4
 _NO_PRIVILEGED_USER: Final = 0b1110_1111
-"""The user 0 is nobody special, and all of it is locked; see capabilities(7)."""
+"""User 0 gets no capabilities, and all of these bits are locked; see capabilities(7)."""
 _CAPABILITY_VERSION: Final = 0x20080522
 _CAPABILITIES_MAX: Final = 64
 _CLONE_NEWUSER: Final = 0x10000000

@@ -94,7 +94,7 @@ def find_file(connection: Connection, workspace_id: str, kind: str, name: str, n
 
 
 def find_file_of_id(connection: Connection, file_id: str) -> WorkflowFile | None:
-    """The file of an id, expired or not, in any workspace: for who holds a signed link."""
+    """The file of an id, expired or not, in any workspace: for holders of a signed link."""
     return _one(connection, workflow_files.c.id == file_id)
 
 

@@ -1,4 +1,4 @@
-"""Who names which blob: result assets, kept results of runs, large requests of live runs, files, large workflows."""
+"""What names which blob: result assets, kept results of runs, large requests of live runs, files, large workflows."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple

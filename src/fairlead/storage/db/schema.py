@@ -44,7 +44,7 @@ _COUNTED: Final = {"workflow_files": "size", "assets": "size", "editor_documents
 
 
 def make_triggers(connection: Connection) -> None:
-    """Have the database count. Who changes this adds a revision that replaces the triggers."""
+    """Have the database count. A change here needs a revision that replaces the triggers."""
     statements = _in_sqlite() if connection.dialect.name == "sqlite" else _in_postgresql()
     for statement in statements:
         connection.execute(text(statement))

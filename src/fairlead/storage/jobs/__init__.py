@@ -2,7 +2,7 @@
 
     journal    JobJournal.write: the one way in which a job's state changes
     entries    write_job_entries: what a batch of entries decides
-    jobs       jobs as they are read: one, a list, the queue, events; and those whose time is up
+    jobs       jobs as they are read: one, a list, the queue, events; and expired ones
     labels     which jobs have a label
     ids        what a job is found by: public ids and idempotency keys
     documents  blobs that hold large workflows

@@ -117,12 +117,12 @@ _USED: Final = PreparedLookup(lambda one_of: select(job_keys.c.id).where(one_of(
 
 
 def used_keys(connection: Connection, ids: Iterable[str]) -> set[str]:
-    """Which of some keys are used. One whose time is up is until it is forgotten."""
+    """Which of some keys are used. An expired one counts as used until it is forgotten."""
     return {row[0] for row in _USED.run(connection, sorted(ids))}
 
 
 def delete_expired_keys(connection: Connection, now: int, limit: int) -> int:
-    """Forget keys whose time is up; how many."""
+    """Forget expired keys; how many there were."""
     old = select(job_keys.c.id).where(job_keys.c.expires_at <= now).order_by(job_keys.c.expires_at).limit(limit)
     ids = list(connection.execute(old).scalars())
     if ids:

@@ -196,7 +196,7 @@ def events_of(
 
 
 def delete_expired_jobs(connection: Connection, now: int, limit: int) -> ForgottenJobs:
-    """Forget jobs whose time is up, with their events and labels."""
+    """Forget expired jobs, with their events and labels."""
     columns = (
         jobs.c.id, jobs.c.workspace_id, jobs.c.number, jobs.c.labels, jobs.c.deployment_id, jobs.c.documents_blob,
     )  # fmt: skip
