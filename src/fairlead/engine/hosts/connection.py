@@ -196,7 +196,8 @@ class HostConnection(asyncio.Protocol):
     def call(self, method: Callable[Concatenate[S, P], Awaitable[T]], *given: P.args, **named: P.kwargs) -> HostCall[T]:
         """Call a method of HostService or TemplateService. FrameTooLargeError."""
         declared, number = _METHODS[method.__name__], next(self._numbers)
-        call = HostCall[T](number, declared, given[-1] if declared.callbacks else None, self)
+        callbacks = given[-1] if declared.callbacks else None
+        call: HostCall[T] = HostCall(number, declared, callbacks, self)
         if self._lost is not None:
             call.fail(self._lost)
         else:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -116,18 +117,6 @@ class SqliteDatabase:
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
         """Run work in one transaction. Once begun it is finished, whatever becomes of the caller."""
-        return await asyncio.shield(asyncio.get_running_loop().create_task(self._write(work, durable=durable)))
-
-    async def read(self, work: Work[T]) -> T:
-        """Run reading work in one of the reading threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
-
-    async def close(self) -> None:
-        """Let running work finish, then close the file."""
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._close)
-
-    async def _write(self, work: Work[T], *, durable: bool) -> T:
         async with self._turn:
             try:
                 connection = self._writer_connection()
@@ -139,8 +128,8 @@ class SqliteDatabase:
                 except BaseException:
                     connection.rollback()
                     raise
-                if durable:  # in a thread, because it waits for the disk
-                    await self._committer.run(sqlite_driver(connection).commit)
+                if durable:
+                    await self._commit(connection)
                 else:
                     sqlite_driver(connection).commit()
                 connection.commit()  # SQLAlchemy has nothing left to
@@ -151,6 +140,28 @@ class SqliteDatabase:
                 self._drop_writer()
                 raise unavailable from error
             return result
+
+    async def read(self, work: Work[T]) -> T:
+        """Run reading work in one of the reading threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+
+    async def close(self) -> None:
+        """Let running work finish, then close the file."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._close)
+
+    async def _commit(self, connection: Connection) -> None:
+        """Commit in a thread, because it waits for the disk. Cancelling this is heard when it has been done."""
+        try:
+            await self._committer.run(sqlite_driver(connection).commit)
+        except asyncio.CancelledError:
+            is_done = False
+            while not is_done:
+                with suppress(asyncio.CancelledError):
+                    await self._committer.run(_nothing)  # one order after the other
+                    is_done = True
+            connection.rollback()  # where it could not be committed; else SQLAlchemy alone has something left to end
+            raise
 
     async def _begin(self, connection: Connection) -> None:
         """Take SQLite's write lock; another process may have it, and is waited for without holding up the loop."""
@@ -225,6 +236,10 @@ class SqliteDatabase:
         if self._writing is not None:
             self._writing.close()
         self._engine.dispose()
+
+
+def _nothing() -> None:
+    pass
 
 
 _PASSING_IN_SQLITE: Final = frozenset(
