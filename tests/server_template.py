@@ -155,16 +155,19 @@ def _load_modules() -> None:
         importlib.import_module(name)
     for module in pkgutil.iter_modules(fairlead.server.__path__, "fairlead.server."):
         importlib.import_module(module.name)
-    _parse_shipped_files()
+    _load_shipped_files()
     gc.freeze()
     gc.enable()
 
 
-def _parse_shipped_files() -> None:
-    """Parse the files of the catalog, which is a third of what is left of a start; each server gets copies."""
+def _load_shipped_files() -> None:
+    """Load the catalog that ships, which is most of what is left of a start; other catalogs find their files parsed."""
     from catalog_samples import shipped_catalog  # noqa: PLC0415 -- only the template loads the product
+    from fairlead.operations import catalog as catalogs  # noqa: PLC0415 -- same
+    from fairlead.storage.catalog.reader import fingerprint  # noqa: PLC0415 -- same
 
     parse, parsed = tomllib.loads, dict[str, bytes]()
+    load, loaded = vars(catalogs)["load_catalog"], list[tuple[Any, Any]]()
 
     def loads(text: str) -> dict[str, Any]:
         if text not in parsed:
@@ -172,7 +175,16 @@ def _parse_shipped_files() -> None:
         document: dict[str, Any] = pickle.loads(parsed[text])  # noqa: S301 -- our own
         return document
 
+    def load_catalog(folders: Sequence[Path], *rest: Any) -> Any:
+        files = [fingerprint(folder) for folder in folders], list(folders), *rest
+        for known, catalog in loaded:
+            if known == files:
+                return catalog
+        loaded.append((files, load(folders, *rest)))
+        return loaded[-1][1]
+
     vars(tomllib)["loads"] = loads
+    vars(catalogs)["load_catalog"] = load_catalog
     shipped_catalog()
 
 
