@@ -130,7 +130,7 @@ def endless_headers(world: World) -> Verdict:
 def many_previews(world: World) -> Verdict:
     """Ask for nine previews of a picture that takes long to decode, at the same moment."""
     content = io.BytesIO()
-    edge = _EDGE if world.is_full else _EDGE // 3
+    edge = _EDGE if world.is_full else _EDGE // 6
     PIL.Image.effect_noise((edge, edge), 80).convert("RGB").save(content, "PNG", compress_level=1)
     name = world.attacker.upload(content.getvalue(), "large.png")
     view = {"filename": name, "type": "input", "preview": "webp;90"}
