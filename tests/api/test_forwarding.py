@@ -12,6 +12,7 @@ import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from fairlead.api.http.asgi import HOST_MAX, Receive, Scope, Send, answer, is_host
 from fairlead.api.http.forwarding import BASE_URL_MAX, PREFIX_MAX, BaseUrls
 from fairlead.server.settings import BadSettingError, read_settings
@@ -143,7 +144,7 @@ def test_valid_host_is_taken(host: str) -> None:
     assert BaseUrls().of(_scope(host=host)) == f"http://{host}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     ["", ".", "a..b", "-a.example", "a-.example", "a" * 64, "a.example:", "a.example:0", "a.example:080",
      "a.example:65536", "a.example:1x", "a.example:\u00b2", "user@a.example", "a.example/", "a.example/b",

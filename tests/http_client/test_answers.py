@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from fairlead.http_client.answers import AnswerReader
 from fairlead.http_client.outcomes import BrokenOffError
 
@@ -80,7 +81,7 @@ def test_any_bytes_are_an_answer_or_broken_off(wire: bytes) -> None:
         assert len(reader.take()) <= _LIMIT
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wire",
     [
         pytest.param(_OK + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", id="a length and chunks"),

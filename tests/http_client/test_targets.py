@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from fairlead.http_client.outcomes import UnreachableError
 from fairlead.http_client.targets import read_target
 from fairlead.http_client.transport import write_head
@@ -30,7 +31,7 @@ def test_address_is_sent_as_it_is(url: str, origin: tuple[bool, str, int], line:
     assert target.opening.split("\r\n")[:2] == [f"GET {line} HTTP/1.1", f"Host: {host}"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "", "x", "/x", "//a.example/x", "ftp://a.example/x", "file:///etc/passwd", "http:///x", "http://user@a.example/x",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from fairlead.http_client.addresses import IPAddress, Resolver, is_public
 from fairlead.http_client.transport import BrokenOffError, Transport, UnreachableError
 from http_client.plain_server import OK, answering, run_on, serving
@@ -33,7 +34,7 @@ async def _get(transport: Transport, url: str, *, guarded: bool = True) -> int:
     return reply.status
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address",
     [
         _ANY, "10.1.2.3", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.254", "169.254.169.254",

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from fairlead.identity.master_secret import MasterSecret
 from fairlead.identity.sealing import CannotOpenError, Sealer
 
@@ -51,7 +52,7 @@ def test_copied_seal_does_not_open_elsewhere(workspace: str, provider: str, seal
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("place", range(len(SEALER.seal("lab", "acme", "k"))))
+@for_each("place", range(len(SEALER.seal("lab", "acme", "k"))))
 def test_altered_seal_does_not_open(place: int) -> None:
     """Version, nonce, ciphertext and tag: a changed bit anywhere does not open."""
     sealed = bytearray(SEALER.seal("lab", "acme", "k"))

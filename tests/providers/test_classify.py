@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from fairlead.domain.faults import (
     REFUSAL_SUBJECTS,
     ContentPolicyViolation,
@@ -162,7 +163,7 @@ _STATUSES: Final[list[tuple[int, Fault]]] = [
 ]
 
 
-@pytest.mark.parametrize(("status", "fault"), _STATUSES)
+@for_each(("status", "fault"), _STATUSES)
 def test_status_without_a_sign_has_its_fault(status: int, fault: Fault) -> None:
     """What no sign claims is read by its status; our own credentials being refused is never the caller's fault."""
     assert _fault("json", _reply(status, b"", "text/plain")) == fault

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from cases import for_each
 from fairlead.domain.faults import ContentPolicyViolation, InputRejected, InvalidInput, ProviderError, ProviderTimeout
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached
 from fairlead.http_client.outcomes import Reply
@@ -310,7 +311,7 @@ def test_failure_says_how_far_the_work_got(call: str, document: Any, status: int
 
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize("status", [200, 400, 401, 408, 429, 500, 503, 504])
-@pytest.mark.parametrize("document", [{}, {"state": "failed"}, {"state": "?"}, {"ended": True}, {"problems": [1]}])
+@for_each("document", [{}, {"state": "failed"}, {"state": "?"}, {"ended": True}, {"problems": [1]}])
 def test_failed_poll_keeps_the_work_accepted(status: int, document: Any) -> None:
     """Whatever goes wrong after a handle, the partner has the work."""
     failed = _polled(document, status, "simple")

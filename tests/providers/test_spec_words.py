@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from cases import for_each
 from fairlead.domain.conditions import Condition
 from fairlead.domain.declarations import BadFileError
 from fairlead.providers.spec import Asking, Auth, Cooldown, Form, Part, Provider, Retry, Scheme
@@ -217,7 +218,7 @@ def test_partner_may_name_its_own_address() -> None:
         assert not local.may_follow(url, with_credential=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "at", "reason"),
     [
         ('scheme = "jwt"', 'scheme = "pair"', "[auth]", "'headers' belongs to the scheme pair"),

@@ -6,6 +6,7 @@ import pytest
 
 from api.cloud.clients import Client, refused
 from api.cloud.conftest import NewCloudClient
+from cases import for_each
 from servers import Server
 
 MIB = 2**20
@@ -62,7 +63,7 @@ def test_setting_is_kept_as_it_was_changed(caller: Client, new_cloud_client: New
 
 
 @pytest.mark.req("C-14")
-@pytest.mark.parametrize(
+@for_each(
     ("path", "content", "status", "kind"),
     [
         ("settings", b"[]", 400, "invalid_request"),

@@ -7,6 +7,7 @@ import pytest
 
 from api.cloud.clients import Client, failing, holding, picture, refused
 from api.cloud.conftest import NewCloudClient
+from cases import for_each
 
 
 @pytest.mark.req("C-05")
@@ -42,7 +43,7 @@ def test_completed_job_shows_its_outputs(caller: Client) -> None:
 @pytest.mark.parametrize(
     "job_id", ["0191d3a5-7c5e-7b7e-8f35-0c6f6a4b1c2d", "1", "%00", "x" * 500, "..", "%F0%9F%98%80"]
 )
-@pytest.mark.parametrize("path", ["/api/job/{}/status", "/api/jobs/{}", "/api/history_v2/{}"])
+@for_each("path", ["/api/job/{}/status", "/api/jobs/{}", "/api/history_v2/{}"])
 def test_unknown_job_is_not_found(visitor: Client, path: str, job_id: str) -> None:
     """An id that is nobody's is not found, whatever it looks like."""
     assert refused(visitor.ask("GET", path.format(job_id)))[0] == 404

@@ -7,6 +7,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from cases import for_each
 from fairlead.api.cloud.api import CloudApi
 from fairlead.api.cloud.routes import ROUTES, SOCKETS
 from fairlead.api.http.route import Endpoint, Handler
@@ -78,7 +79,7 @@ def filled(path: str) -> str:
     return path
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+@for_each("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_each_path_leads_to_its_own_handler(route: Any) -> None:
     """Each path leads to its own handler, with and without the prefix where it has both."""
     api = CloudApi(echo, anybody, _echo_socket, b"x-request-id", lambda _: None)

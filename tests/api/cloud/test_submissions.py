@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from cases import for_each
 from fairlead.api.cloud.submissions import EXTRA_BYTES_MAX, SUBMITTED, TARGETS_MAX, malformed, read_submission
 from fairlead.documents.members import BadDocumentError, members_of
 from fairlead.domain.faults import BodyTooLarge, FaultError
@@ -59,7 +60,7 @@ def test_million_nodes_are_not_decoded() -> None:
 
 
 @pytest.mark.req("C-14")
-@pytest.mark.parametrize(
+@for_each(
     ("body", "kind"),
     [
         (b"", "invalid_json"),

@@ -12,6 +12,7 @@ from PIL import Image
 from api.cloud.clients import holding
 from api.jobs.callers import NOBODY, JobsCaller, refused
 from api.jobs.conftest import NewJobsCaller
+from cases import for_each
 from damage import blob_file, flip
 from fairlead.server.settings import BadSettingError, read_settings
 
@@ -125,7 +126,7 @@ def test_deleted_asset_is_not_found(caller: JobsCaller) -> None:
 
 
 @pytest.mark.req("J-14")
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "status", "code"),
     [
         ({"expected_hash": _UNKNOWN}, 409, "hash_mismatch"),

@@ -17,6 +17,7 @@ from api.conftest import JWT_AUDIENCE, JWT_ISSUER, MakeToken
 from api.jobs.callers import TERMINAL, JobsCaller, refused
 from api.jobs.conftest import ENGINE, NewJobsCaller
 from api.jobs.test_lists import listed
+from cases import for_each
 from databases import Postgres
 from servers import Server, serving, wait_until
 
@@ -193,7 +194,7 @@ def test_deployment_of_another_workspace_looks_unknown(new_jobs_caller: NewJobsC
     assert owner.get(one["urls"]["self"])["status"] == "ready"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "told"),
     [
         ({}, "JSON such as"), ([], "JSON such as"), ({"name": 1}, "JSON such as"), ({"name": ""}, "a-z"),

@@ -9,6 +9,7 @@ from api.cloud.clients import Client, failing, holding, picture
 from api.conftest import MakeToken
 from api.jobs.callers import NOBODY, JobsCaller, refused
 from api.jobs.conftest import BACKLOG, NewJobsCaller
+from cases import for_each
 from servers import Server
 
 _TEXT: Final = {
@@ -108,7 +109,7 @@ def test_canceled_job_stops(new_jobs_caller: NewJobsCaller) -> None:
 
 @pytest.mark.req("J-10", "J-13")
 @pytest.mark.parametrize("job_id", [NOBODY, NOBODY.upper(), "1", "%00", "x" * 500, "..", "%F0%9F%98%80"])
-@pytest.mark.parametrize("path", ["", "/workflow", "/logs", "/events", "/cancel"])
+@for_each("path", ["", "/workflow", "/logs", "/events", "/cancel"])
 def test_unknown_job_is_not_found(visitor: JobsCaller, path: str, job_id: str) -> None:
     """An id that is nobody's is not found, whatever it looks like."""
     method = "POST" if path == "/cancel" else "GET"

@@ -10,6 +10,7 @@ import pytest
 from api.cloud.clients import holding
 from api.jobs.callers import JobsCaller, refused
 from api.jobs.conftest import NewJobsCaller
+from cases import for_each
 
 _JOBS: Final = "/api/v2/jobs"
 
@@ -108,7 +109,7 @@ def test_limit_is_clamped_and_unknown_parameters_are_ignored(visitor: JobsCaller
 
 
 @pytest.mark.req("J-03")
-@pytest.mark.parametrize(
+@for_each(
     "cursor",
     [
         "", "x", "AQAAAAAAAAAF=", "AQAAAAAAAAA", "AQAAAAAAAAAFA", "AgAAAAAAAAAF", "AQAAAAAAAAAA", "AYAAAAAAAAAF",
@@ -133,7 +134,7 @@ def test_cursor_of_another_list_is_a_position(crowd: tuple[JobsCaller, list[str]
 
 
 @pytest.mark.req("J-04")
-@pytest.mark.parametrize(
+@for_each(
     "query",
     [
         "metadata[a]=1&metadata[b]=1&metadata[c]=1&metadata[d]=1",
@@ -173,7 +174,7 @@ def test_malformed_filter_is_400(visitor: JobsCaller, query: str) -> None:
 
 
 @pytest.mark.req("J-12")
-@pytest.mark.parametrize(
+@for_each(
     ("metadata", "key"),
     [
         ({f"k{number}": "" for number in range(17)}, None),

@@ -8,6 +8,7 @@ import pytest
 
 from api.cloud.clients import failing, picture
 from api.jobs.callers import JobsCaller, refused
+from cases import for_each
 from servers import Server
 
 _JOBS: Final = "/api/v2/jobs"
@@ -23,7 +24,7 @@ def refusal(caller: JobsCaller, workflow: Any) -> dict[str, Any]:
 
 
 @pytest.mark.req("J-12")
-@pytest.mark.parametrize(
+@for_each(
     ("content", "status", "code"),
     [
         (b"", 422, "invalid_request"),

@@ -13,6 +13,7 @@ import pytest
 
 from api.conftest import JWT_AUDIENCE, JWT_ISSUER, JWT_SECRET
 from api.jobs.callers import JobsCaller
+from cases import for_each
 from servers import Server
 
 pytestmark = pytest.mark.req("S-10")
@@ -45,7 +46,7 @@ def _reason(document: Any) -> str:
 
 
 @pytest.mark.parametrize("path", _APIS)
-@pytest.mark.parametrize(
+@for_each(
     "claims",
     [
         {"iss": None}, {"iss": "https://other.example"}, {"iss": JWT_ISSUER + "/"}, {"iss": JWT_ISSUER.upper()},

@@ -8,6 +8,7 @@ import pytest
 
 from api.legs import INLINE, NATIVE
 from api.queues import BACKLOG, Client, NewClient, is_refused
+from cases import for_each
 from fake_partner import FakePartner, hang, reply
 from servers import wait_until
 
@@ -48,7 +49,7 @@ def test_body_for_a_named_provider_is_validated(client: Client) -> None:
     assert client.submit("fake/many-1", {}, params={"model_provider": "fal"}).status_code == 422
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "status", "bucket"),
     [
         ({"content": b"{"}, 400, "invalid_input"),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from cases import for_each
 from fake_partner import FakePartner, port_of
 from servers import Server
 
@@ -25,7 +26,7 @@ def _unheard(router: Server, partner: FakePartner) -> Iterator[None]:
 
 
 @pytest.mark.req("R-19")
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         pytest.param(b"", id="nothing"),

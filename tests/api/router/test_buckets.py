@@ -6,6 +6,7 @@ from typing import Any, Final, get_args
 
 import pytest
 
+from cases import for_each
 from fairlead.api.http.asgi import Message, Scope, answer, begin
 from fairlead.api.http.headers import HeaderNames
 from fairlead.api.router.errors import error_response
@@ -246,7 +247,7 @@ def _named(headers: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.req("R-19", "R-20", "R-22", "R-24", "R-39")
-@pytest.mark.parametrize(("fault", "status", "name", "detail", "more"), _TABLE)
+@for_each(("fault", "status", "name", "detail", "more"), _TABLE)
 def test_each_fault_has_its_answer(fault: Fault, status: int, name: str, detail: str, more: dict[str, str]) -> None:
     """Each fault has its status, its bucket twice, its words, and exactly the headers that belong to it."""
     answered, headers, body = _answered(fault, V2)
@@ -307,7 +308,7 @@ def test_every_bucket_is_tried() -> None:
 
 
 @pytest.mark.req("R-19")
-@pytest.mark.parametrize(("fault", "status", "name", "detail", "more"), _TABLE)
+@for_each(("fault", "status", "name", "detail", "more"), _TABLE)
 def test_v1_folds_the_buckets_it_does_not_know(
     fault: Fault, status: int, name: str, detail: str, more: dict[str, str]
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from api.conftest import MakeToken, NewName
+from cases import for_each
 from servers import Server
 
 _PAGED = [f"page/m-{number:03d}" for number in range(120)]
@@ -313,7 +314,7 @@ _BAD_IDS = [
 
 @pytest.mark.req("R-01")
 @pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("path", _BAD_IDS)
+@for_each("path", _BAD_IDS)
 def test_malformed_id_is_never_looked_up(router: Server, ask_raw: Any, method: str, path: str) -> None:
     """What can be no model id is 404 without suggestions: it never reached a lookup."""
     status, headers, body = ask_raw(router, method, f"/v2/models/{path}")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cases import for_each
 from fairlead.domain.jobs.labels import fault_of_labels, is_label_key, is_label_text
 
 
@@ -24,9 +25,7 @@ def test_malformed_label_key_is_refused_by_name(key: str) -> None:
     assert fault.key == key
 
 
-@pytest.mark.parametrize(
-    "code", [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], ids=hex
-)
+@for_each("code", [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], ids=hex)
 def test_control_and_direction_characters_are_refused_in_labels(code: int) -> None:
     """Control characters, and those that turn directions."""
     assert not is_label_text(f"a{chr(code)}b")

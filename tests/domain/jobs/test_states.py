@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from cases import for_each
 from fairlead.domain.jobs.states import LIVE, STATUSES, TRANSITIONS, JobState, JobStatus, JobTransition, advance
 from fairlead.domain.work.states import IllegalTransitionError
 
@@ -36,7 +37,7 @@ def test_job_status_makes_only_the_listed_moves() -> None:
 
 
 @pytest.mark.req("J-06")
-@pytest.mark.parametrize(("state", "transition"), list(itertools.product(JobState, JobTransition)))
+@for_each(("state", "transition"), list(itertools.product(JobState, JobTransition)))
 def test_job_transition_leads_where_the_table_says_or_is_illegal(state: JobState, transition: JobTransition) -> None:
     """Every state and transition is a row of the table, or illegal; what has ended has no rows."""
     if (state, transition) in TRANSITIONS:

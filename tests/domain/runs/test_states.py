@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from cases import for_each
 from fairlead.domain.runs.states import (
     LIVE,
     TRANSITIONS,
@@ -19,7 +20,7 @@ from fairlead.domain.work.states import IllegalTransitionError
 TERMINAL = (RunState.SUCCEEDED, RunState.FAILED, RunState.LOST)
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(RunState, RunEvent)))
+@for_each(("state", "event"), list(itertools.product(RunState, RunEvent)))
 def test_run_event_leads_where_the_table_says_or_is_illegal(state: RunState, event: RunEvent) -> None:
     """Every state and event is a row of the table, or illegal."""
     if (state, event) in TRANSITIONS:

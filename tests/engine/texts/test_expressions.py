@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import for_each
 from fairlead.engine.texts.expressions import ExpressionError, evaluate
 
 
@@ -100,7 +101,7 @@ def test_names_stand_for_their_values(a: int, b: int, c: int) -> None:
     assert evaluate("a * b + a // c - b % c", {"a": a, "b": b, "c": c}) == a * b + a // c - b % c
 
 
-@pytest.mark.parametrize(
+@for_each(
     "expression",
     [
         "__import__('os')",
@@ -172,7 +173,7 @@ def test_refusal_says_why(expression: str, reason: str) -> None:
         evaluate(expression, {"a": 1})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "expression",
     [
         "9 ** 9 ** 9",
