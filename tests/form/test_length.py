@@ -52,8 +52,6 @@ _SMALL: Final = frozenset(
         "fairlead.operations.clock",
         "fairlead.operations.jobs.store",
         "fairlead.operations.runs.awaited",
-        "fairlead.processes.environment",
-        "fairlead.processes.restarts",
         "fairlead.server.moderation",
         "fairlead.storage.blobs.errors",
         "fairlead.workers.deployments",

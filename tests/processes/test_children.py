@@ -11,8 +11,7 @@ import pytest
 
 from conftest import Run
 from fairlead.processes.child import Child, Program
-from fairlead.processes.exits import Exit
-from fairlead.processes.restarts import Restarts
+from fairlead.processes.exits import Exit, Restarts
 from fairlead.processes.tree import NICENESS
 from servers import is_alive, wait_until_async
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Final
 
-from fairlead.processes.environment import child_environment
 from fairlead.processes.exits import Exit, exit_of
 from fairlead.processes.tree import ProcessTree
 
 LAST_WORDS_BYTES: Final = 16_384
 _END_SECONDS: Final = 2.0
+_ALWAYS_PASSED_ON: Final = ("PATH", "LANG", "LC_ALL")
 _SPAWNER: Final = ThreadPoolExecutor(1, "spawn")
 """Never shut down: the system kills a child that dies with its parent (`die_with_parent`) with the thread it is of."""
 
@@ -171,7 +171,7 @@ def _popen(program: Program, errors: IO[bytes] | None) -> "subprocess.Popen[byte
         pass_fds=tuple(program.descriptors),
         start_new_session=True,  # Ctrl-C is meant for us; and what it starts can be ended with it
         cwd=program.folder,
-        env=child_environment(program.environment, passed_on=program.passed_on),
+        env=_environment(program.environment, passed_on=program.passed_on),
     )
 
 
@@ -189,6 +189,18 @@ async def _status(process: "subprocess.Popen[bytes]") -> int:
     finally:
         if process.stdin is not None:
             process.stdin.close()
+
+
+def _environment(more: Mapping[str, str], *, passed_on: Sequence[str] = ()) -> dict[str, str]:
+    """The variables every program needs, those named in `passed_on` where we have them, and `more`.
+
+    The folders of PYTHONPATH are made absolute: a child may work in another folder.
+    """
+    kept = {name: os.environ[name] for name in (*_ALWAYS_PASSED_ON, *passed_on) if name in os.environ}
+    paths = [str(Path(path).resolve()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if paths:
+        kept["PYTHONPATH"] = os.pathsep.join(paths)
+    return {**kept, **more}
 
 
 def _take_last_words(errors: IO[bytes] | None) -> str:

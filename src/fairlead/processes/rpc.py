@@ -119,6 +119,8 @@ class Method:
             raise BadArgumentsError(f"{self.name} does not take this: {error}") from error
         if check_path is not None:
             values = tuple(check_path(value) if isinstance(value, Path) else value for value in values)
+        if not self._keywords:
+            return getattr(implementation, self.name)(*values, *callbacks)
         named = dict(zip(self._keywords, values[self._positional :], strict=True))
         return getattr(implementation, self.name)(*values[: self._positional], *callbacks, **named)
 

@@ -16,8 +16,9 @@ from fairlead.engine.hosts.notes import (
     HostStarted,
     PackProbed,
 )
-from fairlead.engine.hosts.pool import Hosts, HostSettings
+from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.service import PackReport
+from fairlead.engine.hosts.templates import HostSettings
 from fairlead.observing.observations import (
     EngineHostFailed,
     EngineHostStarted,

@@ -12,8 +12,7 @@ from typing import Final
 
 from fairlead.observing.observations import Observer, PartnerStarted, PartnerStopped
 from fairlead.processes.child import Child, Program
-from fairlead.processes.exits import Exit
-from fairlead.processes.restarts import Restarts
+from fairlead.processes.exits import Exit, Restarts
 
 PROCEDURAL: Final = "fairlead_partners.procedural"
 SIMULATOR: Final = "fairlead_partners.simulator"

@@ -12,8 +12,9 @@ from fairlead.domain.deployments import PackSet
 from fairlead.domain.jobs.events import Ending, Event, Executed, Failed, Failure, Preview, ProgressText
 from fairlead.engine.hosts.notes import HostEnded, HostNote, HostStarted, PackProbed
 from fairlead.engine.hosts.policies import HostPolicies
-from fairlead.engine.hosts.pool import Hosts, HostSettings
+from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.service import Checked, DeclinedError, Execute, ModelAnswer, PackReport, Refused
+from fairlead.engine.hosts.templates import HostSettings
 from fairlead.processes.confinement.policy import Policy
 from fairlead.processes.confinement.probe import with_filter
 

@@ -18,8 +18,9 @@ from engine.executions import n
 from engine.hosts.engines import PACKS, Engine, FolderCallbacks, running_engine, trouble, wait_for
 from fairlead.domain.jobs.events import Executing, Failed, Interrupted, Succeeded
 from fairlead.engine.hosts.notes import EngineUnavailableError, HostNote, HostNotStarted, HostStarted
-from fairlead.engine.hosts.pool import Hosts, HostSettings
+from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.service import FRAME_BYTES_MAX, Checked, Ended, Execute, LoadedNodes, Render
+from fairlead.engine.hosts.templates import HostSettings
 from fairlead.processes.rpc import Answer, Call, framed
 from servers import is_alive
 from waiting import until
@@ -351,7 +352,8 @@ def test_hosts_end_with_their_server(tmp_path: Path) -> None:
         f"""
         import asyncio, json
         from pathlib import Path
-        from fairlead.engine.hosts.pool import Hosts, HostSettings
+        from fairlead.engine.hosts.pool import Hosts
+        from fairlead.engine.hosts.templates import HostSettings
         from fairlead.engine.hosts.service import Execute
 
         class Callbacks:

@@ -5,23 +5,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Generic, Protocol, TypeVar
 
-from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
-from fairlead.processes.restarts import Restarts
+from fairlead.engine.hosts.process import HostNotStartedError
+from fairlead.processes.exits import Restarts
 
 _REST_SECONDS: Final = 10.0
 """How long nothing is started that could not be a moment ago."""
 
 
-class HasProcess(Protocol):
-    """What lives as long as its process does."""
+class Process(Protocol):
+    """A process, or what lives as long as one does."""
 
     @property
-    def process(self) -> EngineProcess:
-        """The process."""
+    def is_gone(self) -> bool:
+        """Whether nothing can be asked of it any more."""
         ...
 
 
-T = TypeVar("T", bound=HasProcess)
+T = TypeVar("T", bound=Process)
 
 
 class KeptProcess(Generic[T]):
@@ -83,7 +83,7 @@ class KeptProcess(Generic[T]):
         if self._failed_at is not None:
             return asyncio.get_running_loop().time() - self._failed_at >= self._rest_seconds
         value = self.value
-        return value is None or value.process.is_gone
+        return value is None or value.is_gone
 
     async def last(self) -> T | None:
         """What is kept or being started, when it is there; None where there is none, or none comes."""

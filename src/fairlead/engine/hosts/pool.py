@@ -5,7 +5,6 @@ no pack sees a graph, a file or a name of a workspace that has not submitted one
 """
 
 import asyncio
-import os
 import uuid
 from collections import OrderedDict
 from collections.abc import Collection, Coroutine, Hashable, Sequence
@@ -23,7 +22,6 @@ from fairlead.engine.hosts.execution import HostedExecution, not_started
 from fairlead.engine.hosts.notes import EngineUnavailableError, TakeNote
 from fairlead.engine.hosts.pack_catalog import NodeClasses, PackCatalog
 from fairlead.engine.hosts.places import Place, Places, Start
-from fairlead.engine.hosts.policies import HostPolicies
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
 from fairlead.engine.hosts.scratch import ScratchFolders
 from fairlead.engine.hosts.service import (
@@ -37,7 +35,7 @@ from fairlead.engine.hosts.service import (
     Render,
     Rendered,
 )
-from fairlead.engine.hosts.templates import Packs, Service, Templates, TemplateSettings
+from fairlead.engine.hosts.templates import HostSettings, Packs, Service, Templates
 from fairlead.engine.hosts.validator_pool import ValidatorLimits, ValidatorPool
 from fairlead.engine.packs.copies import NotCopiedError, copy_pack, forget_copies
 from fairlead.engine.packs.finding import absence, absent
@@ -52,42 +50,6 @@ _READ_HERE_BYTES: Final = 64 * 1024
 _REMEMBERED_MAX: Final = 10_000
 _CHECK: Final = Service("check")
 _RENDER: Final = Service("render", niceness=10)
-
-
-@dataclass(frozen=True, slots=True)
-class HostSettings:
-    """What hosts are given. Memory and cache are in bytes of each host (0 memory is no bound), times in seconds.
-
-    `scratch` is the folder for theirs, shared with other servers at will; `packs` are folders of node packs, of
-    which there are none while they are `packs_refused`, and `copies` is where releases keep theirs; without
-    `policies` hosts are not confined. At once `places` hosts execute jobs, `checks` graphs are checked and
-    `renders` pictures made; of idle hosts for the latter two `kept` are kept each, and `templates` sets of packs
-    stay loaded. A place is waited for `room_seconds` at most, and packs that are still being loaded for
-    `loading_seconds`. A host that does not end a job within `interrupt_seconds` of a request to stop is killed, and so
-    is one that checks something for more than `check_seconds`, or does not answer for `heartbeat_seconds`. A pack
-    that takes more than `pack_seconds` to load is not used.
-    """
-
-    scratch: Path
-    places: int = 2
-    checks: int = 8
-    renders: int = 2
-    kept: int = 16
-    templates: int = 4
-    memory: int = 0
-    cache: int = 256 * 2**20
-    packs: Sequence[str] = ()
-    packs_refused: str | None = None
-    copies: str | None = None
-    policies: HostPolicies | None = None
-    idle_seconds: float = 300.0
-    job_seconds: float = 3_600.0
-    interrupt_seconds: float = 5.0
-    check_seconds: float = 60.0
-    room_seconds: float = 15.0
-    loading_seconds: float = 15.0
-    pack_seconds: float = 60.0
-    heartbeat_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +104,7 @@ class Hosts:
         except OSError as error:
             words = f"no folder for engine hosts can be made in {settings.scratch}: {error.strerror}"
             raise EngineUnavailableError(words) from error
-        self._templates = Templates(self._template_settings(), self._folders, self._partner_nodes, self._note)
+        self._templates = Templates(settings, self._folders_of_packs, self._folders, self._partner_nodes, self._note)
         self._catalog = PackCatalog(self._templates, self._folders_of_packs, self._note, self._change)
         self._classes = NodeClasses(self._templates, self._catalog)
         self._checking = ValidatorPool(self._start(_CHECK), self._stamp, self._limits(settings.checks))
@@ -217,11 +179,6 @@ class Hosts:
     async def all_packs(self) -> tuple[str, ...]:
         """The names of the packs there are right now and of the copies of packs."""
         return tuple(await self._catalog.names())
-
-    @property
-    def pack_reports(self) -> Sequence[PackReport]:
-        """How each pack fared that was tried."""
-        return self._catalog.reports
 
     async def prepare(self, packs: PackSet, *, again: bool = False) -> Prepared:
         """Have some packs tried, and say how each fared; minutes, at worst.
@@ -425,26 +382,6 @@ class Hosts:
         share = max(1, places - 1) if places > 1 else 1
         return ValidatorLimits(
             places, share, settings.check_seconds, settings.check_seconds, settings.kept, settings.idle_seconds
-        )
-
-    def _template_settings(self) -> TemplateSettings:
-        settings = self._settings
-        threads = str(max(1, (os.cpu_count() or 1) // settings.places))
-        return TemplateSettings(
-            {
-                "OPENBLAS_NUM_THREADS": "1",
-                "OMP_NUM_THREADS": threads,
-                "MKL_NUM_THREADS": threads,
-                "OPENCV_FOR_THREADS_NUM": threads,
-                "MALLOC_ARENA_MAX": "2",
-            },
-            [str(path) for path in self._folders_of_packs],
-            settings.memory,
-            settings.policies,
-            settings.templates,
-            settings.idle_seconds,
-            settings.pack_seconds,
-            settings.room_seconds,
         )
 
     def _keep(self, work: Coroutine[object, object, object]) -> None:

@@ -7,7 +7,8 @@ forked, because a pack has left something in it that must not be shared, a host 
 
 import asyncio
 import itertools
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -27,6 +28,8 @@ from fairlead.processes.confinement.policy import PROCESSES_MAX, Policy
 from fairlead.processes.tree import NICENESS
 
 Packs: TypeAlias = tuple[str, ...]
+_ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+_THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
 _START_SECONDS: Final = 60.0
 _WAITING_MAX: Final = 1_000
 _OWN: Final = "loaded"
@@ -34,21 +37,39 @@ _NO_ROOM: Final = "too many sets of node packs are being loaded right now"
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateSettings:
-    """How templates are made: `count` of them are kept beside the one without packs, each idle for `idle_seconds`.
+class HostSettings:
+    """What hosts are given. Memory and cache are in bytes of each host (0 memory is no bound), times in seconds.
 
-    `packs` are the folders of node packs, and `memory` is what a process may take, in bytes (0 no bound). A pack may
-    take `pack_seconds` to load, and who waits to load some waits `room_seconds` at most.
+    `scratch` is the folder for theirs, shared with other servers at will; `packs` are folders of node packs, of
+    which there are none while they are `packs_refused`, and `copies` is where releases keep theirs; without
+    `policies` hosts are not confined. At once `places` hosts execute jobs, `checks` graphs are checked and
+    `renders` pictures made; of idle hosts for the latter two `kept` are kept each, and `templates` sets of packs
+    stay loaded. A place is waited for `room_seconds` at most, and packs that are still being loaded for
+    `loading_seconds`. A host that does not end a job within `interrupt_seconds` of a request to stop is killed, and so
+    is one that checks something for more than `check_seconds`, or does not answer for `heartbeat_seconds`. A pack
+    that takes more than `pack_seconds` to load is not used.
     """
 
-    environment: Mapping[str, str]
-    packs: Sequence[str]
-    memory: int
-    policies: HostPolicies | None
-    count: int
-    idle_seconds: float
-    pack_seconds: float
-    room_seconds: float
+    scratch: Path
+    places: int = 2
+    checks: int = 8
+    renders: int = 2
+    kept: int = 16
+    templates: int = 4
+    memory: int = 0
+    cache: int = 256 * 2**20
+    packs: Sequence[str] = ()
+    packs_refused: str | None = None
+    copies: str | None = None
+    policies: HostPolicies | None = None
+    idle_seconds: float = 300.0
+    job_seconds: float = 3_600.0
+    interrupt_seconds: float = 5.0
+    check_seconds: float = 60.0
+    room_seconds: float = 15.0
+    loading_seconds: float = 15.0
+    pack_seconds: float = 60.0
+    heartbeat_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +90,29 @@ class _Template:
     is_forkable: bool
     folder: Path
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing is forked from it any more."""
+        return self.process.is_gone
+
 
 class Templates:
     """Every template of a server, and every process that was forked from one."""
 
     def __init__(
-        self, settings: TemplateSettings, folders: ScratchFolders, partner_nodes: bytes, note: TakeNote
+        self,
+        settings: HostSettings,
+        packs: Sequence[Path],
+        folders: ScratchFolders,
+        partner_nodes: bytes,
+        note: TakeNote,
     ) -> None:
+        """Fork from templates that know the `packs` of some folders, and work below `folders`."""
         self.partner_nodes = partner_nodes
         self.living: Final[set[EngineProcess]] = set()
         """Every process that runs."""
         self._settings = settings
+        self._packs = [str(folder) for folder in packs]
         self._folders = folders
         self._note = note
         self._numbers = itertools.count()
@@ -87,7 +120,7 @@ class Templates:
         self._torch = KeptProcess[_Template](self._start_torch)
         self._templates: dict[Packs, KeptProcess[_Template]] = {}
         """Those that are kept, the longest idle first."""
-        self._starts = FairShares(max(2, settings.count), _WAITING_MAX, max(1, settings.count - 1))
+        self._starts = FairShares(max(2, settings.templates), _WAITING_MAX, max(1, settings.templates - 1))
         self._tasks: set[asyncio.Future[Any]] = set()
 
     async def close(self, reason: str) -> None:
@@ -163,7 +196,7 @@ class Templates:
         kept = self._templates.pop(packs, None) or KeptProcess[_Template](lambda: self._start_template(packs, owner))
         self._templates[packs] = kept
         idle = [one for one, other in self._templates.items() if one and other.is_idle and other is not kept]
-        beyond = len(self._templates) - 1 - self._settings.count
+        beyond = len(self._templates) - 1 - self._settings.templates
         for one in idle[: max(0, beyond)]:
             self.retire(one, "its place was wanted for other node packs")
         return kept
@@ -258,9 +291,10 @@ class Templates:
         return _Template(process, LoadedNodes(), await self._can_fork(process), folder)
 
     async def _spawn(self, folder: Path, *, preloads: bool) -> EngineProcess:
-        environment = {**self._settings.environment, "TMPDIR": str(folder)}
+        threads = str(max(1, (os.cpu_count() or 1) // self._settings.places))
+        environment = {**_ENVIRONMENT, **dict.fromkeys(_THREADS, threads), "TMPDIR": str(folder)}
         process = await self._see(await EngineProcess.spawn(environment, folder, self._note))
-        scratch, packs, memory = str(self._folders.folder), self._settings.packs, self._settings.memory
+        scratch, packs, memory = str(self._folders.folder), self._packs, self._settings.memory
         await process.order(_START_SECONDS, TemplateService.begin, scratch, packs, memory, self._widest(scratch))
         if preloads:
             await process.order(_START_SECONDS, TemplateService.preload)

@@ -46,15 +46,10 @@ class ValidatorLimits:
 class _Validator:
     """The host of a workspace with some packs, and what was true of these when it was begun."""
 
-    host: "KeptProcess[_Started]"
+    host: KeptProcess[EngineProcess]
     stamp: Hashable
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
     expiry: asyncio.TimerHandle | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Started:
-    process: EngineProcess
 
 
 class ValidatorPool:
@@ -125,8 +120,8 @@ class ValidatorPool:
         key = workspace_id, packs
         validator = self._validator(workspace_id, packs)
         try:
-            async with validator.host.used() as started:
-                return await self._asked(started.process, question)
+            async with validator.host.used() as process:
+                return await self._asked(process, question)
         finally:
             if validator.host.is_idle:
                 self._rest(key, validator)
@@ -161,14 +156,11 @@ class ValidatorPool:
             self._retire(validator, _OUT_OF_DATE)
             validator = None
         if validator is None:
-            validator = _Validator(KeptProcess(lambda: self._started(packs, workspace_id), rest_seconds=0.0), stamp)
+            validator = _Validator(KeptProcess(lambda: self._start(packs, workspace_id), rest_seconds=0.0), stamp)
         self._validators[key] = validator
         if validator.expiry is not None:
             validator.expiry.cancel()
         return validator
-
-    async def _started(self, packs: Packs, workspace_id: str) -> _Started:
-        return _Started(await self._start(packs, workspace_id))
 
     def _rest(self, key: tuple[str, Packs], validator: _Validator) -> None:
         """Keep an idle host for a while; too many are not kept."""
@@ -199,7 +191,7 @@ class ValidatorPool:
 
 async def _ended(validator: _Validator, reason: str) -> None:
     """End a host when it has answered what it was asked."""
-    started = await validator.host.last()
-    if started is not None:
+    process = await validator.host.last()
+    if process is not None:
         await validator.host.until_idle()
-        await started.process.end(reason)
+        await process.end(reason)
