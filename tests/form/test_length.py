@@ -32,7 +32,6 @@ _LARGE_FOLDERS: Final = {
 _SMALL: Final = frozenset(
     {
         "fairlead.api.http.cursors",
-        "fairlead.api.http.json_bodies",
         "fairlead.domain.accounts.editor_documents",
         "fairlead.domain.catalog.identifiers",
         "fairlead.domain.catalog.operations",

@@ -18,7 +18,7 @@ from fairlead.storage.jobs import jobs
 from fairlead.storage.jobs.entries import write_job_entries
 from fairlead.storage.runs import queue
 from fairlead.storage.runs.entries import write_entries
-from fairlead.workers.released import ReleasedWork
+from fairlead.workers.work import ReleasedWork
 from storage.bookings import NOW, Books, admission
 from storage.plans import traced
 from storage.queued_runs import BACKLOG, BASE_URL

@@ -8,12 +8,10 @@ from typing import Final
 from fairlead.api.cloud.api import CloudApi
 from fairlead.api.cloud.credentials import CloudCallers
 from fairlead.api.cloud.editors import EditorHandlers
-from fairlead.api.cloud.history import HistoryHandlers
-from fairlead.api.cloud.jobs import JobHandlers
+from fairlead.api.cloud.jobs import HistoryHandlers, JobHandlers, QueueHandlers
 from fairlead.api.cloud.nodes import NodeHandlers
-from fairlead.api.cloud.prompts import PromptHandlers
-from fairlead.api.cloud.queue import QueueHandlers
 from fairlead.api.cloud.socket import CloudSocket
+from fairlead.api.cloud.submissions import PromptHandlers
 from fairlead.api.cloud.uploads import UploadHandlers
 from fairlead.api.cloud.views import ViewHandlers
 from fairlead.api.cloud.wire import features_of

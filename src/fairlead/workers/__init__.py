@@ -1,6 +1,6 @@
 """The other way in: what goes on without anybody asking for it.
 
-    work       the loop that claims queued work and has it executed; released.py is what is to be claimed, in turn
+    work       the loop that claims queued work and has it executed, in turn over workspaces
     janitor    announces the server, takes over from silent ones, and forgets what has expired
     webhooks   posts what is due; deployments.py keeps releases ready; partner.py starts the programs that ship
     periodic   runs work again and again until the server stops

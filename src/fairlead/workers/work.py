@@ -1,4 +1,4 @@
-"""The worker of a queue: claims released work as soon as it is told of it, and looks for what it was not told."""
+"""The worker of a queue: claims released work on a wake-up, and looks for work whose wake-up was lost."""
 
 import asyncio
 import itertools
@@ -6,15 +6,67 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from fairlead.domain.work.round_robin import RoundRobin
 from fairlead.observing.observations import Observer, UnexpectedError
 from fairlead.operations.work.places import Places, Reservation
 from fairlead.operations.work.queue import WorkQueue
 from fairlead.workers.periodic import run_periodically
-from fairlead.workers.released import ReleasedWork
 
+_WAITING_MAX: Final = 10_000
 _LOOK_SECONDS: Final = 1.0
 _CLAIMS_AT_ONCE: Final = 64
 _CLAIMS_SECONDS: Final = 5.0
+
+
+class ReleasedWork:
+    """Released runs or jobs that this server may claim, round-robin over workspaces (S-03).
+
+    What does not fit is found later. What was found is forgotten when the next look does not find it: another server
+    has claimed it.
+    """
+
+    def __init__(self, most: int = _WAITING_MAX) -> None:
+        self._waiting = RoundRobin(most)
+        self._known = set[str]()
+        self._found: dict[str, str] = {}
+        self.last_workspace = ""
+        """Where the last look for released work ended; the next begins behind it."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def tell(self, released: Sequence[tuple[str, str]]) -> None:
+        """Hear of work that may be claimed: ids, and those of workspaces."""
+        for id_, workspace_id in released:
+            self._add(id_, workspace_id)
+
+    def refresh(self, found: Sequence[tuple[str, str]]) -> None:
+        """Take in what a look has found, in place of what the look before found and nobody here has claimed since."""
+        now = dict(found)
+        for id_, workspace_id in self._found.items():
+            if id_ not in now and self._waiting.remove(id_, workspace_id):
+                self._known.discard(id_)
+        self._found = {id_: workspace_id for id_, workspace_id in now.items() if self._add(id_, workspace_id)}
+        if found:
+            self.last_workspace = found[-1][1]
+
+    def take(self) -> tuple[str, str]:
+        """Take what is next, with its workspace. It is known, and so not taken in again, until `forget`."""
+        return self._waiting.pop()
+
+    def forget(self, id_: str) -> None:
+        """Know work no more that was taken: it may be released again."""
+        self._known.discard(id_)
+
+    def _add(self, id_: str, workspace_id: str) -> bool:
+        """Take in work that is not known yet; whether it waits now."""
+        if id_ in self._known:
+            return id_ in self._found
+        self._known.add(id_)
+        dropped = self._waiting.push(id_, workspace_id)
+        if dropped is not None:
+            self._known.discard(dropped)
+        return dropped != id_
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.api.jobs.jobs import SUBMITTED, malformed, read_submission
 from fairlead.api.jobs.queries import read_list_query
-from fairlead.api.jobs.submissions import SUBMITTED, malformed, read_submission
 from fairlead.documents.members import BadDocumentError, members_of
 from fairlead.domain.faults import FaultError
 from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.jobs.jobs import NewJob
-from fairlead.domain.jobs.labels import fault_of_labels
-from fairlead.domain.jobs.listing import FILTERS_MAX, PAGE_MAX, LabelFilter
+from fairlead.domain.jobs.listing import FILTERS_MAX, PAGE_MAX, LabelFilter, fault_of_labels
 
 _PIECES: Final = st.sampled_from(
     [b"metadata[", b"metadata%5B", b"]", b"a", b"=", b"&", b"%", b"%41", b"%C3%A9", b"\xff", b";", b"+", b"limit=",

@@ -16,9 +16,8 @@ from fairlead.domain.jobs.events import Failed, Failure, Interrupted, Place, Pre
 from fairlead.domain.jobs.faults import JobFaultError
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.listing import NUMBER_MAX
-from fairlead.domain.jobs.progress import ProgressReport
 from fairlead.domain.jobs.states import LIVE, STATUSES, TRANSITIONS, WAITING, JobState
-from fairlead.domain.jobs.updates import LogLine, ProgressUpdate, StatusUpdate
+from fairlead.domain.jobs.updates import LogLine, ProgressReport, ProgressUpdate, StatusUpdate
 
 BASE: Final = "https://example.com"
 

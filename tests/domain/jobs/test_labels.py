@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cases import for_each
-from fairlead.domain.jobs.labels import fault_of_labels, is_label_key, is_label_text
+from fairlead.domain.jobs.listing import fault_of_labels, is_label_key, is_label_text
 
 
 @pytest.mark.req("J-12")

@@ -7,8 +7,8 @@ import pytest
 
 from engine.nodes.folders import FolderContext
 from fairlead.api.router.wire import dropped_text
-from fairlead.engine.graph.constants import limits_fault
 from fairlead.engine.graph.faults import At
+from fairlead.engine.graph.validation import limits_fault
 from fairlead.engine.nodes.images_io import save_svg
 from fairlead.engine.nodes.node import Declared
 from fairlead.engine.packs.folders import PackFolders

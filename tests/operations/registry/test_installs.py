@@ -6,9 +6,8 @@ import pytest
 
 from conftest import Run
 from fairlead.operations.clock import Clock
-from fairlead.operations.registry import installs
-from fairlead.operations.registry.installs import COUNTED_PER_HOUR, InstallLimits
-from fairlead.operations.registry.publishing import Registry
+from fairlead.operations.registry import publishing
+from fairlead.operations.registry.publishing import COUNTED_PER_HOUR, InstallLimits, Registry
 from fairlead.storage.db.database import Database
 from operations.registry.test_publishing import LAB, node, publisher, version
 from storage.bookings import NOW, Books
@@ -45,7 +44,7 @@ def test_address_counts_so_many_installations_an_hour() -> None:
 
 def test_number_of_addresses_that_count_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are known count on; the others wait for the next hour."""
-    monkeypatch.setattr(installs, "ADDRESSES_MAX", 2)
+    monkeypatch.setattr(publishing, "ADDRESSES_MAX", 2)
     limits = InstallLimits(Clock(_Time()))
     assert [_counted(limits, f"192.0.2.{last}", 1) for last in (1, 2, 3, 1)] == [1, 1, 0, 1]
 
@@ -55,7 +54,7 @@ def test_installation_beyond_the_bound_is_answered_and_not_counted(
     run: Run, database: Database, books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A caller gets its version all the same."""
-    monkeypatch.setattr(installs, "COUNTED_PER_HOUR", 2)
+    monkeypatch.setattr(publishing, "COUNTED_PER_HOUR", 2)
     books.open()
     registry = Registry(database, Clock(lambda: NOW * 1_000_000))
     run(registry.create_publisher(LAB, publisher()))

@@ -1,8 +1,8 @@
 """The cloud workflow API: /api and /ws (docs/cloud.md).
 
     api          the API as a whole; routes.py is the list of its routes
-    prompts      submitting a workflow; submissions.py reads its body without reading the workflow
-    jobs         how jobs stand, and cancelling; history.py and queue.py tell of them as editors ask, by pages.py
+    submissions  submitting a workflow, which is not read on the way
+    jobs         how jobs stand, and cancelling; the queue and the history, as editors ask for them
     uploads      files for workflows, and masks; views.py shows files
     nodes        the classes of nodes there are
     editors      settings, and files of their user

@@ -5,8 +5,7 @@ from typing import Final, TypeVar, cast
 import msgspec
 from starlette.requests import Request
 
-from fairlead.api.http.asgi import Receive, read_whole
-from fairlead.api.http.json_bodies import read_small_json
+from fairlead.api.http.asgi import Receive, read_small_json, read_whole
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.jobs.faults import BadSubmission, JobFaultError
 

@@ -36,11 +36,9 @@ from fairlead.api.cloud.documents import (
     UserStorage,
 )
 from fairlead.api.cloud.editors import EditorHandlers
-from fairlead.api.cloud.history import HistoryHandlers
-from fairlead.api.cloud.jobs import JobHandlers
+from fairlead.api.cloud.jobs import HistoryHandlers, JobHandlers, QueueHandlers
 from fairlead.api.cloud.nodes import NodeHandlers
-from fairlead.api.cloud.prompts import PromptHandlers
-from fairlead.api.cloud.queue import QueueHandlers
+from fairlead.api.cloud.submissions import PromptHandlers
 from fairlead.api.cloud.uploads import UploadHandlers
 from fairlead.api.cloud.views import ViewHandlers
 from fairlead.api.http.route import (

@@ -1,20 +1,30 @@
-"""What is submitted (C-04): the body of `POST /api/prompt`, read without reading the workflow in it.
+"""Submitting a workflow (C-04): the body of `POST /api/prompt` is read without parsing the workflow in it.
 
-A workflow may have a million nodes. It is found in the body and handed on as it stands; anyone who knows the classes of
-nodes reads it, in another process.
+A workflow may have a million nodes. It is located in the body and passed on unparsed; a process that knows the classes
+of nodes reads it.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
+from starlette.responses import Response
 
-from fairlead.documents.members import Members, Wanted
+from fairlead.api.cloud.bodies import read_document
+from fairlead.api.cloud.documents import PromptInfo, PromptTaken
+from fairlead.api.cloud.wire import answer
+from fairlead.api.http.asgi import read_members
+from fairlead.api.http.route import caller_of
+from fairlead.document_readers import DocumentReaders
+from fairlead.documents.members import BadDocumentError, Members, Wanted
 from fairlead.domain.faults import BodyTooLarge, FaultError
 from fairlead.domain.jobs.faults import BadSubmission, JobFaultError, JobNotFound
 from fairlead.domain.jobs.jobs import NewJob
+from fairlead.operations.jobs.read import JobReader
+from fairlead.operations.jobs.submit import Submitter
 
 EXTRA_BYTES_MAX: Final = 8 * 2**20
 """What may come beside a workflow: most of it the same workflow as an editor draws it."""
@@ -143,3 +153,38 @@ def _small(name: str, raw: bytes, most: int, kind: type[T], what: str) -> T:
 
 def _bad(type_: str, message: str) -> JobFaultError:
     return JobFaultError(BadSubmission(type_, message))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptHandlers:
+    """Answers `/api/prompt`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them."""
+
+    readers: DocumentReaders
+    submitter: Submitter
+    reader: JobReader
+    key_fields: Sequence[str]
+    body_limit: int
+    workflow_values: int
+
+    async def submit_prompt(self, request: Request) -> Response:
+        """`POST /prompt`: a job is durable when this answers; outputs that are wrong are left out and named."""
+        caller = caller_of(request)
+        content = await read_document(request, self.workflow_values, self.body_limit)
+        try:
+            members = await read_members(self.readers, caller.workspace_id, content, SUBMITTED)
+        except BadDocumentError as error:
+            raise malformed(error.reason) from error
+        del content  # what is needed of it is in the members
+        new = read_submission(members, self.key_fields, request.headers.get("comfy-usage-source"))
+        job = await self.submitter.submit(caller, new)
+        taken: PromptTaken = {
+            "prompt_id": job.public_id,
+            "number": job.number,
+            "node_errors": msgspec.Raw(job.node_errors),
+        }
+        return answer(taken)
+
+    async def show_prompt(self, request: Request) -> Response:
+        """`GET /prompt`: how many jobs wait or are executed."""
+        caller = caller_of(request)
+        return answer(PromptInfo(exec_info={"queue_remaining": await self.reader.remaining(caller)}))

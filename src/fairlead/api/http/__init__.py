@@ -1,11 +1,10 @@
 """What the APIs share of HTTP; it knows none of them.
 
-    asgi             reading a body within bounds, sending an answer, knowing who left
+    asgi             reading a body within bounds, and JSON in it; sending an answer, knowing who left
     route            Route: the record of a route, from which routing, OpenAPI and the tests' tables follow
     api              one API: its routes, and one envelope around everything that goes wrong in them
     faults           what every API answers to a fault, unless it has other words
     headers          the names of headers
-    json_bodies      bodies of JSON, counted before anything is made of them
     forms            forms with files, read as they come
     representations  which part of a document is wanted, and who has it already
     credentials      which header won

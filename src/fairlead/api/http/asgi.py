@@ -1,14 +1,18 @@
-"""The few ASGI pieces every API shares: reading a body within bounds, sending an answer, knowing who left."""
+"""ASGI pieces that all APIs share: bodies and their JSON within bounds (S-02), answers, callers that have left."""
 
 import asyncio
 import functools
 import re
 from collections.abc import Callable, Coroutine, MutableMapping
 from ipaddress import IPv6Address
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, cast
 
+from starlette.requests import Request
+
+from fairlead.document_readers import DocumentReaders, NoReaderError, UnreadableDocumentError
+from fairlead.documents.members import BadDocumentError, Members, Wanted
 from fairlead.documents.values import ValueCount, has_more_values
-from fairlead.domain.faults import BodyTooLarge, FaultError, InvalidInput, TooManyValues
+from fairlead.domain.faults import BodyTooLarge, FaultError, InvalidInput, ServiceUnavailable, TooManyValues
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -37,6 +41,9 @@ _LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST: Final = re.compile(
     rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[(?P<address>[0-9A-Fa-f:.]{{2,45}})\])(?::(?P<port>[1-9][0-9]{{0,4}}))?"
 )
+_BUSY: Final = "Too many large documents are being read; try again soon."
+SMALL_VALUES: Final = 20_000
+"""What a body may hold that no setting speaks of: it is of a kilobyte or two, whatever its limit."""
 
 
 def begin(scope: Scope, name: bytes, request_id: str) -> None:
@@ -200,3 +207,19 @@ async def answer(scope: Scope, send: Send, status: int, headers: Headers, conten
     if exchange is None or not exchange.answer_whole(status, headers, content):
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
+
+
+async def read_small_json(request: Request, limit: int) -> bytes:
+    """A body of at most `limit` bytes that can hold but little; FaultError, or CallerLeftError."""
+    receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
+    return await read_whole(request.scope, receive, limit, SMALL_VALUES)
+
+
+async def read_members(readers: DocumentReaders, workspace_id: str, content: bytes, wanted: Wanted) -> Members:
+    """Some members of a body, whatever its size; BadDocumentError, or FaultError where too many are being read."""
+    try:
+        return await readers.members(workspace_id, content, wanted)
+    except NoReaderError as error:
+        raise FaultError(ServiceUnavailable(_BUSY, 1)) from error
+    except UnreadableDocumentError as error:
+        raise BadDocumentError("it takes too long or too much memory") from error

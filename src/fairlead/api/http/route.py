@@ -111,7 +111,7 @@ class Body:
 class Answer:
     """A way to answer that is no error.
 
-    `headers` are names of `openapi.wording.HEADERS`, those that always come marked with a `!`.
+    `headers` are names of `openapi.document.HEADERS`, those that always come marked with a `!`.
     """
 
     summary: str

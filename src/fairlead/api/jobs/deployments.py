@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead.api.http.asgi import read_small_json
 from fairlead.api.http.forwarding import BaseUrls
-from fairlead.api.http.json_bodies import read_small_json
 from fairlead.api.http.route import caller_of
 from fairlead.api.http.schemas import as_time
 from fairlead.api.jobs.addresses import PREFIX, Address, address_of, base_of, port_of

@@ -8,7 +8,7 @@ import msgspec
 from fairlead.api.http.schemas import AnyObject, Hash, Link, Time, Upload, Uuid, Workflow
 from fairlead.domain.assets.records import EXPIRES_MAX, EXPIRES_MIN, TAG_MAX, TAGS_MAX
 from fairlead.domain.deployments import NAME_MAX, NAME_PATTERN, PACK_NAME_MAX, PACKS_MAX
-from fairlead.domain.jobs.labels import LABELS_MAX
+from fairlead.domain.jobs.listing import LABELS_MAX
 from fairlead.domain.jobs.states import JobStatus
 
 PATH_MAX: Final = 1_024

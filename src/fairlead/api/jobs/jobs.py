@@ -1,25 +1,23 @@
-"""Jobs as the jobs API tells of them: submitted, listed, read, watched, canceled (J-01 to J-13)."""
+"""Jobs in the jobs API: submitted, listed, read, watched, canceled (J-01 to J-13)."""
 
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 from starlette import types
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from fairlead.api.http.asgi import Receive, header, read_whole
+from fairlead.api.http.asgi import Receive, header, read_members, read_whole
 from fairlead.api.http.forwarding import BaseUrls
-from fairlead.api.http.json_bodies import read_members
 from fairlead.api.http.route import caller_of
 from fairlead.api.jobs.addresses import address_of, api_base
 from fairlead.api.jobs.credentials import deployment_of
 from fairlead.api.jobs.documents import JobShown
 from fairlead.api.jobs.errors import NoLabelsError, NoListError
 from fairlead.api.jobs.queries import read_list_query
-from fairlead.api.jobs.submissions import SUBMITTED, malformed, read_submission
 from fairlead.api.jobs.wire import (
     CLASSES_READ_MAX,
     JobAnswer,
@@ -32,25 +30,117 @@ from fairlead.api.jobs.wire import (
     workflow_document,
 )
 from fairlead.document_readers import DocumentReaders
-from fairlead.documents.members import BadDocumentError
+from fairlead.documents.members import BadDocumentError, Members, Wanted
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.deployments import placement_in
 from fairlead.domain.faults import FaultError, InternalError
 from fairlead.domain.jobs.events import Event
-from fairlead.domain.jobs.faults import JobFaultError, JobNotFound
-from fairlead.domain.jobs.jobs import Job, JobLifetime
+from fairlead.domain.jobs.faults import BadLabels, BadSubmission, JobFaultError, JobNotFound, SubmissionRefused
+from fairlead.domain.jobs.jobs import Job, JobLifetime, NewJob
+from fairlead.domain.jobs.listing import fault_of_labels
 from fairlead.domain.jobs.states import LIVE, WORKING
 from fairlead.domain.jobs.updates import ProgressUpdate, log_line
+from fairlead.domain.runs.replays import KEY_MAX
 from fairlead.operations.jobs.cancel import JobCanceller
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import EVENTS_MAX, JobReader
 from fairlead.operations.jobs.submissions import JobSubmissions
 from fairlead.operations.jobs.watch import JobWatcher, Watch
 
+METADATA_BYTES_MAX: Final = 64 * 1024
+_KEY_BYTES_MAX: Final = 8 * 1024
+_ABSENT: Final = b"null"
+_RESERVED: Final = ("webhook_url", "inputs")
+SUBMITTED: Final = Wanted(
+    ("workflow", "extra_data", "metadata", *_RESERVED), (("workflow", "nodes"), ("workflow", "links"))
+)
+"""The members of a body, and what tells a workflow as an editor draws it. Other members are passed by.
+
+Each stays as it was sent until it is known to be small enough to be read.
+"""
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _STREAMED: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _EVENT_STREAM: Final = "text/event-stream"
 _events: Final = msgspec.json.Decoder(Event)
+
+
+def read_submission(members: Members, key_fields: Sequence[str], idempotency_key: bytes | None) -> NewJob:
+    """Read what is SUBMITTED; JobFaultError says why it is refused.
+
+    `key_fields` are the fields of `extra_data` that may hold the key which pays for partner nodes; it takes no others,
+    and nothing of it is kept.
+    """
+    body = members.values
+    for name in _RESERVED:
+        if body.get(name, _ABSENT) != _ABSENT:
+            raise _bad(f"{name} is reserved, and cannot be sent yet.")
+    return NewJob(
+        workflow=_workflow(members),
+        partner_key=_partner_key(body.get("extra_data", _ABSENT), key_fields),
+        strict=True,
+        labels=_labels(body.get("metadata", _ABSENT)),
+        idempotency_key=_idempotency_key(idempotency_key),
+    )
+
+
+def malformed(error: BadDocumentError) -> JobFaultError:
+    """What is said of a body that is no JSON object, or cannot be read."""
+    if error.is_too_deep:
+        return _bad("The body is nested too deeply.")
+    return _bad(f"The body is no JSON object that can be submitted: {error.reason}.")
+
+
+def _workflow(members: Members) -> bytes:
+    workflow = members.values.get("workflow", _ABSENT)
+    if not workflow.startswith(b"{"):
+        message = "The body must have a workflow: an object of nodes by their ids."
+        raise JobFaultError(SubmissionRefused("invalid_workflow", message))
+    if members.lists == frozenset(SUBMITTED.lists):
+        message = "This is the editor's own format; export the workflow in the API format instead."
+        raise JobFaultError(BadSubmission("workflow_format_ui", message))
+    return workflow
+
+
+def _partner_key(raw: bytes, key_fields: Sequence[str]) -> str | None:
+    if raw == _ABSENT:
+        return None
+    known = " or ".join(key_fields)
+    if len(raw) > _KEY_BYTES_MAX * len(key_fields):
+        raise _bad(f"extra_data takes a key of at most {_KEY_BYTES_MAX} bytes as {known}.")
+    try:
+        sent = msgspec.json.decode(raw, type=dict[str, str | None])
+    except msgspec.DecodeError as error:
+        raise _bad(f"extra_data must be an object, which takes a key as {known}.") from error
+    if not set(sent) <= set(key_fields):
+        raise _bad(f"extra_data takes nothing but {known}.")
+    return next((key for name in key_fields if (key := sent.get(name))), None)
+
+
+def _labels(raw: bytes) -> dict[str, str]:
+    if raw == _ABSENT:
+        return {}
+    if len(raw) > METADATA_BYTES_MAX:
+        raise JobFaultError(BadLabels(f"metadata may have {METADATA_BYTES_MAX} bytes."))
+    try:
+        labels = msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise JobFaultError(BadLabels("metadata must be an object of texts by their keys.")) from error
+    fault = fault_of_labels(labels)
+    if fault is not None:
+        raise JobFaultError(fault)
+    return labels
+
+
+def _idempotency_key(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    if not 1 <= len(value) <= KEY_MAX:
+        raise _bad(f"Idempotency-Key must have 1 to {KEY_MAX} characters.")
+    return value.decode("latin-1")
+
+
+def _bad(message: str) -> JobFaultError:
+    return JobFaultError(BadSubmission("invalid_request", message))
 
 
 @dataclass(frozen=True, slots=True)

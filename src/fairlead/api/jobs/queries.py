@@ -14,8 +14,15 @@ from urllib.parse import unquote_to_bytes
 
 from fairlead.domain.faults import FaultError, InvalidInput
 from fairlead.domain.jobs.faults import BadCursor, BadFilter, JobFaultError
-from fairlead.domain.jobs.labels import is_label_key, is_label_text
-from fairlead.domain.jobs.listing import FILTERS_MAX, NUMBER_MAX, PAGE_MAX, LabelFilter, ListQuery
+from fairlead.domain.jobs.listing import (
+    FILTERS_MAX,
+    NUMBER_MAX,
+    PAGE_MAX,
+    LabelFilter,
+    ListQuery,
+    is_label_key,
+    is_label_text,
+)
 
 _LAYOUT: Final = struct.Struct(">BQ")
 _VERSION: Final = 1

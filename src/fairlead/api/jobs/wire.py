@@ -30,9 +30,8 @@ from fairlead.domain.jobs.events import Ending, Failed, Failure, Preview
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.listing import JobPage, ListedJob
 from fairlead.domain.jobs.outputs import JobOutput
-from fairlead.domain.jobs.progress import ProgressReport
 from fairlead.domain.jobs.states import STATUSES, WAITING, WORKING, JobState
-from fairlead.domain.jobs.updates import LogLine, OutputUpdate, ProgressUpdate, StatusUpdate, Update
+from fairlead.domain.jobs.updates import LogLine, OutputUpdate, ProgressReport, ProgressUpdate, StatusUpdate, Update
 from fairlead.operations.jobs.watch import progress_of
 
 ERROR_CODES: Final[Mapping[str, str]] = MappingProxyType(

@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.api.assets import content_response, signed_query
+from fairlead.api.http.asgi import read_small_json
 from fairlead.api.http.credentials import key_or_token, key_or_token_of
 from fairlead.api.http.cursors import read_cursor
 from fairlead.api.http.forms import read_body
 from fairlead.api.http.forwarding import BaseUrls
-from fairlead.api.http.json_bodies import read_small_json
 from fairlead.api.http.representations import UnsatisfiableRangeError
 from fairlead.api.http.route import caller_of
 from fairlead.api.registry.wire import (

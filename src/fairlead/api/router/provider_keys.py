@@ -7,8 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead.api.http.asgi import header
-from fairlead.api.http.json_bodies import read_small_json
+from fairlead.api.http.asgi import header, read_small_json
 from fairlead.api.http.route import caller_of
 from fairlead.api.http.schemas import as_time
 from fairlead.api.router.documents import ProviderKeyList, ProviderKeyShown

@@ -1,13 +1,14 @@
-"""Executes a graph: the schedule says what is next, the cache what need not be, the calls do it, events tell of it.
+"""Executes a graph: the schedule picks the next node, the cache saves executions, calls run nodes, events report them.
 
-Ordinary nodes run one after the other in one thread, and concurrent ones beside them. Everything else happens in the
-event loop that runs it. A value is held for as long as a node may want it, and then by the cache alone.
+Ordinary nodes run one after another in one thread, concurrent ones in others. Everything else happens in the caller's
+event loop. A value is held while a node may still need it, then by the cache alone.
 """
 
 import asyncio
+import inspect
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,18 +29,47 @@ from fairlead.engine.graph.calls import (
     perform_concurrently,
 )
 from fairlead.engine.graph.failures import failure, shown_text
-from fairlead.engine.graph.fingerprints import fingerprints
 from fairlead.engine.graph.graph import Graph, Link, write_graph
 from fairlead.engine.graph.live import LiveGraph, LiveNode
 from fairlead.engine.graph.schedule import Schedule
-from fairlead.engine.graph.signatures import Signature, signature
+from fairlead.engine.graph.signatures import Signature, encode, signature
 from fairlead.engine.nodes.context import InterruptedByCallerError
+from fairlead.engine.nodes.interface import accepted
 from fairlead.engine.nodes.node import Blocked, Result
-from fairlead.engine.nodes.node_context import ALONE, Files, NodeContext, Outside, Stop
+from fairlead.engine.nodes.node_context import ALONE, Files, NodeContext, Outside, Stop, current
 from fairlead.engine.nodes.registry import Registry
 
 Emit: TypeAlias = Callable[[Event], None]
 _CONCURRENT_NODES_MAX: Final = 64
+
+
+def fingerprints(nodes: Iterable[LiveNode], context_of: Callable[[LiveNode], object]) -> dict[str, bytes | None]:
+    """The fingerprint of each node whose class makes one, given its constants; links are None to it.
+
+    It is None, which equals nothing, where the class fails to make it or gives NaN. Meant for a thread.
+    """
+    return {node.id: _fingerprint(node, context_of(node)) for node in nodes}
+
+
+def _fingerprint(node: LiveNode, context: Any) -> bytes | None:
+    context.check()
+    make = node.interface.definition.fingerprint
+    if make is None:
+        return b""
+    values = {**dict.fromkeys(node.links), **node.constants}
+    if node.interface.definition.is_input_list:
+        values = {path: [value] for path, value in values.items()}
+    arguments = accepted(make, node.interface.nested(values, node.expected), context)
+    try:
+        with current(context):
+            made = make(**arguments)
+            return encode(asyncio.run(_awaited(made)) if inspect.isawaitable(made) else made)
+    except (Exception, SystemExit):  # noqa: BLE001 -- a class that cannot say what it depends on depends on everything
+        return None
+
+
+async def _awaited(value: Awaitable[object]) -> object:
+    return await value
 
 
 @dataclass(frozen=True, slots=True)

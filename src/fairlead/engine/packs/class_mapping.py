@@ -10,10 +10,9 @@ from fairlead.engine.nodes.context import NoSuchFileError
 from fairlead.engine.nodes.interface import spec_of
 from fairlead.engine.nodes.node import Blocked, Definition, Input, Output, Result
 from fairlead.engine.nodes.node_context import NodeContext, current_context
-from fairlead.engine.packs.calling import completed, converter, hidden_values, node_id, with_hidden
+from fairlead.engine.packs.calling import as_result, completed, converter, hidden_values, node_id, with_hidden
 from fairlead.engine.packs.declarations import BadClassError, inputs_of, output_type, plain
 from fairlead.engine.packs.folders import PackFolders
-from fairlead.engine.packs.results import as_result
 from fairlead.engine.packs.shims.graph_builder import numbered_graphs
 
 _INSTANCES_MAX: Final = 1_000

@@ -6,10 +6,9 @@ from typing import Any
 
 from fairlead.engine.nodes.node import Blocked, Definition, Output, Result
 from fairlead.engine.nodes.node_context import current_context
-from fairlead.engine.packs.calling import completed, converter, hidden_values
+from fairlead.engine.packs.calling import as_result, completed, converter, hidden_values, made_result
 from fairlead.engine.packs.declarations import BadClassError, inputs_of, plain, type_name
 from fairlead.engine.packs.folders import PackFolders
-from fairlead.engine.packs.results import as_result, made_result
 from fairlead.engine.packs.shims.graph_builder import numbered_graphs
 from fairlead.engine.packs.shims.schema_form import ComfyNode, Hidden, HiddenHolder, NodeOutput, Schema
 from fairlead.engine.packs.shims.schema_types import sections_of

@@ -30,7 +30,7 @@ from fairlead.domain.jobs.events import (
 )
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.outputs import SHOWN_BYTES_MAX
-from fairlead.domain.jobs.progress import ProgressCount
+from fairlead.domain.jobs.updates import ProgressCount
 from fairlead.engine.hosts.service import DeclinedError, ModelAnswer
 from fairlead.messaging.event_hub import EventHub
 from fairlead.operations.assets.files import NO_SUCH_FILE, WorkflowFiles

@@ -36,9 +36,8 @@ from fairlead.domain.jobs.events import (
 from fairlead.domain.jobs.faults import JobFaultError, TooManyStreams
 from fairlead.domain.jobs.jobs import Job
 from fairlead.domain.jobs.outputs import JobOutput
-from fairlead.domain.jobs.progress import ProgressReport
 from fairlead.domain.jobs.states import LIVE, STATUSES, WAITING
-from fairlead.domain.jobs.updates import OutputUpdate, ProgressUpdate, StatusUpdate, Update, log_line
+from fairlead.domain.jobs.updates import OutputUpdate, ProgressReport, ProgressUpdate, StatusUpdate, Update, log_line
 from fairlead.messaging.event_hub import Broadcast, EventHub, EventSubscription
 from fairlead.operations.jobs.outputs import JobOutputs
 from fairlead.operations.jobs.read import JobReader

@@ -311,7 +311,7 @@ jobs = Table(
     Column("nodes", _INT, nullable=False),
     Column("outputs", LargeBinary, comment="what nodes have shown, as JSON, deflated: ui and place by node"),
     Column("failure", LargeBinary, comment="how it ended where it did not succeed, as JSON"),
-    Column("progress", Text, comment="how far it is, as JSON (domain/jobs/progress.py)"),
+    Column("progress", Text, comment="how far it is, as JSON (domain/jobs/updates.py)"),
     Column("labels", Text, comment="JSON object of the labels it was submitted with, exactly as sent; null for none"),
     Column("cancel_requested_at", _INT),
     Column("created_at", _INT, nullable=False),

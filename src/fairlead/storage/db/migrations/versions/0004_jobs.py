@@ -64,7 +64,7 @@ def _make_jobs() -> None:
             "outputs", sa.LargeBinary(), comment="what nodes have shown, as JSON, deflated: ui and place by node"
         ),
         sa.Column("failure", sa.LargeBinary(), comment="how it ended where it did not succeed, as JSON"),
-        sa.Column("progress", sa.Text(), comment="how far it is, as JSON (domain/jobs/progress.py)"),
+        sa.Column("progress", sa.Text(), comment="how far it is, as JSON (domain/jobs/updates.py)"),
         sa.Column("cancel_requested_at", _INT),
         sa.Column("created_at", _INT, nullable=False),
         sa.Column("updated_at", _INT, nullable=False),
