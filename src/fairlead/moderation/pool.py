@@ -3,21 +3,22 @@
 import asyncio
 import itertools
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
-import msgspec
-
-from fairlead.moderation.protocol import LINE_BYTES_MAX, Failure, Question, Ready, Said, Verdict, line_of
+from fairlead.moderation.protocol import FRAME_BYTES_MAX, MODERATOR, Failure, Moderator, Question, Verdict
 from fairlead.processes.child import Child, Program
+from fairlead.processes.rpc import Answer, BadFrameError, Call, Record, framed, receive
 
 _START_SECONDS: Final = 60.0
 _LINE_MAX: Final = 50
 """How many files of one workspace may want a verdict at a time: each lies on the disk until it has one."""
-_SAID: Final = msgspec.json.Decoder(Said)
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class ModeratorNotStartedError(Exception):
@@ -69,10 +70,10 @@ class Moderators:
     async def judge(self, workspace_id: str, question: Question) -> Verdict:
         """Ask for a verdict on some bytes of a workspace. NoVerdictError."""
         async with self._turn(workspace_id):
-            said = await self._ask(question)
-        if isinstance(said, Verdict):
-            return said
-        raise NoVerdictError(said.why if isinstance(said, Failure) else "it has said what it may not")
+            found = await self._ask(question)
+        if isinstance(found, Failure):
+            raise NoVerdictError(found.why)
+        return found
 
     @asynccontextmanager
     async def _turn(self, workspace_id: str) -> AsyncIterator[None]:
@@ -97,16 +98,16 @@ class Moderators:
         except TimeoutError as error:
             raise NoVerdictError(f"nobody was free to judge it within {self._settings.seconds:g} s") from error
 
-    async def _ask(self, question: Question) -> Said:
-        """What a moderator says, which is ended unless it has said something that it may."""
+    async def _ask(self, question: Question) -> Verdict | Failure:
+        """What a moderator answers, which is ended unless it does as it may."""
         moderator = await self._free_one()
         try:
-            said = await moderator.ask(question, self._settings.seconds)
+            found = await moderator.call(self._settings.seconds, Moderator.judge, question)
         except BaseException:
             await self._end(moderator)
             raise
         self._idle.append(moderator)
-        return said
+        return found
 
     async def _free_one(self) -> "_Moderator":
         while self._idle:
@@ -126,10 +127,15 @@ class Moderators:
             raise ModeratorNotStartedError(str(error)) from error
         self._all.add(moderator)
         try:
-            await moderator.come()
+            failure = await moderator.call(_START_SECONDS, Moderator.load, self._settings.source)
+        except NoVerdictError as error:
+            failure = Failure(str(error))
         except BaseException:
             await self._end(moderator)
             raise
+        if failure is not None:
+            await self._end(moderator)
+            raise ModeratorNotStartedError(failure.why)
         return moderator
 
     async def _end(self, moderator: "_Moderator") -> None:
@@ -158,15 +164,15 @@ class _Moderator:
         """Start a process; it has yet to come. OSError."""
         folder = settings.folder / str(number)
         program = Program(
-            "fairlead.moderation",
-            ("--memory", str(settings.memory), settings.source),
+            "fairlead.moderation.program",
+            ("--memory", str(settings.memory)),
             {"TMPDIR": str(folder)},
             ("HOME",),
             folder=folder,
         )
         child, line = await Child.start_connected(program)
         try:
-            return cls(child, *await asyncio.open_unix_connection(sock=line, limit=LINE_BYTES_MAX))
+            return cls(child, *await asyncio.open_unix_connection(sock=line, limit=FRAME_BYTES_MAX))
         except BaseException:
             line.close()
             await child.end("its start was given up", 0)
@@ -177,19 +183,27 @@ class _Moderator:
         """Whether it has ended while nobody asked."""
         return self._reader.at_eof() or self._child.is_ending
 
-    async def come(self) -> None:
-        """Return when it has loaded the callable; ModeratorNotStartedError with what has kept it from that."""
+    async def call(
+        self,
+        seconds: float,
+        method: Callable[Concatenate[S, P], Awaitable[T]],
+        *given: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """Call a method of `protocol.Moderator`. NoVerdictError where nothing comes of it."""
+        declared = MODERATOR[method.__name__]
+        self._writer.write(framed(Call(1, 0, declared.name, declared.arguments(given, named)), FRAME_BYTES_MAX))
         try:
-            said = await self._receive(_START_SECONDS)
-        except NoVerdictError as error:
-            raise ModeratorNotStartedError(str(error)) from error
-        if not isinstance(said, Ready):
-            raise ModeratorNotStartedError(said.why if isinstance(said, Failure) else "it has said what it may not")
-
-    async def ask(self, question: Question, seconds: float) -> Said:
-        """Ask, and wait for the answer. NoVerdictError."""
-        self._writer.write(line_of(question))
-        return await self._receive(seconds)
+            async with asyncio.timeout(seconds):
+                record = await self._receive()
+            found: T = declared.read_result(record.value if isinstance(record, Answer) else b"")
+        except TimeoutError as error:
+            raise NoVerdictError(f"it has said nothing for {seconds:g} s") from error
+        except OSError as error:
+            raise NoVerdictError("its process has gone away") from error
+        except BadFrameError as error:
+            raise NoVerdictError("it has said what it may not") from error
+        return found
 
     async def end(self) -> None:
         """End the process with all it has started; ending it again does nothing."""
@@ -198,23 +212,11 @@ class _Moderator:
         with suppress(OSError):
             await self._writer.wait_closed()
 
-    async def _receive(self, seconds: float) -> Said:
+    async def _receive(self) -> Record:
         try:
-            async with asyncio.timeout(seconds):
-                line = await self._reader.readline()
-                if not line.endswith(b"\n"):
-                    raise NoVerdictError(f"its process {(await asyncio.shield(self._child.exited)).words}")
-        except TimeoutError as error:
-            raise NoVerdictError(f"it has said nothing for {seconds:g} s") from error
-        except OSError as error:
-            raise NoVerdictError("its process has gone away") from error
-        except ValueError as error:
-            raise NoVerdictError("it has said too much") from error
-        try:
-            said: Said = _SAID.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise NoVerdictError("it has said what it may not") from error
-        return said
+            return await receive(self._reader, FRAME_BYTES_MAX)
+        except asyncio.IncompleteReadError as error:
+            raise NoVerdictError(f"its process {(await asyncio.shield(self._child.exited)).words}") from error
 
 
 def _empty(folder: Path) -> None:

@@ -1,5 +1,9 @@
-"""The moderator: a process of its own that loads an operator's callable, asks it for a server, and ends with that."""
+"""The moderator: a process of its own that loads an operator's callable, asks it for a server, and ends with that.
 
+A server starts `python -m fairlead.moderation.program --fd N --memory BYTES`, and asks it over the socket.
+"""
+
+import argparse
 import importlib
 import importlib.util
 import inspect
@@ -12,31 +16,57 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeAlias
 
-import msgspec
-
 from fairlead.domain.assets.media_types import HEAD_BYTES, media_type
-from fairlead.moderation.protocol import WORDS_CHARACTERS_MAX, Content, Failure, Question, Ready, Said, Verdict, line_of
+from fairlead.moderation.protocol import (
+    FRAME_BYTES_MAX,
+    MODERATOR,
+    WORDS_CHARACTERS_MAX,
+    Content,
+    Failure,
+    Question,
+    Verdict,
+)
 from fairlead.processes.confinement.limits import bound, die_with_parent
+from fairlead.processes.rpc import serve
 
 Judge: TypeAlias = Callable[[Content], object]
 _MODULE: Final = "moderation_callable"
 
 
-def main(descriptor: int, memory: int, source: str) -> None:
+def main(descriptor: int, memory: int) -> None:
     """Serve the server at the other end of a socket until it goes away."""
     os.set_inheritable(descriptor, False)  # noqa: FBT003 -- the only way to call it
     die_with_parent()
     bound(memory)
     with socket.socket(fileno=descriptor) as line:
+        serve(line, MODERATOR, _Moderator(), FRAME_BYTES_MAX)
+
+
+class _Moderator:
+    """Implements `protocol.Moderator`."""
+
+    def __init__(self) -> None:
+        self._judge: Judge = bool
+
+    async def load(self, source: str) -> Failure | None:
+        """Load the callable."""
         try:
-            judge = load(source)
+            self._judge = load(source)
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- whatever others' code raises when it is loaded
-            line.sendall(line_of(Failure(_words(error))))
-            return
-        line.sendall(line_of(Ready()))
-        questions = msgspec.json.Decoder(Question)
-        for question in line.makefile("rb"):
-            line.sendall(line_of(judged(judge, questions.decode(question))))
+            return Failure(_words(error))
+        return None
+
+    async def judge(self, question: Question) -> Verdict | Failure:
+        """Ask the callable."""
+        try:
+            told = self._judge(_content(question))
+        except Exception as error:  # noqa: BLE001 -- whatever others' code raises, it is no verdict
+            return Failure(_words(error))
+        if isinstance(told, bool):
+            return Verdict(told)
+        if isinstance(told, str) and told:
+            return Verdict(blocked=True, reason=_shorten(told))
+        return Failure(f"it returned {type(told).__qualname__}, which is neither True nor False nor a reason")
 
 
 def load(source: str) -> Judge:
@@ -48,19 +78,6 @@ def load(source: str) -> Judge:
         raise TypeError(f"{name} is not a plain function")
     judge: Judge = function
     return judge
-
-
-def judged(judge: Judge, question: Question) -> Said:
-    """What a callable says of some bytes: a verdict, or why there is none."""
-    try:
-        told = judge(_content(question))
-    except Exception as error:  # noqa: BLE001 -- whatever others' code raises, it is no verdict
-        return Failure(_words(error))
-    if isinstance(told, bool):
-        return Verdict(told)
-    if isinstance(told, str) and told:
-        return Verdict(blocked=True, reason=_shorten(told))
-    return Failure(f"it returned {type(told).__qualname__}, which is neither True nor False nor a reason")
 
 
 def _content(question: Question) -> Content:
@@ -91,3 +108,15 @@ def _words(error: BaseException) -> str:
 def _shorten(text: str) -> str:
     """The beginning of a text, without what cannot be sent."""
     return text[:WORDS_CHARACTERS_MAX].encode("utf-8", "replace").decode("utf-8")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m fairlead.moderation.program", description="Judges bytes.")
+    parser.add_argument("--fd", type=int, required=True, help="the open socket to the server")
+    parser.add_argument("--memory", type=int, default=0, help="the bytes of memory it may take; 0 is no limit")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    given = _arguments()
+    main(given.fd, given.memory)

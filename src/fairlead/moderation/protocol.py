@@ -1,10 +1,12 @@
-"""What a server and a moderator say to each other: lines of JSON, one question at a time."""
+"""What a server asks of a moderator, one question at a time (processes/rpc.py)."""
 
-from typing import Final, TypeAlias
+from typing import Final, Protocol
 
 import msgspec
 
-LINE_BYTES_MAX: Final = 64 * 1024
+from fairlead.processes.rpc import Definition, methods_of
+
+FRAME_BYTES_MAX: Final = 64 * 1024
 WORDS_CHARACTERS_MAX: Final = 500
 """What is told of a reason or of an error."""
 
@@ -29,10 +31,6 @@ class Content(msgspec.Struct, frozen=True):
     hash: str
 
 
-class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The callable was loaded: the moderator's first words."""
-
-
 class Verdict(msgspec.Struct, frozen=True, tag=True):
     """Whether the bytes are blocked; the reason is for the log."""
 
@@ -46,9 +44,16 @@ class Failure(msgspec.Struct, frozen=True, tag=True):
     why: str
 
 
-Said: TypeAlias = Ready | Verdict | Failure
+class Moderator(Definition, Protocol):
+    """A process that has an operator's callable judge bytes."""
+
+    async def load(self, source: str, /) -> Failure | None:
+        """Load the callable, which is asked from then on; why it could not be."""
+        ...
+
+    async def judge(self, question: Question, /) -> Verdict | Failure:
+        """Have bytes judged."""
+        ...
 
 
-def line_of(record: Question | Said) -> bytes:
-    """A record as a line."""
-    return msgspec.json.encode(record) + b"\n"
+MODERATOR: Final = methods_of(Moderator)

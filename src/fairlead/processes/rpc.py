@@ -8,7 +8,9 @@ methods may be called by the other side until the call is answered.
 A frame is four bytes of length, big-endian, and a record in MessagePack. Paths travel as texts.
 """
 
+import asyncio
 import inspect
+import socket
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast, get_type_hints
@@ -152,6 +154,14 @@ def finish(work: Coroutine[object, object, T]) -> T:
     raise RuntimeError("it waits for something")
 
 
+def serve(line: socket.socket, methods: Mapping[str, Method], implementation: object, bytes_max: int) -> None:
+    """Answer the calls that come over a socket, one after the other, until it is closed."""
+    with line.makefile("rb") as reader:
+        while isinstance(call := read_frame(reader.read, bytes_max), Call):
+            value = finish(methods[call.method].call(implementation, call.arguments))
+            line.sendall(framed(Answer(call.number, value), bytes_max))
+
+
 # Frames.
 
 
@@ -174,6 +184,12 @@ def read_frame(read: Callable[[int], bytes], bytes_max: int) -> Record | None:
     length = _length_of(head, bytes_max)
     content = read(length)
     return read_record(content) if len(content) == length else None
+
+
+async def receive(reader: asyncio.StreamReader, bytes_max: int) -> Record:
+    """The next record of a stream. BadFrameError; asyncio.IncompleteReadError at its end."""
+    length = _length_of(await reader.readexactly(HEAD_BYTES), bytes_max)
+    return read_record(await reader.readexactly(length))
 
 
 class FrameReader:
