@@ -27,7 +27,7 @@ from bench.measuring import MIB, CannotMeasureError, Claim, Gateway
 from bench.sessions import request, sessions
 
 from fairlead.operations.accounts.keys import issue_key
-from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace
+from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
 from fairlead.operations.clock import Clock, new_id
 from fairlead.operations.jobs.watch import STREAMS_MAX
 from fairlead.storage.db.database import Database, open_database
@@ -149,7 +149,7 @@ async def _seed(data: Path, number: int) -> list[Account]:
 
 
 async def _account(database: Database, clock: Clock, name: str) -> Account:
-    command = WorkspaceCommand(name=name, subscription="inactive", jobs_limit=0)
+    command = NewWorkspace(name=name, subscription="inactive", jobs_limit=0)
     workspace_id = await create_workspace(database, command, clock)
     key = await issue_key(database, name, "a key", None, _PREFIX, clock)
     rows = [_job(workspace_id, place + 1, clock.now_ms()) for place in range(STREAMS_MAX)]

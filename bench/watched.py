@@ -30,7 +30,7 @@ from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.rate_windows import RateWindows
-from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace
+from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
 from fairlead.operations.clock import Clock
 from fairlead.server.drain import Drain
 from fairlead.server.web import WebServer
@@ -116,7 +116,7 @@ async def _serve(listener: socket.socket, folder: Path) -> None:
     url = f"sqlite:///{folder / 'watched.db'}"
     database, clock, event_hub = open_database(url), Clock(), LocalEventHub()
     await migrate(database)
-    workspace_id = await create_workspace(database, WorkspaceCommand(name="lab"), clock)
+    workspace_id = await create_workspace(database, NewWorkspace(name="lab"), clock)
     key = await issue_key(database, "lab", "a key", None, _PREFIX, clock)
     callers = CloudCallers(Authenticator(database, None), RateWindows(database, (), clock, print), _PREFIX)
     application = CloudSocket(event_hub, callers, _nothing_left, print)

@@ -12,7 +12,7 @@ from fairlead.domain.accounts.callers import Billing, Caller
 from fairlead.domain.ledger.books import UNLIMITED
 from fairlead.operations.accounts.authenticate import ApiKey
 from fairlead.operations.accounts.keys import issue_key
-from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace, credit
+from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace, credit
 from fairlead.storage.db.database import Database
 from operations.servers import DOLLAR, SCHEMA, Guarded, Partner, Server, model_text
 from storage.bookings import Books
@@ -83,9 +83,7 @@ def new_caller(server: Server, run: Run) -> Callable[..., Caller]:
     """Return a function that makes a workspace with a key and authenticates with it."""
 
     async def make(balance: int = DOLLAR, **options: Any) -> Caller:
-        command = WorkspaceCommand(
-            **{"name": "lab", "billing": Billing.PREPAID, "in_flight_limit": UNLIMITED, **options}
-        )
+        command = NewWorkspace(**{"name": "lab", "billing": Billing.PREPAID, "in_flight_limit": UNLIMITED, **options})
         await create_workspace(server.database, command, server.clock)
         if balance:
             await credit(server.database, command.name, balance, "paid in", server.clock)

@@ -31,15 +31,13 @@ def set_slots(connection: Connection, slots: tuple[int, int, int]) -> None:
 def _open(connection: Connection, name: str) -> Caller:
     is_prepaid = CREDITS[name] > 0
     new = callers.NewWorkspace(
-        id=name,
         name=name,
         billing=Billing.PREPAID if is_prepaid else Billing.POSTPAID,
         cap=20 * DOLLAR,
         in_flight_limit=UNLIMITED,
-        created_at=EPOCH_MS,
         commitment_limit=DOLLAR // 2 if name == "purse" else None,
     )
-    callers.create_workspace(connection, new)
+    callers.create_workspace(connection, name, new, EPOCH_MS)
     if is_prepaid:
         callers.credit(connection, name, CREDITS[name], "paid in", EPOCH_MS)
     budget = None if is_prepaid else Budget(8 * DOLLAR, BudgetPeriod.TOTAL)

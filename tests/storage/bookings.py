@@ -33,7 +33,7 @@ SERVER: Final = "server-1"
 def new_workspace(id_: str = LAB, **changes: Any) -> callers.NewWorkspace:
     """Return a prepaid workspace without a limit of runs, named after its id."""
     usual: dict[str, Any] = {"billing": Billing.PREPAID, "cap": 0, "in_flight_limit": UNLIMITED}
-    return callers.NewWorkspace(**{"id": id_, "name": f"{id_}-name", "created_at": NOW, **usual, **changes})
+    return callers.NewWorkspace(**{"name": f"{id_}-name", **usual, **changes})
 
 
 def new_key(id_: str = "key-1", **changes: Any) -> callers.NewKey:
@@ -103,12 +103,12 @@ class Books:
         """Run work in a transaction of its own."""
         return self._run(self._database.write(work))
 
-    def open(self, *, balance: int = 0, **changes: Any) -> None:
+    def open(self, id_: str = LAB, *, balance: int = 0, **changes: Any) -> None:
         """Make a workspace and pay money in."""
-        new = new_workspace(**changes)
-        self.do(lambda c: callers.create_workspace(c, new))
+        new = new_workspace(id_, **changes)
+        self.do(lambda c: callers.create_workspace(c, id_, new, NOW))
         if balance:
-            self.do(lambda c: callers.credit(c, new.id, balance, "paid in", NOW))
+            self.do(lambda c: callers.credit(c, id_, balance, "paid in", NOW))
 
     def write(self, *entries: JournalEntry) -> Sequence[Verdict]:
         """Write entries as one batch."""

@@ -18,7 +18,7 @@ from fairlead.messaging.wakeups import Topic
 from fairlead.observing.observations import DatabaseTrouble, RunEnded, RunWithdrawn, UnexpectedError
 from fairlead.operations.accounts.authenticate import ApiKey
 from fairlead.operations.accounts.keys import issue_key
-from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace, credit
+from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace, credit
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.awaited import AwaitedRuns
 from fairlead.operations.runs.resume import Resumer
@@ -80,7 +80,7 @@ def caller(server: Server, run: Run) -> Caller:
     """Return a caller whose workspace has money for many runs, and no limit."""
 
     async def make() -> Caller:
-        lab = WorkspaceCommand(name="lab", billing=Billing.PREPAID, in_flight_limit=UNLIMITED)
+        lab = NewWorkspace(name="lab", billing=Billing.PREPAID, in_flight_limit=UNLIMITED)
         await create_workspace(server.database, lab, server.clock)
         await credit(server.database, "lab", 100 * DOLLAR, "paid in", server.clock)
         key = await issue_key(server.database, "lab", "", None, "flk_", server.clock)

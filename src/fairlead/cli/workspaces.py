@@ -114,7 +114,7 @@ def organization_changes(organization: str | None, *, sso_required: bool | None)
 def create(name: str, billing: str, settings: Settings, as_json: bool, **rights: Any) -> None:
     """Make a workspace."""
     rights["subscription"] = rights["subscription"] or first_of(settings.subscriptions)[0]
-    command = operations.WorkspaceCommand(name=name, billing=Billing(billing), **_changes(settings, **rights))
+    command = operations.NewWorkspace(name=name, billing=Billing(billing), **_changes(settings, **rights))
 
     workspace_id = in_database(settings, lambda opened: operations.create_workspace(opened, command, Clock()))
     print_result(

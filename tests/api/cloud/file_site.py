@@ -34,7 +34,7 @@ from fairlead.observing.observations import Observation, UnexpectedError
 from fairlead.operations.accounts.authenticate import ApiKey, Authenticator
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.rate_windows import RateWindows
-from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace
+from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
 from fairlead.operations.assets.downloads import Downloads
 from fairlead.operations.assets.files import FileLinks, WorkflowFiles
 from fairlead.operations.assets.moderation import Moderation
@@ -148,7 +148,7 @@ class Site:
         return sorted(path.name for path in self.folder.rglob("*") if path.is_file())
 
     async def _open(self, database: Database, name: str, authenticator: Authenticator) -> None:
-        command = WorkspaceCommand(name=name, billing=Billing.PREPAID, in_flight_limit=UNLIMITED)
+        command = NewWorkspace(name=name, billing=Billing.PREPAID, in_flight_limit=UNLIMITED)
         await create_workspace(database, command, self.clock)
         key = await issue_key(database, name, "", None, "flk_", self.clock)
         self._keys.append(key.text)

@@ -23,7 +23,7 @@ from fairlead.observing.observations import Observation
 from fairlead.operations.accounts.authenticate import Authenticator
 from fairlead.operations.accounts.keys import IssuedKey, issue_key
 from fairlead.operations.accounts.rate_windows import RateWindows
-from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace
+from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
 from fairlead.operations.clock import Clock
 from fairlead.server.drain import Drain
 from fairlead.server.web import WebServer
@@ -77,7 +77,7 @@ class ServerFixture:
 
     async def new_workspace(self, name: str) -> tuple[str, IssuedKey]:
         """Make a workspace with a key."""
-        workspace_id = await create_workspace(self.database, WorkspaceCommand(name=name), _CLOCK)
+        workspace_id = await create_workspace(self.database, NewWorkspace(name=name), _CLOCK)
         return workspace_id, await issue_key(self.database, name, "a key", None, "flk_", _CLOCK)
 
     def tell(self, *events: JobEvent, job: str | None = JOB, workspace_id: str | None = None) -> None:

@@ -77,8 +77,8 @@ class Site:
         writer = blobs.writer(SIZE)
         await writer.write(CONTENT)
         blob = await writer.commit()
-        new = workspaces.NewWorkspace("lab", "lab", Billing.PREPAID, 0, UNLIMITED, 0)
-        await database.write(lambda c: workspaces.create_workspace(c, new))
+        new = workspaces.NewWorkspace(name="lab", billing=Billing.PREPAID, cap=0, in_flight_limit=UNLIMITED)
+        await database.write(lambda c: workspaces.create_workspace(c, "lab", new, 0))
         rows = [
             Asset(name, "lab", "run", blob, SIZE, type_, "x", 0, int(time.time() + left) * 1000)
             for name, type_, left in [*((n, t, 10_000) for n, t in CONTENT_TYPES.items()), ("expired", "image/png", -1)]

@@ -15,7 +15,7 @@ from fairlead.identity.tokens import TokenIssuer, TokenVerifier
 from fairlead.operations.accounts import authenticate as authentication
 from fairlead.operations.accounts.authenticate import ApiKey, Authenticator, Credential, Token
 from fairlead.operations.accounts.keys import issue_key, revoke_key
-from fairlead.operations.accounts.workspaces import WorkspaceCommand, change_workspace, create_workspace
+from fairlead.operations.accounts.workspaces import NewWorkspace, change_workspace, create_workspace
 from fairlead.operations.clock import Clock
 from operations.servers import Guarded
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("lab")
 @pytest.fixture
 def lab(guarded: Guarded, run: Run) -> str:
     """Return the name of a workspace."""
-    run(create_workspace(guarded, WorkspaceCommand(name="lab", models=("acme/*",)), CLOCK))
+    run(create_workspace(guarded, NewWorkspace(name="lab", models=("acme/*",)), CLOCK))
     return "lab"
 
 

@@ -12,7 +12,7 @@ from fairlead.identity.sealing import Sealer
 from fairlead.operations.accounts.authenticate import ApiKey, Authenticator
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.provider_keys import ProviderKeys
-from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace
+from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
 from fairlead.operations.clock import Clock
 from operations.servers import Guarded
 from storage.bookings import NOW, Books
@@ -30,7 +30,7 @@ def authenticator(guarded: Guarded) -> Authenticator:
 @pytest.fixture
 def credential(guarded: Guarded, run: Run) -> ApiKey:
     """Return a key of a workspace."""
-    run(create_workspace(guarded, WorkspaceCommand(name="lab"), CLOCK))
+    run(create_workspace(guarded, NewWorkspace(name="lab"), CLOCK))
     return ApiKey(run(issue_key(guarded, "lab", "", None, "flk_", CLOCK)).text)
 
 

@@ -28,7 +28,7 @@ from fairlead.operations.accounts import secrets as operations
 from fairlead.operations.accounts.authenticate import ApiKey, Authenticator
 from fairlead.operations.accounts.keys import issue_key
 from fairlead.operations.accounts.webhook_secrets import WebhookSecrets
-from fairlead.operations.accounts.workspaces import WorkspaceCommand, create_workspace
+from fairlead.operations.accounts.workspaces import NewWorkspace, create_workspace
 from fairlead.operations.clock import Clock
 from fairlead.storage.accounts import provider_keys, sealed_rows
 from fairlead.storage.accounts.provider_keys import SealedKey
@@ -51,7 +51,7 @@ class KilledError(Exception):
 @pytest.fixture
 def lab(guarded: Guarded, run: Run) -> str:
     """Return the id of a workspace."""
-    run(create_workspace(guarded, WorkspaceCommand(name="lab"), _CLOCK))
+    run(create_workspace(guarded, NewWorkspace(name="lab"), _CLOCK))
     key = run(issue_key(guarded, "lab", "", None, "flk_", _CLOCK))
     caller: Caller = run(Authenticator(guarded, None).authenticate(ApiKey(key.text)))
     return caller.workspace_id
@@ -136,7 +136,7 @@ def test_webhook_secrets_stay_what_they_are_through_a_rotation_and_its_end(
 ) -> None:
     """Those that derive and those that were rotated, before, during and after; a new workspace derives from the new."""
     run(operations.note_first_secret(guarded, _BEFORE))
-    run(create_workspace(guarded, WorkspaceCommand(name="other"), _CLOCK))
+    run(create_workspace(guarded, NewWorkspace(name="other"), _CLOCK))
     rotated_workspace = run(guarded.read(lambda c: sealed_rows.derived_webhook_secrets(c, "", 9)))[-1][0]
     before = WebhookSecrets(guarded, _BEFORE, _CLOCK)
     run(before.rotate(rotated_workspace))

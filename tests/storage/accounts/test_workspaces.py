@@ -141,7 +141,7 @@ def test_token_speaks_for_its_workspace(books: Books, called: str) -> None:
 @pytest.mark.req("R-37")
 def test_workspace_named_like_an_id_does_not_speak_for_its_owner(books: Books) -> None:
     """An id leads to its own workspace, whichever was made first."""
-    books.open(id="another", name=LAB)
+    books.open("another", name=LAB)
     books.open()
     caller = books.do(lambda c: callers.caller_by_workspace(c, LAB, "ada", Patterns()))
     assert caller.workspace_id == LAB

@@ -163,19 +163,6 @@ def _cents(amount: int) -> float:
     return amount / (UNITS_PER_DOLLAR // 100)
 
 
-class QueueSubmitResponse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A run that was taken into the queue (R-32), and where it can be asked for. Names as in decisions.md."""
-
-    request_id: str
-    status: str
-    status_url: str
-    response_url: str
-    cancel_url: str
-    queue_position: int
-    error_type: str | None = None
-    estimate: CostEstimate | None = None
-
-
 class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a queued run stands (R-33): `queue_position` is 0 out of the queue, `error_type` only where it failed."""
 
@@ -186,6 +173,12 @@ class QueueStatusResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     cancel_url: str
     queue_position: int
     error_type: str | None = None
+
+
+class QueueSubmitResponse(QueueStatusResponse, frozen=True, omit_defaults=True):
+    """A run that was taken into the queue (R-32), and where it can be asked for."""
+
+    estimate: CostEstimate | None = None
 
 
 class QueueCancelResponse(msgspec.Struct, frozen=True):

@@ -1,75 +1,37 @@
 """Workspaces: made, changed, paid for; and the first one of a new installation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from fairlead.domain.accounts.callers import Billing, Gate, is_workspace_name
+from fairlead.domain.accounts.callers import is_workspace_name
 from fairlead.domain.accounts.storage_limits import StorageLimits
-from fairlead.domain.jobs import subscriptions
-from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
 from fairlead.operations.accounts.keys import IssuedKey, issue_key
 from fairlead.operations.clock import Clock, new_id
 from fairlead.storage.accounts import storage_usage, workspaces
-from fairlead.storage.accounts.workspaces import NameTakenError, UnknownWorkspaceError, workspace_id_of
+from fairlead.storage.accounts.workspaces import (
+    NameTakenError,
+    NewWorkspace,
+    UnknownWorkspaceError,
+    workspace_id_of,
+)
 from fairlead.storage.db.database import Database
 
-__all__ = ["NameTakenError", "UnknownWorkspaceError"]
+__all__ = ["NameTakenError", "NewWorkspace", "UnknownWorkspaceError"]
 
 DEFAULT_NAME: Final = "default"
-DEFAULT_CAP: Final = 100 * UNITS_PER_DOLLAR
-DEFAULT_IN_FLIGHT: Final = 40
 
 
 class BadNameError(Exception):
     """A workspace cannot have this name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspaceCommand:
-    """A workspace to be made; money in 10^-8 dollars, `None` allows everything.
-
-    With `sso_required` its keys are governed by the single sign-on of its organization, which may be unknown (J-11).
-    """
-
-    name: str
-    billing: Billing = Billing.POSTPAID
-    cap: int = DEFAULT_CAP
-    in_flight_limit: int = DEFAULT_IN_FLIGHT
-    commitment_limit: int | None = None
-    tier: str | None = None
-    models: tuple[str, ...] | None = None
-    providers: tuple[str, ...] | None = None
-    gates: Mapping[str, Gate] | None = None
-    subscription: str = subscriptions.DEFAULT
-    jobs_limit: int = dict(subscriptions.SUBSCRIPTIONS)[subscriptions.DEFAULT]
-    organization_id: str | None = None
-    sso_required: bool = False
-
-
-async def create_workspace(database: Database, command: WorkspaceCommand, clock: Clock) -> str:
+async def create_workspace(database: Database, new: NewWorkspace, clock: Clock) -> str:
     """Make a workspace and return its id; BadNameError, NameTakenError."""
-    if not is_workspace_name(command.name):
-        raise BadNameError(command.name)
-    new = workspaces.NewWorkspace(
-        id=new_id(),
-        name=command.name,
-        billing=command.billing,
-        cap=command.cap,
-        in_flight_limit=command.in_flight_limit,
-        commitment_limit=command.commitment_limit,
-        tier=command.tier,
-        created_at=clock.now_ms(),
-        models=command.models,
-        providers=command.providers,
-        gates=command.gates,
-        subscription=command.subscription,
-        jobs_limit=command.jobs_limit,
-        organization_id=command.organization_id,
-        sso_required=command.sso_required,
-    )
-    await database.write(lambda c: workspaces.create_workspace(c, new))
-    return new.id
+    if not is_workspace_name(new.name):
+        raise BadNameError(new.name)
+    workspace_id, now = new_id(), clock.now_ms()
+    await database.write(lambda c: workspaces.create_workspace(c, workspace_id, new, now))
+    return workspace_id
 
 
 async def change_workspace(database: Database, name_or_id: str, changes: Mapping[str, object]) -> None:
@@ -131,7 +93,7 @@ async def bootstrap(
         return None
     try:
         tier, jobs = subscription
-        command = WorkspaceCommand(name=DEFAULT_NAME, subscription=tier, jobs_limit=jobs)
+        command = NewWorkspace(name=DEFAULT_NAME, subscription=tier, jobs_limit=jobs)
         await create_workspace(database, command, clock)
     except NameTakenError:  # another server started at the same moment, and was first
         return None

@@ -11,10 +11,14 @@ from sqlalchemy.exc import IntegrityError
 
 from fairlead.domain.accounts.callers import EVERY_GATE, Billing, Caller, Gate, Patterns, SingleSignOn
 from fairlead.domain.accounts.token_issuers import TokenKind
+from fairlead.domain.jobs import subscriptions
 from fairlead.domain.ledger.books import EntryKind, Funds
 from fairlead.domain.ledger.budgets import Budget, BudgetPeriod
+from fairlead.domain.ledger.money import UNITS_PER_DOLLAR
 from fairlead.storage.db.tables import api_keys, ledger_entries, provider_keys, workspaces
 
+_CAP: Final = 100 * UNITS_PER_DOLLAR
+_IN_FLIGHT: Final = 40
 _UNREADABLE: Final = "(unreadable)"
 _SEPARATOR: Final = ","
 """No provider's name has one."""
@@ -63,23 +67,24 @@ class UnknownKeyError(Exception):
     """No living key has this id."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewWorkspace:
-    """A workspace to be made; money in 10^-8 dollars, `None` allows everything."""
+    """A workspace to be made; money in 10^-8 dollars, `None` allows everything.
 
-    id: str
+    With `sso_required` its keys are governed by the single sign-on of its organization, which may be unknown (J-11).
+    """
+
     name: str
-    billing: Billing
-    cap: int
-    in_flight_limit: int
-    created_at: int
+    billing: Billing = Billing.POSTPAID
+    cap: int = _CAP
+    in_flight_limit: int = _IN_FLIGHT
     commitment_limit: int | None = None
     tier: str | None = None
     models: tuple[str, ...] | None = None
     providers: tuple[str, ...] | None = None
     gates: Mapping[str, Gate] | None = None
-    subscription: str = "pro"
-    jobs_limit: int = 5
+    subscription: str = subscriptions.DEFAULT
+    jobs_limit: int = dict(subscriptions.SUBSCRIPTIONS)[subscriptions.DEFAULT]
     organization_id: str | None = None
     sso_required: bool = False
 
@@ -100,12 +105,12 @@ class NewKey:
     sso_required: bool = False
 
 
-def create_workspace(connection: Connection, new: NewWorkspace) -> None:
+def create_workspace(connection: Connection, workspace_id: str, new: NewWorkspace, now: int) -> None:
     """Add a workspace with an empty book; NameTakenError when the name is in use."""
     try:
         connection.execute(
             insert(workspaces).values(
-                id=new.id,
+                id=workspace_id,
                 name=new.name,
                 billing=new.billing,
                 balance=0,
@@ -122,7 +127,7 @@ def create_workspace(connection: Connection, new: NewWorkspace) -> None:
                 jobs_limit=new.jobs_limit,
                 organization_id=new.organization_id,
                 sso_required=new.sso_required,
-                created_at=new.created_at,
+                created_at=now,
             )
         )
     except IntegrityError as error:
