@@ -17,8 +17,7 @@ from fairlead.domain.catalog.operations import Operation
 from fairlead.domain.ledger.rates import Pricing
 from fairlead.operations.catalog import read_catalog
 from fairlead.operations.clock import Clock
-from fairlead.operations.runs.plan import LegPlan, Request, plan_leg
-from fairlead.operations.runs.requests import completed_body
+from fairlead.operations.runs.requests import LegPlan, Request, completed_body, plan_leg
 from fairlead.providers.spec import Provider
 from fairlead.server.installation import authored_flag, catalog_folders, provider_files
 from fairlead.server.settings import Settings

@@ -1,8 +1,9 @@
 """Runs: admitted, executed and settled in that order, at once or out of the queue.
 
-    requests  CallChecks: a call checked in two stages, headers and body; refusals.py is the order of what is refused
+    requests  CallChecks: a call checked in two stages, headers and body, and made ready for a leg; refusals.py is the
+              order of what is refused
     estimate  Estimator: its price, told before it is made
-    admit     Admitter: the decision, one durable entry; plan.py makes a leg ready
+    admit     Admitter: the decision, one durable entry
               (large_bodies.py has large bodies read in processes of their own)
     execute   Executor: asks partners through dispatch.py, closes the books, then answers; results.py keeps the end
     replay    told again, to anyone who calls with its idempotency key

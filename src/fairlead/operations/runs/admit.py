@@ -34,9 +34,16 @@ from fairlead.domain.work.entries import DocumentBlob, Superseded
 from fairlead.observing.observations import DatabaseTrouble, Observer, ProviderNotConfigured
 from fairlead.operations.accounts.provider_keys import ProviderKeys
 from fairlead.operations.clock import Clock
-from fairlead.operations.runs.plan import LegPlan, Request, plan_leg, with_whole_body
 from fairlead.operations.runs.replay import Replayer
-from fairlead.operations.runs.requests import CallChecks, CheckedCall, check_within_card
+from fairlead.operations.runs.requests import (
+    CallChecks,
+    CheckedCall,
+    LegPlan,
+    Request,
+    check_within_card,
+    plan_leg,
+    with_whole_body,
+)
 from fairlead.operations.runs.results import Answer, dropped_json
 from fairlead.operations.work.stored_documents import StoredDocuments
 from fairlead.providers.credentials import Credential, Credentials

@@ -31,7 +31,7 @@ from fairlead.observing.observations import (
 from fairlead.operations.assets.results import AssetCopier, CopyOrder
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
-from fairlead.operations.runs.plan import LegPlan, plan_leg, with_whole_body
+from fairlead.operations.runs.requests import LegPlan, plan_leg, with_whole_body
 from fairlead.providers.attempts import Attempts
 from fairlead.providers.classify import Accepted
 from fairlead.providers.exchange import Exchange, Order

@@ -19,8 +19,7 @@ from fairlead.operations.catalog import CatalogKeeper
 from fairlead.operations.clock import Clock
 from fairlead.operations.runs.admit import AdmittedRun
 from fairlead.operations.runs.large_bodies import LargeBodies, ReadBody
-from fairlead.operations.runs.plan import Request, plan_leg, with_whole_body
-from fairlead.operations.runs.requests import completed_body
+from fairlead.operations.runs.requests import Request, completed_body, plan_leg, with_whole_body
 from fairlead.operations.work.stored_documents import DocumentLostError, StoredDocuments
 from fairlead.providers.credentials import Credential, Credentials
 
