@@ -31,4 +31,5 @@ def _words(module: ModuleType) -> set[str]:
         for found in vars(module).values()
         if isinstance(found, type) and issubclass(found, msgspec.Struct) and found.__module__ == module.__name__
     )
-    return {name for kind in kinds for name in kind.__struct_encode_fields__}
+    read = (kind for kind in kinds if kind.__struct_config__.forbid_unknown_fields)  # the others are records of ours
+    return {name for kind in read for name in kind.__struct_encode_fields__}

@@ -1,12 +1,12 @@
 """Signed links: good as they were made and until their time, and in no other form."""
 
-from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fairlead.identity.links import KEY_BYTES_MIN, LinkParts, LinkRefusedError, Links
 

@@ -1,9 +1,9 @@
 """Further tries: what is sent again and what is not, under which credential, and when a partner is left in peace."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.domain.faults import Fault, InvalidInput, ProviderError, ProviderTimeout, ServiceUnavailable, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached

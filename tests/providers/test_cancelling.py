@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.domain.faults import Cancelled, InvalidInput, ProviderError, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work

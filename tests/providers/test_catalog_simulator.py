@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from cases import for_each
 from catalog_samples import Sample, planned, samples, shipped_catalog, shipped_providers

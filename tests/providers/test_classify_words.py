@@ -1,10 +1,10 @@
 """Reading answers by the further words of provider files: conditions, handles of parts, results elsewhere, reach."""
 
 import json
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from cases import for_each
 from fairlead.domain.faults import ContentPolicyViolation, InputRejected, InvalidInput, ProviderError, ProviderTimeout

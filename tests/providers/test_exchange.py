@@ -1,9 +1,9 @@
 """The exchange: what is sent to a partner, and how submitted work is followed to its end."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.domain.faults import ProviderError, ProviderTimeout, ServiceUnavailable, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed, Reached, Work

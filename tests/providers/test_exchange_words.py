@@ -3,10 +3,10 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.domain.faults import InvalidInput, ProviderError, ServiceUnavailable, Upstream
 from fairlead.domain.runs.outcomes import Completed, Failed, Outcome, Reached, Work

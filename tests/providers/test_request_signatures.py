@@ -1,7 +1,8 @@
 """Signatures over requests agree with the examples their vendors publish."""
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from fairlead.providers.request_signatures import OutgoingRequest, tc3_headers
 

@@ -4,11 +4,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
 import pytest
+from msgspec.structs import replace
 
 from conftest import Run
 from fairlead.domain.accounts.callers import Billing, Caller

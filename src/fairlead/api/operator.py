@@ -2,9 +2,9 @@
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -14,8 +14,7 @@ from fairlead.domain.faults import FaultError, Forbidden, Unauthorized
 from fairlead.operations.readiness import Status
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsAccess:
+class MetricsAccess(msgspec.Struct, frozen=True):
     """Who may read the metrics, which show what workspaces do: callers with the token, or some networks without one.
 
     Without a token the server must be sure who calls. Behind a proxy that it was not told of, everybody seems to come
@@ -45,8 +44,7 @@ class MetricsAccess:
         return self.hosts.base_urls.public is None or bool(self.hosts.base_urls.trusted)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorHandlers:
+class OperatorHandlers(msgspec.Struct, frozen=True):
     """Answers the operator's routes.
 
     `check` finds out what the server can do, and what is wrong; `metrics` is the page and its media type; `state` is

@@ -4,10 +4,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Final
 
 import click
+from msgspec.structs import asdict
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import (

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -64,8 +63,7 @@ def demo(output: str, photo: str | None, once: bool, data: str, port: int) -> No
             _serve_on(server)
 
 
-@dataclass(frozen=True, slots=True)
-class _Server:
+class _Server(msgspec.Struct, frozen=True):
     """A server that was started for the demonstration."""
 
     process: subprocess.Popen[str]

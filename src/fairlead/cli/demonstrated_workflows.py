@@ -7,11 +7,11 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 import click
+from msgspec.structs import replace
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
+import msgspec
 
 from fairlead.domain.ledger.money import as_dollars
 from fairlead.operations.ledger import books
@@ -36,8 +37,7 @@ _MEDIA_TYPES: Final = {"PNG": "image/png", "JPEG": "image/jpeg", "MPO": "image/j
 _HEADERS_SHOWN: Final = ("content-type", "x-service-error-type", "x-service-request-id")
 
 
-@dataclass(frozen=True, slots=True)
-class Photo:
+class Photo(msgspec.Struct, frozen=True):
     """A picture to edit: its name for people, its media type and its bytes."""
 
     name: str
@@ -50,8 +50,7 @@ class Photo:
         return f"data:{self.media_type};base64,{base64.b64encode(self.content).decode('ascii')}"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """An answer of the server, with how long it took; header names are lower-case."""
 
     path: str
@@ -66,8 +65,7 @@ class Reply:
         return json.loads(self.content)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A line of the table."""
 
     name: str

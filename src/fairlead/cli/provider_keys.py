@@ -1,10 +1,10 @@
 """`fairlead provider-keys`: workspaces' own keys at providers."""
 
-import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 import click
+import msgspec
 
 from fairlead.cli.database import in_database, settings_option
 from fairlead.cli.output import json_option, print_result, print_rows, with_times
@@ -93,4 +93,4 @@ def _key_text(file: Any) -> str:
 
 
 def _row(key: StoredKey) -> dict[str, object]:
-    return with_times(dataclasses.asdict(key), "created_at")
+    return with_times(msgspec.structs.asdict(key), "created_at")

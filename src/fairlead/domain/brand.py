@@ -1,9 +1,10 @@
 """The brand: the one name a service goes by on the wire, and everything that is spelled after it."""
 
 import re
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 _ALIASES: Final = MappingProxyType({"comfy": frozenset({"comfyui"})})
 """Other names of brands whose released clients send them for native dispatch."""
@@ -34,8 +35,7 @@ def header_prefix(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Brand:
+class Brand(msgspec.Struct, frozen=True):
     """A name, and a prefix for header names where it is not the name's own; BadBrandError for ones that are none.
 
     `aliases` are more names that callers may ask for the native provider by; None for those that the name is known by.

@@ -1,7 +1,6 @@
 """Conditions on a document: how files say when an operation is meant, a price applies, an answer is a failure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated
 
@@ -27,8 +26,7 @@ class ConditionFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"a condition says one thing, not {' and '.join(said)}" if len(said) > 1 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """What must be so at a place of a document. With several places, one that is so is enough.
 
     `equals`: one of these texts (numbers and booleans are compared as JSON writes them). `contains`: one of these

@@ -10,7 +10,6 @@ engine hosts are started with its packs. Until a newer one is prepared, the one 
 import enum
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -159,43 +158,37 @@ class Release(msgspec.Struct, frozen=True):
     settled_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentNotFound:
+class DeploymentNotFound(msgspec.Struct, frozen=True):
     """The workspace has no such deployment; one of another workspace cannot be told from one there never was."""
 
     deployment_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentNotReady:
+class DeploymentNotReady(msgspec.Struct, frozen=True):
     """Its first release is being prepared; asking again later may help."""
 
     retry_after: int = _WAIT_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentUnavailable:
+class DeploymentUnavailable(msgspec.Struct, frozen=True):
     """It is ready, but no engine host takes its work right now; asking again later may help."""
 
     retry_after: int = _WAIT_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentStopped:
+class DeploymentStopped(msgspec.Struct, frozen=True):
     """It takes no jobs, and asking again does not help; `reason` where it was not its owner's wish."""
 
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BadDeployment:
+class BadDeployment(msgspec.Struct, frozen=True):
     """A deployment or a release cannot be made like this."""
 
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class TooManyDeployments:
+class TooManyDeployments(msgspec.Struct, frozen=True):
     """The workspace has as many deployments, or the deployment as many releases, as it may."""
 
     what: str

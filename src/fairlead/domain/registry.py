@@ -9,7 +9,6 @@ import enum
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -140,8 +139,7 @@ class Kind(enum.StrEnum):
     VERSION = "version"
 
 
-@dataclass(frozen=True, slots=True)
-class Publisher:
+class Publisher(msgspec.Struct, frozen=True):
     """A publisher as it is kept; `document` is what it says of itself. Times in ms since 1970."""
 
     id: str
@@ -153,8 +151,7 @@ class Publisher:
     changed_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedNode:
+class PublishedNode(msgspec.Struct, frozen=True):
     """A node as it is kept; `latest` is the version that was published last, None before the first.
 
     `installs` is how often it was installed.
@@ -171,8 +168,7 @@ class PublishedNode:
     latest: "NodeVersion | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeVersion:
+class NodeVersion(msgspec.Struct, frozen=True):
     """A version; `place` counts those of its node from 1, in the order they were published.
 
     One that waits for its archive has the place 0, and is shown to nobody.
@@ -185,8 +181,7 @@ class NodeVersion:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+class Actor(msgspec.Struct, frozen=True):
     """Who changes what a workspace owns: by which key, or for whom the token spoke."""
 
     workspace_id: str
@@ -194,62 +189,54 @@ class Actor:
     subject: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BadEntry:
+class BadEntry(msgspec.Struct, frozen=True):
     """What was sent cannot be used; `detail` says how to mend it."""
 
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotThere:
+class NotThere(msgspec.Struct, frozen=True):
     """There is no such publisher or node, any more or at all, or the node is another publisher's."""
 
     kind: Kind
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotOwner:
+class NotOwner(msgspec.Struct, frozen=True):
     """The publisher is another workspace's."""
 
     publisher_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Banned:
+class Banned(msgspec.Struct, frozen=True):
     """The publisher or the node was banned by the registry's operator, and is not to be changed."""
 
     kind: Kind
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class IdTaken:
+class IdTaken(msgspec.Struct, frozen=True):
     """The id names something already, or is reserved for anyone who had it first."""
 
     kind: Kind
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class VersionTaken:
+class VersionTaken(msgspec.Struct, frozen=True):
     """The node has, or once had, a version of this number."""
 
     node_id: str
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class TooMany:
+class TooMany(msgspec.Struct, frozen=True):
     """There is no room for another; `what` names them in the plural."""
 
     what: str
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class StorageSpent:
+class StorageSpent(msgspec.Struct, frozen=True):
     """The publisher's workspace keeps as many bytes or files as it may."""
 
     what: str

@@ -7,12 +7,12 @@ therefore not be used as the secret of an HS256 token.
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import jiter
+import msgspec
 
 from fairlead.documents.values import has_more_values
 from fairlead.http_client.transport import Transport, TransportError
@@ -39,8 +39,7 @@ class KeySetError(ValueError):
     """This is not a JSON Web Key Set, or it is too large to be taken for one."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerificationKey:
+class VerificationKey(msgspec.Struct, frozen=True):
     """A key as the issuer named it, for one algorithm only; `material` is what PyJWT takes for it."""
 
     kid: str | None

@@ -8,7 +8,6 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -30,8 +29,7 @@ class LinkRefusedError(Exception):
         self.expired = expired
 
 
-@dataclass(frozen=True, slots=True)
-class LinkParts:
+class LinkParts(msgspec.Struct, frozen=True):
     """The parts of a link as they were sent, decoded from the URL and nothing more."""
 
     id: str

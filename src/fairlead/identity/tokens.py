@@ -10,10 +10,10 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import jiter
+import msgspec
 
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.identity.key_sets import KeySource, VerificationKey
@@ -31,8 +31,7 @@ class InvalidTokenError(Exception):
     """A token that proves nothing. Its text is a reason for the log and never repeats the token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(msgspec.Struct, frozen=True):
     """What a verified token says: who, for which workspace, which models (`None`: all), until when in seconds.
 
     `kind` is what its issuer makes.
@@ -45,8 +44,7 @@ class Claims:
     kind: TokenKind = TokenKind.SESSION
 
 
-@dataclass(frozen=True, slots=True)
-class TokenIssuer:
+class TokenIssuer(msgspec.Struct, frozen=True):
     """Whose tokens are believed: the issuer they name (`iss`), the audience they are meant for (`aud`), and the keys.
 
     Each is needed. Without an issuer, keys that sign for several would open this server to all of them; without an

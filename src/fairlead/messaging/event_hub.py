@@ -56,8 +56,7 @@ class CloseReason(enum.Enum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class HubLimits:
+class HubLimits(msgspec.Struct, frozen=True):
     """How many may subscribe at a server, and how much may wait for one subscription before it is too slow.
 
     Above `coalesce_above` messages or bytes, of what only matters live the newest is kept. One `next` returns at most

@@ -5,9 +5,10 @@ import itertools
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
+
+import msgspec
 
 from fairlead.moderation.protocol import FRAME_BYTES_MAX, MODERATOR, Failure, Moderator, Question, Verdict
 from fairlead.processes.child import Child, Program
@@ -29,8 +30,7 @@ class NoVerdictError(Exception):
     """Nobody has said whether some bytes are blocked; the words say why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModerationSettings:
+class ModerationSettings(msgspec.Struct, frozen=True):
     """How moderators are run.
 
     `source` is `module:function` or `path.py:function`. A turn is waited for, and a verdict, for `seconds` each. There

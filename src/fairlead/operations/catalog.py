@@ -2,9 +2,10 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.domain.accounts.callers import Caller, refuse_model
 from fairlead.domain.catalog.models import ALL, Catalog, Model, Selection, catalog_limit, page_after
@@ -18,8 +19,7 @@ from fairlead.storage.catalog.files import Offer
 from fairlead.storage.catalog.reader import Fingerprint, fingerprint, load_catalog
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """One page of the catalog; `after` is the position of the next page, None on the last."""
 
     models: Sequence[Model]

@@ -3,10 +3,10 @@
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
+import msgspec
 import uuid_utils
 
 _DAY_NS: Final = 86_400 * 1_000_000_000
@@ -18,8 +18,7 @@ def new_id() -> str:
     return str(uuid_utils.uuid7())
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(msgspec.Struct, frozen=True):
     """The time of day. `now_ns` is nanoseconds since 1970; tests give their own."""
 
     now_ns: Callable[[], int] = time.time_ns

@@ -10,9 +10,11 @@ import tempfile
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.processes.exits import Exit, exit_of
 from fairlead.processes.tree import ProcessTree
@@ -24,8 +26,7 @@ _SPAWNER: Final = ThreadPoolExecutor(1, "spawn")
 """Never shut down: the system kills a child that dies with its parent (`die_with_parent`) with the thread it is of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """A Python program to start: `python -m module arguments`.
 
     It gets `environment` and what every program needs, the variables named in `passed_on`, and the open `descriptors`
@@ -36,7 +37,7 @@ class Program:
 
     module: str
     arguments: Sequence[str] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     passed_on: Sequence[str] = ()
     descriptors: Sequence[int] = ()
     folder: Path | None = None

@@ -1,16 +1,16 @@
 """How a process has ended, and when the next may be started in its place: later each time, until one has lasted."""
 
 import signal
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 _FIRST: Final = 0.1
 _MOST: Final = 10.0
 _STEADY: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(msgspec.Struct, frozen=True):
     """The end of a process.
 
     `signal` is the name of the one that ended it, else `code` is its own; None for both where nobody could tell.

@@ -1,7 +1,6 @@
 """Fields of a body that a partner takes in the address: as parts of the path, and as parameters behind it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlencode
 
@@ -17,12 +16,11 @@ _STEPS: Final = frozenset({"", ".", ".."})
 """Parts of a path that would lead to another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Addressed:
+class Addressed(msgspec.Struct, frozen=True):
     """A body without its fields of the address, and these: `path` by name, `query` in the order of the file."""
 
     body: bytes
-    path: Mapping[str, str] = field(default_factory=dict)
+    path: Mapping[str, str] = msgspec.field(default_factory=dict)
     query: Sequence[tuple[str, str]] = ()
 
 

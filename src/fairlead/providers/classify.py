@@ -50,13 +50,11 @@ class Accepted:
     status: int | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """The work goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """The work has succeeded, and its result is asked for elsewhere."""
 
 

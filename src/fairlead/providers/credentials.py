@@ -7,10 +7,11 @@ own (BYOK, R-17) becomes headers in the same way and is never kept here.
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.providers.answers import ReplyRedactor
 from fairlead.providers.request_signatures import OutgoingRequest, tc3_headers

@@ -3,8 +3,9 @@
 import enum
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.providers.spec import Cooldown
 
@@ -18,8 +19,7 @@ class Health(enum.Enum):
     """One call, the probe, is under way; the others wait for its result."""
 
 
-@dataclass(slots=True)
-class Failures:
+class Failures(msgspec.Struct):
     """How often a credential has failed in a row, and until when it cools down or is tried (seconds)."""
 
     number: int = 0

@@ -3,18 +3,18 @@
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlsplit
+
+import msgspec
 
 _TC3: Final = "TC3-HMAC-SHA256"
 _TC3_SCOPE_END: Final = "tc3_request"
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingRequest:
+class OutgoingRequest(msgspec.Struct, frozen=True):
     """What a signature covers: the request as it will be sent. `content_type` is absent where none is sent."""
 
     method: str

@@ -7,9 +7,11 @@ per partner.
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.domain.conditions import Condition
 from fairlead.domain.pointers import Pointer
@@ -49,8 +51,7 @@ class Scheme(enum.StrEnum):
     """Each request signed with the credential, as version 3 of Tencent Cloud's API wants it (TC3-HMAC-SHA256)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Auth:
+class Auth(msgspec.Struct, frozen=True):
     """How a partner is authenticated to. `headers` are one name, or two with PAIR.
 
     With JWT the credential is `issuer:secret` for HS256, or a service account's JSON for RS256; `lifetime` is in
@@ -66,8 +67,7 @@ class Auth:
     service: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(msgspec.Struct, frozen=True):
     """A pattern in an answer: all of its conditions must hold; then it means one thing, with its reasons.
 
     `subjects` maps the partner's code at `subject` to the refused side; `side` is the side where there is no code.
@@ -77,7 +77,7 @@ class Sign:
     means: Meaning
     status: frozenset[int] | None = None
     when: tuple[Condition, ...] = ()
-    subjects: Mapping[str, str] = field(default_factory=dict)
+    subjects: Mapping[str, str] = msgspec.field(default_factory=dict)
     reason: Pointer | None = None
     field: Pointer | None = None
     kind: Pointer | None = None
@@ -86,8 +86,7 @@ class Sign:
     calls: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(msgspec.Struct, frozen=True):
     """A request about submitted work: its path or address made of the handle's parts, perhaps a body.
 
     `otherwise` is the path to ask at where the partner named no address to ask at. `headers` join those of the call,
@@ -99,11 +98,10 @@ class Asking:
     body: str | None = None
     """JSON text with `{name}` for parts of the handle, already escaped where they stand."""
     otherwise: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Polling:
+class Polling(msgspec.Struct, frozen=True):
     """How a submitted task is asked about: where, how often, and how its status is read.
 
     `absent` among the texts stands for a status that is not there. An answer with one of `pending_status` is pending
@@ -128,23 +126,20 @@ class Polling:
     result: Asking | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A file of a form: its name there, and where the body has it (as a data URI or a link)."""
 
     name: str
     at: Pointer
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """A body sent as multipart/form-data: its top-level scalars as fields, these places as files."""
 
     files: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One operation of a partner. `handle` names the parts of a handle and where the answer to a submit has them.
 
     The parts in `optional` may be missing there: the work is then asked about without them (`Asking.otherwise`).
@@ -162,7 +157,7 @@ class Call:
     media_types: tuple[str, ...]
     handle: Mapping[str, Pointer]
     polling: Polling | None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     form: Form | None = None
     in_array: bool = False
     accept: str | None = None
@@ -172,8 +167,7 @@ class Call:
     in_query: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True):
     """How often a call that the partner certainly did not take is sent again, and how long is waited (seconds)."""
 
     times: int = 2
@@ -181,16 +175,14 @@ class Retry:
     at_most: float = 8.0
 
 
-@dataclass(frozen=True, slots=True)
-class Cooldown:
+class Cooldown(msgspec.Struct, frozen=True):
     """After how many failures in a row a credential of a partner cools down, and for how long (seconds)."""
 
     after: int = 5
     seconds: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
+class Storage(msgspec.Struct, frozen=True):
     """Storage that a partner writes to: a call names it `at` a pointer, as `{scheme}://…`.
 
     What is there is read at `read_from`, with a token for `audience` where the partner's own will not do. `place` is
@@ -204,8 +196,7 @@ class Storage:
     place: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(msgspec.Struct, frozen=True):
     """A partner: where it is, how it is authenticated to, what it offers, and how its failures look.
 
     `hosts` are where its answers may send us with our credential, `asset_hosts` where without; its own address is

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.domain.catalog.identifiers import is_provider_segment
 from fairlead.domain.conditions import ConditionFile, PointerText, conditions

@@ -5,9 +5,10 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import msgspec
 
 from fairlead.api.assets import AssetHandlers
 from fairlead.api.http.api import MountedApi
@@ -68,8 +69,7 @@ from fairlead.storage.db.migrate import migrate
 from fairlead.workers.partner import PROCEDURAL, SIMULATOR, PartnerProgram
 
 
-@dataclass(frozen=True, slots=True)
-class Assets:
+class Assets(msgspec.Struct, frozen=True):
     """What belongs to the assets of results."""
 
     blobs: FileBlobs
@@ -78,8 +78,7 @@ class Assets:
     sweeper: AssetSweeper
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(msgspec.Struct, frozen=True):
     """What everything else stands on. `alone`: no other server can share the database.
 
     `readers` read what callers send.
@@ -101,8 +100,7 @@ class Base:
     observe: Observer
 
 
-@dataclass(frozen=True, slots=True)
-class Jobs:
+class Jobs(msgspec.Struct, frozen=True):
     """What has workflows executed, as the rest of the server sees it; one without the engine has none."""
 
     apis: tuple[MountedApi, ...]

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +25,7 @@ _HINT: Final = "FAIRLEAD_ENGINE_CONFINEMENT=available goes on without it"
 _NOTHING: Final = Report()
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
+class Confinement(msgspec.Struct, frozen=True):
     """What holds of the engine's processes. `refusal` says why no node pack is loaded, `packs` is their folder if so.
 
     `policies` is None where the settings turn confinement off.

@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Container, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
 
 import fairlead
 from fairlead.domain.brand import Brand
@@ -237,8 +239,7 @@ def save_first_key(settings: Settings, key: IssuedKey | None) -> None:
             file.write(key.text + "\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Partners:
+class Partners(msgspec.Struct, frozen=True):
     """The providers at the addresses they are called at, what we show each, and where the simulator is, if it is."""
 
     providers: Mapping[str, Provider]

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.cloud.api import CloudApi
 from fairlead.api.cloud.credentials import CloudCallers
@@ -84,8 +85,7 @@ _TAKE_OVER_EVERY: Final = 5
 _FORGET_EVERY: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
-class _Working:
+class _Working(msgspec.Struct, frozen=True):
     """What jobs are made of."""
 
     hosts: Hosts
@@ -100,8 +100,7 @@ class _Working:
     kept_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Verbs:
+class _Verbs(msgspec.Struct, frozen=True):
     """What can be done with jobs, whichever API asks."""
 
     submitter: Submitter

@@ -6,8 +6,9 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.http.asgi import AsgiApplication
 from fairlead.observing.metrics import Metrics
@@ -33,8 +34,7 @@ document would keep everybody else waiting for as long each time.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RunningServer:
+class RunningServer(msgspec.Struct, frozen=True):
     """A server that has started: its application, the first key where it has just made one, the simulator's address.
 
     The `drain` is to be begun before waiting for answers under way: nothing more is claimed from the queue then, and

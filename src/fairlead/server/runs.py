@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.document_readers import DocumentReaders
 from fairlead.domain.runs.queue import Throughput
@@ -58,8 +59,7 @@ HOUR_MS: Final = 3_600_000
 _ANSWERS_WAITING_MAX: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(msgspec.Struct, frozen=True):
     """What runs models, and tells what became of it."""
 
     admitter: Admitter
@@ -80,8 +80,7 @@ class Runs:
     webhook_poster: WebhookPoster
 
 
-@dataclass(frozen=True, slots=True)
-class _Working:
+class _Working(msgspec.Struct, frozen=True):
     """What executes runs."""
 
     journal: Journal

@@ -5,10 +5,10 @@ deleted. Each change stands in one transaction with the act that tells of it, an
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import (
     ColumnElement,
     Connection,

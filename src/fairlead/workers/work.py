@@ -3,8 +3,9 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from fairlead.domain.work.round_robin import RoundRobin
 from fairlead.observing.observations import Observer, UnexpectedError
@@ -69,8 +70,7 @@ class ReleasedWork:
         return dropped != id_
 
 
-@dataclass(frozen=True, slots=True)
-class Chore:
+class Chore(msgspec.Struct, frozen=True):
     """Something else to do at every look, or at every `every`-th.
 
     `do` does a batch of it, and says how much that was; it is called again until there was nothing.

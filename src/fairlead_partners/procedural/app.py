@@ -6,9 +6,10 @@ import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
+
+import msgspec
 
 from . import files, studio
 from .pool import Pool
@@ -40,8 +41,7 @@ _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]{1,255}")
 log = logging.getLogger("procedural")
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[R]):
+class Call(msgspec.Struct, Generic[R], frozen=True):
     """One generation to make: a checked request with its seed settled."""
 
     request: R

@@ -1,9 +1,9 @@
 """Ambient music: chords, a bass, a wandering melody and a room around them, as a WAV file."""
 
 import struct
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,8 +55,7 @@ _TIMBRE_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(msgspec.Struct, frozen=True):
     """The choices that make a piece: root in hertz, scale in semitones, beat in seconds."""
 
     root: float

@@ -1,9 +1,10 @@
 """Serving a result file, whole or one range of it."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 from .wire import Problem, Send
 
@@ -12,8 +13,7 @@ CHUNK_BYTES = 256 * 1024
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
-@dataclass(frozen=True, slots=True)
-class FileAnswer:
+class FileAnswer(msgspec.Struct, frozen=True):
     """An open file and the part of it to send; `send_file` closes it."""
 
     status: int

@@ -1,11 +1,12 @@
 """Smooth random fields, and the canvas they are drawn on."""
 
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import cv2
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from .palettes import Palette
@@ -54,8 +55,7 @@ def _amplitudes(slope: float) -> Field:
     return np.where(heard, np.maximum(distance, 1) ** np.float32(-slope), 0).astype(np.float32)
 
 
-@dataclass(slots=True)
-class Canvas:
+class Canvas(msgspec.Struct):
     """What a composition paints on: coordinates, colours, noise, and the moment of the loop.
 
     x grows to the right from 0 to `aspect`, y downwards from 0 to 1, so one unit is the picture's height;

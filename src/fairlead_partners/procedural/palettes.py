@@ -1,8 +1,8 @@
 """Colours by word: five stops from dark to light and one accent, each a hexadecimal sRGB colour."""
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -70,8 +70,7 @@ _SAME = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Palette:
+class Palette(msgspec.Struct, frozen=True):
     """Colours as linear steps from dark to light (0 to 1 per channel) and one accent."""
 
     ramp: Colours

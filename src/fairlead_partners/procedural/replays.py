@@ -3,7 +3,8 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from .wire import Answer, Problem
 
@@ -11,14 +12,12 @@ ENTRIES_MAX = 4096
 BYTES_MAX = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     fingerprint: bytes
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
+class _Pending(msgspec.Struct, frozen=True):
     fingerprint: bytes
     answer: asyncio.Future[Answer]
 

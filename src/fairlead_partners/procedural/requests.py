@@ -4,8 +4,10 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Self
+
+import msgspec
+from msgspec.structs import asdict
 
 from .wire import Problem
 
@@ -18,8 +20,7 @@ IMAGE_SIDE_MAX = 2048
 VIDEO_SIDE_MAX = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ImageRequest:
+class ImageRequest(msgspec.Struct, frozen=True):
     """A picture from words, or an edit when `image` (a data URI) is present; sides are pixels or None."""
 
     prompt: str
@@ -42,8 +43,7 @@ class ImageRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AudioRequest:
+class AudioRequest(msgspec.Struct, frozen=True):
     """A piece of music: length in seconds, rate in samples per second."""
 
     prompt: str
@@ -62,8 +62,7 @@ class AudioRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class VideoRequest:
+class VideoRequest(msgspec.Struct, frozen=True):
     """A looping clip: length in seconds, sides in pixels (even), frames per second."""
 
     prompt: str
@@ -86,8 +85,7 @@ class VideoRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TextRequest:
+class TextRequest(msgspec.Struct, frozen=True):
     """A piece of prose no longer than `max_characters`."""
 
     prompt: str

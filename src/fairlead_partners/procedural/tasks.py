@@ -10,10 +10,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Literal
+
+import msgspec
 
 from .replays import conflict
 from .requests import VideoRequest
@@ -30,8 +31,7 @@ Render = Callable[[VideoRequest, int, Path, Callable[[float], bool]], None]
 log = logging.getLogger("procedural")
 
 
-@dataclass(slots=True, eq=False)
-class Task:
+class Task(msgspec.Struct, eq=False):
     """One video: what was asked, how far it is, and the file once it succeeded."""
 
     id: str
@@ -39,13 +39,13 @@ class Task:
     seed: int
     fingerprint: bytes
     key: str | None
-    created: int = field(default_factory=lambda: int(time.time()))
+    created: int = msgspec.field(default_factory=lambda: int(time.time()))
     status: Status = "queued"
     progress: float = 0.0
     file: Path | None = None
     file_bytes: int = 0
     ended: float = 0.0
-    stop: Event = field(default_factory=Event)
+    stop: Event = msgspec.field(default_factory=Event)
 
     def goes_on(self, progress: float) -> bool:
         """Note progress from 0 to 1 and tell the renderer whether to go on; called in its thread."""

@@ -3,8 +3,9 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -14,8 +15,7 @@ BODY_BYTES_MAX = 24 * 1024 * 1024
 BODY_SECONDS_MAX = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A whole response held in memory; header names are lower case."""
 
     status: int

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 ORDERS_MAX = 1000
 FAULTS_PER_CALL_MAX = 8
@@ -22,8 +23,7 @@ NAMES: Final = TRANSPORT | WORK
 _WORDS = re.compile(rb"\[\[fault:([a-z-]{1,32})(?::([^\]\"\\]{0,100}))?\]\]")
 
 
-@dataclass(slots=True)
-class Order:
+class Order(msgspec.Struct):
     """A fault ordered for the next `times` calls of a provider, those whose path holds `path`."""
 
     provider: str

@@ -3,8 +3,8 @@
 import re
 import secrets
 from collections import OrderedDict
-from dataclasses import dataclass
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,8 +20,7 @@ _EXPIRED = b"<Error><Code>AccessDenied</Code><Message>Request has expired</Messa
 _UNKNOWN = b"<Error><Code>NoSuchKey</Code><Message>The specified key does not exist.</Message></Error>"
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(msgspec.Struct, frozen=True):
     media: Media
     name: str
     expires: float

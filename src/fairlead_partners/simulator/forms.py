@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
+
+import msgspec
 
 PARTS_MAX = 256
 
@@ -12,8 +13,7 @@ _NAME = re.compile(r"[;\s]name=\"([^\"]*)\"", re.IGNORECASE)
 _FILE_NAME = re.compile(r"[;\s]filename=\"([^\"]*)\"", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(msgspec.Struct, frozen=True):
     """A file in a form."""
 
     file_name: str
@@ -21,12 +21,11 @@ class Upload:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """The fields and files of a form, by name, in order."""
 
-    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    files: Mapping[str, Sequence[Upload]] = field(default_factory=dict)
+    fields: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
+    files: Mapping[str, Sequence[Upload]] = msgspec.field(default_factory=dict)
 
     def first(self) -> Mapping[str, str]:
         """Return the first value of each field."""

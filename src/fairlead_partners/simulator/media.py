@@ -6,11 +6,11 @@ import struct
 import tempfile
 import wave
 from base64 import b64encode
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import cv2
+import msgspec
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
@@ -40,8 +40,7 @@ _FAST: dict[str, dict[str, int]] = {"PNG": {"compress_level": 1}, "WEBP": {"meth
 _RAW_MODELS = {"obj": "model/obj", "fbx": "application/octet-stream", "usdz": "model/vnd.usdz+zip", "mtl": "model/mtl"}
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(msgspec.Struct, frozen=True):
     """The bytes of a file, what they are, and how such files are called."""
 
     content_type: str

@@ -4,8 +4,9 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 TASKS_MAX = 20_000
 KEEP_SECONDS = 3600.0
@@ -15,8 +16,7 @@ TEXT_CHARACTERS_MAX = 8192
 Stage = Literal["queued", "running", "ended", "cancelled"]
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(msgspec.Struct, frozen=True):
     """What time it is, and how long a task takes; tests give their own."""
 
     task_seconds: float = 0.3
@@ -24,8 +24,7 @@ class Clock:
     wall: Callable[[], float] = time.time
 
 
-@dataclass(slots=True, eq=False)
-class Task:
+class Task(msgspec.Struct, eq=False):
     """One piece of work: queued for a third of the task seconds, running for the rest, then ended.
 
     How it ended is for the vendor to say, from `faults`: `refused`, `refused-output` or `failed`, else well.
@@ -38,7 +37,7 @@ class Task:
     faults: Mapping[str, str]
     facts: dict[str, Any]
     clock: Clock
-    links: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = msgspec.field(default_factory=dict)
     cancelled: bool = False
     weight: int = 0
     born: float = 0.0

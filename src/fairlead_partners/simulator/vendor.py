@@ -8,8 +8,9 @@ and the vendor's own `problem` function puts it in the vendor's own words, statu
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from .forms import Form, read_form
 from .media import Media
@@ -56,8 +57,7 @@ class Problem(Exception):  # noqa: N818 -- a refusal is not an error of this pro
         """The path of the call, set before the vendor renders it: some vendors have an envelope per API version."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """A whole answer; header names are lower case."""
 
     status: int
@@ -76,8 +76,7 @@ def media_reply(media: Media, *headers: tuple[str, str]) -> Reply:
     return Reply(200, media.content, (("content-type", media.content_type), *headers))
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One call of a vendor, read within bounds; header names are lower case and `path` begins after the provider."""
 
     vendor: str
@@ -90,7 +89,7 @@ class Call:
     body: bytes
     faults: Mapping[str, str]
     memory: Memory
-    made: list[dict[str, object]] = field(default_factory=list)
+    made: list[dict[str, object]] = msgspec.field(default_factory=list)
     """What this call makes the vendor do, as the log of calls tells it."""
 
     def value(self) -> Any:
@@ -164,8 +163,7 @@ class Call:
 Handler = Callable[[Call], Reply]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """One address of a vendor, with path parameters as Starlette writes them: `/v1/tasks/{id}`, `/{app:path}`.
 
     A creating route takes faults from the words of its body; one that only reads does not. POST creates unless said
@@ -177,7 +175,7 @@ class Route:
     path: str
     handler: Handler
     creates: bool | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def is_creating(self) -> bool:
@@ -185,8 +183,7 @@ class Route:
         return self.method == "POST" if self.creates is None else self.creates
 
 
-@dataclass(frozen=True, slots=True)
-class Vendor:
+class Vendor(msgspec.Struct, frozen=True):
     """One vendor: its addresses below `/{name}`, its idea of a key, and its words for every problem.
 
     `authorize` returns what is wrong with the caller's key, or None.
@@ -200,5 +197,7 @@ class Vendor:
     routes: tuple[Route, ...]
     authorize: Callable[[Call], str | None]
     problem: Callable[[Problem], Reply]
-    supports: frozenset[str] = field(default_factory=lambda: frozenset({"refused", "failed", "stuck", "expired-link"}))
+    supports: frozenset[str] = msgspec.field(
+        default_factory=lambda: frozenset({"refused", "failed", "stuck", "expired-link"})
+    )
     raises: frozenset[str] = frozenset()

@@ -7,8 +7,10 @@ true: anyone who prices a body before it is sent must not count on a vendor to r
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Literal
+
+import msgspec
+from msgspec.structs import asdict
 
 from . import checks
 from .vendor import Problem
@@ -17,8 +19,7 @@ Kind = Literal["image", "video", "audio"]
 _NUMBER_MAX = 1e9
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(msgspec.Struct, frozen=True):
     """A whole number in a body: where it stands, its bounds, and what it is when nothing is there."""
 
     name: str
@@ -29,8 +30,7 @@ class Range:
     """What the text `auto` comes to, where the vendor takes that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One of some words in a body, in upper or lower case."""
 
     name: str
@@ -38,8 +38,7 @@ class Choice:
     default: str
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """What was made of a body. `quality` is the word that chose it; `pictures` and `clips` are what was given.
 
     `extras` are further things that were asked for and cost extra at the vendor.
@@ -61,8 +60,7 @@ class Work:
         return {"model": model, **asdict(self)}
 
 
-@dataclass(frozen=True, slots=True)
-class App:
+class App(msgspec.Struct, frozen=True):
     """One model of a vendor: what its fields ask for. `sizes` are the words `size` may have, beside two numbers."""
 
     kind: Kind

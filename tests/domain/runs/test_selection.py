@@ -1,8 +1,8 @@
 """Which leg serves a run: the six refusals in their order, and which legs may serve after the first."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -50,8 +50,8 @@ def change(facts: Facts, *, caller: dict[str, Any] | None = None, legs: tuple[Le
     """Return facts of which something is otherwise."""
     return msgspec.structs.replace(
         facts,
-        caller=replace(facts.caller, **(caller or {})),
-        model=replace(facts.model, legs=legs or facts.model.legs),
+        caller=msgspec.structs.replace(facts.caller, **(caller or {})),
+        model=dataclasses.replace(facts.model, legs=legs or facts.model.legs),
         **others,
     )
 

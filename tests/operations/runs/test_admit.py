@@ -1,11 +1,11 @@
 """Admission: what is refused before a partner is asked, and in which order."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from conftest import Run
 from fairlead.domain.accounts.callers import Billing, Caller, Gate, provider_gate

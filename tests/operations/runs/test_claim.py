@@ -1,10 +1,10 @@
 """Claiming queued runs: once each, whole again out of the books, or ended without a charge."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from conftest import Run
 from fairlead.domain.accounts.callers import Caller

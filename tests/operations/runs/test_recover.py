@@ -1,10 +1,10 @@
 """Takeover: runs of silent servers are repeated where that is safe, polled where possible, given up otherwise."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from conftest import Run
 from fairlead.domain.accounts.callers import Caller

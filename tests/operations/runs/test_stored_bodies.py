@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from conftest import Run
@@ -176,7 +177,7 @@ def test_body_that_cannot_be_read_now_is_waited_for(
         return await read(*how)
 
     monkeypatch.setattr(server.blobs, "read", sometimes)
-    object.__setattr__(server.resumer, "patience", (0.01, 0.01))
+    msgspec.structs.force_setattr(server.resumer, "patience", (0.01, 0.01))
     run(enqueue(server, caller, body=BODY))
     assert run(claim(server, caller))
     assert partner.bodies == [SENT]

@@ -1,12 +1,12 @@
 """Rows of workflow files, on both databases: named as uploads are, numbered without gaps in time, and forgotten."""
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from conftest import Run
 from fairlead.domain.assets.filenames import FileReference

@@ -3,9 +3,9 @@
 A key in `X-API-Key`, a key or a token as bearer, or either in a socket's address.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from starlette.requests import HTTPConnection
 
 from fairlead.api.http.credentials import CREDENTIAL_MAX, key_or_token
@@ -17,8 +17,7 @@ from fairlead.operations.accounts.rate_windows import RateWindows
 _DOTS_OF_A_TOKEN: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class CloudCallers:
+class CloudCallers(msgspec.Struct, frozen=True):
     """Finds out who calls, and counts the call towards the quotas of its workspace (S-09).
 
     Every method raises FaultError: Unauthorized, Forbidden or ServiceUnavailable.

@@ -3,7 +3,6 @@
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote
@@ -48,13 +47,12 @@ _KEPT_APART: Final = {
 _YES: Final = ("true", "1")
 
 
-@dataclass(frozen=True, slots=True)
-class EditorHandlers:
+class EditorHandlers(msgspec.Struct, frozen=True):
     """Answers what editors ask for. All but the features takes a credential."""
 
     documents: EditorDocuments
     document_values: int
-    features: Mapping[str, object] = field(default_factory=lambda: dict(FEATURES))
+    features: Mapping[str, object] = msgspec.field(default_factory=lambda: dict(FEATURES))
 
     async def show_features(self, _request: Request) -> Response:
         """`GET /features`: what this server can do."""

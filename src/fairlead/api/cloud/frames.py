@@ -6,7 +6,6 @@ a server's are not masked, so that they are the same bytes for everybody.
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, assert_never
 
 import msgspec
@@ -43,8 +42,7 @@ _LENGTH_IN_TWO_BYTES: Final = 0xFFFF
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """What a socket's client has said that it can read: previews with metadata, texts with the id of their job."""
 
     preview_metadata: bool = False

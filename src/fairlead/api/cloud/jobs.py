@@ -1,7 +1,6 @@
 """Jobs in the cloud API: status, lists, details and cancelling (C-05), the queue (C-07) and the history."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -92,8 +91,7 @@ async def _told_events(reader: JobReader, caller: Caller, job: Job) -> Sequence[
     return [(_decode_event(event.data), event.at) for event in kept if event.kind in _EVENTS_TOLD]
 
 
-@dataclass(frozen=True, slots=True)
-class JobHandlers:
+class JobHandlers(msgspec.Struct, frozen=True):
     """Answers `/api/job` and `/api/jobs`."""
 
     reader: JobReader
@@ -175,8 +173,7 @@ def _states(asked: Sequence[str]) -> frozenset[JobState] | None:
     return states_of(statuses)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueHandlers:
+class QueueHandlers(msgspec.Struct, frozen=True):
     """Answers `/api/queue` and `/api/interrupt`."""
 
     reader: JobReader
@@ -213,8 +210,7 @@ class QueueHandlers:
         return answer(Interrupted(interrupted=list(await self.canceller.cancel_running(caller, job_id))))
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryHandlers:
+class HistoryHandlers(msgspec.Struct, frozen=True):
     """Answers `/api/history_v2` and `/api/history`."""
 
     reader: JobReader

@@ -6,7 +6,6 @@ of nodes reads it.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -155,8 +154,7 @@ def _bad(type_: str, message: str) -> JobFaultError:
     return JobFaultError(BadSubmission(type_, message))
 
 
-@dataclass(frozen=True, slots=True)
-class PromptHandlers:
+class PromptHandlers(msgspec.Struct, frozen=True):
     """Answers `/api/prompt`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them."""
 
     readers: DocumentReaders

@@ -5,9 +5,9 @@ Every response carries a request id; every fault that travels up is worded by th
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+import msgspec
 from starlette import routing
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -46,8 +46,7 @@ _EXPECTED: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """How an API says that a call failed. `result` names the failure in logs and metrics, from a closed list."""
 
     status: int

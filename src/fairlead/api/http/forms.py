@@ -5,9 +5,9 @@ The names, the fields and the number of the parts have bounds; the receiver of a
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+import msgspec
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
@@ -33,11 +33,10 @@ class Sink(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Form:
+class Form(msgspec.Struct):
     """A form that was read: its fields, and what its file was called, None where there was none."""
 
-    fields: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] = msgspec.field(default_factory=dict)
     filename: str | None = None
 
 

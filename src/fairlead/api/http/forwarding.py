@@ -5,9 +5,10 @@ link but a scheme, a host and a path prefix that are each just that (docs/revers
 """
 
 import re
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
+
+import msgspec
 
 from fairlead.api.http.asgi import HOST_MAX, Scope, base_url_of, header, is_host, named_host
 
@@ -27,8 +28,7 @@ _PAIR: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BaseUrls:
+class BaseUrls(msgspec.Struct, frozen=True):
     """What absolute links begin with: scheme, host and perhaps a path, without a slash at the end.
 
     `public` is how the operator says that callers reach us, and always wins; `trusted` are the peers whose forwarded
@@ -88,8 +88,7 @@ class BaseUrls:
         return address is not None and any(address in network for network in self.trusted)
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(msgspec.Struct, frozen=True):
     """What a proxy says about the caller's request, as far as it can be believed."""
 
     scheme: str | None

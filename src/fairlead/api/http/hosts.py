@@ -4,8 +4,9 @@ A page of any site may have its name lead to this machine (DNS rebinding); its b
 site's own. Such a call names that site's host, so what asks for no credential answers calls to known hosts only.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.http.asgi import Scope
 from fairlead.api.http.forwarding import BaseUrls, address_of
@@ -14,8 +15,7 @@ from fairlead.domain.faults import FaultError, Forbidden
 _LOCAL: Final = "localhost"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownHosts:
+class KnownHosts(msgspec.Struct, frozen=True):
     """The hosts that this server is known by: its own machine, the public URL's, and more by an operator's setting.
 
     `more` are names and addresses in lower case, without a port.

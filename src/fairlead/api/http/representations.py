@@ -1,17 +1,16 @@
 """Which part of a representation a request asks for, and whether its caller has it already (RFC 9110, 13 and 14)."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 _SINGLE: Final = re.compile(r"bytes[ \t]*=[ \t]*(?:([0-9]{1,19})-([0-9]{0,19})|-([0-9]{1,19}))[ \t]*", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """The bytes from `start` up to `end`, not included."""
 
     start: int

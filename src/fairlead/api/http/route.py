@@ -6,11 +6,11 @@ Types of what travels stand for their schemas.
 
 import enum
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from inspect import isfunction
 from types import MappingProxyType, MethodType
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -87,8 +87,7 @@ class Access(enum.Enum):
         return self not in (Access.BODY, Access.NOTHING)
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """A value in a query, a header or a path; `type` stands for its schema."""
 
     name: str
@@ -98,8 +97,7 @@ class Parameter:
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     """What may be sent with a call."""
 
     type: Any
@@ -107,8 +105,7 @@ class Body:
     required: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A way to answer that is no error.
 
     `headers` are names of `openapi.document.HEADERS`, those that always come marked with a `!`.
@@ -120,8 +117,7 @@ class Answer:
     headers: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """What may be called, what answers it, what it takes, and with what it may answer.
 
     `errors` are the statuses of the errors that are its own. `aliases` are paths at which the same is served.
@@ -152,8 +148,7 @@ class Route:
         return (self.path, *self.aliases)
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(msgspec.Struct, frozen=True):
     """One API: what it is called, how its errors look, and its routes.
 
     `error` is the type of the envelope, `errors_of` those of statuses that have another. `refusals` are the statuses
@@ -168,9 +163,9 @@ class Api:
     routes: Sequence[Route]
     path_parameters: Mapping[str, Parameter]
     refusals: Mapping[Access, Sequence[int]]
-    errors_of: Mapping[int, Any] = field(default_factory=dict)
+    errors_of: Mapping[int, Any] = msgspec.field(default_factory=dict)
     error_headers: Sequence[str] = ()
-    headers_of: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    headers_of: Mapping[int, Sequence[str]] = msgspec.field(default_factory=dict)
     prefix: str = ""
 
 

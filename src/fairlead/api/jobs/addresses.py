@@ -5,8 +5,9 @@ At both, the jobs API is under `/api/v2` as usual. Only callers with access lear
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.http.asgi import Scope
 from fairlead.api.http.forwarding import BaseUrls
@@ -18,16 +19,14 @@ _ADDRESS: Final = "fairlead.deployment"
 """Under which name the address stands in the scope of a call that was sent to a deployment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """Where a call was sent. `host` is how the caller has named a deployment's own; None where the path names it."""
 
     deployment_id: str
     host: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentAddresses:
+class DeploymentAddresses(msgspec.Struct, frozen=True):
     """Tells whether a call was sent to a deployment. Without a `domain`, only paths name deployments."""
 
     base_urls: BaseUrls

@@ -1,7 +1,6 @@
 """Assets of the jobs API: sent, made from a hash, read, fetched, deleted (J-14)."""
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -109,8 +108,7 @@ def _bad(message: str) -> JobFaultError:
 # The asset may be deleted at any time, and anyone who asks must be who may.
 
 
-@dataclass(frozen=True, slots=True)
-class AssetHandlers:
+class AssetHandlers(msgspec.Struct, frozen=True):
     """Answers `/api/v2/assets`. `limit` is how many bytes an asset may have that is sent."""
 
     assets: Assets

@@ -5,9 +5,10 @@ serverless one refuses keys of accounts that must come by single sign-on.
 """
 
 import hmac
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from fairlead.api.http.asgi import Scope, header
@@ -26,8 +27,7 @@ _SUBJECT: Final = "self-hosted"
 _DEPLOYMENT: Final = "fairlead.admitting_deployment"
 
 
-@dataclass(frozen=True, slots=True)
-class SelfHosted:
+class SelfHosted(msgspec.Struct, frozen=True):
     """A surface for one workspace: anyone who shows the token speaks for it, and everybody where there is none."""
 
     workspace: str
@@ -46,8 +46,7 @@ class SelfHosted:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class JobCallers:
+class JobCallers(msgspec.Struct, frozen=True):
     """Finds out who calls, and counts the call. Where it is `self_hosted`, keys and tokens of callers count too.
 
     `asks_for_sso` has the single sign-on of organizations respected. At the address of one of the `deployments` only

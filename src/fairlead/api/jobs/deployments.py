@@ -1,6 +1,5 @@
 """Deployments as the jobs API has them: made, released, stopped, started, deleted (J-10, J-15)."""
 
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -40,8 +39,7 @@ _releases: Final = msgspec.json.Decoder(NewRelease)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentHandlers:
+class DeploymentHandlers(msgspec.Struct, frozen=True):
     """Answers `/api/v2/deployments` at the workspace's own address. Where there are no `deployments`, with 501.
 
     `domain` is the one whose subdomains they are, if there is one.

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import msgspec
@@ -143,8 +142,7 @@ def _bad(message: str) -> JobFaultError:
     return JobFaultError(BadSubmission("invalid_request", message))
 
 
-@dataclass(frozen=True, slots=True)
-class JobHandlers:
+class JobHandlers(msgspec.Struct, frozen=True):
     """Answers `/api/v2/jobs`. `body_limit` is in bytes; `key_fields` as `Brand.partner_key_fields` has them.
 
     Where it is no `archive`, jobs are not listed, and take no labels (J-10). At the address of a deployment its jobs

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -54,8 +53,7 @@ _SCHEMES: Final = {
 _EITHER: Final[Sequence[Mapping[str, Sequence[str]]]] = ({"apiKey": ()}, {"bearer": ()})
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderShown:
+class HeaderShown(msgspec.Struct, frozen=True):
     """A header of answers, and the schema of its value."""
 
     summary: str

@@ -1,6 +1,5 @@
 """`/openapi.json`: the document is made when it is first asked for, and never again."""
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
@@ -12,8 +11,7 @@ from fairlead.api.http.representations import tagged
 from fairlead.domain.catalog.schema import strong_etag
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True):
     """How headers are spelled, and what is served to whom."""
 
     names: HeaderNames

@@ -1,7 +1,6 @@
 """Answers the registry's routes: reading is everybody's, changing takes a credential (G-01)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -61,8 +60,7 @@ class _Probe(msgspec.Struct):
     node_version: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryHandlers:
+class RegistryHandlers(msgspec.Struct, frozen=True):
     """Answers the routes; each method says which of them is its own."""
 
     authenticator: Authenticator

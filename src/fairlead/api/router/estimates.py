@@ -1,6 +1,5 @@
 """The estimate route (R-30): what a call would cost, with nothing begun, held or charged."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
 
@@ -18,9 +17,12 @@ from fairlead.operations.runs.requests import ESTIMATE_GATES
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateHandlers:
-    """Answers `POST /v2/models/{provider}/{model}/estimate`."""
+class EstimateHandlers(msgspec.Struct, frozen=True):
+    """Answers `POST /v2/models/{provider}/{model}/estimate`.
+
+    A body has at most `body_limit` bytes and `body_values` JSON values; `native_aliases` are other words for the
+    model's own provider.
+    """
 
     estimator: Estimator
     native_aliases: frozenset[str]

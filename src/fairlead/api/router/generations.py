@@ -1,10 +1,10 @@
 """The two generations of the router's API, and everything they differ in."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
 from starlette.requests import Request
 
 from fairlead.api.http.asgi import Scope
@@ -23,8 +23,7 @@ _FOLDED_IN_V1: Final = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(msgspec.Struct, frozen=True):
     """One generation: its path prefix, the credentials it takes, and the buckets it does not know.
 
     `has_controls` says whether a run may be steered: the parameters of the run route, and idempotency keys. A
@@ -50,8 +49,7 @@ def generation_of(scope: Scope) -> Generation:
     return V1 if scope["path"].startswith("/v1/") else V2
 
 
-@dataclass(frozen=True, slots=True)
-class RouterCallers:
+class RouterCallers(msgspec.Struct, frozen=True):
     """Finds out who calls the router, and counts the call towards the quotas of its workspace."""
 
     authenticator: Authenticator

@@ -1,7 +1,6 @@
 """The router's reading routes: catalog, detail, schema document, public snapshot. They translate, not decide."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 from starlette.requests import Request
@@ -23,8 +22,7 @@ from fairlead.operations.catalog import CatalogKeeper
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class Handlers:
+class Handlers(msgspec.Struct, frozen=True):
     """Answers the reading routes of both generations."""
 
     catalog: CatalogKeeper

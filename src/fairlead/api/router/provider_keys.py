@@ -1,6 +1,5 @@
 """The routes of a workspace's own provider keys (R-17). A key comes in by PUT, and never goes out."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -24,8 +23,7 @@ _UNCACHED: Final = {"Cache-Control": "no-store"}
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderKeyHandlers:
+class ProviderKeyHandlers(msgspec.Struct, frozen=True):
     """Answers the provider key routes, for the workspace of the caller alone."""
 
     keys: ProviderKeys

@@ -1,7 +1,6 @@
 """The queue's routes (R-32 to R-35): submit, status, collect, cancel, and a stream of the status."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
 
@@ -44,8 +43,7 @@ _ALREADY_COMPLETED: Final = b"already_completed"
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class QueueHandlers:
+class QueueHandlers(msgspec.Struct, frozen=True):
     """Answers the routes below `/v2/models/{provider}/{model}/requests`."""
 
     admitter: Admitter

@@ -1,9 +1,9 @@
 """The router's routes (docs/router.md, docs/queue.md)."""
 
-from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.api.http.route import (
     ANYTHING,

@@ -3,10 +3,11 @@
 import asyncio
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 from urllib.parse import unquote
+
+import msgspec
 
 from fairlead.api.http.asgi import (
     REQUEST_ID,
@@ -61,8 +62,7 @@ def _model_id_at(provider: str, model: str) -> str:
     return model_id_of(unquote(provider), unquote(model))
 
 
-@dataclass(frozen=True, slots=True)
-class RunHandler:
+class RunHandler(msgspec.Struct, frozen=True):
     """Answers `POST /v?/models/{provider}/{model}`: one model run, its native output forwarded untouched (R-10)."""
 
     authenticator: Authenticator

@@ -1,6 +1,5 @@
 """The usage route: what the caller's workspace has used, by day, model and key."""
 
-from dataclasses import dataclass
 from typing import Final, cast
 
 import msgspec
@@ -20,8 +19,7 @@ _UNCACHED: Final = {"Cache-Control": "no-store"}
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class UsageHandlers:
+class UsageHandlers(msgspec.Struct, frozen=True):
     """Answers `GET /v2/usage`, for the whole workspace of the caller and for no other."""
 
     usage: UsageReader

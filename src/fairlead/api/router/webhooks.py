@@ -1,7 +1,6 @@
 """The webhook routes: what became of a run's webhook, and the secret a workspace's webhooks are signed with."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -22,8 +21,7 @@ _UNCACHED: Final = {"Cache-Control": "no-store"}
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookHandlers:
+class WebhookHandlers(msgspec.Struct, frozen=True):
     """Answers the webhook routes, for the workspace of the caller alone."""
 
     log: DeliveryLog

@@ -3,8 +3,9 @@
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.domain.accounts.token_issuers import TokenKind
 from fairlead.domain.faults import Fault, Forbidden, NotEnabled, ServiceUnavailable
@@ -44,8 +45,7 @@ EVERY_GATE: Final = "*"
 """The name under which switches that cannot be read at all are unknown together; no switch is called so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patterns:
+class Patterns(msgspec.Struct, frozen=True):
     """A list of allowed names: exact, or ending in `*` to mean a prefix. `None` allows everything.
 
     One that is not `is_readable` allows nothing, and is no reason to refuse anything for good (R-38).
@@ -63,8 +63,7 @@ class Patterns:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SingleSignOn:
+class SingleSignOn(msgspec.Struct, frozen=True):
     """The single sign-on by which an account must come, which takes no keys (J-11).
 
     `organization_id` is the organization that has it; None where nobody has said which.
@@ -73,8 +72,7 @@ class SingleSignOn:
     organization_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """An authenticated caller: the workspace that pays, the credential used, and what both allow.
 
     `gates` holds only the switches that differ from ON; `exhausted` is a hint that a prepaid workspace had nothing
@@ -91,19 +89,19 @@ class Caller:
     workspace_models: Patterns = Patterns()
     credential_models: Patterns = Patterns()
     providers: Patterns = Patterns()
-    gates: Mapping[str, Gate] = field(default_factory=dict)
+    gates: Mapping[str, Gate] = msgspec.field(default_factory=dict)
     exhausted: bool = False
     own_keys: frozenset[str] = frozenset()
     single_sign_on: SingleSignOn | None = None
     unproven: bool = False
     token_kind: TokenKind | None = None
-    is_unrestricted: bool = field(init=False)
-    """Whether nothing of R-38 limits which models and providers it may use, as it is for most: every run asks."""
+    is_unrestricted: bool = False
+    """Whether nothing of R-38 limits its models and providers, as for most; computed when it is made."""
 
     def __post_init__(self) -> None:
         patterns = (self.workspace_models, self.credential_models, self.providers)
         is_open = not self.gates and all(one.allowed is None and one.is_readable for one in patterns)
-        object.__setattr__(self, "is_unrestricted", is_open)
+        msgspec.structs.force_setattr(self, "is_unrestricted", is_open)
 
     @property
     def payer_id(self) -> str | None:

@@ -1,15 +1,15 @@
 """Documents that editors keep for a workspace: settings, and small files such as workflows."""
 
 import unicodedata
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 NAME_MAX: Final = 200
 """The longest name of a setting or a file, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentInfo:
+class DocumentInfo(msgspec.Struct, frozen=True):
     """What there is to know of a document beside its content; its size is in bytes, the time in ms since 1970."""
 
     name: str

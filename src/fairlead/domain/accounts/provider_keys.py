@@ -1,10 +1,10 @@
 """Workspaces' own keys at providers (R-17): what may be one, what may be told of one, who manages them."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import jiter
+import msgspec
 
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import Fault, Forbidden
@@ -17,8 +17,7 @@ _HINTED_OF: Final = 4
 _KEY: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredKey:
+class StoredKey(msgspec.Struct, frozen=True):
     """What may be told of a key: its provider, its last characters, and when it was stored in ms since 1970."""
 
     provider: str

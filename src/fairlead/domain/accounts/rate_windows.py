@@ -7,8 +7,9 @@ for one server; what several servers count is added up elsewhere and told to eac
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from fairlead.domain.faults import RateLimited
 
@@ -24,8 +25,7 @@ class Span(enum.Enum):
         self.length = length
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(msgspec.Struct, frozen=True):
     """The most requests a workspace may make in each window of a span."""
 
     span: Span

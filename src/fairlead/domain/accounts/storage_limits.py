@@ -1,13 +1,14 @@
 """How much a workspace may keep: bytes and files, by a setting for all and by a limit of its own (S-09)."""
 
-from dataclasses import dataclass, replace
 from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 _NONE: Final = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StorageLimits:
+class StorageLimits(msgspec.Struct, frozen=True):
     """The most a workspace may keep; 0 is no limit."""
 
     bytes: int = _NONE
@@ -17,8 +18,7 @@ class StorageLimits:
 UNLIMITED: Final = StorageLimits()
 
 
-@dataclass(frozen=True, slots=True)
-class StorageUsage:
+class StorageUsage(msgspec.Struct, frozen=True):
     """What a workspace keeps, and the limits of its own; None where those of all workspaces hold."""
 
     bytes: int = 0

@@ -3,34 +3,30 @@
 Faults that assets share with other files (no bytes, too many of them) are those of `faults.py` beside this.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class AssetNotFound:
+
+class AssetNotFound(msgspec.Struct, frozen=True):
     """The workspace has no such asset; one of another workspace cannot be told from one there never was."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlobNotFound:
+class BlobNotFound(msgspec.Struct, frozen=True):
     """The workspace has no file with these bytes, no matter who else may have one."""
 
 
-@dataclass(frozen=True, slots=True)
-class HashMismatch:
+class HashMismatch(msgspec.Struct, frozen=True):
     """The bytes that came are not those that were announced: `actual` is the BLAKE3 of what came."""
 
     actual: str
 
 
-@dataclass(frozen=True, slots=True)
-class ContentBlocked:
+class ContentBlocked(msgspec.Struct, frozen=True):
     """The bytes are on the list of those that are not taken in."""
 
 
-@dataclass(frozen=True, slots=True)
-class AssetInUse:
+class AssetInUse(msgspec.Struct, frozen=True):
     """A job that has not ended needs the asset."""
 
 

@@ -6,8 +6,9 @@ than refused, wherever clients of this format send some.
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 KINDS: Final = ("input", "output", "temp")
 """What a file is for: given by callers, made by jobs, or made by jobs to be looked at for a while."""
@@ -22,8 +23,7 @@ _OUTPUT: Final = re.compile(r"(.+)_([0-9]{5,})_\.[^.]+", re.DOTALL)
 _EXTENSION: Final = re.compile(r"\.?(?P<extension>[A-Za-z0-9]{1,10})")
 
 
-@dataclass(frozen=True, slots=True)
-class FileReference:
+class FileReference(msgspec.Struct, frozen=True):
     """A file as it is asked for: by its name, and by what is in it where the name says so; `kind` where it says one."""
 
     name: str

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 TAGS_MAX: Final = 16
 TAG_MAX: Final = 64
@@ -19,8 +20,7 @@ class BadAssetError(ValueError):
     """What was said of an asset cannot be kept; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewAsset:
+class NewAsset(msgspec.Struct, frozen=True):
     """What a caller says of an asset: where it is on his side, tags, and how many seconds to keep it, None to stay."""
 
     file_path: str | None = None
@@ -37,8 +37,7 @@ class NewAsset:
             raise BadAssetError(f"expires_in must be {EXPIRES_MIN} to {EXPIRES_MAX} seconds.")
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(msgspec.Struct, frozen=True):
     """An asset of a workspace; times in ms since 1970, `expires_at` is None for one that stays.
 
     `name` is what a workflow may call it, `path` what its sender does; `blob` is the BLAKE3 of its bytes. `link` is
@@ -59,8 +58,7 @@ class Asset:
     tags: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AddedAsset:
+class AddedAsset(msgspec.Struct, frozen=True):
     """An asset that was to be added: `is_new` unless there was this one, `is_known` where its bytes were known."""
 
     asset: Asset

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import msgspec
+
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.operations import SOLE, Operation, meant
 from fairlead.domain.catalog.schema import InputSchema
@@ -23,16 +25,14 @@ SUGGESTIONS_MAX: Final = 3
 _SUGGESTION_LIKENESS: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Assets:
+class Assets(msgspec.Struct, frozen=True):
     """Which links of a result are copied to our storage, and for how many seconds those of ours then hold (R-36)."""
 
     at: tuple[Pointer, ...]
     lifetime: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
+class Leg(msgspec.Struct, frozen=True):
     """One way to run a model: a provider, its calls by operation, and what it costs there.
 
     `name` is the provider's own name of the model, by operation where it has several; `fixed` are top-level fields the
@@ -44,7 +44,7 @@ class Leg:
     calls: Mapping[str, str]
     names: Mapping[str, str]
     rate_cards: tuple[RateCard, ...]
-    fixed: Mapping[str, object] = field(default_factory=dict)
+    fixed: Mapping[str, object] = msgspec.field(default_factory=dict)
     translation: Translation | None = None
     strict: StrictForm | None = None
 
@@ -53,20 +53,21 @@ class Leg:
         return self.calls.get(operation)
 
 
-@dataclass(frozen=True, slots=True)
-class Retirement:
+class Retirement(msgspec.Struct, frozen=True):
     """When a model stops being runnable, and what to use instead."""
 
     date: datetime.date
     successor: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """Bytes served as they are, with their entity tag."""
 
     content: bytes
     etag: str
+
+
+_NO_ASSETS: Final = Assets(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Model:
     operations: tuple[Operation, ...] = (SOLE,)
     billed_as: tuple[Operation, ...] = ()
     draft_of: Pointer | None = None
-    assets: Assets = Assets(())
+    assets: Assets = _NO_ASSETS
     canonical_id: str | None = None
     title: str = ""
     modality: str | None = None
@@ -141,8 +142,7 @@ class Model:
         return self.retirement is not None and self.retirement.date <= today
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """What a search of the catalog is for: words that id or title have, what is made, by which provider.
 
     A model has several providers where others serve it as well, and any of them fits.
@@ -218,7 +218,8 @@ def _marked_up(model: Model, markups: Markups) -> Model:
     legs = []
     for leg in model.legs:
         percent = markups.of(model.id, leg.provider)
-        legs.append(replace(leg, rate_cards=tuple(replace(card, markup=percent) for card in leg.rate_cards)))
+        cards = tuple(replace(card, markup=percent) for card in leg.rate_cards)
+        legs.append(msgspec.structs.replace(leg, rate_cards=cards))
     return replace(model, legs=tuple(legs))
 
 

@@ -1,14 +1,14 @@
 """Operations: what a body may ask of a model (R-16)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.domain.conditions import Condition, all_hold
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True):
     """One thing a model does: meant by a body for which every condition holds (R-16).
 
     `is_edit` marks the operation of an editable model that an input picture selects; it travels as a form with files

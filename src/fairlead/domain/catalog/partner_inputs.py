@@ -7,7 +7,6 @@ callbacks, streaming, and the name of the model, which the node itself says.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -45,8 +44,7 @@ _LEAST_STEP: Final = 0.01
 _LABEL: Final = re.compile(r"[^A-Za-z0-9_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A field of a schema: where it is, what names it, and whether a body must have it."""
 
     name: str

@@ -4,7 +4,6 @@ These are the forms that vendors of language and video models share; a schema of
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -19,12 +18,11 @@ _ROLES: Final = {"first_frame": "IMAGE", "last_frame": "IMAGE", "reference_image
 _TYPES: Final = {"IMAGE": "image/png", "VIDEO": "video/mp4", "AUDIO": "audio/wav"}
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(msgspec.Struct, frozen=True):
     """Inputs, and what a body begins as by its top-level fields."""
 
     inputs: Sequence[NodeInput] = ()
-    start: Mapping[str, object] = field(default_factory=dict)
+    start: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 def opening_of(name: str, at: Pointer, schema: Mapping[str, object], *, is_required: bool) -> Opening | None:

@@ -6,7 +6,6 @@ therefore refused, and never rewritten: another value of a fixed field, and any 
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -25,8 +24,7 @@ _NAME_MAX: Final = 200
 _sorted: Final = msgspec.json.Encoder(order="sorted").encode
 
 
-@dataclass(frozen=True, slots=True)
-class StrictField:
+class StrictField(msgspec.Struct, frozen=True):
     """A place where a strict body may have a scalar; only one of `values` (as JSON writes them), `at_most` times."""
 
     at: Pointer

@@ -7,8 +7,9 @@ Everything a body says that no field carries over is dropped, and each drop is n
 import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.domain.conditions import text_of
 from fairlead.domain.pointers import Pointer, as_text, find_all, is_plural, put
@@ -17,8 +18,7 @@ _NO_PLACE: Final = "this provider has no such field"
 _NO_WORD: Final = "this provider cannot express this value"
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """One field on its way: from where, to where, and how its value is spelled there.
 
     Several `sources` are joined by `glue` into one text; several `targets` take the parts of a text cut at `glue`.
@@ -35,8 +35,7 @@ class Move:
     glue: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
+class Translation(msgspec.Struct, frozen=True):
     """How to speak to a provider that serves another provider's model.
 
     `dropped` gives reasons for fields by their pointers; `implied` are places that say nothing of their own, such as
@@ -46,15 +45,14 @@ class Translation:
 
     moves: tuple[Move, ...]
     constants: tuple[tuple[Pointer, object], ...] = ()
-    dropped: Mapping[str, str] = field(default_factory=dict)
+    dropped: Mapping[str, str] = msgspec.field(default_factory=dict)
     implied: tuple[Pointer, ...] = (("model",),)
     answer: tuple[Move, ...] = ()
     answer_constants: tuple[tuple[Pointer, object], ...] = ()
     require: tuple[Pointer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Translated:
+class Translated(msgspec.Struct, frozen=True):
     """A body in a provider's words, and what could not be said in them: `field: reason` each."""
 
     body: dict[str, object]

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
+
+import msgspec
 
 NO_MARKUP: Final = Decimal(0)
 EVERYTHING: Final = "*"
@@ -14,11 +15,10 @@ _MOST: Final = 1000
 _PERCENT_MAX: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Markups:
+class Markups(msgspec.Struct, frozen=True):
     """Percentages by `*`, the name of a provider, or the id of a model; the most specific one counts."""
 
-    percent: Mapping[str, Decimal] = field(default_factory=dict)
+    percent: Mapping[str, Decimal] = msgspec.field(default_factory=dict)
 
     def of(self, model_id: str, provider: str) -> Decimal:
         """What is added to the prices of a model at a provider."""

@@ -43,18 +43,16 @@ class Reading(enum.StrEnum):
 _VALUE: Final = Reading.VALUE
 
 
-@dataclass(frozen=True, slots=True)
-class Factor:
+class Factor(msgspec.Struct, frozen=True):
     """A number in the caller's body: read at `at`, or `otherwise` where nothing is; `values` maps texts to numbers."""
 
     at: Pointer = ()
     reading: Reading = Reading.VALUE
-    values: Mapping[str, Decimal] = field(default_factory=dict)
+    values: Mapping[str, Decimal] = msgspec.field(default_factory=dict)
     otherwise: Decimal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Requested:
+class Requested(msgspec.Struct, frozen=True):
     """A quantity in the caller's body: the product of some factors, scaled; unknown when `unless` is present.
 
     `plus` are further products that are added. `bound`: it is only the most there can be, such as a limit on output
@@ -68,8 +66,7 @@ class Requested:
     plus: tuple["Requested", ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(msgspec.Struct, frozen=True):
     """A quantity in the partner's answer: a place in its JSON or one of its headers, scaled.
 
     `plus` are places of further numbers that are added where they stand. `counted`: how many values stand at that
@@ -85,8 +82,7 @@ class Measured:
     plus: tuple[Pointer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """Another price of a component, for some operations, or where conditions on the body hold."""
 
     price: int
@@ -94,8 +90,7 @@ class Case:
     when: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A part of a measured quantity that has a price of its own, such as tokens read from a cache; `unit` for people.
 
     It is found at `answer`, in the units and with the scale of the whole. Where none of `when_any` holds for the body
@@ -108,8 +103,7 @@ class Part:
     when_any: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Multiplier:
+class Multiplier(msgspec.Struct, frozen=True):
     """By what a price is multiplied for a service tier, a long context or the like; several are multiplied together.
 
     `name` says for people when it applies. `when` are conditions on the body, which must have more than `size_above`
@@ -123,8 +117,7 @@ class Multiplier:
     answered: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StrictQuantity:
+class StrictQuantity(msgspec.Struct, frozen=True):
     """Where a body in the provider's own form has a quantity; for some operations, or where conditions hold."""
 
     requested: Requested
@@ -132,8 +125,7 @@ class StrictQuantity:
     when: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StrictPointers:
+class StrictPointers(msgspec.Struct, frozen=True):
     """How a component is priced from a body in the provider's own form (S-01): the first quantity and case that apply.
 
     Where none applies, `at_most` is held, at the dearest price of the component.

@@ -4,7 +4,6 @@ The records every run passes through are msgspec structs: making a frozen datacl
 frozen struct 0.1 µs (docs/why.md).
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias, final
 
 import msgspec
@@ -218,8 +217,7 @@ class HasEnded(msgspec.Struct, frozen=True):
     """The run ended before; nothing was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiveRun:
+class LiveRun(msgspec.Struct, frozen=True):
     """A run found unfinished in the books: what a takeover needs to go on."""
 
     run_id: str

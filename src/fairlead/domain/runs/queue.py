@@ -7,7 +7,6 @@ import enum
 import math
 import re
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -71,8 +70,7 @@ def retry_after_working(elapsed_ms: int) -> int:
     return max(1, min(WORKING_MAX, elapsed_ms // 4000))
 
 
-@dataclass(slots=True)
-class _Claims:
+class _Claims(msgspec.Struct):
     """What is remembered of a workspace: when its last claim was, and the weighted mean of the time between claims."""
 
     last_ms: int

@@ -3,9 +3,9 @@
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from fairlead.engine.graph.signatures import Signature
@@ -15,8 +15,7 @@ _ENTRY_BYTES: Final = 1_000
 _COUNTED_ITEMS_MAX: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """What a node gave: a list of values for each output, and what it showed."""
 
     outputs: Sequence[Sequence[object]]

@@ -6,9 +6,9 @@ Everything here may run in a thread: it changes nothing but what it is given.
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import numpy as np
 
 from fairlead.engine.graph.graph import Link
@@ -21,8 +21,7 @@ CALLS_MAX: Final = 100_000
 _CONCURRENT_CALLS_MAX: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A node with the values of each input that is known; those in `missing` are lazy and not known yet."""
 
     node: LiveNode
@@ -36,23 +35,20 @@ class Step:
         return self.node.interface.definition
 
 
-@dataclass(frozen=True, slots=True)
-class Wants:
+class Wants(msgspec.Struct, frozen=True):
     """The node needs more of its lazy inputs before it can be executed."""
 
     paths: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(msgspec.Struct, frozen=True):
     """The node, or a call of it, has failed; `inputs` are those of the call."""
 
     error: BaseException
-    inputs: Mapping[str, object] = field(default_factory=dict)
+    inputs: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(msgspec.Struct, frozen=True):
     """What each call gave, in order; and the words of the blockers that stopped calls."""
 
     results: Sequence[Result | Blocked]

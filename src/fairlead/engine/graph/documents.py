@@ -1,10 +1,10 @@
 """A workflow as a file: the graph in the API format, alone or as it is submitted to a server."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import jiter
+import msgspec
 
 from fairlead.engine.graph.graph import BadGraphError, Node, read_graph
 
@@ -12,12 +12,11 @@ DOCUMENT_BYTES_MAX: Final = 256 * 2**20
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A graph, and what came with it for hidden inputs, by their kinds."""
 
     graph: Mapping[str, Node]
-    hidden: Mapping[str, object] = field(default_factory=dict)
+    hidden: Mapping[str, object] = msgspec.field(default_factory=dict)
 
 
 def read_document(content: bytes) -> Document:

@@ -10,9 +10,10 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeAlias, assert_never
+
+import msgspec
 
 from fairlead.domain.jobs import events
 from fairlead.domain.jobs.events import Ending, Event, Failed, Interrupted, Place, Succeeded
@@ -72,8 +73,7 @@ async def _awaited(value: Awaitable[object]) -> object:
     return await value
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """A validated graph, the outputs to make, its files, the values of hidden inputs by kind, and what else is reached.
 
     PROMPT, DYNPROMPT and UNIQUE_ID need not be given.
@@ -82,12 +82,11 @@ class Work:
     graph: Graph
     outputs: Sequence[str]
     files: Files
-    hidden: Mapping[str, object] = field(default_factory=dict)
+    hidden: Mapping[str, object] = msgspec.field(default_factory=dict)
     outside: Outside = ALONE
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """How an execution ended, and what its nodes have shown, by node."""
 
     ending: Ending

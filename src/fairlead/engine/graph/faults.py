@@ -1,21 +1,21 @@
 """What can be wrong with a graph before it is executed, in the shapes editors know (engine-wire, 2.1)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 _SHOWN_CHOICES_MAX: Final = 20
 _SHOWN_LENGTH_MAX: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """One thing that is wrong, with a stable type, words, details and facts."""
 
     type: str
     message: str
     details: str = ""
-    extra_info: Mapping[str, Any] = field(default_factory=dict)
+    extra_info: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     def as_dict(self) -> dict[str, object]:
         """The fault as editors read it."""
@@ -27,8 +27,7 @@ class Fault:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFaults:
+class NodeFaults(msgspec.Struct, frozen=True):
     """What is wrong with one node, and the outputs that cannot be made because of it."""
 
     class_type: str
@@ -44,8 +43,7 @@ class NodeFaults:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(msgspec.Struct, frozen=True):
     """An input of a node, as its faults name it; `config` is how it is declared, for editors."""
 
     path: str

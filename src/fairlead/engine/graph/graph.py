@@ -1,8 +1,9 @@
 """A workflow as data: nodes by id, each with its class, constants and links, read strictly from the API format."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
 
 NODES_MAX: Final = 1_000_000
 INPUTS_MAX: Final = 10_000_000
@@ -23,8 +24,7 @@ class BadLink(NamedTuple):
     value: list[object]
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A node of a graph. An input is a Link, a BadLink or a constant."""
 
     id: str

@@ -1,9 +1,10 @@
 """A graph while it is executed: what was submitted, and what nodes have put in their places since."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, cast
+
+import msgspec
 
 from fairlead.domain.jobs.events import Place
 from fairlead.engine.graph.cycles import ordered
@@ -19,8 +20,7 @@ class ExpansionError(Exception):
     """A node gave a graph that cannot take its place; the words say why."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiveNode:
+class LiveNode(msgspec.Struct, frozen=True):
     """A node, with its inputs sorted by what is to be done with them.
 
     `links` are worked out first, `lazy` ones (names of links) only when asked for; `raw` ones are passed as they are.

@@ -7,8 +7,9 @@ output, then what feeds that, and else the one that was added first.
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 _FAR: Final = 3
 """The distance from an output at which it no longer matters."""
@@ -22,8 +23,7 @@ class DependencyCycleError(Exception):
         self.nodes: Final = tuple(nodes)
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(msgspec.Struct):
     number: int
     is_concurrent: bool
     needs: set[str]

@@ -6,9 +6,11 @@ grow with nodes and links, whatever the depth.
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.engine.graph import faults
 from fairlead.engine.graph.cycles import ordered, way_round
@@ -29,8 +31,7 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = MappingProxyType(
 _ANY: Final = frozenset({"*", "COMFY_MATCHTYPE_V3"})
 
 
-@dataclass(frozen=True, slots=True)
-class Validated:
+class Validated(msgspec.Struct, frozen=True):
     """A graph with its constants converted, its outputs that can be made in order, and what is wrong with the rest.
 
     Of very many faulty nodes the first 1,000 are told of.

@@ -3,7 +3,6 @@
 import importlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -16,8 +15,7 @@ from fairlead.engine.nodes.registry import Registry, described
 from fairlead.engine.packs.loader import load_packs
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """The classes of nodes there are, the names of those that are partners' models, and how packs fared.
 
     `keeps_folder` says that a pack has left something in the folder it may write in, or knows its path.

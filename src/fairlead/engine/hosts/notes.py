@@ -4,8 +4,9 @@ Who assembles the server decides what to log and to count.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from fairlead.engine.hosts.service import PackReport
 
@@ -14,8 +15,7 @@ class EngineUnavailableError(Exception):
     """No engine host does what was asked of one right now; the words say why."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostStarted:
+class HostStarted(msgspec.Struct, frozen=True):
     """An engine process takes work: how long it took to start (seconds), what it is for, the packs it has loaded.
 
     `kind` is `template`, or what a host does: `check`, `render` or `execute`.
@@ -27,15 +27,13 @@ class HostStarted:
     packs: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PackProbed:
+class PackProbed(msgspec.Struct, frozen=True):
     """A node pack was tried: how it fared."""
 
     report: PackReport
 
 
-@dataclass(frozen=True, slots=True)
-class ClassesShadowed:
+class ClassesShadowed(msgspec.Struct, frozen=True):
     """A node pack has classes whose names are those of another pack, `owner`, which is loaded first and gives them."""
 
     pack: str
@@ -43,8 +41,7 @@ class ClassesShadowed:
     classes: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class HostEnded:
+class HostEnded(msgspec.Struct, frozen=True):
     """An engine process has ended: why we ended it, or None where it ended by itself; as `died` words it."""
 
     pid: int
@@ -52,16 +49,14 @@ class HostEnded:
     died: str
 
 
-@dataclass(frozen=True, slots=True)
-class HostNotStarted:
+class HostNotStarted(msgspec.Struct, frozen=True):
     """An engine process could not be started: why, and the end of what it has said about it."""
 
     why: str
     last_words: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerFailed:
+class AnswerFailed(msgspec.Struct, frozen=True):
     """A callback raised an unexpected error; the node was told no detail of it."""
 
     question: str

@@ -8,7 +8,6 @@ import asyncio
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -30,16 +29,15 @@ Classes: TypeAlias = Mapping[str, bytes]
 """What editors are told of each class, by name."""
 
 
-@dataclass(slots=True)
-class _Pack:
+class _Pack(msgspec.Struct):
     """A pack: its probe under way, then its report and classes. `edition` numbers that probe among all."""
 
     name: str
     edition: int = 0
     report: PackReport | None = None
-    classes: Classes = field(default_factory=dict)
+    classes: Classes = msgspec.field(default_factory=dict)
     probe: "asyncio.Task[PackReport] | None" = None
-    shadowed_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    shadowed_by: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
     """Its classes that other packs give, by those packs."""
 
 

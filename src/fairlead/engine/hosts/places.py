@@ -7,8 +7,9 @@ another or nobody has come for a while.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
+
+import msgspec
 
 from fairlead.engine.hosts.execution import HostedExecution
 from fairlead.engine.hosts.process import EngineProcess
@@ -24,8 +25,7 @@ _UNFIT: Final = "it is not good for another job"
 Start: TypeAlias = Callable[[Packs, str], Awaitable[EngineProcess]]
 
 
-@dataclass(eq=False, slots=True)
-class Place:
+class Place(msgspec.Struct, eq=False):
     """A place for a host; `host` is None while one is being started. `stamp` is what was true of its packs then."""
 
     workspace: str

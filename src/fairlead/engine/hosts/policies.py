@@ -1,7 +1,6 @@
 """What hosts may see, reach and take, by the node packs they have."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -13,8 +12,7 @@ from fairlead.processes.confinement.policy import Policy
 EVERY_PACK: Final = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class HostPolicies:
+class HostPolicies(msgspec.Struct, frozen=True):
     """The policies of a server's hosts, without their folders: without the network, and with it where some have it.
 
     A host has the network when each of its packs is `networked`; EVERY_PACK among these is all. `groups` is where

@@ -9,7 +9,6 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Collection, Coroutine, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -52,8 +51,7 @@ _CHECK: Final = Service("check")
 _RENDER: Final = Service("render", niceness=10)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """How each node pack of a set fared when it was loaded, and which of them there are not.
 
     `error` says why none of them can be used; it is None where each can be used that has no error of its own.
@@ -64,8 +62,7 @@ class Prepared:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(msgspec.Struct, frozen=True):
     """The names of copies of some packs, which of the packs there are not, and why there are no copies, where so."""
 
     names: tuple[str, ...]

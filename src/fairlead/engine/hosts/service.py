@@ -12,7 +12,6 @@ notices and frames are those of `processes.rpc`. A large document is in a file (
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -52,16 +51,15 @@ class DeclinedError(Exception):
 # What a host may call.
 
 
-@dataclass(frozen=True, slots=True)
-class ModelAnswer:
+class ModelAnswer(msgspec.Struct, frozen=True):
     """What a partner's model gave: JSON, and where the files lie that it names, with their types, by link.
 
     An answer that is bytes has no `body`, and its file under the empty link.
     """
 
     body: bytes
-    files: Mapping[str, Path] = field(default_factory=dict)
-    content_types: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Path] = msgspec.field(default_factory=dict)
+    content_types: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class CheckQuestions(Definition, Protocol):

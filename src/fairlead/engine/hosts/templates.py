@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -36,8 +35,7 @@ _OWN: Final = "loaded"
 _NO_ROOM: Final = "too many sets of node packs are being loaded right now"
 
 
-@dataclass(frozen=True, slots=True)
-class HostSettings:
+class HostSettings(msgspec.Struct, frozen=True):
     """What hosts are given. Memory and cache are in bytes of each host (0 memory is no bound), times in seconds.
 
     `scratch` is the folder for theirs, shared with other servers at will; `packs` are folders of node packs, of
@@ -72,8 +70,7 @@ class HostSettings:
     heartbeat_seconds: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(msgspec.Struct, frozen=True):
     """What a host is for: `kind` is told of it, and the rest to it."""
 
     kind: str
@@ -81,8 +78,7 @@ class Service:
     niceness: int = NICENESS
 
 
-@dataclass(eq=False, slots=True)
-class _Template:
+class _Template(msgspec.Struct, eq=False):
     """A process with some packs loaded, and how they fared."""
 
     process: EngineProcess

@@ -8,8 +8,9 @@ that a question that kills takes no other with it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
+
+import msgspec
 
 from fairlead.engine.hosts.connection import ProcessLostError
 from fairlead.engine.hosts.kept import KeptProcess
@@ -27,8 +28,7 @@ _OUT_OF_DATE: Final = "its nodes are out of date"
 _TWICE: Final = "the engine stopped twice while it worked on this"
 
 
-@dataclass(frozen=True, slots=True)
-class ValidatorLimits:
+class ValidatorLimits(msgspec.Struct, frozen=True):
     """How many questions are answered at once, `share` of them of one workspace at most, each within `seconds`.
 
     A place is waited for `room_seconds`. Of idle hosts `kept` are kept, each for `idle_seconds`.
@@ -42,13 +42,12 @@ class ValidatorLimits:
     idle_seconds: float
 
 
-@dataclass(eq=False, slots=True)
-class _Validator:
+class _Validator(msgspec.Struct, eq=False):
     """The host of a workspace with some packs, and what was true of these when it was begun."""
 
     host: KeptProcess[EngineProcess]
     stamp: Hashable
-    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    alone: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     expiry: asyncio.TimerHandle | None = None
 
 

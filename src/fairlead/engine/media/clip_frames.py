@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
 import cv2
+import msgspec
 import numpy as np
 
 from fairlead.engine.media import clip_library
@@ -28,8 +28,7 @@ _SIGNATURES: Final = (
 _TS_SYNC, _TS_PACKET_BYTES = 0x47, 188
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """What is known of the pictures of a file before they are decoded."""
 
     width: int

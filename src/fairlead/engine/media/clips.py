@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec
 import numpy as np
 
 from fairlead.engine.media import clip_encoding, clip_frames, clip_library, clip_sound, mp4, mp4_writing, pictures, webm
@@ -32,8 +33,7 @@ def _go_on() -> None:
     """Nobody wants to stop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Components:
+class Components(msgspec.Struct, frozen=True):
     """What a video consists of."""
 
     images: Array
@@ -91,8 +91,7 @@ class Clip(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class MadeClip:
+class MadeClip(msgspec.Struct, frozen=True):
     """A video of images that are there."""
 
     components: Components
@@ -128,8 +127,8 @@ class MadeClip:
         first, last = _first_at(start, rate), _first_at(end, rate)
         if last <= first:
             return None
-        part = replace(self.components, images=self.components.images[first:last])
-        return MadeClip(replace(part, audio=_cut(part.audio, start, end)))
+        part = msgspec.structs.replace(self.components, images=self.components.images[first:last])
+        return MadeClip(msgspec.structs.replace(part, audio=_cut(part.audio, start, end)))
 
     def extension_for(self, format: str, codec: str) -> str:  # noqa: A002, ARG002 -- it is always the same
         """The ending of the name of a file."""

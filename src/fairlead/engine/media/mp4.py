@@ -2,10 +2,11 @@
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
+
+import msgspec
 
 _HEAD: Final = struct.Struct(">I4s")
 _TOP_BOXES_MAX: Final = 4_096
@@ -19,8 +20,7 @@ _VISUAL_ENTRY_BYTES, _SOUND_ENTRY_BYTES = 78, 28
 """What stands in a sample entry before its boxes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Track:
+class Track(msgspec.Struct, frozen=True):
     """A track of a file: what it holds and where its packets are."""
 
     kind: str

@@ -3,10 +3,11 @@
 import shutil
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.engine.media.mp4 import boxes, read_index, top_boxes
 from fairlead.engine.media.mp4 import texts as old_texts
@@ -26,8 +27,7 @@ _VP9_LEVELS: Final = (
 """The most pixels a second of each level."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Laid:
+class _Laid(msgspec.Struct, frozen=True):
     """A track as it is laid out: its packets in chunks of about a second."""
 
     packets: Sequence[bytes]

@@ -6,11 +6,11 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
 
 import cv2
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -37,8 +37,7 @@ class UnreadablePictureError(ValueError):
     """A file is not a picture, is broken, or is larger than pictures may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(msgspec.Struct, frozen=True):
     """The frames of a file: colours [B,H,W,3], and alpha [B,H,W] when any frame has some."""
 
     colours: Array

@@ -1,12 +1,12 @@
 """Encoded pictures and sounds on their way into a file: packets, and what decoders must be told."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class PictureStream:
+
+class PictureStream(msgspec.Struct, frozen=True):
     """Encoded frames, each shown for as long as the others."""
 
     codec: str
@@ -22,8 +22,7 @@ class PictureStream:
     """The content of the box av1C, for AV1."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpusStream:
+class OpusStream(msgspec.Struct, frozen=True):
     """An encoded sound."""
 
     channels: int

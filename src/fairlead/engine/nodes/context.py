@@ -1,13 +1,13 @@
 """What a node may ask of the world while it runs: its files, its progress, whether it is still wanted."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class SavedFile:
+
+class SavedFile(msgspec.Struct, frozen=True):
     """A file of a job, as others may refer to it."""
 
     filename: str
@@ -19,8 +19,7 @@ class SavedFile:
         return {"filename": self.filename, "subfolder": self.subfolder, "type": self.type}
 
 
-@dataclass(frozen=True, slots=True)
-class ModelReply:
+class ModelReply(msgspec.Struct, frozen=True):
     """What a partner's model gave: JSON, and the files it names by their links, with their content types by link.
 
     Bytes without JSON have an empty `body`, and their file under the empty link. The files may be gone once the job
@@ -28,8 +27,8 @@ class ModelReply:
     """
 
     body: bytes
-    files: Mapping[str, Path] = field(default_factory=dict)
-    content_types: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Path] = msgspec.field(default_factory=dict)
+    content_types: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Context(Protocol):

@@ -5,8 +5,9 @@ Such an input is written flat in a graph (`images.image0`, `resize_type.width`) 
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.engine.nodes.node import Declared, Definition
 
@@ -17,8 +18,7 @@ _GROWTH_MAX: Final = 100
 _CONTEXT: Final = "context"
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True):
     """An input of one node: its path in the graph, and the keys that lead to it in what the function is given."""
 
     path: str

@@ -11,17 +11,17 @@ A parameter with a default (always None) is optional. Nothing is registered at i
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, get_args, get_type_hints
+
+import msgspec
 
 F = TypeVar("F", bound=Callable[..., object])
 
 _NO_OPTIONS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(msgspec.Struct, frozen=True):
     """The type of an input as editors know it, and its options: default, bounds, choices and how it is shown.
 
     `choices` is for the older form of a combo, whose type is the list of its choices itself. A `bare` one is told
@@ -29,13 +29,12 @@ class Declared:
     """
 
     type: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = msgspec.field(default_factory=dict)
     choices: tuple[object, ...] | None = None
     bare: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(msgspec.Struct, frozen=True):
     """A declared input of a node."""
 
     name: str
@@ -48,8 +47,7 @@ class Input:
         return bool(self.declared.options.get("lazy", False))
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """A declared output of a node; with `is_list` its value is a list whose items go on one by one."""
 
     type: str
@@ -57,8 +55,7 @@ class Output:
     is_list: bool | None = False
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(msgspec.Struct, frozen=True):
     """Everything there is to know about a class of nodes."""
 
     name: str
@@ -67,7 +64,7 @@ class Definition:
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     run: Callable[..., object]
-    hidden: Mapping[str, Any] = field(default_factory=dict)
+    hidden: Mapping[str, Any] = msgspec.field(default_factory=dict)
     is_output: bool = False
     is_input_list: bool = False
     is_experimental: bool = False
@@ -92,12 +89,11 @@ class Definition:
     """Whether what a node has shown is shown again when its result is known, though it is no output."""
     is_own: bool = False
     """Whether the node is one of ours, which keep no event loop for themselves and heed a request to stop."""
-    told: Mapping[str, object] = field(default_factory=dict)
+    told: Mapping[str, object] = msgspec.field(default_factory=dict)
     """What else editors are told of the class, by the names they know, such as `description` (engine-wire, 2.4)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """What a node gives beside, or instead of, plain values.
 
     `ui` is shown to watchers of the job. `expand` is a graph in the API format that takes the node's place; `values`
@@ -105,12 +101,11 @@ class Result:
     """
 
     values: tuple[Any, ...] = ()
-    ui: Mapping[str, Any] = field(default_factory=dict)
+    ui: Mapping[str, Any] = msgspec.field(default_factory=dict)
     expand: Mapping[str, object] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
+class Blocked(msgspec.Struct, frozen=True):
     """A value that blocks every node that would consume it; with a message the job's watchers are told why."""
 
     message: str | None = None

@@ -9,7 +9,6 @@ import base64
 import binascii
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,8 +97,7 @@ def _content(node: PartnerNode, variant: str, given: Mapping[str, object]) -> by
     return content
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(msgspec.Struct, frozen=True):
     """A result: its bytes in a file, and their media type."""
 
     path: Path

@@ -5,9 +5,10 @@ somebody asks for is looked up among the names that are found, and never becomes
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.domain.deployments import PackSet, title_of
 
@@ -16,8 +17,7 @@ _NAMES_SHOWN_MAX: Final = 5
 _SHOWN_LENGTH_MAX: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(msgspec.Struct, frozen=True):
     """A pack that was found: its name, and the file that is executed to load it."""
 
     name: str
@@ -29,8 +29,7 @@ class Pack:
         return title_of(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """The packs of some folders, folder by folder in alphabetical order, and why a folder could not be read."""
 
     packs: Sequence[Pack]

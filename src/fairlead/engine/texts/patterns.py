@@ -11,9 +11,10 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from fairlead.engine.texts import matcher
 from fairlead.engine.texts.bounds import MOST_CHARACTERS
@@ -26,8 +27,7 @@ class FaultyPatternError(ValueError):
     """The pattern, or the replacement, is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(msgspec.Struct, frozen=True):
     """A regular expression in Python's language.
 
     Each method raises FaultyPatternError for a pattern that is none, and ValueError for texts too long and for a

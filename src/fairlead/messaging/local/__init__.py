@@ -1,14 +1,13 @@
 """Messaging within one process: what is published is there at once, and goes to nobody else."""
 
-from dataclasses import dataclass
+import msgspec
 
 from fairlead.messaging.event_hub import HubLimits
 from fairlead.messaging.local.event_hub import LocalEventHub
 from fairlead.messaging.local.wakeups import LocalWakeups
 
 
-@dataclass(frozen=True, slots=True)
-class LocalMessaging:
+class LocalMessaging(msgspec.Struct, frozen=True):
     """Both ports, within this process."""
 
     events: LocalEventHub

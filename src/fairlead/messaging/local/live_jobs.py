@@ -2,8 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from fairlead.domain.jobs.events import (
     EventEnvelope,
@@ -26,14 +27,13 @@ _RUNNING_MAX: Final = 8
 """How many running nodes of a job are named beside the one a message is about: a bound on every message."""
 
 
-@dataclass(slots=True)
-class _LiveJob:
+class _LiveJob(msgspec.Struct):
     """What began last in a job, its newest preview, and how far the nodes are that run."""
 
     workspace_id: str
     executing: EventEnvelope | None = None
     preview: Preview | None = None
-    running: OrderedDict[str, NodeProgress] = field(default_factory=OrderedDict)
+    running: OrderedDict[str, NodeProgress] = msgspec.field(default_factory=OrderedDict)
 
     def note(self, progress: NodeProgress) -> tuple[NodeProgress, ...]:
         """Take note of a node's progress; return it and the others that run."""

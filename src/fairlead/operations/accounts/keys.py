@@ -3,8 +3,9 @@
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.domain.ledger.budgets import Budget
 from fairlead.operations.clock import Clock, new_id
@@ -30,8 +31,7 @@ _SECRET_DIGITS: Final = 43
 """Enough base-62 digits for 32 bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedKey:
+class IssuedKey(msgspec.Struct, frozen=True):
     """A new key, in the only moment it is known in full."""
 
     id: str

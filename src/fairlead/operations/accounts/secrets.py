@@ -6,9 +6,10 @@ again, and done while servers run.
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from fairlead.identity.master_secret import MasterSecret, Secrets
 from fairlead.identity.sealing import PREFIX_BYTES, CannotOpenError, Sealer
@@ -20,8 +21,7 @@ from fairlead.storage.db.database import Database
 BATCH: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Resealed:
+class Resealed(msgspec.Struct, frozen=True):
     """How many texts were sealed again, and how many no known secret opens."""
 
     done: int

@@ -6,8 +6,9 @@ A further one is chance, so that rotating it is of use also where the master sec
 import base64
 import secrets as randomness
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+import msgspec
 
 from fairlead.domain.faults import FaultError, ServiceUnavailable
 from fairlead.domain.runs.webhooks import DueDelivery, KeptSecrets, secret_text, signing_numbers
@@ -22,8 +23,7 @@ T = TypeVar("T")
 _SECRET_BYTES: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceSecret:
+class WorkspaceSecret(msgspec.Struct, frozen=True):
     """What a workspace's webhooks are signed with, as receivers are given it; when it was last rotated, in ms."""
 
     text: str

@@ -7,9 +7,11 @@ a time (K-03).
 
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from fairlead.domain.accounts.storage_limits import UNLIMITED, StorageLimits
 from fairlead.domain.assets.filenames import (
@@ -99,8 +101,7 @@ _BAD_NAME: Final = "ValueError"
 _DAMAGED: Final = "OSError"
 
 
-@dataclass(frozen=True, slots=True)
-class SavedName:
+class SavedName(msgspec.Struct, frozen=True):
     """What an upload is called: the name to use in workflows, its kind, its size in bytes, and its BLAKE3."""
 
     name: str

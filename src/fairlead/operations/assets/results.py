@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import urlsplit
+
+import msgspec
 
 from fairlead.domain.assets.links import exchange_links, links_in
 from fairlead.domain.assets.media_types import HEAD_BYTES, extension, is_shown, media_type
@@ -84,8 +85,7 @@ class Fetch(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class CopyOrder:
+class CopyOrder(msgspec.Struct, frozen=True):
     """Whose result is to be copied, by which rules, and the address that the links of ours begin with."""
 
     run_id: str
@@ -96,8 +96,7 @@ class CopyOrder:
     base_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedResult:
+class CopiedResult(msgspec.Struct, frozen=True):
     """A result with our links in the place of those that could be copied.
 
     `copied` has a row for each copy; `left` counts the listed links that are still the partner's, which bounds how
@@ -109,8 +108,7 @@ class CopiedResult:
     left: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
+class _Copy(msgspec.Struct, frozen=True):
     """What a download came to: its number in the result, its blob, and what it is."""
 
     number: int
@@ -316,8 +314,7 @@ class Kept(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ServedAsset:
+class ServedAsset(msgspec.Struct, frozen=True):
     """An asset that may be served: its blob and size, what it is called and shown as, how many seconds are left."""
 
     blob: str

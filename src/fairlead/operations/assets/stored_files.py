@@ -5,9 +5,10 @@ meanwhile: what it writes or forgets while we look is no finding.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias
+
+import msgspec
 
 from fairlead.operations.assets.results import GRACE_MS
 from fairlead.operations.clock import Clock
@@ -42,8 +43,7 @@ class AuditedBlobs(FileBlobs, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """A blob that is not as it should be, and who names it: up to 20 rows of each kind.
 
     A missing blob is a finding for each row that names it. An orphaned blob is named by none; a server will remove it.
@@ -54,8 +54,7 @@ class Finding:
     named_by: Sequence[BlobReference]
 
 
-@dataclass(slots=True)
-class Count:
+class Count(msgspec.Struct):
     """How much was looked at: rows that name a blob, blobs whose bytes were read and how many, and what was found."""
 
     references: int = 0

@@ -7,9 +7,10 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+import msgspec
 
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.assets.filenames import KINDS, leads_elsewhere, read_reference, split_name
@@ -39,8 +40,7 @@ _PICTURE_BYTES_MAX: Final = 512 * 2**20
 _SECONDS: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rendering:
+class Rendering(msgspec.Struct, frozen=True):
     """How a picture is to be shown instead of as it is: a channel, another format at a quality, or within an edge."""
 
     how: Literal["rgb", "a", "webp", "jpeg", "thumbnail"]
@@ -48,8 +48,7 @@ class Rendering:
     edge: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """A file as it is asked for. `whole`: its own bytes, and no link to them. `rendering` is None for its own bytes."""
 
     filename: str
@@ -58,8 +57,7 @@ class Wanted:
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Original:
+class Original(msgspec.Struct, frozen=True):
     """The picture that a mask is drawn over, as the caller names it."""
 
     filename: str

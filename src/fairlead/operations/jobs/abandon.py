@@ -1,6 +1,5 @@
 """Ending the jobs of deleted deployments: those that wait fail, those that are executed are stopped (J-15)."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -24,8 +23,7 @@ _DELETED: Final = Failed(
 _FAILURE: Final = msgspec.json.encode(_DELETED)
 
 
-@dataclass(frozen=True, slots=True)
-class JobAbandoner:
+class JobAbandoner(msgspec.Struct, frozen=True):
     """Finds the jobs of deleted deployments and ends them; what ended is kept for `kept_ms`.
 
     Nothing is submitted to a deleted deployment, so one of which no job is left to be ended is cleared for good.

@@ -4,7 +4,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -57,8 +56,7 @@ class _Extra(msgspec.Struct):
 _extra: Final = msgspec.json.Decoder(_Extra)
 
 
-@dataclass(frozen=True, slots=True)
-class JobExecution:
+class JobExecution(msgspec.Struct, frozen=True):
     """A job that is executed here."""
 
     task: asyncio.Task[None]

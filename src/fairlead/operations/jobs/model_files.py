@@ -4,7 +4,6 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -205,8 +204,7 @@ class ModelFiles:
             raise FaultError(_away()) from error
 
 
-@dataclass(slots=True)
-class _Intake:
+class _Intake(msgspec.Struct):
     """Takes a download, and remembers how it began."""
 
     sink: Callable[[bytes], Awaitable[None]]

@@ -8,9 +8,10 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
+
+import msgspec
 
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.catalog.models import Model
@@ -54,8 +55,7 @@ _PAUSE_MAX: Final = 5.0
 """How often the database is asked about a run whose end is not told."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(msgspec.Struct, frozen=True):
     """A node's call of a model, and whether its job is still wanted."""
 
     checked: CheckedCall

@@ -5,11 +5,11 @@ is first asked for it: callers of other APIs, which show texts as they are, do n
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final, TypeVar
 
 import msgspec
 from blake3 import blake3
+from msgspec.structs import replace
 
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, ServiceUnavailable

@@ -9,7 +9,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -106,8 +105,7 @@ class JobWatcher:
             del self._open[caller.workspace_id]
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(msgspec.Struct):
     """How far a job is, counted on from what is stored; a late watcher may see one node too many for a second.
 
     What is told never goes back, until the job waits again.

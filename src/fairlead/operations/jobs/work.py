@@ -1,7 +1,6 @@
 """Jobs as work (operations/work): begun, stopped, expired, taken over."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
 import msgspec
@@ -34,8 +33,7 @@ _WAITED_TOO_LONG: Final = Failed(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class JobWork:
+class JobWork(msgspec.Struct, frozen=True):
     """What is done with jobs that wait, and with those of silent servers. Ended ones are kept for `kept_ms`.
 
     `documents` has the large workflows.

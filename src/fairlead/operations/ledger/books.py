@@ -1,8 +1,9 @@
 """The books for people: what was booked, and the proof that it adds up."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.storage.accounts import workspaces
 from fairlead.storage.db.database import Database
@@ -19,8 +20,7 @@ class ExportError(Exception):
     """Entries could not be written where they were exported to; its cause is the error of the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditReport:
+class AuditReport(msgspec.Struct, frozen=True):
     """What an audit found: how much it looked at, what cannot be, and which runs were given up."""
 
     totals: dict[str, int]

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+import msgspec
 
 from fairlead.domain.ledger.books import EntryKind
 from fairlead.domain.runs.states import RunState
@@ -17,8 +18,7 @@ class UnknownRunError(Exception):
     """No run has this id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True):
     """One run in full. Times in ms since 1970, money in 10^-8 dollars; lists are oldest first.
 
     `legs` are the providers it went to, each with what was held for it there; `webhook` is None where nobody is told

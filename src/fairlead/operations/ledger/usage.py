@@ -1,6 +1,6 @@
 """What a workspace has used, by day, model and key."""
 
-from dataclasses import dataclass
+import msgspec
 
 from fairlead.domain.days import NotADateError
 from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
@@ -18,8 +18,7 @@ from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.ledger.usage import usage_of
 
 
-@dataclass(frozen=True, slots=True)
-class UsageReport:
+class UsageReport(msgspec.Struct, frozen=True):
     """What was asked for, what was found, in order, and its sum."""
 
     query: UsageQuery
@@ -27,8 +26,7 @@ class UsageReport:
     total: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class UsageReader:
+class UsageReader(msgspec.Struct, frozen=True):
     """Reports to callers."""
 
     database: Database

@@ -5,8 +5,9 @@ and its bytes stay for as long as somebody names them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
+
+import msgspec
 
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.accounts.storage_limits import StorageLimits
@@ -48,8 +49,7 @@ class _Sink(Protocol):
     async def write(self, chunk: bytes) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Announced:
+class Announced(msgspec.Struct, frozen=True):
     """A version that waits for its archive, and path and query of the link to send that to."""
 
     version: NodeVersion

@@ -1,9 +1,10 @@
 """Publishing nodes: publishers, nodes and versions made, read and deleted; bans by the operator; installs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import FaultError, InvalidInput, ServiceUnavailable
@@ -47,16 +48,14 @@ _HOUR_MS: Final = 3_600_000
 _HOST_NETWORK_BITS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryPage(Generic[T]):
+class RegistryPage(msgspec.Struct, Generic[T], frozen=True):
     """Some entries of a list, and behind which position the next ones are; None on the last page."""
 
     entries: Sequence[T]
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class CountedPage(RegistryPage[PublishedNode]):
+class CountedPage(RegistryPage[PublishedNode], frozen=True):
     """A page of nodes, how many there are in all, and how many of them stand before it."""
 
     total: int

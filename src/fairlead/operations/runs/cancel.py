@@ -1,6 +1,6 @@
 """Cancelling a queued run (R-35): at once while it waits, by a request to its partner while it is under way."""
 
-from dataclasses import dataclass
+import msgspec
 
 from fairlead.domain.accounts.callers import Caller
 from fairlead.domain.faults import Cancelled, FaultError, ServiceUnavailable, bucket, is_fault
@@ -15,8 +15,7 @@ from fairlead.storage.db.database import Database, DatabaseUnavailableError
 from fairlead.storage.runs.journal import Journal
 
 
-@dataclass(frozen=True, slots=True)
-class Canceller:
+class Canceller(msgspec.Struct, frozen=True):
     """Cancels queued runs. Their outcome can be collected for `collectable_ms`."""
 
     database: Database

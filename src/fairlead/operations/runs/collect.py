@@ -1,7 +1,5 @@
 """What callers ask of a queued run: how it stands (R-33), and what it ended in (R-34)."""
 
-from dataclasses import dataclass, field
-
 import msgspec
 
 from fairlead.domain.accounts.callers import ROUTER_GATE, Caller, refuse_gate, refuse_model
@@ -39,14 +37,13 @@ class RequestStatus(msgspec.Struct, frozen=True):
     error_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Collector:
+class Collector(msgspec.Struct, frozen=True):
     """Tells callers of their queued runs, and nobody of another's: those are not found, like those there never were."""
 
     database: Database
     results: Results
     clock: Clock
-    throughput: Throughput = field(default_factory=Throughput)
+    throughput: Throughput = msgspec.field(default_factory=Throughput)
 
     async def status(self, caller: Caller, model_id: str, request_id: str) -> RequestStatus:
         """How a queued run stands; FaultError, RequestNotFound(expired) once its result is no longer kept."""

@@ -1,9 +1,9 @@
 """The price of a call, told before it is made (R-30): checked as a run would be, and nothing begun, held or charged."""
 
-from dataclasses import replace
 from decimal import Decimal
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.domain.accounts.callers import ESTIMATE_GATE, Caller, refuse_gate
 from fairlead.domain.catalog.models import Leg, Model

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
+
+import msgspec
 
 from fairlead.domain.catalog.models import Leg, Model
 from fairlead.domain.catalog.operations import Operation
@@ -39,8 +40,7 @@ class CannotResumeError(Exception):
         self.fault = fault
 
 
-@dataclass(frozen=True, slots=True)
-class Resumer:
+class Resumer(msgspec.Struct, frozen=True):
     """Makes runs whole.
 
     `keys_kept_ms` is how long idempotency keys are kept, `base_url` what links begin with where nothing was kept of how
@@ -58,7 +58,7 @@ class Resumer:
     keys_kept_ms: int
     base_url: str
     patience: Sequence[float] = (1.0, 2.0, 4.0, 8.0)
-    large: FairShares = field(default_factory=lambda: FairShares(_AT_ONCE, _WAITING_MAX, 1))
+    large: FairShares = msgspec.field(default_factory=lambda: FairShares(_AT_ONCE, _WAITING_MAX, 1))
 
     async def resume(self, found: LiveRun) -> AdmittedRun:
         """The run as it was admitted.

@@ -1,6 +1,6 @@
 """Ending runs that nobody will work on any more: nothing is charged, and what was held is free again."""
 
-from dataclasses import dataclass
+import msgspec
 
 from fairlead.domain.faults import Fault
 from fairlead.domain.runs.entries import KeptResult, LiveRun, Settlement, Stray
@@ -11,8 +11,7 @@ from fairlead.operations.runs.dispatch import SupersededError
 from fairlead.operations.runs.execute import Executor
 
 
-@dataclass(frozen=True, slots=True)
-class Voider:
+class Voider(msgspec.Struct, frozen=True):
     """Voids runs. What a queued one ended in can be collected for `collectable_ms`."""
 
     executor: Executor

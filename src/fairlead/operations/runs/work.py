@@ -6,7 +6,6 @@ A run with its caller's own credential goes on with that one or not at all: ours
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Final, TypeAlias
 
@@ -55,8 +54,7 @@ _LOST: Final = ProviderError("The outcome of this run could not be determined; i
 _NOT_STARTED: Final = ServiceUnavailable("The run could not be started; it was not charged.")
 
 
-@dataclass(frozen=True, slots=True)
-class RunWork:
+class RunWork(msgspec.Struct, frozen=True):
     """What is done with queued runs, and with any run that is taken over, at the server `server_id`.
 
     How a run ended can be collected for `collectable_ms`. `throughput` learns how fast each workspace's queue moves.
@@ -74,7 +72,7 @@ class RunWork:
     observe: Observer
     server_id: str
     collectable_ms: int
-    throughput: Throughput = field(default_factory=Throughput)
+    throughput: Throughput = msgspec.field(default_factory=Throughput)
 
     def ids_here(self) -> Collection[str]:
         """The runs this process works on."""

@@ -1,7 +1,8 @@
 """A server's sign of life: its work is its own until it falls silent."""
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.observing.observations import DatabaseTrouble, Observer
 from fairlead.operations.clock import Clock
@@ -11,8 +12,7 @@ from fairlead.storage.runs import runs
 _FORGET_AFTER_MS: Final = 86_400_000
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPresence:
+class ServerPresence(msgspec.Struct, frozen=True):
     """Says that the server `server_id` is alive.
 
     `alone`: no other server can share the database (an exclusive data directory). Otherwise a server is taken to be

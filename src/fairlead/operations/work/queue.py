@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
 
 from fairlead.domain.faults import FaultError
 from fairlead.domain.work.entries import Claim, Release, Superseded
@@ -79,8 +80,7 @@ class WorkKind(Protocol[Entry, Begun_co]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class WorkQueue(Generic[Entry, Begun_co]):
+class WorkQueue(msgspec.Struct, Generic[Entry, Begun_co], frozen=True):
     """Takes work of one kind for the server of `presence`. Work waits for at most `timeout_ms`."""
 
     kind: WorkKind[Entry, Begun_co]
@@ -90,7 +90,7 @@ class WorkQueue(Generic[Entry, Begun_co]):
     observe: Observer
     presence: ServerPresence
     timeout_ms: int
-    claiming: set[str] = field(default_factory=set)
+    claiming: set[str] = msgspec.field(default_factory=set)
     """What is being claimed: it is this server's, and may be old in the database by the time it begins."""
 
     async def claim(self, id_: str, workspace_id: str, reservation: Reservation | None = None) -> Begun_co | None:

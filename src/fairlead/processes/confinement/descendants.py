@@ -11,9 +11,10 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 _PROCESSES: Final = Path("/proc")
 _PAUSE_SECONDS: Final = 0.002
@@ -26,8 +27,7 @@ children: Final[set[int]] = set()
 """The numbers of the children of this process that somebody looks after, until they are cleared up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(msgspec.Struct, frozen=True):
     """A process of this machine as the kernel tells of it."""
 
     pid: int
@@ -36,8 +36,7 @@ class Process:
     threads: int
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """What a tree of processes takes: how many they are, their threads, and the memory they hold in bytes."""
 
     processes: int

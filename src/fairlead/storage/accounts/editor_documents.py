@@ -1,8 +1,8 @@
 """What editors keep for a workspace: documents by name, such as one setting, or a file of their user."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
 from fairlead.domain.accounts.editor_documents import DocumentInfo
@@ -24,8 +24,7 @@ class TooManyDocumentsError(Exception):
     """A shelf has no room for another document."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
+class Shelf(msgspec.Struct, frozen=True):
     """The documents of a workspace whose names begin alike, how many there may be, and what it may keep in all.
 
     Names are told and given without that beginning.

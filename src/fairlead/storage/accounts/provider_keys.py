@@ -1,7 +1,6 @@
 """Workspaces' own keys at providers, sealed: one a provider, seen here as bytes and a hint."""
 
-from dataclasses import dataclass
-
+import msgspec
 from sqlalchemy import Connection, delete, select, update
 
 from fairlead.domain.accounts.provider_keys import StoredKey
@@ -9,8 +8,7 @@ from fairlead.storage.db.statements import insert_into
 from fairlead.storage.db.tables import provider_keys
 
 
-@dataclass(frozen=True, slots=True)
-class SealedKey:
+class SealedKey(msgspec.Struct, frozen=True):
     """A key to be kept: sealed, with what may be told of it."""
 
     workspace_id: str

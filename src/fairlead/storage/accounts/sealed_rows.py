@@ -1,9 +1,9 @@
 """What is kept sealed: workspaces' own provider keys and their webhook secrets; and which master secret sealed it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import msgspec
 from sqlalchemy import (
     Connection,
     LargeBinary,
@@ -30,8 +30,7 @@ class SealedRow(NamedTuple):
     sealed: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SealedTable:
+class SealedTable(msgspec.Struct, frozen=True):
     """A table with sealed texts: the column that tells those of a workspace apart."""
 
     table: Table

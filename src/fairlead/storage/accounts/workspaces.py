@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -67,8 +66,7 @@ class UnknownKeyError(Exception):
     """No living key has this id."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewWorkspace:
+class NewWorkspace(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace to be made; money in 10^-8 dollars, `None` allows everything.
 
     With `sso_required` its keys are governed by the single sign-on of its organization, which may be unknown (J-11).
@@ -89,8 +87,7 @@ class NewWorkspace:
     sso_required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NewKey:
+class NewKey(msgspec.Struct, frozen=True):
     """An API key to be remembered: its digest, never the key. The organization is that of its account."""
 
     id: str

@@ -5,10 +5,11 @@ Files that live jobs name by id are not deleted, and are kept past their time (J
 
 import functools
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from typing import Any, Final
 
+import msgspec
+from msgspec.structs import asdict, replace
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -67,8 +68,7 @@ class NoNameLeftError(Exception):
     """Every name that was tried is in use."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowFile:
+class WorkflowFile(msgspec.Struct, frozen=True):
     """One file of a workspace; times in ms since 1970. `expires_at` is None for one that stays.
 
     `path` is what its sender calls it, `tags` a JSON array.

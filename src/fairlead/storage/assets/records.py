@@ -1,9 +1,9 @@
 """Assets: the files of a workspace by id, whichever API has made them (J-14)."""
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, delete, or_, select
 
 from fairlead.domain.accounts.storage_limits import UNLIMITED, StorageLimits

@@ -1,8 +1,9 @@
 """Result assets: the copies we serve in place of partners' links, each a row that names a blob."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
 
+import msgspec
+from msgspec.structs import asdict
 from sqlalchemy import Connection, delete, insert, or_, select
 
 from fairlead.storage.accounts.storage_usage import lock_usage
@@ -10,8 +11,7 @@ from fairlead.storage.assets.files import needed_by_jobs
 from fairlead.storage.db.tables import assets, jobs, run_results, runs, workflow_files
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(msgspec.Struct, frozen=True):
     """One copy: whose it is, which blob holds it, and what it is served as; times in milliseconds since 1970."""
 
     id: str

@@ -13,10 +13,10 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
+import msgspec
 from blake3 import blake3
 
 from fairlead.domain.assets.media_types import HEAD_BYTES
@@ -29,8 +29,7 @@ _FICLONE: Final = 0x40049409
 """FICLONE of ioctl_ficlonerange(2): share the extents of another file until one of the two is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptedBlob:
+class AdoptedBlob(msgspec.Struct, frozen=True):
     """A file that became a blob: its name, how many bytes it has, and the first of them."""
 
     name: str

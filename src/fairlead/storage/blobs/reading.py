@@ -18,10 +18,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, NamedTuple, Protocol, Self
 
+import msgspec
 from blake3 import blake3
 
 from fairlead.storage.blobs.errors import BlobDamagedError
@@ -170,8 +170,7 @@ async def read_download(
     return _downloaded(file, start, end)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """What of a file is read, in what state the file was, and the first piece."""
 
     state: FileState

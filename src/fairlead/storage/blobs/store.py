@@ -15,10 +15,10 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
+import msgspec
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, MemoryStore, S3Store
@@ -65,8 +65,7 @@ _PAGE: Final = 1000
 _PROBE_BYTES: Final = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBlob:
+class StoredBlob(msgspec.Struct, frozen=True):
     """What a walk finds: a name, and when the blob was last written, in milliseconds since 1970."""
 
     name: str

@@ -2,7 +2,6 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
@@ -18,8 +17,7 @@ from fairlead.storage.catalog.strict import StrictFormFile, check_strict_prices,
 _PointerText = Annotated[str, msgspec.Meta(pattern=r"^/.+$", max_length=256)]
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True):
     """What a provider offers to model files: its calls, and whether callers may name it in `model_provider`."""
 
     calls: frozenset[str]

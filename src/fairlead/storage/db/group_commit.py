@@ -6,9 +6,9 @@ thousand cost little more than one. An entry is answered only when its batch is 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar, cast
 
+import msgspec
 from sqlalchemy import Connection
 
 from fairlead.domain.faults import ServiceUnavailable
@@ -22,8 +22,7 @@ Entry = TypeVar("Entry")
 Verdict = TypeVar("Verdict")
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSpacing:
+class BatchSpacing(msgspec.Struct, frozen=True):
     """Under load, batches begin no closer than `seconds`: fewer commits, as by PostgreSQL's commit_delay.
 
     A batch of less than `least_entries` entries is never followed by a pause, so a lone call waits for nobody.
@@ -31,6 +30,9 @@ class BatchSpacing:
 
     least_entries: int = 8
     seconds: float = 0.004
+
+
+_SPACING: Final = BatchSpacing()
 
 
 class WrittenBatch(Protocol):
@@ -57,7 +59,7 @@ class GroupCommit(Generic[Entry, Batch, Verdict]):
         database: Database,
         work: Callable[[Connection, Sequence[Entry]], Batch],
         split: Callable[[int, Exception], None],
-        spacing: BatchSpacing = BatchSpacing(),
+        spacing: BatchSpacing = _SPACING,
     ) -> None:
         self._database = database
         self._work = work

@@ -7,7 +7,6 @@ given by the transaction that frees it, and a number is given once.
 import itertools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -78,8 +77,7 @@ class WrittenJobs(msgspec.Struct, frozen=True):
     unfinished: Sequence[str]
 
 
-@dataclass(slots=True)
-class _Slots:
+class _Slots(msgspec.Struct):
     """The slots of a workspace as the entries leave them."""
 
     limit: int
@@ -114,8 +112,7 @@ class _LockedRow(msgspec.Struct):
     events: int = 0
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(msgspec.Struct):
     """What a batch of entries turns into, gathered before it is written."""
 
     slots: dict[str, _Slots]
@@ -127,15 +124,15 @@ class _Batch:
     """The workspace, the state and its reason of each that jobs were sent to, and is there."""
     usage: dict[str, StorageUsage]
     """What those workspaces keep that submit jobs."""
-    changed: set[str] = field(default_factory=set)
-    touched: set[str] = field(default_factory=set)
-    writes: list[tuple[Prepared, _Row]] = field(default_factory=list)
+    changed: set[str] = msgspec.field(default_factory=set)
+    touched: set[str] = msgspec.field(default_factory=set)
+    writes: list[tuple[Prepared, _Row]] = msgspec.field(default_factory=list)
     """In the order of the entries: a job may be changed by several of a batch."""
-    events: list[_Row] = field(default_factory=list)
-    labels: LabelIndex = field(default_factory=dict)
-    keys: list[_Row] = field(default_factory=list)
-    files: list[_Row] = field(default_factory=list)
-    shown_again: list[tuple[str, str, str, int]] = field(default_factory=list)
+    events: list[_Row] = msgspec.field(default_factory=list)
+    labels: LabelIndex = msgspec.field(default_factory=dict)
+    keys: list[_Row] = msgspec.field(default_factory=list)
+    files: list[_Row] = msgspec.field(default_factory=list)
+    shown_again: list[tuple[str, str, str, int]] = msgspec.field(default_factory=list)
 
     def write(self, statement: Prepared, *values: object) -> None:
         """Have a statement executed, after those before."""

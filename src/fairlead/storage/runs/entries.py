@@ -1,10 +1,10 @@
 """How a batch of journal entries becomes rows, all or nothing: runs, holds, the queue, and what hangs on them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from fairlead.domain.accounts.callers import Billing
@@ -105,8 +105,7 @@ class _LockedRun(msgspec.Struct):
     request_blob: str | None
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(msgspec.Struct):
     """The rows a batch of entries turns into, gathered before any is written.
 
     `funds` are the figures of the workspaces as the entries leave them, `before` as they were found. In `blocked`
@@ -120,25 +119,25 @@ class _Batch:
     budgets: BudgetBook
     claimed: dict[str, _Row]
     before: dict[str, Funds]
-    usage: UsageBook = field(default_factory=UsageBook)
-    blocked: set[str] = field(default_factory=set)
-    released: list[tuple[str, str]] = field(default_factory=list)
-    changed: list[RunChanged] = field(default_factory=list)
-    unfinished: list[str] = field(default_factory=list)
-    unneeded: list[str] = field(default_factory=list)
-    new_runs: list[_Row] = field(default_factory=list)
-    claims: list[_Row] = field(default_factory=list)
-    withdrawn: list[_Row] = field(default_factory=list)
-    taken_over: list[_Row] = field(default_factory=list)
-    unwanted: list[_Row] = field(default_factory=list)
-    accepted: list[_Row] = field(default_factory=list)
-    gone_on_with: list[_Row] = field(default_factory=list)
-    redirected: list[_Row] = field(default_factory=list)
-    settled: list[_Row] = field(default_factory=list)
-    events: list[_Row] = field(default_factory=list)
-    deliveries: list[_Row] = field(default_factory=list)
-    deliveries_due: list[_Row] = field(default_factory=list)
-    ledger: list[_Row] = field(default_factory=list)
+    usage: UsageBook = msgspec.field(default_factory=UsageBook)
+    blocked: set[str] = msgspec.field(default_factory=set)
+    released: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    changed: list[RunChanged] = msgspec.field(default_factory=list)
+    unfinished: list[str] = msgspec.field(default_factory=list)
+    unneeded: list[str] = msgspec.field(default_factory=list)
+    new_runs: list[_Row] = msgspec.field(default_factory=list)
+    claims: list[_Row] = msgspec.field(default_factory=list)
+    withdrawn: list[_Row] = msgspec.field(default_factory=list)
+    taken_over: list[_Row] = msgspec.field(default_factory=list)
+    unwanted: list[_Row] = msgspec.field(default_factory=list)
+    accepted: list[_Row] = msgspec.field(default_factory=list)
+    gone_on_with: list[_Row] = msgspec.field(default_factory=list)
+    redirected: list[_Row] = msgspec.field(default_factory=list)
+    settled: list[_Row] = msgspec.field(default_factory=list)
+    events: list[_Row] = msgspec.field(default_factory=list)
+    deliveries: list[_Row] = msgspec.field(default_factory=list)
+    deliveries_due: list[_Row] = msgspec.field(default_factory=list)
+    ledger: list[_Row] = msgspec.field(default_factory=list)
 
 
 def write_entries(connection: Connection, entries: Sequence[JournalEntry]) -> Written:

@@ -5,8 +5,9 @@ The queue accepts whatever it is given: a bad request, a refusal and a failure s
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from fairlead_partners.simulator import keys
 from fairlead_partners.simulator.answers import retry_headers

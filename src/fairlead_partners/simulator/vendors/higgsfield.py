@@ -1,7 +1,8 @@
 """Higgsfield (platform.higgsfield.ai): the path names the application; requests are polled for at their status."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said

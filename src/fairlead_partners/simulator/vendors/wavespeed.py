@@ -1,7 +1,8 @@
 """WaveSpeed (api.wavespeed.ai/api/v3): the path names the model; answers are wrapped in code, message and data."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from fairlead_partners.simulator import checks, keys
 from fairlead_partners.simulator.answers import error_reply, identifier, rejection, said, stamp, status_of
