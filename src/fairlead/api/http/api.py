@@ -21,6 +21,7 @@ from fairlead.api.http.asgi import (
     Scope,
     Send,
     answer,
+    answer_at_once,
     begin,
     headers_of_every_answer,
 )
@@ -146,7 +147,8 @@ class HttpApi:
             await self._router(scope, receive, send)
             return
         response = await route.endpoint(Request(scope, receive))
-        await response(scope, receive, send)
+        if not answer_at_once(scope, response):
+            await response(scope, receive, send)
 
     async def refuse(self, scope: Scope, send: Send, error: Exception, more_headers: Headers | None = None) -> None:
         """Answer a call that has failed before any route had it, with more headers where there are some."""

@@ -8,6 +8,7 @@ from ipaddress import IPv6Address
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from fairlead.document_readers import DocumentReaders, NoReaderError, UnreadableDocumentError
 from fairlead.documents.members import BadDocumentError, Members, Wanted
@@ -207,6 +208,15 @@ async def answer(scope: Scope, send: Send, status: int, headers: Headers, conten
     if exchange is None or not exchange.answer_whole(status, headers, content):
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
+
+
+def answer_at_once(scope: Scope, response: Response) -> bool:
+    """Send a whole response in one write; False where ASGI is the way, as for one that is streamed."""
+    exchange: WholeExchange | None = scope.get(WHOLE)
+    if exchange is None or type(response).__call__ is not Response.__call__ or response.background is not None:
+        return False
+    headers = [*response.raw_headers, *headers_of_every_answer(scope)]
+    return exchange.answer_whole(response.status_code, headers, bytes(response.body))
 
 
 async def read_small_json(request: Request, limit: int) -> bytes:
