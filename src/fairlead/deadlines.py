@@ -20,16 +20,16 @@ class Deadline(msgspec.Struct, eq=False):
     expire: Callable[[float], None]
 
     def cancel(self) -> None:
-        """The wait has ended, or never mind."""
+        """The wait has ended or was given up."""
         self._waits.pop(self, None)
 
 
 class Deadlines:
-    """The bounds of the waits of one event loop; anyone who is late is told the seconds it had.
+    """The time limits of waits in one event loop; an expired wait learns how many seconds it had.
 
     A timer of the loop costs a microsecond and a quarter of a kilobyte, and every run needs two that are cancelled a
     moment later. Waits of one length end in the order in which they begin, so that only the oldest needs a timer. When
-    that goes off most have ended long since, and the next is set for the oldest that is left.
+    it fires, most waits have ended already, and it is set again for the oldest that is left.
     """
 
     def __init__(self) -> None:

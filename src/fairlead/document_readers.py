@@ -1,8 +1,8 @@
-"""Large documents, read in processes of their own: what takes long in one must keep nobody else waiting (S-02).
+"""Large documents are read in separate processes, so that one that takes long blocks nobody else (S-02).
 
-Reading JSON and holding it against a schema keep the interpreter lock, so a thread would not do. A process reads a
-document whole, and says what the server wants to know of it (documents/examining.py). A document of up to INLINE_BYTES
-is read where it is, by the same rules.
+Parsing and validating JSON hold the interpreter lock, so a thread would not help. A process reads a whole document and
+answers what the server asks about it (documents/examining.py). A document of up to INLINE_BYTES is read in the server,
+by the same rules.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class _Reader:
         return await asyncio.to_thread(b"".join, pieces)  # without the interpreter lock
 
     def is_alive(self) -> bool:
-        """Whether the other end of the line is open, as it is until the process ends; nobody says anything unasked."""
+        """Whether the socket is open, as it is until the process ends; the process sends nothing unasked."""
         try:
             self._line.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
@@ -117,7 +117,7 @@ class DocumentReaders:
         reading = asyncio.get_running_loop().create_task(self._read(owner_id, asked, content))
         self._readings.add(reading)
         reading.add_done_callback(self._readings.discard)
-        found, parts = await asyncio.shield(reading)  # who leaves does not end a process that others will need
+        found, parts = await asyncio.shield(reading)  # a caller that leaves does not end a process that others need
         return msgspec.json.decode(found, type=finding), parts
 
     async def members(self, owner_id: str, content: bytes, wanted: Wanted) -> Members:
@@ -149,7 +149,7 @@ class DocumentReaders:
             raise NoReaderError from error
 
     async def _by_reader(self, question: bytes, content: bytes) -> tuple[bytes, Sequence[bytes]]:
-        """Have one process do it. What ends the process, or takes it too long, is not tried again."""
+        """Let one process do it. A document that ends the process or takes too long is not tried again."""
         reader = await self._reader()
         try:
             async with asyncio.timeout(_READ_SECONDS):
@@ -165,7 +165,7 @@ class DocumentReaders:
         return found
 
     async def _reader(self) -> _Reader:
-        """A process that lives; NoReaderError where none can be started."""
+        """A running process; NoReaderError where none can be started."""
         while self._idle:
             reader = self._idle.pop()
             if reader.is_alive():

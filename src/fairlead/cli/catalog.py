@@ -128,7 +128,7 @@ def _row(model: Model) -> dict[str, object]:
 
 
 def _prices(model: Model) -> list[dict[str, str | None]]:
-    """Every price of every leg: a line for each case of a component, the one that holds else, and each of its parts."""
+    """Every price of every leg: a line for each case of a component, for its default, and for each of its parts."""
     return [
         {
             "leg": leg.provider,
@@ -149,7 +149,7 @@ def _prices(model: Model) -> list[dict[str, str | None]]:
 
 
 class PriceRow(msgspec.Struct, frozen=True):
-    """The prices of a model at a provider from a day on: one text a component."""
+    """The prices of a model at a provider from a day on: one text per component."""
 
     model: str
     provider: str
@@ -160,12 +160,12 @@ class PriceRow(msgspec.Struct, frozen=True):
     markup: str
 
     def age(self, today: datetime.date) -> int | None:
-        """Days since somebody compared it with its source; None where nobody has."""
+        """Days since the price was compared with its source; None if it never was."""
         return None if self.checked is None else (today - self.checked).days
 
 
 def price_rows(catalog: Catalog) -> list[PriceRow]:
-    """One row a rate card: models by their ids, legs and cards as in their files."""
+    """One row per rate card: models sorted by id, legs and cards as in their files."""
     return [
         PriceRow(
             model_id,
@@ -183,7 +183,7 @@ def price_rows(catalog: Catalog) -> list[PriceRow]:
 
 
 def warnings_of(rows: Iterable[PriceRow], today: datetime.date) -> Iterator[str]:
-    """What is wrong with the age of prices: one line a row."""
+    """A warning for each price that is old or was never checked."""
     for row in rows:
         age = row.age(today)
         if age is None:

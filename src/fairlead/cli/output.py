@@ -57,7 +57,7 @@ def print_table(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> None:
 
 
 def shown(value: object) -> str:
-    """A value as people read it."""
+    """A value for a table: lists with commas, `-` for None."""
     if value is None:
         return "-"
     if isinstance(value, list | tuple):

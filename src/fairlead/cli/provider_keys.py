@@ -82,7 +82,7 @@ def _run(settings: Settings, workspace: str, work: Callable[[ProviderKeys, str],
 
 
 def _key_text(file: Any) -> str:
-    """The key in a file or on standard input, hidden where a person types it; the end of its last line is not its."""
+    """The key from a file or standard input, hidden while it is typed, without the line break at its end."""
     if file.isatty():
         return str(click.prompt("Key", hide_input=True))
     content: bytes = file.read(_READ_MAX + 1)

@@ -1,4 +1,4 @@
-"""Some members of a JSON document as they stand in it, without making anything of the others."""
+"""Some members of a JSON document, as bytes, without decoding the others."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -39,7 +39,7 @@ def members_of(content: bytes, wanted: Wanted) -> Members:
     """Find some members of a document; BadDocumentError. Of several with one name, the last counts."""
     try:
         if not content.isascii():
-            content.decode()  # what is passed over is not checked, and would come out again as it went in
+            content.decode()  # skipped text is not checked, and would be passed on as it came
         members = _fields.decode(content)
         values = {name: bytes(members[name]) for name in wanted.names if name in members}
         return Members(values, frozenset(place for place in wanted.lists if _has_list(values, place)))

@@ -1,8 +1,8 @@
 """The process that reads large documents: `python -m fairlead.documents.program --fd N`.
 
-It answers one question after another over its socket. A message is its length in eight bytes, and then so many: a
-question and the document it is about come as two messages. What was found goes back as one, then the number of parts
-that were wanted, and each part as a message. It keeps nothing of a document.
+It answers one question after another over its socket. A message is its length in eight bytes, then its content: a
+question and its document come as two messages. The answer is one message, then the number of requested parts, then each
+part as a message. Nothing of a document is kept.
 """
 
 import resource
@@ -17,7 +17,7 @@ from fairlead.documents.examining import Question, answer_to
 
 LENGTH: Final = struct.Struct("!Q")
 _MEMORY_BYTES: Final = 3 * 2**30
-"""What a document of a gigabyte may not take; one that would ends the process, and is refused."""
+"""Enough for a document of a gigabyte; one that needs more ends the process and is refused."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Whether this server can take work, found out by doing what every call needs: writing."""
+"""Whether this server can take work, tested by what every call needs: writing."""
 
 import asyncio
 import enum
@@ -11,7 +11,7 @@ from fairlead.storage.db.migrate import HEAD, revision_of
 
 _KEPT_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 1.5
-"""How long an answer is waited for, in seconds: /readyz answers within two."""
+"""Seconds until a look is given up: /readyz answers within two."""
 _SILENT: Final = "the database or the data directory does not answer"
 
 
@@ -19,7 +19,7 @@ class Status(enum.StrEnum):
     """What a server can do right now."""
 
     STARTING = "starting"
-    """It is not through with its start; calls wait."""
+    """It is still starting; calls wait."""
     READY = "ready"
     """It takes work."""
     DEGRADED = "degraded"
@@ -32,7 +32,7 @@ class Readiness:
     """Looks whether the database and the data directory can be written, at most once a second however many ask.
 
     `write_row` writes something small of this server's own; `write_file` a file, and raises BlobsUnavailableError.
-    One look is under way at a time: one that hangs is reported to everybody, and not begun again.
+    Only one look is under way at a time: one that hangs is reported to all, and not repeated.
     """
 
     def __init__(self, database: Database, write_row: Work[None], write_file: Callable[[], Awaitable[None]]) -> None:
@@ -44,7 +44,7 @@ class Readiness:
         self._is_draining = False
 
     def begin_draining(self) -> None:
-        """Say from now on that this server was told to stop."""
+        """Report from now on that this server is stopping."""
         self._is_draining = True
 
     async def check(self) -> tuple[Status, list[str]]:

@@ -1,4 +1,4 @@
-"""How a process has ended, and when the next may be started in its place: later each time, until one has lasted."""
+"""How a process has ended, and when to start the next: after longer and longer pauses, until one has lasted."""
 
 import signal
 from typing import Final
@@ -11,11 +11,10 @@ _STEADY: Final = 10.0
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """The end of a process.
+    """The end of a process: the name of the `signal` that ended it, otherwise its exit `code`.
 
-    `signal` is the name of the one that ended it, else `code` is its own; None for both where nobody could tell.
-    `reason` says why we ended it, and is None where it ended by itself. `last_words` is the end of what it wrote to
-    its standard error.
+    Both are None where the end is unknown. `reason` says why we ended it, and is None where it ended by itself.
+    `last_words` is the end of what it wrote to its standard error.
     """
 
     signal: str | None
@@ -23,7 +22,7 @@ class Exit(msgspec.Struct, frozen=True):
     reason: str | None = None
     last_words: str = ""
     is_out_of_memory: bool = False
-    """Whether the system ended it for want of memory: known where its tree is counted, likely for a foreign SIGKILL."""
+    """Whether the system killed it because memory ran out: certain in a cgroup, likely for a foreign SIGKILL."""
 
     @property
     def words(self) -> str:

@@ -19,11 +19,11 @@ from fairlead.providers.spec import Form
 FILES_MAX: Final = 16
 
 Download: TypeAlias = Callable[[str], Awaitable[tuple[str, bytes]]]
-"""Brings what a link leads to: its media type and its bytes; UnusableFileError."""
+"""Fetches a link: its media type and its bytes; UnusableFileError."""
 
 
 class UnusableFileError(Exception):
-    """A file a body names cannot be had; says why in words for the caller."""
+    """A file that a body names cannot be fetched; the reason is worded for the caller."""
 
 
 async def write_form(form: Form, body: bytes, download: Download) -> tuple[str, bytes] | Failed:
@@ -52,7 +52,7 @@ async def write_form(form: Form, body: bytes, download: Download) -> tuple[str, 
 
 
 def _fields(document: Mapping[str, object], taken: set[str]) -> Iterator[tuple[str, bytes]]:
-    """What is not a file: scalars as JSON writes them, containers as JSON."""
+    """The fields that are no files: scalars as JSON writes them, containers as JSON."""
     for name, value in document.items():
         if name in taken or value is None:
             continue

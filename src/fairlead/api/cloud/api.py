@@ -34,7 +34,7 @@ API: Final = Api(
 _HEADS: Final = frozenset(
     path.split("/")[1] for path in (*SOCKETS, *(path for route in ROUTES for path in route.paths))
 )
-"""The first segments of all paths. The prefix is among them: what nobody serves there is still this API's to refuse."""
+"""The first segments of all paths, the prefix among them: unknown paths below them are refused by this API."""
 
 
 class CloudApi(HttpApi):

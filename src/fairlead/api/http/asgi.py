@@ -25,42 +25,42 @@ HOST_MAX: Final = 259
 """The longest host with its port: a name of 253 characters, a colon, five digits."""
 
 REQUEST_ID: Final = "fairlead.request_id"
-"""Under which name a call's id stands in its scope."""
+"""The key of the request id in a call's scope."""
 _OF_EVERY_ANSWER: Final = "fairlead.headers_of_answers"
 FRAMES: Final = "fairlead.websocket.frames"
 """The ASGI extension of a server that writes frames as they are, and the type of a message with such `frames`."""
 WHOLE: Final = "fairlead.http.whole"
-"""Under which name a call's WholeExchange stands in its scope, where the server has one."""
+"""The key of a call's WholeExchange in its scope, where the server has one."""
 _BY_NAME: Final = "fairlead.headers"
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 """The longest message of a socket's client; the server in front of the application refuses longer ones."""
 _BODY_SECONDS: Final = 120.0
 _JOINED_BYTES: Final = 2**20
 _PORT_MAX: Final = 65_535
-# Underscores are in no name of the internet, but in those of containers.
+# Public host names have no underscores, but names of containers do.
 _LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST: Final = re.compile(
     rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[(?P<address>[0-9A-Fa-f:.]{{2,45}})\])(?::(?P<port>[1-9][0-9]{{0,4}}))?"
 )
 _BUSY: Final = "Too many large documents are being read; try again soon."
 SMALL_VALUES: Final = 20_000
-"""What a body may hold that no setting speaks of: it is of a kilobyte or two, whatever its limit."""
+"""How many values a body may hold that no setting limits; such bodies have a kilobyte or two."""
 
 
 def begin(scope: Scope, name: bytes, request_id: str) -> None:
-    """Give a call its id, which `name` has in the answer; a header that every answer is to have is added here."""
+    """Give a call its id, which the header `name` returns; add a header for every answer here."""
     scope[REQUEST_ID] = request_id
     scope[_OF_EVERY_ANSWER] = [(name, request_id.encode())]
 
 
 def headers_of_every_answer(scope: Scope) -> Headers:
-    """The headers that every answer to a call has which was begun."""
+    """The headers of every answer to a call that went through `begin`."""
     headers: Headers = scope[_OF_EVERY_ANSWER]
     return headers
 
 
 class AsgiApplication(Protocol):
-    """What answers requests and holds sockets."""
+    """An application that answers requests and holds sockets."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hold one socket."""
@@ -72,17 +72,17 @@ class CallerLeftError(Exception):
 
 
 class WholeExchange(Protocol):
-    """What a server may offer beside ASGI, under WHOLE in a call's scope: bodies that are taken and written whole."""
+    """What a server may offer in addition to ASGI, as WHOLE in a call's scope: reading and writing whole bodies."""
 
     disconnected: bool
     """Whether the caller has closed the connection."""
 
     def take_whole(self) -> bytes | None:
-        """The body of the request, or None where some of it has not arrived, and ASGI is the way to it."""
+        """The body of the request, or None where part of it has not arrived and must be read by ASGI."""
         ...
 
     def answer_whole(self, status: int, headers: Headers, content: bytes) -> bool:
-        """Write a response with its headers, whose names are in lower case; False where ASGI is the way."""
+        """Write a response with its headers, whose names are in lower case; False where ASGI must be used."""
         ...
 
 
@@ -133,9 +133,8 @@ async def _read_rest(receive: Receive, limit: int, values: int | None) -> bytes:
 def has_left(scope: Scope, receive: Receive) -> bool:
     """Whether the caller has closed the connection by now. Only after the body was read; never waits.
 
-    A task that waits for the disconnect would be the other way, at 10 µs and a kilobyte for every call that is held.
-    A server that has no WholeExchange is asked by hand: one step of `receive` ends at once with the disconnect, or
-    would wait and is dropped unharmed.
+    A task that waits for the disconnect would cost 10 µs and a kilobyte for every held call. Without a WholeExchange,
+    one step of `receive` either returns the disconnect at once or would wait, and is then dropped.
     """
     exchange: WholeExchange | None = scope.get(WHOLE)
     if exchange is not None:
@@ -160,7 +159,7 @@ def header(scope: Scope, name: bytes) -> bytes | None:
 def base_url_of(scope: Scope, scheme: str | None = None, host: str | None = None) -> str:
     """Scheme and host by which the caller reached this server, for links made for this caller alone.
 
-    The host is the one he named; where he named none that could stand in a link, the address he is connected to.
+    The host is the one in the request; if that is unfit for a link, the address of the connection.
     """
     return f"{scheme or scope['scheme']}://{host or named_host(scope) or _own_host(scope)}"
 
@@ -172,7 +171,7 @@ def is_host(text: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _is_host(text: str) -> bool:
-    """Read a host; remembered, because most calls name the same one."""
+    """Whether a text is a host; cached, because most calls name the same one."""
     match = _HOST.fullmatch(text)
     if match is None or int(match["port"] or 1) > _PORT_MAX:
         return False
@@ -180,7 +179,7 @@ def _is_host(text: str) -> bool:
 
 
 def named_host(scope: Scope) -> str | None:
-    """The host that a call names in its header, perhaps with a port; None for none, and for what can be no host."""
+    """The host in a call's header, perhaps with a port; None where it is missing or invalid."""
     named = (header(scope, b"host") or b"").decode("latin-1")
     return named if len(named) <= HOST_MAX and _is_host(named) else None
 
@@ -220,7 +219,7 @@ def answer_at_once(scope: Scope, response: Response) -> bool:
 
 
 async def read_small_json(request: Request, limit: int) -> bytes:
-    """A body of at most `limit` bytes that can hold but little; FaultError, or CallerLeftError."""
+    """A JSON body of at most `limit` bytes with few values; FaultError, or CallerLeftError."""
     receive = cast("Receive", request.receive)  # the server's own: Starlette hands it on as it is
     return await read_whole(request.scope, receive, limit, SMALL_VALUES)
 

@@ -32,7 +32,7 @@ _REDIRECTED: Final = {"Cache-Control": "private, no-cache", "Vary": "X-API-Key, 
 
 
 def read_upload(form: Form) -> tuple[str, NewAsset, str | None]:
-    """The name of an asset that came as a form, what is said of it, and the digest it must have; JobFaultError."""
+    """The file name of an uploaded asset, its fields, and the digest it must have; JobFaultError."""
     if form.filename is None:
         raise _bad("Send the bytes as a file in the field file.")
     path = form.fields.get("file_path") or None
@@ -48,7 +48,7 @@ def read_upload(form: Form) -> tuple[str, NewAsset, str | None]:
 
 
 def read_from_hash(content: bytes) -> tuple[str, NewAsset]:
-    """The digest an asset is made from, and what is said of it; JobFaultError."""
+    """The digest an asset is made from, and its fields; JobFaultError."""
     try:
         content.decode()
         body = _bodies.decode(content)
@@ -65,7 +65,7 @@ def digest_of(text: str, name: str) -> str:
 
 
 def asset_id_of(parameters: Any) -> str:
-    """The id in a path; AssetFaultError(AssetNotFound) for what can be none."""
+    """The id in a path; AssetFaultError(AssetNotFound) for a malformed one."""
     asset_id: str = parameters["asset_id"]
     if not is_asset_id(asset_id):
         raise AssetFaultError(AssetNotFound())
@@ -82,7 +82,7 @@ def _new(path: str | None, type_: str | None, tags: list[str], expires_in: int |
 
 
 def _tags(text: str | None) -> list[str]:
-    """Tags as a form has them: a JSON array, or with commas between them."""
+    """Tags of a form: a JSON array, or separated by commas."""
     if not text:
         return []
     if not text.startswith("["):
@@ -105,18 +105,18 @@ def _bad(message: str) -> JobFaultError:
     return JobFaultError(BadFile(message))
 
 
-# The asset may be deleted at any time, and anyone who asks must be who may.
+# not cached: the asset may be deleted at any time, and access is checked on each call
 
 
 class AssetHandlers(msgspec.Struct, frozen=True):
-    """Answers `/api/v2/assets`. `limit` is how many bytes an asset may have that is sent."""
+    """Answers `/api/v2/assets`. `limit` is the size of an upload, in bytes."""
 
     assets: Assets
     base_urls: BaseUrls
     limit: int
 
     async def upload_asset(self, request: Request) -> Response:
-        """`POST /assets`: keep a file that is sent; 200 where there was this one already."""
+        """`POST /assets`: keep an uploaded file; 200 where the workspace has this one already."""
         caller = caller_of(request)
         intake = self.assets.receive(caller)
         try:

@@ -11,7 +11,7 @@ from fairlead.api.registry.wire import ShownError
 from fairlead.observing.observations import Observer
 
 _HEADS: Final = frozenset(route.path.split("/")[1] for route in ROUTES)
-"""The first segments of all paths; what nobody serves behind one is still the registry's to refuse."""
+"""The first segments of all paths; unknown paths below them are refused by the registry."""
 _USUAL: Final = (401, 403, 429, 500, 503)
 
 

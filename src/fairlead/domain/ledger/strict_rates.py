@@ -1,6 +1,6 @@
 """Prices of bodies in a provider's own form (S-01): read by pointers of their own, and never too low.
 
-Nobody has checked such a body against a schema, so a number counts only where every partner would read the same one:
+Such a body is not checked against a schema, so a number counts only where every partner would read the same value:
 a whole number above zero, or one of the `values` where a file lists them. Whatever cannot be read so is held at
 `at_most`, and a price that no case settles is the dearest of its component.
 """
@@ -44,7 +44,7 @@ def quote_strict(card: RateCard, asked: Pricing) -> Quote:
 
 
 def price_strictly(component: Component, asked: Pricing) -> int:
-    """The price of a unit: that of the first case that surely applies, else the dearest there is."""
+    """The price of a unit: of the first case that certainly applies, otherwise the highest."""
     for case in () if component.strict is None else component.strict.cases:
         if _is_for(case.operations, asked) and all(_surely_holds(one, asked.body) for one in case.when):
             return case.price
@@ -101,7 +101,7 @@ def _is_for(operations: frozenset[str] | None, asked: Pricing) -> bool:
 
 
 def _surely_holds(condition: Condition, body: object) -> bool:
-    """Whether a condition holds however a partner may read the body: every place fits, spelled as its type is."""
+    """Whether a condition holds however a partner reads the body: every value matches, also by type."""
     if condition.equals is None:
         return condition.holds(body)
     found = [exact_text_of(value) for _, value in find_all(body, condition.at)]

@@ -45,9 +45,9 @@ _CONCURRENT_NODES_MAX: Final = 64
 
 
 def fingerprints(nodes: Iterable[LiveNode], context_of: Callable[[LiveNode], object]) -> dict[str, bytes | None]:
-    """The fingerprint of each node whose class makes one, given its constants; links are None to it.
+    """The fingerprint of each node whose class has one, computed from its constants; links are passed as None.
 
-    It is None, which equals nothing, where the class fails to make it or gives NaN. Meant for a thread.
+    It is None, which equals nothing, where the class raises or returns NaN. Meant for a thread.
     """
     return {node.id: _fingerprint(node, context_of(node)) for node in nodes}
 
@@ -65,7 +65,7 @@ def _fingerprint(node: LiveNode, context: Any) -> bytes | None:
         with current(context):
             made = make(**arguments)
             return encode(asyncio.run(_awaited(made)) if inspect.isawaitable(made) else made)
-    except (Exception, SystemExit):  # noqa: BLE001 -- a class that cannot say what it depends on depends on everything
+    except (Exception, SystemExit):  # noqa: BLE001 -- without a fingerprint a class may depend on anything
         return None
 
 
@@ -74,7 +74,7 @@ async def _awaited(value: Awaitable[object]) -> object:
 
 
 class Work(msgspec.Struct, frozen=True):
-    """A validated graph, the outputs to make, its files, the values of hidden inputs by kind, and what else is reached.
+    """A validated graph, the outputs to make, its files, hidden inputs by kind, and access to the outside.
 
     PROMPT, DYNPROMPT and UNIQUE_ID need not be given.
     """
@@ -87,7 +87,7 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How an execution ended, and what its nodes have shown, by node."""
+    """How an execution ended, and what its nodes displayed, by node."""
 
     ending: Ending
     ui: Mapping[str, Mapping[str, Any]]
@@ -95,7 +95,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Executor:
-    """Executes graphs of the nodes of one registry, and keeps what they give in one cache.
+    """Executes graphs of nodes of one registry, and keeps their results in one cache.
 
     Where the event loop `is_spare`, in a thread of its own, ordinary nodes of ours are executed in it while nothing
     else is: handing each to another thread and back takes longer than most of them.
@@ -190,7 +190,7 @@ class _Execution:
         self._end(Succeeded())
 
     async def _enter(self, roots: Iterable[str]) -> list[LiveNode]:
-        """Sign everything that is reached and was not before, and note what each node may want."""
+        """Compute the signatures of newly reached nodes, and count the users of each value."""
         reached = self._live.reach(roots, self._signatures)
         makers = [node for node in reached if node.interface.definition.fingerprint is not None]
         made: dict[str, bytes | None] = {}
@@ -212,7 +212,7 @@ class _Execution:
         return signature(head, fingerprint, node.constants, {**node.links, **node.raw}, self._signatures)
 
     def _plan(self, roots: Iterable[str]) -> None:
-        """Schedule what some nodes need, themselves included, as far as it is not known."""
+        """Schedule some nodes and what they need, except for what is cached."""
         waiting = [node for node in roots if not self._is_known(node)][::-1]
         while waiting:
             id_ = waiting.pop()
@@ -230,7 +230,7 @@ class _Execution:
         return self._cache.get(self._signatures[node.id]) is not None
 
     def _is_known(self, node: str) -> bool:
-        """Whether the values of a node are there, now or as the cache has them."""
+        """Whether the values of a node are available, held or cached."""
         if node in self._values:
             return True
         entry = None if node in self._schedule else self._cache.get(self._signatures.get(node))
@@ -261,7 +261,7 @@ class _Execution:
                 self._schedule.done(node.id)
             else:
                 self._start(node)
-        except Exception as error:  # noqa: BLE001 -- a made link may lead nowhere, what a node gave may break in any way
+        except Exception as error:  # noqa: BLE001 -- a generated link may lead nowhere, and a node may return anything
             self._fail(node, error)
 
     def _start(self, node: LiveNode) -> None:
@@ -282,7 +282,7 @@ class _Execution:
         await self._heed(None if task.cancelled() else task.result(), step.node)
 
     async def _heed(self, performed: Performed | None, node: LiveNode) -> None:
-        """Go on with what has become of a node."""
+        """Handle the end of a node's call."""
         match performed:
             case Returned(results=results, blockers=blockers):
                 for message in blockers:
@@ -300,7 +300,7 @@ class _Execution:
                 assert_never(performed)
 
     async def _take(self, node: LiveNode, results: Sequence[Result | Blocked]) -> None:
-        """Finish a node with what it gave, or put the graphs it gave in its place."""
+        """Finish a node with its result, or replace it by the graphs that it returned."""
         try:
             if all(isinstance(result, Blocked) or result.expand is None for result in results):
                 self._finish(node, results)
@@ -308,7 +308,7 @@ class _Execution:
                 await self._expand(node, results)
         except InterruptedByCallerError:
             raise
-        except Exception as error:  # noqa: BLE001 -- no graph, no list where one is declared: a node gives what it likes
+        except Exception as error:  # noqa: BLE001 -- a node may return something that is no graph, or no list where one is declared
             self._fail(node, error)
 
     async def _expand(self, node: LiveNode, results: Sequence[Result | Blocked]) -> None:
@@ -368,13 +368,13 @@ class _Execution:
         return outputs[link.slot]
 
     def _claim(self, node: str, sources: Sequence[str]) -> None:
-        """Hold the values of a node's sources until it is through."""
+        """Hold the values of a node's sources until it has finished."""
         self._claims.subtract(self._claimed.get(node, ()))
         self._claims.update(sources)
         self._claimed[node] = sources
 
     def _release(self, node: str) -> None:
-        """Let go of what only this node has wanted, and of what it gave if nobody does."""
+        """Release the values that only this node needed, and its own where nobody needs them."""
         sources = self._claimed.pop(node, ())
         self._claims.subtract(sources)
         for freed in (*sources, node):

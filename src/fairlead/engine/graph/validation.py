@@ -1,7 +1,7 @@
 """Which outputs of a graph can be made, and what is wrong with the others (engine-wire, 2.1).
 
-Only what an output needs is looked at; constants are read as the types of their inputs on the way. Time and memory
-grow with nodes and links, whatever the depth.
+Only nodes that an output needs are checked; constants are converted to the types of their inputs on the way. Time and
+memory grow with nodes and links, not with depth.
 """
 
 import inspect
@@ -34,7 +34,7 @@ _ANY: Final = frozenset({"*", "COMFY_MATCHTYPE_V3"})
 class Validated(msgspec.Struct, frozen=True):
     """A graph with its constants converted, its outputs that can be made in order, and what is wrong with the rest.
 
-    Of very many faulty nodes the first 1,000 are told of.
+    At most 1,000 faulty nodes are reported.
     """
 
     graph: Graph
@@ -88,7 +88,7 @@ class _Validation:
         self._good: dict[str, Node] = {}
 
     async def run(self) -> Validated:
-        """Look at every node an output needs, what it needs first."""
+        """Check every node an output needs, sources first."""
         order, knots = ordered(self._outputs, self._sources)
         self._note_cycles(knots)
         for node in order:
@@ -104,7 +104,7 @@ class _Validation:
         return self._registry[cast("str", self._graph[node].class_type)]
 
     def _sources(self, node: str) -> list[str]:
-        """The nodes that a node takes something from, as far as there are such."""
+        """The nodes that a node has links from, as far as they exist."""
         if node not in self._links:
             inputs, interface = self._graph[node].inputs, self._interface(node)
             expected = interface.expected(inputs)
@@ -140,7 +140,7 @@ class _Validation:
         return outputs[link.slot].type if 0 <= link.slot < len(outputs) else IndexError("list index out of range")
 
     def _note_cycles(self, knots: Sequence[Sequence[str]]) -> None:
-        """Every node of a cycle has the fault; a knot may hold more cycles than the one that is shown."""
+        """Report the cycle at each of its nodes; there may be more cycles than the one that is shown."""
         for knot in knots:
             way = way_round(knot, self._sources)
             shown = [*way[:_WAY_SHOWN_MAX], way[0]]
@@ -248,7 +248,7 @@ class _NodeCheck:
         return faults.return_type_mismatch(at, received, link)
 
     def _is_own(self, path: str) -> bool:
-        """Whether the class checks an input by itself, which then is held to no bounds or choices."""
+        """Whether the class checks an input itself; then bounds and choices are not applied."""
         return self._own is None or self._expected[path].keys[0] in self._own
 
     def _at(self, path: str) -> At:
@@ -256,7 +256,7 @@ class _NodeCheck:
 
 
 def _parameters(function: Callable[..., object] | None) -> frozenset[str] | None:
-    """The names of what a function takes; None when it takes anything."""
+    """The names of a function's parameters; None when it takes any."""
     if function is None:
         return frozenset()
     parameters = inspect.signature(function).parameters.values()
@@ -266,7 +266,7 @@ def _parameters(function: Callable[..., object] | None) -> frozenset[str] | None
 
 
 def _merged(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
-    """Two lists as one, no name twice and no more than are told of; an equal one is shared."""
+    """Two lists merged, without duplicates and at most as many as are reported; an equal list is shared."""
     if not first or first == second:
         return second
     added = tuple(name for name in second if name not in first)
@@ -274,7 +274,7 @@ def _merged(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def converted(value: object, at: At, declared: Declared) -> tuple[object, Fault | None]:
-    """The constant as the input's type, as Python reads it: the text "false" is true, and "5" is 5."""
+    """The constant converted to the input's type by Python's rules: the text "false" is true, and "5" is 5."""
     reader = _READERS.get(declared.type) if declared.choices is None else None
     if reader is None:
         return value, None
@@ -295,7 +295,9 @@ def limits_fault(value: object, at: At, declared: Declared) -> Fault | None:
     choices = _choices(declared)
     if choices:
         chosen = value if declared.options.get("multiselect") and isinstance(value, list) else [value]
-        known = {choice for choice in choices if isinstance(choice, str)}  # so that many choices of many are no square
+        known = {
+            choice for choice in choices if isinstance(choice, str)
+        }  # so that many inputs with many choices do not take quadratic time
         if not all((isinstance(choice, str) and choice in known) or choice in choices for choice in chosen):
             return faults.value_not_in_list(at, value, choices)
     return None
@@ -317,7 +319,7 @@ def types_match(received: object, declared: Declared) -> bool:
 
 
 def _choices(declared: Declared) -> list[object]:
-    """The choices there are; none when they are known elsewhere: to a folder, to a route, or to the editor."""
+    """The choices of an input; none where only a folder, a route or the editor knows them."""
     if declared.type == DYNAMIC_COMBO:
         return [option["key"] for option in declared.options.get("options", ())]
     if declared.type != "COMBO" or "remote" in declared.options:

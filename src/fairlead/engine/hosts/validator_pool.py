@@ -1,9 +1,9 @@
 """Hosts that answer questions of their workspaces: whether a graph is valid, or what a picture looks like.
 
 A host belongs to one workspace, and has exactly the packs of what it is asked. Workspaces share a number of places, so
-none of them keeps the others waiting, and a question that kills its host, or takes for ever, is the trouble of the
-workspace that asked it. When a host dies, what it was asked is asked once more of the next one, now one by one, so
-that a question that kills takes no other with it.
+that none keeps the others waiting, and a question that kills its host or never ends harms only its own workspace. When
+a host dies, what it was asked is asked once more of the next one, now one by one, so that a question that kills takes
+no other with it.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class ValidatorPool:
         self._closed_for: str | None = None
 
     async def close(self, reason: str) -> None:
-        """Answer nothing more: who waits gets EngineUnavailableError. The hosts end with their templates."""
+        """Answer nothing more: waiting callers get EngineUnavailableError. The hosts end with their templates."""
         self._closed_for = reason
         for validator in self._validators.values():
             validator.host.close()
@@ -77,7 +77,7 @@ class ValidatorPool:
     async def ask(self, workspace_id: str, packs: Packs, question: Question[R]) -> R:
         """The answer to a question. EngineUnavailableError.
 
-        Who has asked may leave: the host is still at work then, and takes up a place.
+        The caller may be cancelled; the host then still works and occupies a place.
         """
         task = asyncio.ensure_future(self._answered(workspace_id, packs, question))
         self._tasks.add(task)
@@ -142,7 +142,7 @@ class ValidatorPool:
     def _forget(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # who has left does not ask for it
+            task.exception()  # a cancelled caller must not start it
 
     # Hosts.
 

@@ -1,4 +1,4 @@
-"""OpenEXR files, written in their plainest form: 32-bit floating point, ZIP-compressed blocks of scan lines."""
+"""OpenEXR files in their simplest form: 32-bit floating point, ZIP-compressed blocks of scan lines."""
 
 import io
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ def _from_hlg(values: Array) -> Array:
 def encode(image: Array, primaries: tuple[float, ...], texts: Mapping[str, str]) -> bytes:
     """A file of scene-linear values [H,W,C], of one, three or four channels; nothing is clipped.
 
-    ValueError for any other number of channels. A text whose name the format needs for itself is left out.
+    ValueError for any other number of channels. A text whose name the format reserves is left out.
     """
     # Few workflows save this format, and loading the library takes 20 ms.
     import OpenEXR  # type: ignore[import-not-found]  # noqa: PLC0415 -- it says nowhere which types it has

@@ -32,7 +32,7 @@ def trim_audio(
     start_index: Annotated[float, number(0.0, -_LONGEST, _LONGEST, step=0.01)],
     duration: Annotated[float, number(60.0, 0.0, step=0.01)],
 ) -> Sound:
-    """The part from a second on, counted from the end when it is negative, of a duration in seconds."""
+    """The part that begins at a second, counted from the end when negative, and lasts so many seconds."""
     waveform, rate = parts(audio)
     length = waveform.shape[-1]
     start = round(start_index * rate) + (length if start_index < 0 else 0)
@@ -59,7 +59,7 @@ def split_channels(audio: Annotated[Sound, socket("AUDIO")]) -> tuple[Sound, Sou
 def join_channels(
     audio_left: Annotated[Sound, socket("AUDIO")], audio_right: Annotated[Sound, socket("AUDIO")]
 ) -> Sound:
-    """Two sounds of one channel as the two of one, at the higher rate, as long as the shorter."""
+    """Two mono sounds as one in stereo, at the higher rate, as long as the shorter."""
     left, right, rate = at_one_rate(audio_left, audio_right)
     if left.shape[1] != 1 or right.shape[1] != 1:
         raise ValueError("Only sounds of one channel each can be joined.")
@@ -74,7 +74,7 @@ def concatenate_audio(
     audio2: Annotated[Sound, socket("AUDIO")],
     direction: Annotated[str, combo("after", "before", default="after", multiselect=False)],
 ) -> Sound:
-    """The second sound after the first, or before it, at the higher rate, in two channels at least."""
+    """The second sound after the first, or before it, at the higher rate, with at least two channels."""
     first, second, rate = at_one_rate(audio1, audio2)
     first, second = (np.repeat(of, _STEREO, axis=1) if of.shape[1] == 1 else of for of in (first, second))
     if first.shape[1] != second.shape[1]:
@@ -95,7 +95,7 @@ def merge_audio(
     audio2: Annotated[Sound, socket("AUDIO")],
     merge_method: Annotated[str, combo("add", "mean", "subtract", "multiply", multiselect=False)],
 ) -> Sound:
-    """Both sounds at once, as long as the first; the whole is softer when it would be too loud anywhere."""
+    """Both sounds mixed, as long as the first; the mix is softened where it would clip."""
     first, second, rate = at_one_rate(audio1, audio2)
     length = first.shape[-1]
     second = np.pad(second[..., :length], ((0, 0), (0, 0), (0, max(length - second.shape[-1], 0))))

@@ -32,7 +32,7 @@ _SECRET_DIGITS: Final = 43
 
 
 class IssuedKey(msgspec.Struct, frozen=True):
-    """A new key, in the only moment it is known in full."""
+    """A new key; its text is never available again."""
 
     id: str
     text: str
@@ -90,7 +90,7 @@ async def revoke_key(database: Database, key_id: str, clock: Clock) -> bool:
 async def change_budget(
     database: Database, key_id: str, change: Callable[[Budget | None], Budget | None]
 ) -> Budget | None:
-    """Replace the budget of a key by what is made of it, and return that; UnknownKeyError."""
+    """Replace the budget of a key by the result of `change`, and return that; UnknownKeyError."""
     return await database.write(lambda c: workspaces.change_budget(c, key_id, change))
 
 
@@ -100,7 +100,7 @@ async def change_key(database: Database, key_id: str, changes: Mapping[str, obje
 
 
 async def list_keys(database: Database, clock: Clock) -> list[dict[str, object]]:
-    """Every key, without anything secret; `spent` is what one with a budget was charged in its period, else None."""
+    """Every key without its secret; `spent` is the charge in the budget's period, None without a budget."""
     now = clock.now_ms()
     return await database.read(lambda c: budgets.with_spent(c, workspaces.list_keys(c), now))
 

@@ -1,4 +1,4 @@
-"""Links that stand in workflows in the place of a file: downloaded within bounds, and remembered for a while.
+"""Links in workflows in the place of a file: downloaded within bounds, and kept for a while.
 
 A job asks for the same file several times: when it is checked, when it is looked for in the cache, when it is loaded.
 """
@@ -97,7 +97,7 @@ class Downloads:
         return blob
 
     async def _fetched(self, url: str) -> str:
-        """The blob of a link, which may lead to another; each is checked like the first."""
+        """The blob of a link; each redirection is checked like the first address."""
         wanted = url
         for _ in range(_REDIRECTS_MAX + 1):
             writer = self._blobs.writer(self._limit)
@@ -117,7 +117,7 @@ class Downloads:
 
 
 def _retrieve(task: "asyncio.Task[str]") -> None:
-    """Look at a failure, so that one nobody waits for any more is not reported as forgotten."""
+    """Retrieve the exception, so that asyncio does not report one that nobody awaits any more."""
     if not task.cancelled():
         task.exception()
 

@@ -1,6 +1,6 @@
-"""Files of workflows as they are looked at: by signed link, as pictures made of them, and masks drawn over them.
+"""Views of workflow files: signed links, pictures rendered from them, and masks drawn over them.
 
-Nothing is decoded here: pictures are made of pictures by an engine host, which bounds what it decodes (C-03, C-06).
+Nothing is decoded here: an engine host renders pictures, within bounds (C-03, C-06).
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _SECONDS: Final = 60.0
 
 
 class Rendering(msgspec.Struct, frozen=True):
-    """How a picture is to be shown instead of as it is: a channel, another format at a quality, or within an edge."""
+    """How to render a picture: one channel, another format at a quality, or scaled to a longest edge."""
 
     how: Literal["rgb", "a", "webp", "jpeg", "thumbnail"]
     quality: int = 90
@@ -49,7 +49,7 @@ class Rendering(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A file as it is asked for. `whole`: its own bytes, and no link to them. `rendering` is None for its own bytes."""
+    """A request for a file. `whole` asks for the bytes instead of a link; `rendering` is None for the file as it is."""
 
     filename: str
     kind: str = "output"
@@ -65,7 +65,7 @@ class Original(msgspec.Struct, frozen=True):
 
 
 class FileViews:
-    """What callers see of their files. What is sent at once may be kept for as long as a link is good.
+    """What callers see of their files. Bytes that are sent at once may be cached as long as a link is valid.
 
     `render` has an engine host of a workspace make a picture, or raises EngineUnavailableError. `scratch` is a folder
     for pictures that are being made, on the file system of the blobs, which is swept: the blobs' spool.
@@ -89,7 +89,7 @@ class FileViews:
         self._made: OrderedDict[tuple[str, Rendering], tuple[AdoptedBlob, str]] = OrderedDict()
 
     async def view(self, caller: Caller, wanted: Wanted) -> str | ServedAsset:
-        """The path and query of a signed link to a file, or what is to be sent at once.
+        """The path and query of a signed link to a file, or the bytes to send at once.
 
         JobFaultError for a name that cannot be one (BadFile), a file there is not (FileNotFound), and a file that is
         no picture where a channel of one was asked for.
@@ -109,7 +109,7 @@ class FileViews:
     async def mask(
         self, caller: Caller, drawn: Intake, original: Original, name: str, kind: str, *, overwrite: bool = False
     ) -> SavedName:
-        """Keep the original with the alpha of the picture that was sent, under the name of that (C-03).
+        """Keep the original with the alpha of the uploaded picture, under the upload's name (C-03).
 
         JobFaultError for an original there is not (FileNotFound), and for pictures that cannot be used (BadFile).
         """
@@ -143,7 +143,7 @@ class FileViews:
             await self._blobs.check(file.blob, file.size)
 
     async def _rendered(self, workspace_id: str, file: WorkflowFile, rendering: Rendering) -> tuple[AdoptedBlob, str]:
-        """A picture made of a file. It is remembered, and its bytes stay for a day after nobody has named them."""
+        """A picture rendered from a file. It is cached; unreferenced bytes stay for a day."""
         key = (file.blob, rendering)
         if (made := self._made.get(key)) is not None:
             self._made.move_to_end(key)
@@ -155,7 +155,7 @@ class FileViews:
         return made
 
     async def _is_there(self, made: AdoptedBlob) -> bool:
-        """Whether a picture that was made is still kept, whole; otherwise it is made again."""
+        """Whether a rendered picture is still stored in full; otherwise it is rendered again."""
         try:
             if not await self._blobs.exists(made.name):
                 return False

@@ -1,4 +1,4 @@
-"""The callbacks of engine hosts: for workflows that are checked, and for jobs that are executed."""
+"""Callbacks of engine hosts, during the check of a workflow and during the execution of a job."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -124,13 +124,13 @@ class JobCallbacks:
         self._executing: set[str] = set()
         self._executed: list[str] = []
         self._at_work: dict[str, Place] = {}
-        """The nodes that have begun and are not through, as the host has said, the latest last."""
+        """The nodes that the host has started and not finished, the latest last."""
         self._unkept: Place | None = None
         """The node whose file could not be kept."""
         self._shown_again: set[tuple[str, str]] = set()
         self._has_news = False
         self.overflowed = False
-        """Whether the nodes have shown more than is kept."""
+        """Whether the nodes have displayed more than is stored."""
 
     def tell(self, events: Sequence[Event]) -> None:
         """Record an event and publish it to watchers, once the files before it are kept."""
@@ -166,7 +166,7 @@ class JobCallbacks:
             self._unwritten.append(NewEvent(self._numbered, type(event).__name__, msgspec.json.encode(event), now))
 
     def publish(self, event: JobEvent, now: int) -> None:
-        """Tell who watches."""
+        """Publish an event to watchers."""
         self._event_hub.publish(EventEnvelope(self._job.workspace_id, self._job.id, self._job.public_id, now, event))
 
     def show(self, shown: Preview | ProgressText) -> None:
@@ -175,20 +175,20 @@ class JobCallbacks:
         self._effects.act(lambda: self.publish(shown, now))
 
     async def caught_up(self) -> None:
-        """Wait for files that are kept, and let everybody have a turn: what is kept and what is watched have bounds."""
-        with suppress(Exception):  # the end of the job tells of it
+        """Wait until pending files are kept and watchers have had a turn, so that both stay bounded."""
+        with suppress(Exception):  # reported with the end of the job
             await self._effects.settled()
         await asyncio.sleep(0)
 
     async def settle(self) -> None:
-        """Return when all files are kept and all events told. FileNotKeptError, or what else went wrong with them."""
+        """Return when all files are kept and all events published. FileNotKeptError, or another failure of them."""
         try:
             await self._effects.settled()
         except DeclinedError as error:
             raise FileNotKeptError(error, self._unkept, self._executed) from error
 
     def close(self) -> None:
-        """Keep and tell nothing more."""
+        """Keep and publish nothing more."""
         self._effects.close()
 
     async def find_file(self, name: str) -> Path:
@@ -241,14 +241,14 @@ class JobCallbacks:
             raise declined(error.fault) from error
 
     def unwritten(self) -> Sequence[NewEvent]:
-        """The events that were not handed out yet, which are to be written now."""
+        """The events that are not written yet; the caller writes them now."""
         events, self._unwritten = self._unwritten, []
         self._has_news = False
         return events
 
     @property
     def has_news(self) -> bool:
-        """Whether anything has happened since `unwritten` was asked last."""
+        """Whether anything has happened since the last call of `unwritten`."""
         return self._has_news
 
     def progress(self) -> str:
@@ -256,7 +256,7 @@ class JobCallbacks:
         return msgspec.json.encode(self._count.report()).decode()
 
     def outputs(self) -> bytes:
-        """What the nodes have shown, as JSON by node."""
+        """What the nodes displayed, as JSON by node."""
         return msgspec.json.encode(self._outputs)
 
     def shown_again(self) -> Sequence[tuple[str, str]]:
@@ -264,7 +264,7 @@ class JobCallbacks:
         return sorted(self._shown_again)
 
     def _has_kept(self, event: Executed, shown: ShownValues) -> bool:
-        """Keep what a node shows; False where the nodes have shown too much with it."""
+        """Store what a node displays; False where that exceeds the limit of a job."""
         if self._outputs_bytes + len(shown.json) > SHOWN_BYTES_MAX:
             if not self.overflowed:
                 self.overflowed = True

@@ -1,7 +1,7 @@
-"""Archives of published versions: announced with a signed link, sent once, and downloaded by anybody (K-08).
+"""Archives of published versions: announced with a signed link, uploaded once, and downloaded by anyone (K-08).
 
-An archive is a file of its publisher's workspace, so it counts towards what that may keep, is audited like any other,
-and its bytes stay for as long as somebody names them.
+An archive is a file of its publisher's workspace, so it counts towards that workspace's storage, is audited like any
+other, and its bytes stay as long as anything names them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -50,14 +50,14 @@ class _Sink(Protocol):
 
 
 class Announced(msgspec.Struct, frozen=True):
-    """A version that waits for its archive, and path and query of the link to send that to."""
+    """A version that waits for its archive, and the path and query of the upload link."""
 
     version: NodeVersion
     link: str
 
 
 class _Intake:
-    """Takes the bytes of an archive; RegistryFaultError where they do not begin like one."""
+    """Receives the bytes of an archive; RegistryFaultError where they do not begin like one."""
 
     def __init__(self, sink: _Sink) -> None:
         self._sink = sink
@@ -90,9 +90,9 @@ class NodeArchives:
         self.limit: Final = limit
 
     async def announce(self, caller: Caller, publisher_id: str, node: NodeEntry, version: VersionEntry) -> Announced:
-        """Announce a version of a node, which is made or changed to what is said of it.
+        """Announce a version of a node; the node is created or updated from the entry.
 
-        It is shown to nobody until its archive has come, and may be announced again until then.
+        The version stays hidden until its archive has arrived, and may be announced again until then.
         """
         require(refuse_entry(node))
         require(refuse_entry(version, without_address=True))

@@ -1,4 +1,4 @@
-"""A process confines itself: everything of a policy in the order in which each step still can be taken."""
+"""A process confines itself: it applies a policy in the order in which each step is still possible."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ _FILTERED: Final = "2"
 def apply(policy: Policy) -> Report:
     """Confine this process for good, before it loads anything untrusted, while it has one thread.
 
-    ConfinementError where something that the policy requires does not hold, or what is protected could be read.
+    ConfinementError where the policy cannot be enforced, or a protected file can still be read.
     """
     limits.die_with_parent()
     limits.keep_orphans()
@@ -85,7 +85,7 @@ def _try(name: str, step: Callable[[], str]) -> Mechanism:
 
 
 def _refuse_threads() -> None:
-    """Landlock, filters and namespaces are about the thread that calls: another one would go on as it was."""
+    """Landlock, filters and namespaces apply to the calling thread: another one would stay unconfined."""
     count = thread_count()
     if count > 1:
         raise ConfinementError(f"a process with {count} threads cannot be confined")

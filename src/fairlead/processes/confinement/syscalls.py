@@ -25,7 +25,7 @@ DENIED: Final = (
     # Memory and queues that belong to no process.
     *("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl"),
     *("ipc", "mq_open", "mq_unlink"),
-    # Who one is.
+    # Users and groups.
     *("setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid", "setgroups"),
     *("capset",),
 )
@@ -35,7 +35,7 @@ PRETENDED: Final = (
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat", "chown32", "lchown32"),
     *("fchown32", "utime", "utimes", "utimensat", "utimensat_time64", "futimesat"),
 )
-"""Answered as if it were done, and not done.
+"""Answered as if done, but not executed.
 
 Nothing but the owner decides about these, and files of the server have the same owner. Libraries that copy a file set
 its mode and its times afterwards, and take an error for the failure of the copy.
@@ -68,7 +68,7 @@ _UNIX: Final = 1
 _INTERNET: Final = (2, 10)
 _FAMILIES_MAX: Final = 64
 _INT: Final = 0xFFFF_FFFF
-"""The bits of an argument that the kernel takes for an `int`: it ignores the others, and so must a filter."""
+"""The bits of an argument that the kernel reads as an `int`; it ignores the others, so a filter must too."""
 _TYPE_MASK: Final = 0xF
 _DATAGRAM: Final = 2
 _STREAM: Final = 1
@@ -94,7 +94,7 @@ _INSERT_INPUT: Final = 0x5412
 
 
 class Condition(NamedTuple):
-    """What an argument of a call, by its place, is compared with: NE, EQ, GE, GT, or MASKED_EQ with a mask before."""
+    """A comparison of the argument at an index: NE, EQ, GE, GT, or MASKED_EQ with the mask first."""
 
     argument: int
     operator: str
@@ -105,7 +105,7 @@ _Rule = tuple[int, str, tuple[Condition, ...]]
 
 
 def conditions(*, network: bool, shared_memory: bool, signals: bool) -> Iterator[_Rule]:
-    """What is denied for some arguments: the error that is answered, the call, and when."""
+    """Calls that are denied for some arguments: the errno, the call, and the comparison."""
     yield from _of_sockets(network=network)
     yield from _of_processes()
     if not shared_memory:
@@ -120,7 +120,7 @@ def conditions(*, network: bool, shared_memory: bool, signals: bool) -> Iterator
 
 
 def _of_sockets(*, network: bool) -> Iterator[_Rule]:
-    """Sockets of the Internet's families or of none; pairs of connected ones, which reach nobody else."""
+    """Rules against sockets of other families and kinds than allowed, and against pairs that can reach others."""
     yield errno.EACCES, "socketpair", (Condition(0, "NE", (_UNIX,)),)
     for kind in _kinds_but(_STREAM, _SEQUENCE):  # the end of a pair of datagrams can write to any other socket
         yield errno.EACCES, "socketpair", (Condition(1, "MASKED_EQ", (_TYPE_MASK, kind)),)

@@ -1,4 +1,4 @@
-"""Puts the modules that packs import in their places. Only a process that does nothing but execute nodes does so."""
+"""Installs the modules that packs import. Only done in a process that does nothing but execute nodes."""
 
 import importlib.util
 import sys
@@ -32,7 +32,7 @@ _API_VERSIONS: Final = ("comfy_api.latest", "comfy_api.v0_0_2")
 
 
 class ExecutingContext(NamedTuple):
-    """Where code is being called from."""
+    """The job and the node that call this code."""
 
     prompt_id: str | None
     node_id: str
@@ -40,7 +40,7 @@ class ExecutingContext(NamedTuple):
 
 
 class Arguments(SimpleNamespace):
-    """The command line of the engine packs know: nothing of it was given."""
+    """The command line of the engine that packs expect: no option was given."""
 
     def __getattr__(self, name: str) -> None:
         if name.startswith("_"):
@@ -60,7 +60,7 @@ def install(registry: Registry, custom_nodes: Sequence[str], folders: PackFolder
 
 def _put(name: str, members: Mapping[str, object]) -> None:
     module = ModuleType(name, "What node packs import by this name.")
-    module.__path__ = []  # others may be below it, and those that are not are missing by their own names
+    module.__path__ = []  # submodules may exist, and missing ones raise errors with their own names
     vars(module).update(members)
     sys.modules[name] = module
     parent, _, own = name.rpartition(".")

@@ -44,7 +44,7 @@ class Input:
         return str(self.io_type)
 
     def told(self) -> dict[str, object]:
-        """The options as editors know them; those that say nothing are left out."""
+        """The options under the names of editors; empty ones are left out."""
         extra = self._options.get("extra_dict") or {}
         options = {name: value for name, value in self._options.items() if value is not None and name != "extra_dict"}
         upload = options.pop("upload", None)
@@ -173,7 +173,7 @@ class MatchTypeOutput(Output):
 
 
 class AutogrowTemplate:
-    """An input that there are more of the more are connected; numbered, or by the names there are."""
+    """An input that is repeated as more are connected, numbered or with given names."""
 
     def __init__(self, input: Input, prefix: str | None = None, **bounds: object) -> None:  # noqa: A002 -- as above
         self.input = input
@@ -236,7 +236,7 @@ class DynamicComboInput(Input):
 
 
 def sections_of(inputs: Iterable[Input]) -> dict[str, dict[str, object]]:
-    """Inputs as editors read them, required and optional ones apart."""
+    """Inputs in the form for editors, grouped into required and optional."""
     sections: dict[str, dict[str, object]] = {"required": {}, "optional": {}}
     for input_ in inputs:
         sections["optional" if input_.optional else "required"][input_.id] = list(input_.spec())
@@ -244,7 +244,7 @@ def sections_of(inputs: Iterable[Input]) -> dict[str, dict[str, object]]:
 
 
 def _value(option: object) -> object:
-    """An option as it is told: the value of an enumeration's member, an object that can tell itself as a dict."""
+    """An option's value for editors: of an enumeration's member, or of an object with `as_dict`."""
     if isinstance(option, Enum):
         return option.value
     return option.as_dict() if hasattr(option, "as_dict") else option
