@@ -41,7 +41,7 @@ attack: $(STAMP) ## try every attack of docs/security.md, and show what another 
 check: $(STAMP) ## lint, types and import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@$(BIN)/mypy --num-workers auto
 	@$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP) ## measure what docs/benchmarks.md claims (needs nginx and wrk)

@@ -31,11 +31,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fairlead"))
 Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
 _KINDS = ("sqlite", "postgresql")
 _CONNECTS_MOST = 4
-_WORKERS_OF_A_CORE = 2
+_WORKERS_OF_A_CORE = 3
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Say how many processes `-n auto` makes: two for each core we may use, as a test waits half of its time.
+    """Say how many processes `-n auto` makes: three for each core we may use, as a test waits most of its time.
 
     By itself xdist counts the machine's physical cores, also where we are confined to a few of them.
     """
