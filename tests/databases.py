@@ -26,7 +26,7 @@ from fairlead.storage.db.tables import metadata
 
 T = TypeVar("T")
 
-_START_SECONDS: Final = 20.0
+_START_SECONDS: Final = 60.0
 _ATTEMPTS: Final = 5
 _FAST: Final = {"fsync": "off", "full_page_writes": "off", "max_connections": "200",
                 "shared_buffers": "32MB", "listen_addresses": "127.0.0.1", "unix_socket_directories": "",

@@ -62,13 +62,13 @@ class Server:
             self.process = _started(words, environment(env), log.fileno())
         self.url, self.key = self._ready()
         self._kept = KeptDatabase()
-        self.client = httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=30, verify=PLAIN)
+        self.client = httpx.Client(base_url=self.url, headers={"X-API-Key": self.key}, timeout=60, verify=PLAIN)
 
     def _ready(self) -> tuple[str, str]:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            status = self.process.wait(30)
+            status = self.process.wait(60)
             self.process.stdout.close()
             raise ServerFailedError(f"exit status {status}: {self.log.read_text('utf-8')}")
         ready = json.loads(line)
@@ -80,7 +80,7 @@ class Server:
         self._kept.close()
         if self.process.poll() is None:
             self.process.send_signal(by)
-        status = self.process.wait(30)
+        status = self.process.wait(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
         return status
@@ -287,7 +287,7 @@ def is_alive(process: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], T], what: str, seconds: float = 20, pause: float = 0.02) -> T:
+def wait_until(condition: Callable[[], T], what: str, seconds: float = 60, pause: float = 0.02) -> T:
     """Ask until the answer is true, within bounds; AssertionError says what was waited for in vain."""
     give_up_at = time.monotonic() + seconds
     while not (found := condition()):
@@ -296,6 +296,6 @@ def wait_until(condition: Callable[[], T], what: str, seconds: float = 20, pause
     return found
 
 
-async def wait_until_async(condition: Callable[[], T], what: str, seconds: float = 20) -> T:
+async def wait_until_async(condition: Callable[[], T], what: str, seconds: float = 60) -> T:
     """Ask as `wait_until` does, while an event loop goes on."""
     return await asyncio.to_thread(wait_until, condition, what, seconds)

@@ -14,7 +14,7 @@ import server_template
 from servers import is_alive, wait_until
 
 _TESTS = Path(__file__).parent
-_SECONDS = 50
+_SECONDS = 150
 _TEMPLATE = server_template.__file__
 
 

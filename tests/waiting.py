@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-_SECONDS = 40.0
+_SECONDS = 60.0
 
 
 async def until(is_so: Callable[[], object], seconds: float = _SECONDS) -> None:

@@ -7,7 +7,7 @@ import pytest
 from attacks import by_callers, by_packs, on_files, on_secrets
 from attacks.world import Attack, World, inhabited
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

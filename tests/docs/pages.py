@@ -15,7 +15,7 @@ from form.sources import DOCS
 from servers import wait_until
 
 _FENCE: Final = re.compile(r"^```(?P<language>\w*)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-_SECONDS: Final = 40
+_SECONDS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)

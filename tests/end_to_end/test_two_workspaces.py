@@ -29,7 +29,7 @@ from servers import Server, serving, wait_until
 PACKS: Final = Path(__file__).with_name("node_packs")
 _OUTSIDE_TABLES: Final = re.compile(r'(?:Route\(|yield "(?P<method>[A-Z]+)", )\s*"(?P<path>/[^"]*)"')
 _PLACES: Final = {route.path: route.paths for route in cloud.ROUTES}
-_PATIENCE: Final = 30.0
+_PATIENCE: Final = 60.0
 Sent = Mapping[str, str]
 
 

@@ -14,7 +14,7 @@ from servers import PLAIN, Server, wait_until
 
 Graph = dict[str, dict[str, Any]]
 ENDED: Final = ("completed", "failed", "cancelled")
-_PATIENCE: Final = 30.0
+_PATIENCE: Final = 60.0
 
 
 def node(class_type: str, **inputs: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def theatre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
 
 
 @pytest.mark.req("R-18", "R-29", "R-34", "R-35")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(_ONE is not None, reason="one history is asked for")
 @pytest.mark.parametrize("seeds", _CHUNKS, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_every_history_keeps_the_invariants(theatre: Theatre, seeds: range) -> None:

@@ -13,7 +13,7 @@ from fairlead.storage.db.database import Database, Work
 from fairlead.workers import webhooks
 from fairlead.workers.webhooks import AT_ONCE, WebhookPoster
 from fake_partner import FakePartner, Request, hang, reply
-from operations.webhook_office import SLOW_SECONDS, Office
+from operations.webhook_office import Office
 from storage.bookings import NOW, Books
 from storage.queued_runs import end, queue, run_id
 from waiting import until
@@ -101,7 +101,7 @@ def test_slow_receiver_does_not_hold_up_the_others(
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        await asyncio.sleep(SLOW_SECONDS / 20)
+        await asyncio.sleep(0.03)
         under_way -= 1
         await reply(200)(request, writer)
 
@@ -124,7 +124,7 @@ def test_stopping_server_loses_no_webhook(books: Books, database: Database, rece
     """What is under way at a stop is cut off at once, and delivered by the next poster when its claim has run out."""
     receiver.script(HOOK, hang(), reply(200))
     finish(books, receiver, 1)
-    office = Office(database, seconds=30)
+    office = Office(database)
 
     async def work() -> None:
         task = asyncio.create_task(WebhookPoster(office.webhooks, office.seen.append).work())

@@ -207,6 +207,6 @@ def trouble(name: str, how: str = "", **others: tuple[str, str]) -> dict[str, An
     return {id_: {"class_type": kind, "inputs": {"how": said}} for id_, (kind, said) in nodes.items()}
 
 
-async def wait_for(what: Coroutine[Any, Any, T], seconds: float = 30.0) -> T:
+async def wait_for(what: Coroutine[Any, Any, T], seconds: float = 120.0) -> T:
     """Return what comes of it, which must come in time."""
     return await asyncio.wait_for(what, seconds)

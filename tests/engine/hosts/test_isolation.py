@@ -70,7 +70,7 @@ def test_frozen_host_is_noticed_long_before_its_job_is_late(tmp_path: Path) -> N
             os.kill(engine.started[0], signal.SIGSTOP)
             return (await job).ending
 
-        ending = engine.run(wait_for(frozen(), 50))
+        ending = engine.run(wait_for(frozen()))
         assert isinstance(ending, Failed)
         assert ending.failure.message == "the engine process was ended: it did not answer any more"
         assert engine.execute(_WORKS).ending == Succeeded()
@@ -85,7 +85,7 @@ def test_frozen_process_is_replaced_while_somebody_waits_for_it(tmp_path: Path, 
         assert isinstance(engine.run(_check(engine, _WORKS)), Checked)
         frozen = next(pid for pid in engine.of_kind(kind) if pid not in engine.of_kind(kind, "troubles"))
         os.kill(frozen, signal.SIGSTOP)
-        assert isinstance(engine.run(wait_for(_check(engine, _WORKS, workspace), 50)), Checked)
+        assert isinstance(engine.run(wait_for(_check(engine, _WORKS, workspace))), Checked)
         assert engine.ended[frozen] == "it did not answer any more"
 
 
@@ -213,14 +213,14 @@ def test_pictures_of_one_workspace_keep_no_other_waiting(tmp_path: Path) -> None
             assert not all(one.done() for one in crowd)
             await asyncio.gather(*crowd)
 
-        engine.run(wait_for(together(), 55))
+        engine.run(wait_for(together()))
         assert len(engine.of_kind("render")) == 2
 
 
 @pytest.mark.req("S-03")
 def test_endless_checks_of_one_workspace_end_no_process_of_another(tmp_path: Path) -> None:
     """They run into their limit, and only the hosts of their workspace are ended for it."""
-    with running_engine(tmp_path, check_seconds=1.0) as engine:
+    with running_engine(tmp_path, check_seconds=2.0) as engine:
         assert isinstance(engine.run(_check(engine, _WORKS, "modest")), Checked)
         [modest] = engine.checking
 
@@ -230,6 +230,6 @@ def test_endless_checks_of_one_workspace_end_no_process_of_another(tmp_path: Pat
                 assert isinstance(await _check(engine, _WORKS, "modest"), Checked)
             await asyncio.gather(*endless, return_exceptions=True)
 
-        engine.run(wait_for(together(), 50))
+        engine.run(wait_for(together()))
         assert modest not in engine.ended
         assert engine.checking[0] == modest

@@ -334,7 +334,7 @@ def test_packs_that_are_not_there_are_named(node_packs: Path) -> None:
 def test_pack_that_cannot_be_loaded_disables_itself_alone(node_packs: Path, source: str, why: str, tries: int) -> None:
     """It is reported with the reason, the others serve, and so do the engine's own nodes."""
     (node_packs / "bad.py").write_text(source)
-    with _engine(node_packs, pack_seconds=1.0) as engine:
+    with _engine(node_packs, pack_seconds=3.0) as engine:
         [good, other, bad] = engine.packs
         assert (good.error, bad.name, bad.nodes, bad.error, other.error) == (None, "bad", 0, why, None)
         assert len(_failed_starts(engine)) == tries

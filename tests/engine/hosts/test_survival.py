@@ -165,7 +165,7 @@ async def _interrupted(engine: Engine, graph: dict[str, object]) -> object:
 @pytest.mark.req("C-12")
 def test_endless_node_has_a_time_limit(tmp_path: Path) -> None:
     """A job that takes too long is ended, with the node that was executing."""
-    with running_engine(tmp_path, job_seconds=0.5, interrupt_seconds=0.2) as engine:
+    with running_engine(tmp_path, job_seconds=2.0, interrupt_seconds=0.2) as engine:
         ending = engine.execute(trouble("Endless")).ending
         assert isinstance(ending, Failed)
         assert ending.is_late
@@ -311,7 +311,7 @@ def test_check_that_kills_its_host_fails_alone(engine: Engine) -> None:
 
 def test_endless_check_is_given_up(tmp_path: Path) -> None:
     """It is given up, and what was checked beside it is checked by another host."""
-    with running_engine(tmp_path, check_seconds=0.5) as engine:
+    with running_engine(tmp_path, check_seconds=2.0) as engine:
 
         async def together() -> list[object]:
             callbacks = FolderCallbacks(engine.folder)

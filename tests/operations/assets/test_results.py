@@ -261,7 +261,7 @@ def test_slow_asset_delays_a_result_for_a_bounded_time(setup: AssetSetup, slow: 
     }
 
     async def copy() -> None:
-        result = await setup.copy(answer, seconds=0.5)
+        result = await setup.copy(answer, seconds=2.0)
         assert (result.left, len(result.copied)) == (4, 1)
 
     run(copy())

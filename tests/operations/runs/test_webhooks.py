@@ -192,16 +192,17 @@ def test_webhook_is_given_up_after_eight_tries(books: Books, office: Office, rec
     [(hang(), "too_slow"), (trickle(0.01), "too_slow"), (drop(), "broken_off"), (endless(), "broken_off")],
 )
 def test_unresponsive_receiver_is_bounded_and_tried_again(
-    books: Books, office: Office, receiver: FakePartner, run: Run, behaviour: Behaviour, word: str
+    books: Books, new_office: MakeOffice, receiver: FakePartner, run: Run, behaviour: Behaviour, word: str
 ) -> None:
     """Silence, drops and answers without end are bounded, recorded by a word, and tried again."""
+    office = new_office(seconds=SLOW_SECONDS)
     receiver.script(HOOK, behaviour)
     queue(books, run_id(1), receiver.url + HOOK)
     end(books, run_id(1))
-    run(asyncio.wait_for(office.round(), 10))
+    run(asyncio.wait_for(office.round(), 60))
     (done,) = run(office.log.of_run(run_id(1))).tries
     assert (done.status, done.error) == (None, word)
-    assert done.milliseconds < 5000
+    assert done.milliseconds < 30_000
     if word == "too_slow":
         assert done.milliseconds >= SLOW_SECONDS * 900
     assert run(office.log.of_run(run_id(1))).prospect.next_at == office.now + PAUSES_MS[0]
@@ -277,7 +278,7 @@ def test_cancelled_try_is_left_to_the_next_claim(
     books: Books, new_office: MakeOffice, receiver: FakePartner, run: Run
 ) -> None:
     """A server that stops in the middle of a try leaves it to anyone who claims it next."""
-    office = new_office(seconds=30)
+    office = new_office()
     receiver.script(HOOK, hang(), reply(200))
     queue(books, run_id(1), receiver.url + HOOK)
     end(books, run_id(1))

@@ -16,7 +16,7 @@ import pytest
 SOURCE = Path(__file__).parents[3] / "src"
 MODULE = "fairlead_partners.simulator"
 TASK_SECONDS = "0.15"
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0
 
 BEARER = {"authorization": "Bearer simulated"}
 KEYS: Mapping[str, Mapping[str, str]] = {

@@ -1,12 +1,14 @@
-"""How close batches of entries follow each other."""
+"""How close batches of entries follow each other, on a clock that goes on only while everybody waits."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import msgspec
+import pytest
 
 from fairlead.storage.db.group_commit import BatchSpacing, GroupCommit
+from simulation.timing import SimulatedLoop
 
 _SPACING = BatchSpacing(least_entries=2, seconds=0.2)
 
@@ -32,6 +34,11 @@ def _journal(database: Any) -> GroupCommit[str, _Written, str]:
     return GroupCommit(database, lambda _, entries: _Written(entries), lambda _, __: None, _SPACING)
 
 
+def _played(scenario: Coroutine[Any, Any, _Database]) -> _Database:
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        return runner.run(scenario)
+
+
 def test_entries_that_come_within_a_moment_of_a_batch_share_the_next() -> None:
     """After a batch of two the journal waits, and what comes meanwhile is one batch."""
 
@@ -45,9 +52,9 @@ def test_entries_that_come_within_a_moment_of_a_batch_share_the_next() -> None:
         assert await asyncio.gather(*later) == ["c", "d"]
         return database
 
-    (first, ab), (second, cd) = asyncio.run(scenario()).batches
+    (first, ab), (second, cd) = _played(scenario()).batches
     assert (ab, cd) == (("a", "b"), ("c", "d"))
-    assert second - first >= _SPACING.seconds * 0.9
+    assert second - first == pytest.approx(_SPACING.seconds)
 
 
 def test_lone_entries_follow_each_other_at_once() -> None:
@@ -60,6 +67,6 @@ def test_lone_entries_follow_each_other_at_once() -> None:
             await journal.write(name)
         return database
 
-    batches = asyncio.run(scenario()).batches
+    batches = _played(scenario()).batches
     assert [entries for _, entries in batches] == [("a",), ("b",), ("c",), ("d",), ("e",)]
-    assert batches[-1][0] - batches[0][0] < _SPACING.seconds
+    assert batches[-1][0] == batches[0][0]
