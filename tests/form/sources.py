@@ -82,7 +82,11 @@ def _functions(node: ast.AST, owner: str) -> Iterator[tuple[str, Function]]:
 @cache
 def modules(*folders: str) -> Sequence[Module]:
     """Every Python file under some folders of the repository, sorted."""
-    return tuple(Module(path) for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+    return tuple(_module(path) for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+
+
+_module: Final = cache(Module)
+"""One of each file, so that it is parsed once whoever asks for it."""
 
 
 def without_docstring(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:

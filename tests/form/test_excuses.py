@@ -53,6 +53,7 @@ def _unexcused(word: str, excused: re.Pattern[str]) -> Sequence[str]:
     return [
         f"{module.place(line)}: {comment}"
         for module in modules("src", "tests", "bench")
+        if word in module.text
         for line, comment in module.comments.items()
         if re.search(rf"#\s*(?:\w+:\s*)?{word}", comment) and not excused.search(comment)
     ]
