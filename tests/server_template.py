@@ -11,7 +11,6 @@ import gc
 import importlib
 import json
 import os
-import pickle
 import pkgutil
 import select
 import signal
@@ -19,7 +18,6 @@ import socket
 import subprocess
 import sys
 import threading
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -161,19 +159,12 @@ def _load_modules() -> None:
 
 
 def _load_shipped_files() -> None:
-    """Load the catalog that ships, which is most of what is left of a start; other catalogs find their files parsed."""
+    """Load the catalog that ships, which is most of what is left of a start."""
     from catalog_samples import shipped_catalog  # noqa: PLC0415 -- only the template loads the product
     from fairlead.operations import catalog as catalogs  # noqa: PLC0415 -- same
     from fairlead.storage.catalog.reader import fingerprint  # noqa: PLC0415 -- same
 
-    parse, parsed = tomllib.loads, dict[str, bytes]()
     load, loaded = vars(catalogs)["load_catalog"], list[tuple[Any, Any]]()
-
-    def loads(text: str) -> dict[str, Any]:
-        if text not in parsed:
-            parsed[text] = pickle.dumps(parse(text))
-        document: dict[str, Any] = pickle.loads(parsed[text])  # noqa: S301 -- our own
-        return document
 
     def load_catalog(folders: Sequence[Path], *rest: Any) -> Any:
         files = [fingerprint(folder) for folder in folders], list(folders), *rest
@@ -183,7 +174,6 @@ def _load_shipped_files() -> None:
         loaded.append((files, load(folders, *rest)))
         return loaded[-1][1]
 
-    vars(tomllib)["loads"] = loads
     vars(catalogs)["load_catalog"] = load_catalog
     shipped_catalog()
 

@@ -5,7 +5,7 @@ Everything is checked while it is read: a catalog either loads whole, or says wh
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -43,10 +43,11 @@ def load_catalog(folders: Sequence[Path], offers: Mapping[str, Offer], flag: str
     first file that cannot be used; also for a successor or a canonical id that is no model.
     """
     digest, models, origins = hashlib.sha256(), {}, {}
+    schemas = _SchemaFiles(digest.update)
     for path in _model_files(folders):
         text = _read(path)
         digest.update(text.encode())
-        model = _model(path, text, offers, digest, flag)
+        model = _model(path, text, offers, flag, schemas)
         if model.id in models:
             raise BadFileError(str(path), line_of_toml(text, ["id"]), f"{model.id} is declared twice")
         models[model.id], origins[model.id] = model, (path, text)
@@ -97,16 +98,57 @@ def _read(path: Path) -> str:
         raise BadFileError(str(path), 1, f"cannot be read: {error}") from error
 
 
-def _model(path: Path, text: str, offers: Mapping[str, Offer], digest: object, flag: str) -> Model:
+class _SchemaFile(msgspec.Struct, frozen=True):
+    """A schema as it was read: its text, the document, and what calls are validated by."""
+
+    text: str
+    document: object
+    schema: InputSchema
+
+
+class _SchemaFiles:
+    """The schemas of one loading: each file is read and compiled once, however many models name it.
+
+    `note` is told the text of each schema that a model names, in order.
+    """
+
+    def __init__(self, note: Callable[[bytes], None]) -> None:
+        self._note = note
+        self._files: dict[Path, _SchemaFile] = {}
+
+    def named(self, path: Path, text: str, key: str, name: str | None) -> _SchemaFile | None:
+        """The schema that the model file at `path` names at `key`; its name may not lead out of the folder."""
+        if name is None:
+            return None
+        if Path(name).name != name:
+            raise BadFileError(str(path), line_of_toml(text, [key]), f"{name!r} must be a file beside the model file")
+        file = path.parent / name
+        if file not in self._files:
+            if not file.is_file():
+                raise BadFileError(str(path), line_of_toml(text, [key]), f"there is no file {name!r} beside it")
+            self._files[file] = _read_schema(file)
+        self._note(self._files[file].text.encode())
+        return self._files[file]
+
+
+def _read_schema(file: Path) -> _SchemaFile:
+    text = _read(file)
+    document: Any = read_json(text, str(file))
+    try:
+        return _SchemaFile(text, document, InputSchema(document))
+    except Exception as error:
+        line = line_of_json(text, list(getattr(error, "instance_path", [])))
+        reason = str(error).partition("\n")[0]
+        raise BadFileError(str(file), line, f"not a usable JSON Schema: {reason}") from error
+
+
+def _model(path: Path, text: str, offers: Mapping[str, Offer], flag: str, schemas: _SchemaFiles) -> Model:
     read = read_toml(text, str(path), ModelFile)
     if not is_model_id(read.id):
         raise BadFileError(str(path), line_of_toml(text, ["id"]), f"{read.id!r} is not a model id")
-    input_document = _schema_file(path, text, "input_schema", read.input_schema, digest)
-    output_document = _schema_file(path, text, "output_schema", read.output_schema, digest)
-    schema = None if input_document is None else _compile(path, read.input_schema, input_document)
-    if output_document is not None:
-        _compile(path, read.output_schema, output_document)
-    content = msgspec.json.encode(_openapi(read, input_document, output_document, flag))
+    input_file = schemas.named(path, text, "input_schema", read.input_schema)
+    output_file = schemas.named(path, text, "output_schema", read.output_schema)
+    content = msgspec.json.encode(_openapi(read, input_file, output_file, flag))
     try:
         operations = operations_of(read)
         return Model(
@@ -114,7 +156,7 @@ def _model(path: Path, text: str, offers: Mapping[str, Offer], digest: object, f
             legs=_legs(read, operations, offers),
             charges_on_policy_rejection=read.charges_on_policy_rejection,
             openapi=Document(content, strong_etag(content)),
-            input_schema=schema,
+            input_schema=None if input_file is None else input_file.schema,
             retirement=None if read.retirement is None else Retirement(read.retirement.date, read.retirement.successor),
             operations=operations,
             billed_as=billed_operations_of(read),
@@ -149,39 +191,17 @@ def _legs(read: ModelFile, operations: Sequence[Operation], offers: Mapping[str,
     return legs
 
 
-def _schema_file(path: Path, text: str, key: str, name: str | None, digest: Any) -> object:
-    """Read a schema beside its model file; its name may not lead out of the folder."""
-    if name is None:
-        return None
-    if Path(name).name != name:
-        raise BadFileError(str(path), line_of_toml(text, [key]), f"{name!r} must be a file beside the model file")
-    schema = path.parent / name
-    if not schema.is_file():
-        raise BadFileError(str(path), line_of_toml(text, [key]), f"there is no file {name!r} beside it")
-    content = _read(schema)
-    digest.update(content.encode())
-    return read_json(content, str(schema))
-
-
-def _compile(path: Path, name: str | None, document: Any) -> InputSchema:
-    schema_path = path.parent / str(name)
-    try:
-        return InputSchema(document)
-    except Exception as error:
-        steps = list(getattr(error, "instance_path", []))
-        line = line_of_json(_read(schema_path), steps)
-        reason = str(error).partition("\n")[0]
-        raise BadFileError(str(schema_path), line, f"not a usable JSON Schema: {reason}") from error
-
-
-def _openapi(read: ModelFile, input_document: object, output_document: object, flag: str) -> dict[str, object]:
+def _openapi(
+    read: ModelFile, input_file: _SchemaFile | None, output_file: _SchemaFile | None, flag: str
+) -> dict[str, object]:
     """The standalone OpenAPI 3.1 document of a model (R-07, R-08)."""
-    media_type = read.output_media_type or ("application/json" if output_document is not None else "*/*")
-    output = {"schema": output_document} if output_document is not None else {}
+    media_type = read.output_media_type or ("application/json" if output_file is not None else "*/*")
+    body = {} if input_file is None else input_file.document
+    output = {"schema": output_file.document} if output_file is not None else {}
     return {
         "openapi": "3.1.0",
         "info": {"title": read.id, "summary": read.title, "version": "1"},
-        flag: input_document is not None,
+        flag: input_file is not None,
         "paths": {
             f"/v2/models/{read.id}": {
                 "post": {
@@ -189,7 +209,7 @@ def _openapi(read: ModelFile, input_document: object, output_document: object, f
                     "summary": read.title,
                     "requestBody": {
                         "required": True,
-                        "content": {"application/json": {"schema": input_document or {"type": "object"}}},
+                        "content": {"application/json": {"schema": body or {"type": "object"}}},
                     },
                     "responses": {
                         "200": {"description": "The model's native output.", "content": {media_type: output}}
