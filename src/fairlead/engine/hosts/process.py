@@ -180,7 +180,8 @@ class EngineProcess:
                 return await self.connection.ask(method, *given, **named)
         except TimeoutError:
             self.kill(f"it took more than {seconds:g} seconds")
-            raise self._too_slow(seconds) from None
+            why = "it did not take work in time" if self._loading is None else f"it took more than {seconds:g} seconds"
+            raise self._not_started(why, "to load", is_slow=self._loading is not None) from None
         except ProcessLostError as error:
             raise self._not_started(f"it {error.exit.words}") from None
         except BaseException:
@@ -258,19 +259,12 @@ class EngineProcess:
         elif not ended.done():
             ended.set_result(status)
 
-    def _not_started(self, why: str) -> HostNotStartedError:
+    def _not_started(self, why: str, verb: str = "while it loaded", *, is_slow: bool = False) -> HostNotStartedError:
         if self._loading is not None:
-            why += f" while it loaded the node pack {self._loading!r}"
+            why += f" {verb} the node pack {self._loading!r}"
         words = self.child.exited.result().last_words if self.child.exited.done() else ""
         self._note(HostNotStarted(why, words))
-        return HostNotStartedError(why, loading=self._loading)
-
-    def _too_slow(self, seconds: float) -> HostNotStartedError:
-        if self._loading is None:
-            return self._not_started("it did not take work in time")
-        why = f"it took more than {seconds:g} seconds to load the node pack {self._loading!r}"
-        self._note(HostNotStarted(why, ""))
-        return HostNotStartedError(why, loading=self._loading, is_slow=True)
+        return HostNotStartedError(why, loading=self._loading, is_slow=is_slow)
 
 
 async def _status(watch: int, told: "asyncio.Future[int | None]") -> int | None:

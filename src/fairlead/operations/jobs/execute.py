@@ -12,7 +12,7 @@ import msgspec
 from fairlead.domain.faults import FaultError, Unauthorized
 from fairlead.domain.jobs.entries import JobEnding, JobProgress, JobTakeOver, Moved
 from fairlead.domain.jobs.errors import CRASH, INACTIVE_SUBSCRIPTION, INTERNAL, TOO_MUCH, VALIDATION
-from fairlead.domain.jobs.events import Ending, Failed, Failure, Interrupted, Place, Succeeded
+from fairlead.domain.jobs.events import Ending, Failed, Interrupted, Place, Succeeded
 from fairlead.domain.jobs.jobs import LiveJob
 from fairlead.domain.jobs.outputs import SHOWS_TOO_MUCH
 from fairlead.domain.jobs.states import JobState
@@ -42,6 +42,7 @@ _SETTLE_SECONDS: Final = 5.0
 _REMEMBERED_BYTES: Final = 16 * 2**20
 _REMEMBERED_EACH: Final = 64 * 1024
 _NOWHERE: Final = Place("", "")
+_NOT_ITS_OWN: Final = "The job could not be executed, for a reason that is not its own."
 _START_BLOCKERS: Final = {
     INACTIVE_SUBSCRIPTION: "The subscription of this workspace is not active any more.",
     INTERNAL: "The stored workflow of this job is lost.",
@@ -196,7 +197,7 @@ class JobExecutor:
             raise
         except Exception as error:  # noqa: BLE001 -- a bug of ours must not leave a job without an end
             self._observe(UnexpectedError(f"execute {job.id}", error))
-            ending = _failed(INTERNAL, "The job could not be executed, for a reason that is not its own.")
+            ending = failed(_NOWHERE, "", INTERNAL, _NOT_ITS_OWN)
         finally:
             await flushing.stop()
             # Now, so that the next job's claim shares a transaction with the end of this one.
@@ -206,7 +207,7 @@ class JobExecutor:
 
     async def _executed(self, job: LiveJob, callbacks: JobCallbacks) -> Ending:
         if job.start_blocker is not None:
-            return _failed(job.start_blocker, _START_BLOCKERS[job.start_blocker])
+            return failed(_NOWHERE, "", job.start_blocker, _START_BLOCKERS[job.start_blocker])
         hidden = _hidden(job.extra)
         order = Execute(job=job.id, workflow=job.workflow, outputs=job.wanted, hidden=hidden)
         try:
@@ -217,7 +218,7 @@ class JobExecutor:
         finally:
             callbacks.close()
         if callbacks.overflowed:
-            return _failed(TOO_MUCH, SHOWS_TOO_MUCH)
+            return failed(_NOWHERE, "", TOO_MUCH, SHOWS_TOO_MUCH)
         return ending
 
     async def _end(self, job: LiveJob, callbacks: JobCallbacks, ending: Ending) -> None:
@@ -337,10 +338,6 @@ def _observed(job: LiveJob, ending: Ending, state: JobState, now: int) -> JobEnd
         seconds=(now - job.started_at) / 1000,
         attempt=job.attempt,
     )
-
-
-def _failed(exception_type: str, message: str) -> Failed:
-    return Failed(Failure(_NOWHERE, "", exception_type, message, [], {}, []))
 
 
 async def _settle(callbacks: JobCallbacks, ending: Ending) -> None:
