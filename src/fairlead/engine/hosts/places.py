@@ -6,14 +6,14 @@ another or nobody has come for a while.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Any, Final, TypeAlias, cast
+from collections.abc import Callable, Hashable
+from typing import Any, Final, cast
 
 import msgspec
 
 from fairlead.engine.hosts.execution import HostedExecution
 from fairlead.engine.hosts.process import EngineProcess
-from fairlead.engine.hosts.templates import Packs
+from fairlead.engine.hosts.templates import Packs, Start
 
 _JOBS_MAX: Final = 20_000
 """What a host executes before another takes its place: node packs leak."""
@@ -22,7 +22,6 @@ _DESCRIPTORS_MORE_MAX: Final = 64
 _OUT_OF_DATE: Final = "its nodes are out of date"
 _LEAKS: Final = "it leaves descriptors open"
 _UNFIT: Final = "it is not good for another job"
-Start: TypeAlias = Callable[[Packs, str], Awaitable[EngineProcess]]
 
 
 class Place(msgspec.Struct, eq=False):

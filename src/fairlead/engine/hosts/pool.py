@@ -20,7 +20,7 @@ from fairlead.engine.hosts.classes import classes_of
 from fairlead.engine.hosts.execution import HostedExecution, not_started
 from fairlead.engine.hosts.notes import EngineUnavailableError, TakeNote
 from fairlead.engine.hosts.pack_catalog import NodeClasses, PackCatalog
-from fairlead.engine.hosts.places import Place, Places, Start
+from fairlead.engine.hosts.places import Place, Places
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
 from fairlead.engine.hosts.scratch import ScratchFolders
 from fairlead.engine.hosts.service import (
@@ -34,8 +34,8 @@ from fairlead.engine.hosts.service import (
     Render,
     Rendered,
 )
-from fairlead.engine.hosts.templates import HostSettings, Packs, Service, Templates
-from fairlead.engine.hosts.validator_pool import ValidatorLimits, ValidatorPool
+from fairlead.engine.hosts.templates import HostSettings, Packs, Service, Start, Templates
+from fairlead.engine.hosts.validator_pool import ValidatorPool
 from fairlead.engine.packs.copies import NotCopiedError, copy_pack, forget_copies
 from fairlead.engine.packs.finding import absence, absent
 from fairlead.processes.exits import Exit
@@ -104,8 +104,8 @@ class Hosts:
         self._templates = Templates(settings, self._folders_of_packs, self._folders, self._partner_nodes, self._note)
         self._catalog = PackCatalog(self._templates, self._folders_of_packs, self._note, self._change)
         self._classes = NodeClasses(self._templates, self._catalog)
-        self._checking = ValidatorPool(self._start(_CHECK), self._stamp, self._limits(settings.checks))
-        self._rendering = ValidatorPool(self._start(_RENDER), self._stamp, self._limits(settings.renders))
+        self._checking = ValidatorPool(settings.checks, settings, self._start(_CHECK), self._stamp)
+        self._rendering = ValidatorPool(settings.renders, settings, self._start(_RENDER), self._stamp)
         execute = Service("execute", settings.cache)
         self._places = Places(settings.places, settings.idle_seconds, self._start(execute), self._stamp)
         self._keep(keep_beating(self._templates.living, settings.heartbeat_seconds))
@@ -373,13 +373,6 @@ class Hosts:
 
     def _start(self, service: Service) -> Start:
         return lambda packs, workspace_id: self._templates.host(packs, workspace_id, service)
-
-    def _limits(self, places: int) -> ValidatorLimits:
-        settings = self._settings
-        share = max(1, places - 1) if places > 1 else 1
-        return ValidatorLimits(
-            places, share, settings.check_seconds, settings.check_seconds, settings.kept, settings.idle_seconds
-        )
 
     def _keep(self, work: Coroutine[object, object, object]) -> None:
         task = asyncio.ensure_future(work)

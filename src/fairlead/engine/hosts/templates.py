@@ -8,7 +8,7 @@ forked, because a pack has left something in it that must not be shared, a host 
 import asyncio
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -27,6 +27,8 @@ from fairlead.processes.confinement.policy import PROCESSES_MAX, Policy
 from fairlead.processes.tree import NICENESS
 
 Packs: TypeAlias = tuple[str, ...]
+Start: TypeAlias = Callable[[Packs, str], Awaitable[EngineProcess]]
+"""Starts a host with some packs for a workspace."""
 _ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 _THREADS: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
 _START_SECONDS: Final = 60.0

@@ -16,30 +16,15 @@ from fairlead.engine.hosts.connection import ProcessLostError
 from fairlead.engine.hosts.kept import KeptProcess
 from fairlead.engine.hosts.notes import EngineUnavailableError
 from fairlead.engine.hosts.process import EngineProcess, HostNotStartedError
-from fairlead.engine.hosts.templates import Packs
+from fairlead.engine.hosts.templates import HostSettings, Packs, Start
 from fairlead.fair_shares import FairShares, NoRoomError
 
 R = TypeVar("R")
 Question: TypeAlias = Callable[[EngineProcess], Awaitable[R]]
 """Asks a host, and returns its answer, which is never None."""
-Start: TypeAlias = Callable[[Packs, str], Awaitable[EngineProcess]]
 _WAITING_MAX: Final = 1_000
 _OUT_OF_DATE: Final = "its nodes are out of date"
 _TWICE: Final = "the engine stopped twice while it worked on this"
-
-
-class ValidatorLimits(msgspec.Struct, frozen=True):
-    """How many questions are answered at once, `share` of them of one workspace at most, each within `seconds`.
-
-    A place is waited for `room_seconds`. Of idle hosts `kept` are kept, each for `idle_seconds`.
-    """
-
-    places: int
-    share: int
-    seconds: float
-    room_seconds: float
-    kept: int
-    idle_seconds: float
 
 
 class _Validator(msgspec.Struct, eq=False):
@@ -52,13 +37,17 @@ class _Validator(msgspec.Struct, eq=False):
 
 
 class ValidatorPool:
-    """A server's validators. `start` starts one for a workspace; `stamp` changes when its packs are out of date."""
+    """A server's validators. `start` starts one for a workspace; `stamp` changes when its packs are out of date.
 
-    def __init__(self, start: Start, stamp: Callable[[Packs], Hashable], limits: ValidatorLimits) -> None:
+    They answer so many questions at once, all but one of them of one workspace at most. A place is waited for as long
+    as an answer.
+    """
+
+    def __init__(self, places: int, settings: HostSettings, start: Start, stamp: Callable[[Packs], Hashable]) -> None:
         self._start = start
         self._stamp = stamp
-        self._limits = limits
-        self._shares = FairShares(limits.places, _WAITING_MAX, limits.share)
+        self._settings = settings
+        self._shares = FairShares(places, _WAITING_MAX, max(1, places - 1))
         self._validators: dict[tuple[str, Packs], _Validator] = {}
         """By workspace and packs, the longest idle first."""
         self._tasks: set[asyncio.Task[object]] = set()
@@ -101,7 +90,7 @@ class ValidatorPool:
         if self._closed_for is not None:
             raise EngineUnavailableError(self._closed_for)
         try:
-            async with self._shares.place(workspace_id, self._limits.room_seconds):
+            async with self._shares.place(workspace_id, self._settings.check_seconds):
                 result = await self._try(workspace_id, packs, question)
                 if result is None:
                     async with self._validator(workspace_id, packs).alone:
@@ -126,7 +115,7 @@ class ValidatorPool:
                 self._rest(key, validator)
 
     async def _asked(self, process: EngineProcess, question: Question[R]) -> R | None:
-        seconds = self._limits.seconds
+        seconds = self._settings.check_seconds
         try:
             async with asyncio.timeout(seconds):
                 return await question(process)
@@ -168,9 +157,9 @@ class ValidatorPool:
         if validator.expiry is not None:
             validator.expiry.cancel()
         loop = asyncio.get_running_loop()
-        validator.expiry = loop.call_later(self._limits.idle_seconds, self._expire, key, validator)
+        validator.expiry = loop.call_later(self._settings.idle_seconds, self._expire, key, validator)
         idle = [one for one, other in self._validators.items() if other.host.is_idle]
-        for one in idle[: max(0, len(idle) - self._limits.kept)]:
+        for one in idle[: max(0, len(idle) - self._settings.kept)]:
             self._end(one, "its place was wanted for another workspace, or other node packs")
 
     def _expire(self, key: tuple[str, Packs], validator: _Validator) -> None:
