@@ -279,6 +279,15 @@ def command(*arguments: str) -> Any:
     return json.loads(result.stdout) if "--json" in arguments else result.stdout
 
 
+@contextmanager
+def killed_at_last(process: "subprocess.Popen[Any]") -> Iterator[None]:
+    """Kill a process when the block is left, if it still runs: `with Popen` would wait for it forever."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 def is_alive(process: int) -> bool:
     """Return whether a process goes on; one that has ended and waits for its parent does not."""
     try:

@@ -27,7 +27,7 @@ from fairlead.cli import commands, main
 from fairlead.operations.runs.results import INLINE_MAX
 from fairlead.server.installation import CATALOG
 from fairlead.storage.db.migrate import HEAD
-from servers import COMMAND, Server, ServerFailedError, environment, serving
+from servers import COMMAND, Server, ServerFailedError, environment, killed_at_last, serving
 
 _NO_KEY: Final = "00000000-0000-7000-8000-000000000000"
 
@@ -493,9 +493,12 @@ def test_files_of_a_first_start_are_private(tmp_path: Path) -> None:
 def _started_and_stopped(data: Path, *arguments: str, by: int = signal.SIGTERM) -> str:
     """Start a server, stop it when it is ready, assert that it ends well, and return what it printed."""
     command = [*COMMAND, "serve", "--data", str(data), "--port", "0", "--no-local-partner", *(arguments or ("--json",))]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
-    ) as process:
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()
+        ) as process,
+        killed_at_last(process),
+    ):
         assert process.stdout is not None
         line = process.stdout.readline()
         if not arguments:
@@ -510,7 +513,10 @@ def _started_and_stopped(data: Path, *arguments: str, by: int = signal.SIGTERM) 
 def test_server_stopped_as_soon_as_it_is_ready_ends_well(tmp_path: Path) -> None:
     """Anyone who has read that it is ready may stop it in the same moment: it ends in good order."""
     command = [*COMMAND, "serve", "--data", str(tmp_path / "data"), "--port", "0", "--no-local-partner", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as process:
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()) as process,
+        killed_at_last(process),
+    ):
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGTERM)

@@ -42,6 +42,7 @@ from fairlead.providers.health import Healths
 from fairlead.providers.spec import Call, Protocol, Provider, Retry
 from fairlead.server.installation import LOCAL, Partners, partners
 from fairlead.server.settings import Settings
+from servers import killed_at_last
 
 _TASK_SECONDS: Final = "0.02"
 _SLOW_SECONDS: Final = "600"
@@ -179,13 +180,11 @@ every_stoppable = pytest.mark.parametrize(
 @contextmanager
 def _running(task_seconds: str) -> Iterator[World]:
     command = [sys.executable, "-m", "fairlead_partners.simulator", "--task-seconds", task_seconds]
-    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as process, killed_at_last(process):
         assert process.stdout is not None
         url = process.stdout.readline().removeprefix("listening on ").strip()
         with httpx.Client(base_url=url) as control:
             yield World(url, partners(Settings(), None, url), control)
-        process.terminate()
-        process.wait(30)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.service import FRAME_BYTES_MAX, Checked, Ended, Execute, LoadedNodes, Render
 from fairlead.engine.hosts.templates import HostSettings
 from fairlead.processes.rpc import Answer, Call, framed
-from servers import is_alive
+from servers import is_alive, killed_at_last
 from waiting import until
 
 _WORKS = {"1": n("PrimitiveInt", value=1), "2": n("PreviewAny", source=["1", 0])}
@@ -379,8 +379,8 @@ def test_hosts_end_with_their_server(tmp_path: Path) -> None:
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        processes = [int(word) for word in server.stdout.readline().split()]
-        server.kill()
+        with killed_at_last(server):
+            processes = [int(word) for word in server.stdout.readline().split()]
     assert len(processes) >= 5  # two hosts, their template, and the two that it was forked from
     for process in processes:
         _wait_until_gone(process)
