@@ -86,7 +86,7 @@ def modules(*folders: str) -> Sequence[Module]:
 
 
 _module: Final = cache(Module)
-"""One of each file, so that it is parsed once whoever asks for it."""
+"""One Module per file, so that tests share its parsed form."""
 
 
 def without_docstring(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:

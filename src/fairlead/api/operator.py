@@ -1,4 +1,4 @@
-"""What an operator's tools ask: is it alive, is it ready, what does it count."""
+"""Routes for an operator's tools: liveness, readiness and metrics."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,8 +17,8 @@ from fairlead.operations.readiness import Status
 class MetricsAccess(msgspec.Struct, frozen=True):
     """Who may read the metrics, which show what workspaces do: callers with the token, or some networks without one.
 
-    Without a token the server must be sure who calls. Behind a proxy that it was not told of, everybody seems to come
-    from this machine: a public URL without a trusted proxy says that there may be one.
+    Without a token the address of the caller decides. Behind an unknown proxy everybody seems to call from this
+    machine; a public URL without a trusted proxy is taken as a sign of one, and refused.
     """
 
     networks: Sequence[IPv4Network | IPv6Network]
@@ -26,7 +26,7 @@ class MetricsAccess(msgspec.Struct, frozen=True):
     token: str | None = None
 
     def check(self, scope: Scope) -> None:
-        """Refuse who may not: FaultError(Unauthorized or Forbidden)."""
+        """Refuse callers without access: FaultError(Unauthorized or Forbidden)."""
         if self.token is not None:
             sent = header(scope, b"authorization") or b""
             if not hmac.compare_digest(sent, b"Bearer " + self.token.encode()):
@@ -47,8 +47,8 @@ class MetricsAccess(msgspec.Struct, frozen=True):
 class OperatorHandlers(msgspec.Struct, frozen=True):
     """Answers the operator's routes.
 
-    `check` finds out what the server can do, and what is wrong; `metrics` is the page and its media type; `state` is
-    what else is told of a server, ready or not.
+    `check` returns the server's status and its problems; `metrics` the page and its media type; `state` is added to
+    every answer about readiness.
     """
 
     check: Callable[[], Awaitable[tuple[Status, list[str]]]]

@@ -1,4 +1,4 @@
-"""`fairlead runs`: what became of runs, and why they cost what they cost."""
+"""`fairlead runs`: the outcome of runs, and how their cost came about."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -53,7 +53,7 @@ _LABELS: Final = {
     "rate_version": "prices",
     "dropped": "left out",
 }
-"""What of a run is shown, in this order, and what people call it."""
+"""The fields of a run that are shown, in order, with their labels."""
 _LEGS: Final = ("at", "provider", "hold", "rate_version")
 _ENTRIES: Final = ("created_at", "kind", "balance_change", "held_change", "reason", "rate_version")
 _EVENTS: Final = ("at", "kind", "attempt", "detail")
@@ -100,7 +100,7 @@ def list_command(
 @settings_option
 @json_option
 def show(run_id: str, settings: Settings, as_json: bool) -> None:
-    """State the account of the run RUN_ID: how it came and went, and what was booked for it, in dollars."""
+    """State the account of the run RUN_ID: its history, and what was booked for it, in dollars."""
     found = in_database(settings, lambda opened: operations.statement(opened, run_id))
     (run,) = _readable([found.run])
     webhooks = [] if found.webhook is None else _readable([found.webhook])

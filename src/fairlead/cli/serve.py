@@ -73,7 +73,7 @@ def simulate(host: str, port: int, task_seconds: float | None) -> None:
 
 async def _serve(settings: Settings, *, as_json: bool) -> None:
     with _listen(settings) as listener:
-        settings = replace(settings, port=listener.getsockname()[1])  # what a free port turned out to be
+        settings = replace(settings, port=listener.getsockname()[1])  # the port that was free, where 0 was given
         entrance = Entrance(header_names(settings))
         web = WebServer(_config(entrance), settings.silence_seconds, settings.connections)
         with web.capture_signals():
@@ -88,7 +88,7 @@ async def _serve(settings: Settings, *, as_json: bool) -> None:
 async def _start(
     settings: Settings, entrance: Entrance, web: WebServer, serving: asyncio.Task[None], *, as_json: bool
 ) -> None:
-    """Start what answers behind the open port, and wait until it was told to stop, which it may be meanwhile."""
+    """Start the application behind the open port, and wait for the stop, which may come during the start."""
     starting = asyncio.current_task()
 
     def give_up(_: object) -> None:
@@ -108,7 +108,7 @@ async def _start(
         if not serving.done() or web.drain is not None:
             raise
     finally:
-        serving.remove_done_callback(give_up)  # a start that has failed ends it, and is not to be cancelled as well
+        serving.remove_done_callback(give_up)  # a failed start ends the web server, and must not be cancelled as well
 
 
 def _config(application: Entrance) -> uvicorn.Config:

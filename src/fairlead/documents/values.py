@@ -1,7 +1,7 @@
-"""How many values a JSON document holds, counted in its bytes: nothing is built, and memory stays as it is.
+"""How many values a JSON document holds, counted on its bytes: nothing is decoded, and no memory is taken.
 
 A value is a text, a number, true, false, null, an object or an array; names of members are none. A document of a few
-megabytes can hold a million of them, which take a hundred times its bytes and seconds of the interpreter.
+megabytes can hold a million of them; decoded they take a hundred times its size and seconds of the interpreter.
 """
 
 from typing import Final
@@ -17,8 +17,8 @@ _EMPTY: Final = (b"{}", b"[]")
 def has_more_values(content: bytes, most: int) -> bool:
     """Whether a document holds more than `most` values.
 
-    It is exact for a document that is well-formed. Of one that is not, what a reader would build before it finds the
-    mistake is counted too.
+    It is exact for a well-formed document. In a malformed one, everything a decoder would build before the error counts
+    too.
     """
     if is_certainly_within(content, most):
         return False

@@ -31,7 +31,7 @@ class Upstream(msgspec.Struct, frozen=True):
 
 
 class InvalidInput(msgspec.Struct, frozen=True):
-    """The request was malformed, conflicting, or refused by the model; `detail` says how to mend it."""
+    """The request was malformed, conflicting, or refused by the model; `detail` says how to correct it."""
 
     detail: str
     upstream: Upstream = Upstream()
@@ -67,7 +67,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class InputRejected(msgspec.Struct, frozen=True):
-    """The body breaks the model's schema, as found by us or as told by the partner."""
+    """The body violates the model's schema, as found by us or reported by the partner."""
 
     violations: tuple[Violation, ...]
     upstream: Upstream = Upstream()

@@ -27,18 +27,18 @@ from fairlead.workers.periodic import watch_loop
 
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
 _SWITCH_SECONDS: Final = 0.0005
-"""After how long a thread gives the interpreter lock to another that waits for it.
+"""Seconds after which a thread must release the interpreter lock to a waiting one.
 
 The event loop waits for the lock several times in each call. At Python's 5 ms, a thread that copies one caller's large
-document would keep everybody else waiting for as long each time.
+document would delay every other call by that much each time.
 """
 
 
 class RunningServer(msgspec.Struct, frozen=True):
     """A server that has started: its application, the first key where it has just made one, the simulator's address.
 
-    The `drain` is to be begun before waiting for answers under way: nothing more is claimed from the queue then, and
-    streams come to an end, which otherwise end only with what they tell of.
+    Begin the `drain` before waiting for answers under way: it stops claiming from the queue and ends streams, which
+    otherwise end only with their run or job.
     """
 
     application: AsgiApplication
@@ -95,13 +95,13 @@ async def _ready_jobs(settings: Settings, base: Base, runs: Runs, drain: Drain, 
 
 
 def _rest_collector(stack: AsyncExitStack) -> None:
-    """Let the cyclic collector rest until the server is ready, or has not started: nearly all that is made stays."""
+    """Pause the cyclic collector until the server is ready or has failed to start: nearly all objects made stay."""
     gc.disable()
     stack.callback(gc.enable)
 
 
 def _settle_collector() -> None:
-    """Keep the cyclic collector away from what lives as long as the server: its walks show in the slowest answers."""
+    """Exclude objects that live as long as the server from the cyclic collector: its walks delay answers."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

@@ -36,7 +36,7 @@ class PartnerProgram:
         self.base_url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     async def supervise(self) -> None:
-        """Start the program whenever somebody wants it and it does not run, until cancelled; then stop it."""
+        """Start the program whenever a connection waits and it does not run, until cancelled; then stop it."""
         restarts, loop = Restarts(_RESTART_FIRST, steady=_STEADY_SECONDS), asyncio.get_running_loop()
         try:
             while True:
@@ -44,7 +44,7 @@ class PartnerProgram:
                 started = loop.time()
                 try:
                     ended = await self._run_once()
-                except OSError as error:  # the machine has no process, or no memory, to give right now
+                except OSError as error:  # the machine has no process or no memory left at the moment
                     ended = Exit(None, None, f"it could not be started: {error.strerror}")
                 self._observe(PartnerStopped(ended.code, ended.reason or ended.words))
                 await asyncio.sleep(restarts.pause_after(loop.time() - started))

@@ -1,4 +1,4 @@
-"""What every API answers to a fault, unless it has other words: one row for each fault, which the type checker demands.
+"""The default answer of all APIs to a fault: one row for each fault, which the type checker demands.
 
 A row has the kind of the fault, its status, a sentence, and when to try again. The APIs differ in their envelopes and
 codes, which go by the kind: a new fault needs a row here and nothing else.
@@ -60,9 +60,9 @@ class Kind(enum.Enum):
     MODEL_REFUSED = enum.auto()
     """A partner's model cannot be run with what it was given."""
     MODEL_FAILED = enum.auto()
-    """A partner's model has not answered as it should."""
+    """A partner's model has failed or not answered."""
     BUSY = enum.auto()
-    """The workspace has as much under way as it may have."""
+    """The workspace has reached a limit of work under way."""
     RATE_LIMITED = enum.auto()
     LEFT = enum.auto()
     """The caller has closed the connection."""
@@ -160,11 +160,11 @@ def _answer_of_work(fault: ConcurrencyLimitExceeded | StillRunning | QueueBacklo
 
 
 def fault_of(error: Exception) -> Fault:
-    """The fault an exception stands for that no API has words of its own for."""
+    """The fault of an exception that APIs have no own words for."""
     match error:
         case FaultError():
             return error.fault
-        case CallerLeftError():  # nobody is there to be answered; the log has it
+        case CallerLeftError():  # nobody is left to answer; the log has it
             return ClientDisconnected()
         case HTTPException():  # Starlette knows no such path
             return RequestNotFound(detail="There is nothing at this path.")

@@ -1,7 +1,7 @@
-"""Which hosts a call may name where no credential is asked for.
+"""Which hosts a call without a credential may name.
 
-A page of any site may have its name lead to this machine (DNS rebinding); its browser then takes what is here for that
-site's own. Such a call names that site's host, so what asks for no credential answers calls to known hosts only.
+A site can point its name at this machine (DNS rebinding); browsers then treat this server as part of that site. Such
+calls name the site's host, so routes without a credential answer only calls that name a known host.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ _LOCAL: Final = "localhost"
 
 
 class KnownHosts(msgspec.Struct, frozen=True):
-    """The hosts that this server is known by: its own machine, the public URL's, and more by an operator's setting.
+    """The known hosts of this server: its own machine, the public URL's host, and those of an operator's setting.
 
     `more` are names and addresses in lower case, without a port.
     """

@@ -28,6 +28,7 @@ _TYPE: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,1
 _bodies: Final = msgspec.json.Decoder(AssetFromHash)
 _FIELD: Final = "file"
 _UNCACHED: Final = {"Cache-Control": "no-store"}
+# The asset may be deleted at any time, and each call must show that it may read it.
 _REDIRECTED: Final = {"Cache-Control": "private, no-cache", "Vary": "X-API-Key, Authorization"}
 
 
@@ -103,9 +104,6 @@ def _seconds(text: str | None) -> int | None:
 
 def _bad(message: str) -> JobFaultError:
     return JobFaultError(BadFile(message))
-
-
-# not cached: the asset may be deleted at any time, and access is checked on each call
 
 
 class AssetHandlers(msgspec.Struct, frozen=True):

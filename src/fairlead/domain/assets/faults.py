@@ -1,6 +1,6 @@
-"""Why something that was asked about assets cannot be done, as data (J-14).
+"""The reasons why a request about assets fails, as data (J-14).
 
-Faults that assets share with other files (no bytes, too many of them) are those of `faults.py` beside this.
+Faults that assets share with other files (no bytes, too many) are in `domain/jobs/faults.py`.
 """
 
 from typing import TypeAlias
@@ -9,11 +9,11 @@ import msgspec
 
 
 class AssetNotFound(msgspec.Struct, frozen=True):
-    """The workspace has no such asset; one of another workspace cannot be told from one there never was."""
+    """The workspace has no such asset; one of another workspace looks like one that never existed."""
 
 
 class BlobNotFound(msgspec.Struct, frozen=True):
-    """The workspace has no file with these bytes, no matter who else may have one."""
+    """The workspace has no file with these bytes; another workspace may."""
 
 
 class HashMismatch(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class HashMismatch(msgspec.Struct, frozen=True):
 
 
 class ContentBlocked(msgspec.Struct, frozen=True):
-    """The bytes are on the list of those that are not taken in."""
+    """The bytes are on the list of blocked content."""
 
 
 class AssetInUse(msgspec.Struct, frozen=True):

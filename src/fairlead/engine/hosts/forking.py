@@ -1,9 +1,8 @@
-"""New processes, as the system shows them: which process a first byte is from, and which may be forked for several.
+"""What the system tells about new processes: which one sent a first byte, and which may be forked for several.
 
-A process may be forked for several workspaces only where a look from outside, which its code cannot answer for itself,
-finds nothing that must not be shared. A thread would be lost in the fork. An open file or a shared piece of memory
-would be a way from one workspace's host to another's. Code of a pack that leaves any of them behind is loaded by each
-host for itself.
+A process may be forked for several workspaces only if an inspection from outside, which its code cannot influence,
+finds nothing that must not be shared. A thread would be lost in the fork. An open file or shared memory would connect
+the hosts of two workspaces. A pack that leaves any of these behind is loaded by each host itself.
 """
 
 import os
@@ -45,7 +44,7 @@ def sockets(undone: ExitStack) -> tuple[socket.socket, ...]:
 async def hear_hello(ours: socket.socket) -> int:
     """Wait for the first byte of a new process, and return its number; 0 where the system does not say.
 
-    EOFError when none comes any more, or it is another.
+    EOFError when the process ends without it, or sends another byte.
     """
     await readable(ours.fileno())
     if not CAN_FORK:

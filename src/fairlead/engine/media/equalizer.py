@@ -10,9 +10,9 @@ from fairlead.engine.media.arrays import Array
 
 Numbers: TypeAlias = NDArray[np.float64]
 Coefficients: TypeAlias = tuple[tuple[float, float, float], tuple[float, float, float]]
-"""Those of the samples that come (b), and of those that were made (a)."""
+"""The factors of input samples (b) and of output samples (a)."""
 _BLOCK: Final = 256
-"""Samples that are filtered by one product of matrices; only two numbers go from block to block."""
+"""Samples per block: each is filtered by one matrix product, and only two numbers pass to the next block."""
 
 
 def low_shelf(rate: int, gain_db: float, frequency: float, quality: float) -> Coefficients:
@@ -49,7 +49,7 @@ def _shelf(rate: int, gain_db: float, frequency: float, quality: float) -> tuple
 
 
 def filtered(waveform: Array, coefficients: Coefficients) -> Array:
-    """Samples [batch, channels, samples] after a filter, clipped to 1. ValueError for one that would not die away."""
+    """Samples [batch, channels, samples] after a filter, clipped to 1. ValueError for an unstable filter."""
     b, a = (np.asarray(of) / coefficients[1][0] for of in coefficients)
     if not (abs(a[2]) < 1 and abs(a[1]) < 1 + a[2]):
         raise ValueError("The filter is not stable: its frequency is too high for the sample rate.")
@@ -62,7 +62,7 @@ def filtered(waveform: Array, coefficients: Coefficients) -> Array:
 
 
 def _in_blocks(given: Numbers, b: Numbers, a: Numbers) -> Numbers:
-    """The filter as a system with two states: what a block gives by itself, and what the states add to it."""
+    """The filter as a system with two states: the response of a block to its input, and to the states."""
     advance = np.array([[-a[1], 1.0], [-a[2], 0.0]])
     entry = np.array([b[1] - a[1] * b[0], b[2] - a[2] * b[0]])
     powers = [np.eye(2)]

@@ -1,4 +1,4 @@
-"""Ogg: packets out of pages and into them (RFC 3533), so that sounds can change their container or their comments."""
+"""Ogg: packets out of pages and back (RFC 3533), to change the container or the comments of a sound."""
 
 import struct
 import zlib
@@ -14,7 +14,7 @@ _REVERSED: Final = bytes(int(f"{value:08b}"[::-1], 2) for value in range(256))
 
 
 def packets(stream: bytes) -> list[bytes]:
-    """The packets of a stream that has only one logical one. ValueError where it is broken."""
+    """The packets of a file with one logical stream. ValueError for a broken one."""
     found: list[bytes] = []
     unfinished: list[bytes] = []  # joined once, because a packet may go on over any number of pages
     for flags, lacing, body in _pages(stream):

@@ -1,4 +1,4 @@
-"""What a node may ask of the world while it runs: its files, its progress, whether it is still wanted."""
+"""What a node can use while it runs: files, progress, models, and the check for interruption."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ class ModelReply(msgspec.Struct, frozen=True):
 
 
 class Context(Protocol):
-    """The hand a node is given. Every method may be called from a thread."""
+    """The interface of a node to its job. Every method may be called from a thread."""
 
     @property
     def hidden(self) -> Mapping[str, object]:
@@ -40,11 +40,11 @@ class Context(Protocol):
         ...
 
     def progress(self, value: float, most: float) -> None:
-        """Say how far the node is; InterruptedByCallerError when it is not wanted any more."""
+        """Report the node's progress; InterruptedByCallerError when the job was interrupted."""
         ...
 
     def check(self) -> None:
-        """InterruptedByCallerError when the job is not wanted any more."""
+        """InterruptedByCallerError when the job was interrupted."""
         ...
 
     def input_file(self, name: str) -> Path:
@@ -69,7 +69,7 @@ class Context(Protocol):
         ...
 
     def save(self, content: bytes, prefix: str, extension: str, kind: str = "output", **sizes: int) -> SavedFile:
-        """Have bytes as a new file, named as `new_file` names it: what is small is handed over without a file."""
+        """Save bytes as a new file, named as by `new_file`; small ones are handed over without a file on disk."""
         ...
 
     def named_file(self, name: str, kind: str = "output") -> tuple[Path, SavedFile]:
@@ -101,7 +101,7 @@ class Context(Protocol):
 class NamedFaultError(Exception):
     """A fault by the name that clients know (C-12), such as ImageDownloadError or InsufficientFundsError.
 
-    Any error that has an `exception_type` is told of by that instead of the name of its class.
+    Any error with an `exception_type` is reported by that instead of the name of its class.
     """
 
     def __init__(self, exception_type: str, message: str) -> None:
@@ -110,10 +110,10 @@ class NamedFaultError(Exception):
 
 
 class NoSuchFileError(Exception):
-    """A caller named a file that there is not."""
+    """A named file does not exist."""
 
     exception_type: Final = "FileNotFoundError"
 
 
 class InterruptedByCallerError(Exception):
-    """The job is not wanted any more."""
+    """The job was interrupted."""

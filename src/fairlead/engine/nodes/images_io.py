@@ -1,4 +1,4 @@
-"""Nodes that load images of files, make them of nothing, and save or show them."""
+"""Nodes that load, create, save and show images."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ _SVG_STARTS_MAX: Final = 8
 _SVG_OPENING: Final = re.compile(rb"""<svg\b(?:[^>"']|"[^"]*"|'[^']*')*>""")
 _OLD_HIDDEN: Final = MappingProxyType({"prompt": "PROMPT", "extra_pnginfo": "EXTRA_PNGINFO"})
 HIDDEN: Final = MappingProxyType({"prompt": ["PROMPT"], "extra_pnginfo": ["EXTRA_PNGINFO"]})
-"""How newer nodes declare that they want what is written into files."""
+"""The hidden inputs of newer nodes that write metadata into files."""
 
 
 @node("EmptyImage", "Empty Image", "image", outputs=(Output("IMAGE"),))
@@ -78,7 +78,7 @@ def file_digest(context: Context, name: str) -> str:
 
 
 def known_file(context: Context, name: str | None, kind: str) -> bool | str:
-    """Whether there is a file, for the check of a class; what is wrong otherwise, saying what kind of file it is."""
+    """True if a file exists, otherwise what is wrong, naming the kind of file; for the check of a class."""
     if name is None or is_web_link(name):
         return True  # it comes through a link of one kind or the other, and is known when the node runs (C-12)
     try:
@@ -101,7 +101,7 @@ def _known_file(context: Context, image: str | None) -> bool | str:
     validate=_known_file,
 )  # fmt: skip
 def load_image(context: Context, image: Annotated[str, old_combo(image_upload=True)]) -> tuple[Array, Array]:
-    """The frames of a file, and as their mask what is transparent: all of a small one where the file has no alpha."""
+    """The frames of a file, and a mask of what is transparent; a small empty mask where the file has no alpha."""
     return _with_mask(pictures.read(context.input_file(image)))
 
 
@@ -152,7 +152,7 @@ _OUTPUT_PICKER: Final = Declared(
     is_experimental=True, fingerprint=_output_digest, validate=_known_output,
 )  # fmt: skip
 def load_image_output(context: Context, image: Annotated[str, _OUTPUT_PICKER]) -> tuple[Array, Array]:
-    """What LoadImage gives, of a file among the outputs."""
+    """Like LoadImage, for a file among the outputs."""
     return _with_mask(pictures.read(context.input_file(_of_outputs(image))))
 
 
@@ -167,7 +167,7 @@ def painter(
     bg_color: Annotated[str, socket("COLOR", default="#000000", socketless=True)],
     image: Annotated[Array | None, socket("IMAGE")] = None,
 ) -> tuple[Array, Array]:
-    """A painting, which an editor has stored as a file, laid over an image or a colour; its alpha is the mask."""
+    """A painting that an editor stored as a file, over an image or a colour; its alpha is the mask."""
     if image is None:
         base = np.empty((1, height, width, 3), np.float32)
         base[...] = _colour(bg_color)
@@ -221,7 +221,7 @@ def image_compare(
 
 
 def shown(context: Context, images: Array) -> list[dict[str, str]]:
-    """Save images for watchers only, under names that nobody else's have; references to them."""
+    """Save images for watchers only, under unique names; returns references to them."""
     letters = "".join(secrets.choice(string.ascii_lowercase) for _ in range(5))
     return _each(context, images, f"ComfyUI_temp_{letters}", "png", "temp", _png(context, _SHOWN_COMPRESSION))
 
@@ -261,7 +261,7 @@ def save_image_advanced(
 
 
 def metadata(context: Context) -> dict[str, object]:
-    """What is written into a file about where it comes from: the prompt, and what the caller has added."""
+    """Metadata about a file's origin: the prompt, and the caller's additions."""
     prompt, extra = context.hidden.get("prompt"), context.hidden.get("extra_pnginfo")
     return {**({} if prompt is None else {"prompt": prompt}), **(extra if isinstance(extra, Mapping) else {})}
 
@@ -324,7 +324,7 @@ def save_animated_webp(
     quality: Annotated[int, integer(80, 0, 100)],
     method: Annotated[str, combo("default", "fastest", "slowest", multiselect=False)],
 ) -> Result:
-    """Save a batch as the frames of one WebP; quality is of the picture, or, lossless, of the effort."""
+    """Save a batch as the frames of one WebP; `quality` is that of the picture, or the effort where lossless."""
     path, file = _one(context, images, filename_prefix, "webp")
     effort = _WEBP_METHODS[method]
     pictures.write_animated_webp(
@@ -360,7 +360,7 @@ def _described(document: bytes, texts: Mapping[str, object]) -> bytes:
     opening = next(filter(None, (_SVG_OPENING.match(document, start.start()) for start in starts)), None)
     if not texts or opening is None or opening[0].endswith(b"/>"):
         return document
-    # What would end the section is split over two.
+    # A text that would end the section is split over two sections.
     value = json.dumps(texts, indent=4).replace("]]>", "]]]]><![CDATA[>")
     metadata = f"\n<metadata>\n<![CDATA[\n{value}\n]]>\n</metadata>".encode()
     return document[: opening.end()] + metadata + document[opening.end() :]

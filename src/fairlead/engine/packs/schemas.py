@@ -1,4 +1,4 @@
-"""Nodes of packs in the schema form (V3): classes that describe themselves, and whose methods are of the class."""
+"""Nodes of packs in the schema form (V3): classes that describe themselves and have class methods."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -92,7 +92,7 @@ class _NewClass:
         return checked
 
     def _copy(self) -> Any:
-        """Nodes keep nothing on their class: what they set is set on a copy that goes with the call."""
+        """Nodes keep no state on their class: attributes are set on a copy that lives as long as the call."""
         return type(self._kind.__name__, (self._kind,), {"hidden": HiddenHolder(hidden_values(self._hidden))})
 
     def _result(self, given: object) -> Result | Blocked:
@@ -109,7 +109,7 @@ class _NewClass:
 
 
 def _hidden_of(schema: Schema) -> list[Hidden]:
-    """The hidden inputs a class asks for, and those that every class gets that writes files."""
+    """The hidden inputs a class asks for, and those of all classes that write files."""
     asked = [*(schema.hidden or ())]
     return [*asked, *([Hidden.prompt, Hidden.extra_pnginfo] if schema.is_output_node else [])]
 

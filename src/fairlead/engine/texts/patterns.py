@@ -1,4 +1,4 @@
-"""Regular expressions that end: they are tried in a process of their own, which is ended when one takes too long.
+"""Regular expressions with a time limit: they run in a separate process, which is killed when one takes too long.
 
 The process is started with the first pattern and kept; each question costs two lines through a pipe. It inherits no
 environment, ends when we do, and is replaced when it was ended.
@@ -24,14 +24,14 @@ _LONGEST_TEXT: Final = 1_000_000
 
 
 class FaultyPatternError(ValueError):
-    """The pattern, or the replacement, is none."""
+    """The pattern or the replacement is invalid."""
 
 
 class Pattern(msgspec.Struct, frozen=True):
     """A regular expression in Python's language.
 
-    Each method raises FaultyPatternError for a pattern that is none, and ValueError for texts too long and for a
-    pattern that takes more than `seconds` of processor time.
+    Each method raises FaultyPatternError for an invalid pattern, and ValueError for texts that are too long and
+    patterns that take more than `seconds` of processor time.
     """
 
     source: str
@@ -45,7 +45,7 @@ class Pattern(msgspec.Struct, frozen=True):
         return bool(self._ask("search", text))
 
     def found_in(self, text: str, group: int | None = None, count: int = 0) -> list[str]:
-        """What each match holds: a group (0 is the whole), or with none named the first group, if there is one.
+        """The text of each match: of a group (0 is the whole), by default of the first group, if there is one.
 
         A group that took no part is empty; a group the pattern does not have gives nothing. `count` bounds the matches,
         0 does not.
@@ -98,7 +98,7 @@ class _Matcher:
         """The answer, or None when the question took too long and the process was ended for it."""
         line = json.dumps(question) + "\n"
         with self._lock:
-            # A process that ended on its own is found out by the first attempt; the second has a new one.
+            # The first attempt finds that a process has ended on its own; the second uses a new one.
             for _ in range(2):
                 answer, ended_by = self._attempt(line)
                 if answer:

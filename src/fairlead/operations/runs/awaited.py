@@ -1,4 +1,4 @@
-"""The runs that jobs of this server wait for. A server that stops still claims those, or its jobs would never end."""
+"""The runs that jobs of this server wait for. A stopping server still claims them, or its jobs would never end."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class AwaitedRuns:
-    """Counts who waits for which run."""
+    """Counts how many jobs wait for each run."""
 
     def __init__(self) -> None:
         self._waiting = Counter[tuple[str, str]]()

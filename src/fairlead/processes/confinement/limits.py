@@ -1,4 +1,4 @@
-"""What a process may take of the machine, and how it dies. Set by itself; most of it is inherited, and none raised."""
+"""Resource limits of a process, and how it dies. It sets them itself; children inherit most, and none can be raised."""
 
 import os
 import resource
@@ -19,7 +19,7 @@ _PROCESSES: Final = Path("/proc")
 
 
 def bound(memory: int, files: int = FILES_OPEN_MAX) -> None:
-    """Bound this process: memory in bytes (0 no bound), open files, no core files; the system takes it first.
+    """Bound this process: memory in bytes (0: no bound), open files, no core files; the OOM killer prefers it.
 
     Where a bound cannot be set, as on systems other than Linux, the server's own watch has to do.
     """
@@ -32,7 +32,7 @@ def bound(memory: int, files: int = FILES_OPEN_MAX) -> None:
 
 
 def bound_further(policy: Policy) -> str:
-    """Bound what only code of strangers needs bounds for; says what holds."""
+    """Add the bounds that only untrusted code needs; returns those that hold."""
     _lower(resource.RLIMIT_FSIZE, policy.file_bytes)
     if sys.platform == "linux":
         _lower(resource.RLIMIT_MSGQUEUE, 0)
@@ -45,13 +45,13 @@ def bound_further(policy: Policy) -> str:
 
 
 def die_with_parent() -> None:
-    """Have the system kill this process when its server dies, even while no code of ours gets a turn."""
+    """Have the system kill this process when its server dies, even while it executes other code."""
     if sys.platform == "linux":
         prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def keep_orphans() -> None:
-    """Be the parent of every descendant that loses its own: none gets away by `setsid` and a second fork."""
+    """Become the parent of orphaned descendants, so that none escapes by `setsid` and a second fork."""
     if sys.platform == "linux":
         prctl(_CHILD_SUBREAPER, 1)
 

@@ -1,4 +1,4 @@
-"""`comfy.comfy_types` as packs import it: names of types, and what classes of nodes may derive from."""
+"""`comfy.comfy_types` as packs import it: names of types, and base classes of nodes."""
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
@@ -47,7 +47,7 @@ class IO(StrEnum):
 
 
 class ComfyNodeABC(ABC):
-    """What classes of nodes may derive from."""
+    """A base class of nodes."""
 
     DESCRIPTION: ClassVar[str]
     CATEGORY: ClassVar[str]
