@@ -30,6 +30,7 @@ _TICKS_BETWEEN_LOOKS: Final = 10
 """uvicorn ticks ten times a second."""
 _WHOLE_MAX: Final = 64 * 1024
 """A larger answer is not written at once, in bytes: the kernel would take it for as long as the caller reads."""
+_PRINTABLE: Final = bytes(range(0x20, 0x7F))
 _SLICE_BYTES: Final = 256 * 1024
 """How much of it is."""
 HEAD_BYTES: Final = 64 * 1024
@@ -105,8 +106,7 @@ class WebExchange(RequestResponseCycle):
         if len(content) > _WHOLE_MAX:
             return False
         lines = list(map(b": ".join, (*self.default_headers, *headers)))
-        together = b"".join(lines)
-        if not (together.isascii() and together.decode().isprintable()):
+        if b"".join(lines).translate(None, _PRINTABLE):
             return False
         if not self.disconnected:
             self.response_started = self.response_complete = True
