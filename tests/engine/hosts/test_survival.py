@@ -17,10 +17,11 @@ import pytest
 from engine.executions import n
 from engine.hosts.engines import PACKS, Engine, FolderCallbacks, running_engine, trouble, wait_for
 from fairlead.domain.jobs.events import Executing, Failed, Interrupted, Succeeded
+from fairlead.engine.hosts.execution import HostedExecution
 from fairlead.engine.hosts.notes import EngineUnavailableError, HostNote, HostNotStarted, HostStarted
 from fairlead.engine.hosts.pool import Hosts
 from fairlead.engine.hosts.service import FRAME_BYTES_MAX, Checked, Ended, Execute, LoadedNodes, Render
-from fairlead.engine.hosts.templates import HostSettings
+from fairlead.engine.hosts.templates import HostSettings, Service
 from fairlead.processes.rpc import Answer, Call, framed
 from servers import is_alive, killed_at_last
 from waiting import until
@@ -160,6 +161,24 @@ async def _interrupted(engine: Engine, graph: dict[str, object]) -> object:
     checked = await engine.hosts.check("endless", "w", json.dumps(graph).encode(), None, callbacks)
     assert isinstance(checked, Checked)
     return await engine.hosts.execute("w", Execute("endless", checked.workflow, checked.outputs, b"{}"), callbacks)
+
+
+def test_interrupt_that_comes_after_the_end_leaves_the_host_alone(engine: Engine) -> None:
+    """It may have the next job already."""
+
+    async def late() -> None:
+        callbacks = FolderCallbacks(engine.folder)
+        host = await engine.hosts._templates.host((), "late", Service("execute"))
+        order = Execute("late", json.dumps(_WORKS).encode(), ["2"], b"{}")
+        execution = HostedExecution(order, callbacks, 30.0, 0.0)
+        assert await execution.held(host) == Succeeded()
+        execution.interrupt()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not host.is_gone
+        await host.end("the test is over")
+
+    engine.run(wait_for(late()))
 
 
 @pytest.mark.req("C-12")

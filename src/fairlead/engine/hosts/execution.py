@@ -50,7 +50,6 @@ class HostedExecution:
         self._events = _Events(callbacks)
         self._host: EngineProcess | None = None
         self._call: HostCall[Ended] | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = self._is_late = False
 
     def interrupt(self) -> None:
@@ -64,7 +63,7 @@ class HostedExecution:
         if self.cancellation.done():
             return Interrupted(None, None, [])
         self._host, order = host, self._order
-        self._wait(self._seconds, self._stop)
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._stop)
         try:
             workflow, hidden = await host.hand_over(order.workflow), await host.hand_over(order.hidden)
             call = host.connection.call(HostService.execute, workflow, order.outputs, hidden, self._callbacks)
@@ -78,8 +77,8 @@ class HostedExecution:
             host.kill("it could not be given its order")
             return not_started(f"the workflow could not be given to an engine host: {error.strerror}")
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            self._host = None  # which may have another job soon
+            self._timer.cancel()
             if self._call is not None:
                 await self._call.close()
         self.descriptors = ended.descriptors
@@ -99,13 +98,16 @@ class HostedExecution:
     # The end of its time.
 
     def _wait(self, seconds: float, act: Callable[[], None]) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(seconds, act)
+
+    @property
+    def _is_answered(self) -> bool:
+        return self._call is not None and self._call.result.done()
 
     def _stop(self) -> None:
         """End the job: by a word, and when that is not heard by force."""
-        if self._host is None or self._is_stopping:
+        if self._host is None or self._is_stopping or self._is_answered:
             return
         self._is_stopping, self._is_late = True, not self.cancellation.done()
         if self._call is not None:
@@ -113,9 +115,9 @@ class HostedExecution:
         self._wait(self._grace, self._kill)
 
     def _kill(self) -> None:
-        if self._host is not None:
+        if self._host is not None and not self._is_answered:
             self._host.kill(_UNHEARD)
-        self._wait(_KILL_SECONDS, self._give_up)
+            self._wait(_KILL_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
         """Wait no more for what the system does not end."""
