@@ -7,6 +7,7 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,27 @@ def test_write_that_need_not_be_durable_does_not_wait_for_the_disk(
 
     assert run(write()) == [2, 1, 1, 2]
     assert commits == ["durable", "durable"]
+
+
+def test_cancelled_write_that_has_begun_is_finished_first(sqlite: SqliteDatabase, sqlite_file: Path, run: Run) -> None:
+    """Its caller goes on when it is kept, however often it is cancelled; one that waits for its turn writes nothing."""
+
+    async def check() -> None:
+        loop = asyncio.get_running_loop()
+        begun, waiting = (loop.create_task(sqlite.write(partial(announce, server=name))) for name in "ab")
+        await asyncio.sleep(0)
+        for _ in range(3):
+            begun.cancel()
+            waiting.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait({begun, waiting})
+        assert begun.cancelled()
+        assert waiting.cancelled()
+        assert rows_in(sqlite_file) == ["a", "first"]
+        await sqlite.write(lambda c: announce(c, "next"))
+
+    run(check())
+    assert rows_in(sqlite_file) == ["a", "first", "next"]
 
 
 def test_reader_sees_one_snapshot(database: Database, database_url: str, run: Run) -> None:
